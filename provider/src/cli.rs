@@ -1,8 +1,8 @@
 //! The command line of upstream, flag by flag.
 //!
-//! Every flag of the Go framework parses. Those without an effect here say so once at start; those that are about security
-//! and have none end it. Durations are written as in
-//! Go, underscores count as dashes, `--flag value` and `--flag=value` both work, and a bare boolean flag means true.
+//! Every flag of the Go framework parses. A flag without an effect here logs a note once at start; if such a flag concerns
+//! security, the start fails. Durations are written as in Go, underscores count as dashes, `--flag value` and
+//! `--flag=value` both work, and a bare boolean flag means true.
 
 mod controllers;
 mod duration;
@@ -24,7 +24,7 @@ pub use duration::{ParseDurationError, parse_duration};
 pub use serving::ServingArguments;
 pub use supervisor::SupervisorArguments;
 
-/// What a command line asks for.
+/// A parsed command line.
 #[derive(Clone, Debug)]
 pub struct Arguments {
     /// `--cloud-config`.
@@ -37,37 +37,37 @@ pub struct Arguments {
     pub bind_address: IpAddr,
     /// `--secure-port`; 0 serves nothing.
     pub secure_port: u16,
-    /// How the HTTPS endpoint is served.
+    /// Settings of the HTTPS endpoint.
     pub serving: ServingArguments,
     /// `--strict-config`.
     pub unknown_keys: UnknownKeys,
-    /// `--v`: 0 says little, 2 is usual, 4 and more is much.
+    /// `--v`: 0 logs least, 2 is usual, 4 and more is for debugging.
     pub verbosity: u8,
-    /// `--logging-format`: whether lines are JSON.
+    /// `--logging-format`: true if log lines are JSON.
     pub json_logs: bool,
     /// `--cloud-provider=vsphere-paravirtual` and its flags; `None` in vCenter mode.
     pub supervisor: Option<SupervisorArguments>,
-    /// What [`run`](crate::run) is told.
+    /// Options of [`run`](crate::run).
     pub options: Options,
-    /// Things to be said once at start.
+    /// Notes to log once at start.
     pub notes: Vec<String>,
 }
 
-/// Why a command line cannot be used.
+/// Reason why a command line cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ArgumentsError {
-    /// Help, version, or not parsable at all; clap knows how to say it.
+    /// Help, version, or a command line that does not parse; clap writes the text.
     #[error("{0}")]
     Clap(#[from] clap::Error),
-    /// Flags of Supervisor mode that do not go together.
+    /// Flags of Supervisor mode that are invalid or contradict each other.
     #[error("{0}")]
     Supervisor(#[from] SupervisorSettingsError),
-    /// A value that makes no sense.
+    /// An invalid value.
     #[error("--{flag}: {what}")]
     Value {
         /// Name of the flag.
         flag: &'static str,
-        /// What is wrong and what to do about it.
+        /// The problem and the remedy.
         what: String,
     },
 }
@@ -178,7 +178,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
     })
 }
 
-/// `--logging-format`, and `--log-format` by which it was known here.
+/// Reads `--logging-format`, or its older name `--log-format`; true for JSON.
 fn is_json(flags: Flags<'_>) -> Result<bool, ArgumentsError> {
     let (format, older) = (flags.text("logging-format"), flags.text("log-format"));
     if !older.is_empty() && flags.is_given("logging-format") && older != format {
@@ -231,13 +231,13 @@ fn options(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<Options, Argumen
     })
 }
 
-/// `--kube-api-qps` and `--kube-api-burst`, with client-go's rule: no burst is an error where a rate is given.
+/// Reads `--kube-api-qps` and `--kube-api-burst`, with client-go's rule: a rate without a burst is an error.
 fn pace(flags: Flags<'_>) -> Result<(f64, u32), ArgumentsError> {
     let qps: f64 = flags.parsed("kube-api-qps", "a number of requests per second")?;
     if !qps.is_finite() {
         return Err(fail("kube-api-qps", format!("{qps} is not a number of requests per second")));
     }
-    // Without a limit the burst is not looked at, and Go's is a signed number.
+    // Without a limit the burst is unused, and Go's burst is a signed number.
     let burst = if qps < 0.0 {
         flags.parsed::<i32>("kube-api-burst", "a number of requests")?.max(0).unsigned_abs()
     } else {
@@ -289,7 +289,7 @@ fn node_labels(text: &str) -> Result<BTreeMap<String, String>, ArgumentsError> {
     Ok(labels)
 }
 
-/// What was asked for and has no effect; an error where it is about security.
+/// Notes about flags that are set without effect; an error for a flag that concerns security.
 fn notes(flags: Flags<'_>) -> Result<Vec<String>, ArgumentsError> {
     let mut notes = Vec::new();
     for Flag { name, kind, fate, .. } in FLAGS {
@@ -301,7 +301,7 @@ fn notes(flags: Flags<'_>) -> Result<Vec<String>, ArgumentsError> {
         if let (Kind::Bool, Some(text)) = (kind, texts.last()) {
             boolean(name, text)?;
         }
-        // Of a boolean the last one counts, as in Go.
+        // Only the last value of a boolean counts, as in Go.
         let counted = if matches!(kind, Kind::Bool) { texts.len().saturating_sub(1) } else { 0 };
         if texts[counted..].iter().all(|text| values.contains(&text.as_str())) {
             continue;
@@ -325,17 +325,17 @@ impl Flags<'_> {
         self.0.get_one::<String>(name).cloned().unwrap_or_default()
     }
 
-    /// Whether the command line says it.
+    /// True if the command line contains the flag.
     fn is_given(self, name: &str) -> bool {
         self.0.value_source(name) == Some(ValueSource::CommandLine)
     }
 
-    /// Every text of a flag that adds up.
+    /// All texts of a flag whose values add up.
     fn all(self, name: &str) -> Vec<String> {
         self.0.get_many::<String>(name).into_iter().flatten().cloned().collect()
     }
 
-    /// The last text of a flag that is kept as often as it is given; empty without.
+    /// The last text of a flag that keeps every text; empty if the flag is absent.
     fn last(self, name: &str) -> String {
         let texts = self.0.get_many::<String>(name);
         texts.and_then(Iterator::last).cloned().unwrap_or_default()
@@ -362,7 +362,7 @@ impl Flags<'_> {
     }
 }
 
-/// A boolean as Go reads it.
+/// Parses a boolean as Go does.
 fn boolean(name: &'static str, text: &str) -> Result<bool, ArgumentsError> {
     match text {
         text if TRUE.contains(&text) => Ok(true),
@@ -371,7 +371,7 @@ fn boolean(name: &'static str, text: &str) -> Result<bool, ArgumentsError> {
     }
 }
 
-/// Underscores in the name of a flag count as dashes, and the version is asked for as with component-base.
+/// Replaces underscores in the name of a flag by dashes, and accepts component-base's spellings of `--version`.
 fn normalize(argument: String) -> String {
     if matches!(argument.as_str(), "--version=raw" | "--version=true") {
         return "--version".to_owned();

@@ -1,16 +1,16 @@
 //! Properties of the code of this crate that reads foreign bytes, for fuzz targets.
 //!
-//! There only when built for fuzzing and in tests, which play the committed inputs; the targets are in `fuzz/`.
+//! Compiled only for fuzzing and for tests, which replay the committed inputs; the targets are in `fuzz/`.
 
 use crate::{Config, UnknownKeys};
 
-/// vsphere.conf in both dialects, and Secrets of Supervisor mode: read, or refused in words that name the file, twice the same
-/// way; strictness only refuses more.
+/// Checks the parsers of vsphere.conf in both dialects: the text is accepted, or refused with an error that names the file; a
+/// second parse gives the same result; strict mode only refuses more. The syntax check of Supervisor mode must not panic.
 ///
 /// # Panics
-/// If it is not so.
+/// If a property does not hold.
 pub fn config(text: &[u8]) {
-    // The process refuses other bytes before they come here.
+    // The process refuses other bytes before it parses them.
     let Ok(text) = std::str::from_utf8(text) else { return };
     let read = |unknown| Config::parse("vsphere.conf", text, unknown);
     let loose = read(UnknownKeys::Warn);

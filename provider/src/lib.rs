@@ -1,27 +1,28 @@
 //! A vSphere cloud provider for Kubernetes: the cloud-node and cloud-node-lifecycle controllers over vCenter or over a
 //! Supervisor.
 //!
-//! In the place of `kubernetes/cloud-provider-vsphere` in vCenter mode: same flags, same `vsphere.conf`, same Secrets,
-//! labels, addresses and provider IDs. What differs on purpose is listed in `docs/differences-from-upstream.md`.
+//! Replaces `kubernetes/cloud-provider-vsphere`; in vCenter mode with the same flags, `vsphere.conf`, Secrets, labels,
+//! addresses and provider IDs. `docs/differences-from-upstream.md` lists the intended differences.
 //!
 //! # Map
 //!
-//! - [`app`](run): everything is built and started in [`run`], and only there; `main` adds files, signals and sockets.
+//! - [`app`](run): [`run`] builds and starts everything, and no other code does; `main` adds files, signals and sockets.
 //! - `config`: `vsphere.conf` in YAML or INI, into one validated [`Config`].
-//! - `model`: vocabulary. `instances`: what machines there are ([`Instances`] and its two backends).
+//! - `model`: vocabulary. `instances`: lookups of machines ([`Instances`] and its two backends).
 //! - `supervisor`: files, token and flags of Supervisor mode.
-//! - `controllers`: decisions in pure `plan`s, acts in `run`s. `cluster`: the API server as we use it.
+//! - `controllers`: pure decisions in `plan`s, side effects in `run`s. `cluster`: access to the API server.
 //!
 //! # Guarantees
 //!
-//! - *Unknown never deletes.* A node is deleted only after its machine was proved gone; see [`Instances::exists`].
-//! - *The world is handed in.* Below `main` there is no clock but tokio's, no environment, no file, no randomness that
-//!   was not seeded, and no global. Two runs with the same [`Deps::seed`] in the same world make the same calls.
-//! - *One login per vCenter* and kind of API, made once for all who wait, ended when [`run`] returns.
+//! - *Unknown never deletes.* The provider deletes a Node only after a proof that its machine is gone; see
+//!   [`Instances::exists`].
+//! - *The caller supplies the world.* Below `main` the code uses no clock but tokio's, no environment, no file, no
+//!   unseeded randomness and no global. Two runs with the same [`Deps::seed`] in the same world make the same calls.
+//! - *One login per vCenter* and kind of API, shared by all callers, ended when [`run`] returns.
 //!
 //! # In process
 //!
-//! [`run`] needs no sockets, no files and no threads besides the runtime's, so it runs under tokio's paused clock. Hand
+//! [`run`] needs no sockets, no files and no threads besides the runtime's, so it runs under tokio's paused clock. Pass
 //! it a [`kube::Client`] over any tower service and a [`Connector`] that returns one for each vCenter:
 //!
 //! ```no_run

@@ -4,7 +4,7 @@ mod process;
 
 use std::process::ExitCode;
 
-/// Bad input: a command line or a configuration that cannot be used.
+/// Exit code for a command line or a configuration that cannot be used.
 const BAD_INPUT: u8 = 2;
 
 fn main() -> ExitCode {

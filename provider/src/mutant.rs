@@ -1,7 +1,6 @@
-//! Deliberate one-line defects at true decision points, for the conformance suite to catch.
+//! Deliberate one-line defects at real decision points, for the conformance suite to catch.
 //!
-//! Without the feature `mutants` nothing of this exists in the binary: every question is answered `false` at
-//! compile time.
+//! Without the feature `mutants` the binary contains none of them: every check for a mutant is `false` at compile time.
 
 /// A deliberate defect.
 #[cfg(feature = "mutants")]
@@ -39,39 +38,39 @@ pub enum Mutant {
     AlwaysWriteAddresses,
     /// Sessions are left behind at the end.
     NoLogout,
-    /// A deletion that failed or had to wait is carried out on the proof of then.
+    /// A deletion that failed or had to wait uses the old proof.
     StaleProof,
-    /// Nothing is done at all but lead: no login, no watch, no controller.
+    /// The provider leads and does nothing else: no login, no watch, no controller.
     Idle,
-    /// Supervisor: a 404 of the whole collection is a list without machines, and any 404 of a read an absence.
+    /// Supervisor: a 404 for the whole collection counts as an empty list, and any 404 for a read as absence.
     CollectionNotFoundIsGone,
-    /// Supervisor: a UUID in capitals is none that a node has.
+    /// Supervisor: a UUID in capitals matches no node.
     UuidCaseMatters,
-    /// Supervisor: no UUID is another UUID, in a machine that has none yet as in the provider ID `vsphere://`.
+    /// Supervisor: a missing UUID counts as another UUID, in a machine without one and in the provider ID `vsphere://`.
     EmptyUuidIsGone,
-    /// Supervisor: after 410 the watch goes on from now, and the view counts as current without a new list.
+    /// Supervisor: after 410 the watch continues from now, and the view counts as current without a new list.
     StaleViewAfterGone,
-    /// Supervisor: the token is read once. Made by `TokenSource::with_mutant`, as the source is handed in.
+    /// Supervisor: the token is read only once. `TokenSource::with_mutant` sets this, because the source is passed in.
     TokenNeverReread,
-    /// Supervisor: what the guard holds is released with the proof that it is held for, a tenth per period.
+    /// Supervisor: a deletion that the guard holds is released at once on the same proof, a tenth of the nodes per period.
     GuardSkipped,
     /// Supervisor: nodes are deleted although no node was matched to a machine since the start.
     NeverMatchedSkipped,
-    /// Supervisor: what the view does not have is gone, without a list.
+    /// Supervisor: a machine that the view does not have counts as gone, without a list.
     ProofFromView,
-    /// Supervisor: a provider ID of somebody else is a machine that does not exist.
+    /// Supervisor: a provider ID of another provider counts as a machine that does not exist.
     ForeignIdIsGone,
-    /// Supervisor: a watch that tells nothing is waited for, and its view never gets stale.
+    /// Supervisor: the provider keeps waiting for a silent watch, and its view never becomes stale.
     WatchStallUnnoticed,
-    /// Supervisor: each question makes a list of its own, at once, where watching is forbidden.
+    /// Supervisor: where watching is forbidden, each lookup makes its own list at once.
     ListPerNode,
-    /// Supervisor: after a list without any machine nothing counts as missing but nodes that are not ready.
+    /// Supervisor: after a list without any machine only nodes that are not ready count as missing.
     EmptyListBelieved,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
-    /// Those of vCenter mode and of both modes.
+    /// Defects of vCenter mode and of both modes.
     pub const ALL: [Mutant; 18] = [
         Mutant::ErrorIsGone,
         Mutant::EmptySearchIsGone,
@@ -93,7 +92,7 @@ impl Mutant {
         Mutant::Idle,
     ];
 
-    /// Those that exist in Supervisor mode only, in a mode with a view.
+    /// Defects of Supervisor mode only, for instances modes with a view.
     pub const SUPERVISOR: [Mutant; 12] = [
         Mutant::CollectionNotFoundIsGone,
         Mutant::UuidCaseMatters,
@@ -110,7 +109,7 @@ impl Mutant {
     ];
 }
 
-/// Which defect is active, if any.
+/// The active defect, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Active {
     #[cfg(feature = "mutants")]

@@ -1,4 +1,4 @@
-//! Owns every task of one run: each has a span, ends when told, and takes the run down if it panics.
+//! The tasks of one run: each has a span, ends on request, and ends the whole run if it panics.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -18,7 +18,7 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// A group below `kill`, which drops its tasks wherever they are; `panicked` is cancelled when one panics.
+    /// Creates a group below `kill`, which drops its tasks at any await; a task that panics cancels `panicked`.
     pub(crate) fn new(kill: &CancellationToken, panicked: &CancellationToken) -> Self {
         Self {
             tracker: TaskTracker::new(),
@@ -30,13 +30,13 @@ impl Tasks {
         }
     }
 
-    /// The same, whose tasks do nothing while they are suspended.
+    /// Returns the group with tasks that do nothing while `suspension` suspends them.
     #[cfg(feature = "mutants")]
     pub(crate) fn suspended_by(self, suspension: &Suspension) -> Self {
         Self { suspension: suspension.clone(), ..self }
     }
 
-    /// Runs a future that ends by itself once [`Tasks::stopping`] is cancelled, after finishing what it is at.
+    /// Runs a future that ends by itself once [`Tasks::stopping`] is cancelled, after finishing its current work.
     pub(crate) fn spawn(&self, span: Span, future: impl Future<Output = ()> + Send + 'static) {
         let (kill, panicked) = (self.kill.clone(), self.panicked.clone());
         #[cfg(feature = "mutants")]
@@ -65,12 +65,12 @@ impl Tasks {
         });
     }
 
-    /// Cancelled when the group is told to stop.
+    /// Token that is cancelled when the group must stop.
     pub(crate) fn stopping(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// Tells all tasks to stop and waits for them; false if some did not within `grace`.
+    /// Tells all tasks to stop and waits for them; returns false if some did not end within `grace`.
     pub(crate) async fn stop(&self, grace: Duration) -> bool {
         self.stop.cancel();
         self.tracker.close();
@@ -78,8 +78,8 @@ impl Tasks {
     }
 }
 
-/// Stops tasks for a while, as SIGSTOP stops a process: what they wait for comes about, and they do not hear of it before
-/// they go on.
+/// Stops tasks for a while, as SIGSTOP stops a process: the events that they wait for happen, but the tasks notice them
+/// only after [`Suspension::resume`].
 #[cfg(feature = "mutants")]
 #[derive(Clone, Debug, Default)]
 pub struct Suspension(std::sync::Arc<std::sync::Mutex<Suspended>>);
@@ -102,7 +102,7 @@ impl Suspension {
         self.lock().is_suspended = true;
     }
 
-    /// Lets them go on, in the order in which they were woken.
+    /// Resumes the tasks in the order in which they were woken.
     pub fn resume(&self) {
         let waiting = {
             let mut state = self.lock();
@@ -112,7 +112,7 @@ impl Suspension {
         waiting.into_iter().for_each(std::task::Waker::wake);
     }
 
-    /// A future that does nothing while it is suspended.
+    /// Wraps a future that does nothing while suspended.
     pub async fn over<F: Future>(self, future: F) -> F::Output {
         let mut future = std::pin::pin!(future);
         std::future::poll_fn(move |context| {

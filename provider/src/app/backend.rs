@@ -1,4 +1,4 @@
-//! The backend that the options ask for: where the machines are, and who is asked about them.
+//! The backend that the options select: vCenter or Supervisor, and the way to look up machines.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// One of them.
+/// One of the backends.
 pub(super) enum Backend {
     Vcenter(VcenterInstances),
     VcenterV1(VcenterV1),
@@ -26,7 +26,7 @@ pub(super) enum Backend {
 }
 
 impl Backend {
-    /// Makes it; nothing is called yet.
+    /// Makes the backend without sending a call.
     pub(super) fn new(
         config: &Config,
         options: &Options,
@@ -57,7 +57,7 @@ impl Backend {
         })
     }
 
-    /// The questions that controllers ask.
+    /// Returns the lookups for the controllers.
     pub(super) fn instances(&self) -> Arc<dyn Instances> {
         match self {
             Self::Vcenter(it) => Arc::new(it.clone()),
@@ -67,22 +67,22 @@ impl Backend {
         }
     }
 
-    /// Lets health and metrics look at it.
+    /// Connects the backend to health and metrics.
     pub(super) fn show(&self, telemetry: &Telemetry) {
         match self {
-            // The backend holds the telemetry: held by it in turn, neither would ever be freed.
+            // The backend holds the telemetry. If the telemetry held the backend too, neither would ever be freed.
             Self::Vcenter(it) => telemetry.set_probe(it.probe()),
             Self::VcenterV1(it) => telemetry.set_probe(it.probe()),
             Self::Supervisor(it) => {
                 let it = it.clone();
                 telemetry.set_supervisor_probe(Box::new(move || it.reading()));
             }
-            // It knows nothing between two questions.
+            // This backend keeps no state between two lookups.
             Self::SupervisorV1(_) => {}
         }
     }
 
-    /// Starts its tasks.
+    /// Starts the tasks of the backend.
     pub(super) fn spawn(&self, tasks: &Tasks) {
         match self {
             Self::Vcenter(it) => it.spawn(tasks),

@@ -28,7 +28,7 @@ pub(super) fn active(options: &Options) -> Active {
     }
 }
 
-/// The backend over every vCenter; nothing is called yet.
+/// Makes the backend over every vCenter, without sending a call.
 pub(super) fn connect(
     config: &Config,
     options: &Options,
@@ -40,7 +40,7 @@ pub(super) fn connect(
     Ok(VcenterInstances::new(clients, policy, tuning, Arc::clone(&deps.telemetry)))
 }
 
-/// The backend that makes upstream's calls; nothing is called yet.
+/// Makes the backend with upstream's calls, without sending a call.
 pub(super) fn connect_v1(
     config: &Config,
     options: &Options,
@@ -52,7 +52,7 @@ pub(super) fn connect_v1(
     Ok(VcenterV1::new(clients, policy, tuning, options.skip_node_deletion))
 }
 
-/// A client of the workload cluster with a pace of its own, whose requests are counted.
+/// A client of the workload cluster with its own pace and counted requests.
 fn cluster(options: &Options, deps: &Deps) -> Cluster {
     let cluster = Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
     cluster.counted(deps.telemetry.cluster_requests()).sharing_pauses()
@@ -123,7 +123,7 @@ pub(super) fn spawn_controllers(
 ) {
     let store = Arc::new(NodeStore::new());
     let client = || cluster(options, deps).under(lease.clone());
-    // A client of their own: a flood of events does not hold up what a controller writes.
+    // Events have their own client, so that a flood of events does not hold up the writes of a controller.
     let spawn_events = |component| {
         let (events, sending) = Events::new(component, client(), deps.clock.clone());
         backends.spawn_droppable(tracing::info_span!("events", component), sending);

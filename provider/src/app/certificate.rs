@@ -14,24 +14,24 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-/// How often the files are read again. They are small.
+/// Period between two reads of the files, which are small.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Reads certificate chain and key, both in PEM.
 pub type CertificateSource = Arc<dyn Fn() -> Result<(Vec<u8>, Vec<u8>), String> + Send + Sync>;
 
-/// Which TLS is spoken.
+/// TLS settings of the endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServingTls {
-    /// Nothing older than TLS 1.3.
+    /// True if only TLS 1.3 is served.
     pub only_13: bool,
-    /// Suites of TLS 1.2, those of TLS 1.3 being fixed; `None` for all.
+    /// Suites of TLS 1.2; `None` for all. The suites of TLS 1.3 are fixed.
     pub suites: Option<Vec<CipherSuite>>,
     /// Groups for the key exchange; `None` for all.
     pub groups: Option<Vec<NamedGroup>>,
 }
 
-/// The certificate that is shown, and where another one may come from.
+/// The current certificate, and the source of later ones.
 pub(super) struct Certificate {
     current: RwLock<Arc<CertifiedKey>>,
     source: Option<CertificateSource>,
@@ -50,7 +50,7 @@ impl ResolvesServerCert for Certificate {
 }
 
 impl Certificate {
-    /// What the source has now, or one made for this run.
+    /// Makes the certificate from the source, or a self-signed one for this run.
     pub(super) fn new(source: Option<CertificateSource>) -> Result<Arc<Self>, String> {
         let key = match &source {
             None => self_signed()?,
@@ -62,7 +62,7 @@ impl Certificate {
         Ok(Arc::new(Self { current: RwLock::new(Arc::new(key)), source }))
     }
 
-    /// Follows the source for ever. What cannot be used is told of once, and the old certificate stays.
+    /// Follows the source forever. Logs an unusable certificate once, and keeps the old one.
     pub(super) async fn follow(&self) {
         let Some(source) = &self.source else { return std::future::pending().await };
         let mut told = None;
@@ -72,7 +72,7 @@ impl Certificate {
                 Ok(new) => {
                     told = None;
                     let mut current = self.current.write().expect("nothing panics under this lock");
-                    // Keys cannot be compared, and one with the same certificate is the same.
+                    // Keys cannot be compared; the same certificate implies the same key.
                     if new.cert != current.cert {
                         tracing::info!("serving with another certificate");
                         *current = Arc::new(new);
@@ -116,7 +116,7 @@ impl Certificate {
     }
 }
 
-/// A chain and its key, if they belong together.
+/// Parses a chain and its key, and checks that they belong together.
 fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
     let chain: Vec<_> =
         CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().map_err(|err| {
@@ -193,7 +193,7 @@ mod tests {
                 .with_no_client_auth()
         }
 
-        /// Shakes hands in memory with an endpoint that was started with `flags`; `None` where it does not come about.
+        /// Shakes hands in memory with an endpoint that was started with `flags`; `None` if the handshake fails.
         fn meets(&self, flags: &str) -> Option<Agreed> {
             let words = format!("provider --cloud-config=c {flags}");
             let arguments = crate::cli::parse(words.split_whitespace().map(str::to_owned)).unwrap();

@@ -1,7 +1,7 @@
-//! Where the credential of a vCenter comes from: its Secret or directory first, then the file.
+//! The credential of a vCenter: from its Secret or directory first, then from the configuration file.
 //!
-//! The Secret is read with `get` before a login, so a rotated password is used at the next one and no watch on Secrets
-//! is needed. A Secret that cannot be read just now does not take away the credential that was read before.
+//! The provider reads the Secret with `get` before a login, so the next login uses a rotated password and no watch on
+//! Secrets is needed. If the Secret cannot be read, the credential that was read before stays in use.
 
 use std::{
     path::Path,

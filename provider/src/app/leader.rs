@@ -1,7 +1,7 @@
 //! Leader election over a Lease, as `k8s.io/client-go: tools/leaderelection` does it.
 //!
-//! Writes are PUTs with the resourceVersion that was read, so two cannot win. A foreign holder counts as alive until
-//! its lease duration has passed on *our* clock since we last saw its record change; timestamps are not trusted.
+//! Writes are PUTs with the resourceVersion that was read, so two candidates cannot win. A foreign holder counts as alive
+//! until its lease duration has passed on *our* clock since we last saw its record change; timestamps are not trusted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// Source of the events, as upstream has it.
+/// Source of the events, as in upstream.
 const COMPONENT: &str = "cloud-controller-manager";
 
 /// One candidate for one Lease.
@@ -25,7 +25,7 @@ pub(super) struct Candidate {
     election: LeaderElection,
     identity: String,
     clock: Clock,
-    /// What the writers of this process are told of the lease.
+    /// The lease as the writers of this process see it.
     lease: Lease,
     jitter: Jitter,
     /// The Lease as last seen, and when its record last changed.
@@ -49,7 +49,7 @@ impl Candidate {
         Self { cluster, election, identity, clock, lease, jitter, seen: None, telemetry }
     }
 
-    /// The lease as writers know it: they may write for so long after a renewal began.
+    /// Returns the lease for writers, who may write for a limited time after a renewal began.
     pub(super) fn lease(&self) -> Lease {
         self.lease.clone()
     }
@@ -59,7 +59,7 @@ impl Candidate {
         loop {
             match self.try_once().await {
                 Ok(true) => return,
-                // Another replica holds it: this one stands by, and is ready for that.
+                // Another replica holds the Lease: this one stands by, and counts as ready.
                 Ok(false) => self.telemetry.set_settled(),
                 Err(err) => tracing::warn!(error = %Chain(&err), "lease not acquired"),
             }
@@ -68,14 +68,14 @@ impl Candidate {
         }
     }
 
-    /// Renews until that has failed for the renew deadline, or another holder is seen.
+    /// Renews until no renewal has succeeded for the renew deadline, or another holder appears.
     pub(super) async fn renew_until_lost(&mut self) {
         let mut renewed_at = Instant::now();
         self.telemetry.lease_renewed();
         loop {
             tokio::time::sleep(self.election.retry_period).await;
             let deadline = renewed_at + self.election.renew_deadline;
-            // A process that was stopped finds its deadline passed, and its lease may be another's by now.
+            // A process that was stopped finds its deadline passed, and another process may hold its lease by now.
             match tokio::time::timeout_at(deadline, self.renew()).await {
                 Ok(Ok(true)) => {
                     renewed_at = Instant::now();
@@ -93,7 +93,7 @@ impl Candidate {
 
     /// Records an event `<identity> <what>` on the Lease as last seen, as client-go does when leadership begins and ends.
     ///
-    /// A failure is logged: whoever needs to know who leads reads the Lease. Cancel safe.
+    /// A failure is only logged, because the Lease itself shows the leader. Cancel safe.
     pub(super) fn announce(&self, what: &str) -> impl Future<Output = ()> + Send + 'static {
         let (cluster, at) = (self.cluster.clone(), self.clock.now());
         let message = format!("{} {what}", self.identity);
@@ -107,7 +107,7 @@ impl Candidate {
         }
     }
 
-    /// Gives the Lease up, if it is still ours. A failure costs the successor the rest of the lease duration.
+    /// Gives the Lease up, if it is still ours. After a failure the successor waits for the rest of the lease duration.
     pub(super) async fn release(&mut self) {
         let Some((lease, _)) = &self.seen else { return };
         if holder(lease) != self.identity {
@@ -122,7 +122,7 @@ impl Candidate {
         }
     }
 
-    /// One renewal: optimistically from the object last seen, else with a fresh read.
+    /// Renews once: optimistically from the object last seen, else after a fresh read.
     async fn renew(&mut self) -> Result<bool, ClusterError> {
         if let Some((lease, _)) = &self.seen {
             let mut lease = lease.clone();
@@ -224,7 +224,7 @@ impl Candidate {
         format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}")
     }
 
-    /// A `MicroTime`.
+    /// The current time as a `MicroTime`.
     fn now(&self) -> String {
         self.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
     }

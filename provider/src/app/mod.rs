@@ -1,4 +1,4 @@
-//! The composition root: everything is built, started and stopped here.
+//! The composition root: builds, starts and stops all parts.
 
 mod access;
 mod backend;

@@ -1,4 +1,4 @@
-//! What [`run`](super::run) is told to do, and the world it is handed.
+//! The options of [`run`](super::run), and the world that its caller supplies.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -17,37 +17,37 @@ use crate::{
 /// Makes the transport to a vCenter. Called once per vCenter at start.
 pub type Connector = Arc<dyn Fn(&VcenterConfig) -> Result<Transport, String> + Send + Sync>;
 
-/// What to do, as the command line says it. [`Options::default`] is what upstream does without flags, except that there
-/// is no leader election.
+/// Options of a run, from the command line. [`Options::default`] matches upstream without flags, except that leader
+/// election is off.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether the cloud-node controller runs.
+    /// True if the cloud-node controller runs.
     pub cloud_node: bool,
-    /// Whether the cloud-node-lifecycle controller runs.
+    /// True if the cloud-node-lifecycle controller runs.
     pub cloud_node_lifecycle: bool,
     /// `--node-status-update-frequency`: pause between two passes over all addresses.
     pub node_status_period: Duration,
-    /// `--node-monitor-period`: pause between two looks at nodes that are not ready.
+    /// `--node-monitor-period`: pause between two checks of nodes that are not ready.
     pub node_monitor_period: Duration,
     /// `--concurrent-node-syncs`.
     pub concurrent_node_syncs: usize,
-    /// `--kube-api-qps`, per controller and for its events; 0 is client-go's default, less than 0 no limit.
+    /// `--kube-api-qps`, per controller and for its events; 0 means client-go's default, less than 0 no limit.
     pub kube_api_qps: f64,
     /// `--kube-api-burst`, per controller and for its events.
     pub kube_api_burst: u32,
     /// `--node-labels`: added to every node at initialization.
     pub node_labels: BTreeMap<String, String>,
-    /// `SKIP_NODE_DELETION`: no node is ever deleted.
+    /// `SKIP_NODE_DELETION`: true if no node is ever deleted.
     pub skip_node_deletion: bool,
-    /// Leader election; `None` starts at once.
+    /// Leader election; `None` starts the controllers at once.
     pub leader_election: Option<LeaderElection>,
-    /// How the vCenter backend behaves. Its seed is overwritten with [`Deps::seed`].
+    /// Tuning of the vCenter backend. [`Deps::seed`] replaces its seed.
     pub tuning: Tuning,
-    /// Deadline of every vCenter call but the long poll.
+    /// Deadline of every vCenter call except the long poll (default 30 s).
     pub vcenter_deadline: Duration,
-    /// How long one wait for updates blocks.
+    /// Maximum time that one wait for updates blocks (default 60 s).
     pub vcenter_poll: Duration,
-    /// Supervisor mode, and how its backend behaves; `None` is vCenter mode. Its seed is overwritten with [`Deps::seed`].
+    /// Supervisor mode, with the tuning of its backend; `None` means vCenter mode. [`Deps::seed`] replaces its seed.
     pub supervisor: Option<SupervisorTuning>,
     /// A deliberate defect.
     #[cfg(feature = "mutants")]
@@ -84,11 +84,11 @@ pub struct LeaderElection {
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// A candidate waits this long after the last change it saw before it takes over.
+    /// Time that a candidate waits after the last change it saw before it takes over (default 15 s).
     pub lease_duration: Duration,
-    /// The leader gives up after this long without a successful renewal.
+    /// Time without a successful renewal after which the leader gives up (default 10 s).
     pub renew_deadline: Duration,
-    /// Pause between two attempts.
+    /// Pause between two attempts (default 2 s).
     pub retry_period: Duration,
 }
 
@@ -104,38 +104,38 @@ impl Default for LeaderElection {
     }
 }
 
-/// The way to the Supervisor.
+/// Connection to the Supervisor.
 #[derive(Clone)]
 pub struct SupervisorLink {
-    /// Knows address, trust and token; see [`authenticated`](crate::authenticated). Retries and deadlines are ours.
+    /// Client with address, trust and token; see [`authenticated`](crate::authenticated). Retries and deadlines are ours.
     pub client: kube::Client,
     /// The namespace that holds the cluster's machines.
     pub namespace: String,
 }
 
-/// The world that [`run`](super::run) is handed.
+/// The world that the caller of [`run`](super::run) supplies.
 #[derive(Clone)]
 pub struct Deps {
-    /// The workload cluster. Only its transport and authentication are used: deadlines, pacing and retries are ours, so
-    /// a client built from a kubeconfig should have `default_retry` off.
+    /// Client of the workload cluster. Only its transport and authentication are used: deadlines, pacing and retries are
+    /// ours, so a client built from a kubeconfig should have `default_retry` off.
     pub kube: kube::Client,
     /// Makes the transport to each vCenter.
     pub connect: Connector,
-    /// The Supervisor; needed in Supervisor mode alone.
+    /// The Supervisor; needed only in Supervisor mode.
     pub supervisor: Option<SupervisorLink>,
     /// Reads a directory of credentials; `None` makes a configured directory an error at login.
     pub secret_files: Option<SecretFiles>,
-    /// Wall time, and time since boot. Leases, events and the age of nodes go by it.
+    /// Wall time, and time since boot; used for the lease and events.
     pub clock: Clock,
     /// Seeds every jitter.
     pub seed: u64,
     /// Name of this replica in the Lease. Must be unique among replicas.
     pub identity: String,
-    /// Cancelled to stop: controllers finish the write they are at, the lease is released, logins are ended.
+    /// Cancelled to stop the run: controllers finish their current write, the lease is released, logins end.
     pub stop: CancellationToken,
-    /// Metrics and health of this run, readable while it lasts and after.
+    /// Metrics and health of this run, readable during the run and after it.
     pub telemetry: Arc<Telemetry>,
-    /// Stops every task of the run for a while, as SIGSTOP would. A lever of the conformance suite.
+    /// Stops every task of the run for a while, as SIGSTOP would; for the conformance suite.
     #[cfg(feature = "mutants")]
     pub suspension: crate::tasks::Suspension,
 }

@@ -1,19 +1,19 @@
-//! Notices that the configuration file has changed.
+//! Detects changes of the configuration file.
 //!
-//! Upstream watches the path with inotify and ends the process at once, sessions and lease as they are
-//! (`cloud-provider-vsphere: cmd/vsphere-cloud-controller-manager/main.go`, `initializeWatch`). Here the content is
-//! compared, because a mounted ConfigMap changes by a link elsewhere, which a watch on the file does not see; and what
-//! could not be started with changes nothing.
+//! Upstream watches the path with inotify and ends the process at once, without ending sessions and lease
+//! (`cloud-provider-vsphere: cmd/vsphere-cloud-controller-manager/main.go`, `initializeWatch`). This provider compares
+//! the content, because a mounted ConfigMap changes by a link elsewhere, which a watch on the file does not see. A text
+//! with which the provider could not start has no effect.
 
 use std::time::Duration;
 
-/// A file that cannot be read so often in a row is missing rather than being replaced.
+/// Number of failed reads in a row after which a file counts as missing rather than as being replaced.
 const MAX_UNREAD: u32 = 5;
 
-/// Waits until the text that `read` gives is another than `first` and `check` accepts it.
+/// Waits until `read` returns a text other than `first` that `check` accepts.
 ///
-/// It is read every `every`. A text that `check` refuses is logged once and stays without effect, and so does a failure
-/// to read: a file may be half written, or be replaced at this moment. One that stays unreadable is logged, too.
+/// Reads once per `every`. A text that `check` refuses is logged once and has no effect, and neither has a failure to
+/// read: a file may be half written, or be replaced at this moment. A file that stays unreadable is logged, too.
 ///
 /// Cancel safe.
 pub async fn configuration_changed(
@@ -30,7 +30,7 @@ pub async fn configuration_changed(
             Ok(text) => text,
             Err(what) => {
                 n_unread = n_unread.saturating_add(1);
-                // It may be replaced at this moment.
+                // The file may be replaced at this moment.
                 if n_unread == MAX_UNREAD {
                     tracing::error!(error = %what, "a file cannot be read any more; going on with what was read of it before");
                 }
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// Seconds after which the change is noticed, when the file has this content second by second.
+    /// Seconds after which the change is noticed, for a file with these contents second by second.
     async fn noticed_after(contents: &[Result<&str, &str>]) -> Option<usize> {
         let (reads, checks) = (Mutex::new(0), Mutex::new(0));
         let read = async || {

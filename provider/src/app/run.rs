@@ -1,4 +1,4 @@
-//! Builds everything, starts it, and stops it in order.
+//! Builds all parts, starts them, and stops them in order.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,42 +12,42 @@ use super::{
 };
 use crate::{config::Config, mutant::mutant, tasks::Tasks};
 
-/// Work under way at the stop may take this long to finish.
+/// Time that work in progress may take to finish at the stop.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The last event may take this long; the API server may be what was lost.
+/// Time that the last event may take; the API server may be unreachable.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Why [`run`] ended before it was told to.
+/// Reason why [`run`] ended without a request to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A vCenter cannot be connected to with this configuration.
     #[error("vCenter {vcenter}: {what}")]
     Connect {
-        /// Its name.
+        /// Name of the vCenter.
         vcenter: String,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// Supervisor mode without a Supervisor.
     #[error("Supervisor mode, and no way to a Supervisor was handed in")]
     NoSupervisor,
-    /// The lease was lost. Another replica leads; this one must not write any more.
+    /// The lease was lost. Another replica may lead, so this one must not write any more.
     #[error("the lease was lost")]
     LeadershipLost,
-    /// A task panicked, which is a defect; what it would have done is not known to be done.
+    /// A task panicked, which is a defect; its work may be left undone.
     #[error("a task panicked")]
     Panicked,
 }
 
 /// Runs the provider until [`Deps::stop`] is cancelled.
 ///
-/// Order at the end: controllers finish the write they are at, the lease is released, backends stop, logins are ended,
-/// and an event says that this replica has stopped leading.
+/// Order at the end: controllers finish their current write, the lease is released, backends stop, logins end, and an
+/// event says that this replica has stopped leading.
 ///
 /// # Errors
 ///
-/// [`RunError::Connect`] and [`RunError::NoSupervisor`] before anything is called; [`RunError::LeadershipLost`] when
+/// [`RunError::Connect`] and [`RunError::NoSupervisor`] before the first call; [`RunError::LeadershipLost`] when
 /// another replica may lead.
 ///
 /// Cancel safe in the sense of a crash: dropping the future stops every task, and leaves the lease and the logins to
@@ -57,7 +57,7 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
     let active = active(&options);
     let backend = Backend::new(&config, &options, &deps, active)?;
     let crash = CancellationToken::new();
-    // Dropping the future must not leave tasks behind that write.
+    // Dropping the future must not leave behind tasks that write.
     let _abort = crash.clone().drop_guard();
 
     let mut candidate = None;
@@ -109,7 +109,7 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
         }
     };
     let outcome = tokio::select! {
-        // A stop that was asked for wins over a loss at the same moment.
+        // A requested stop takes precedence over a loss at the same moment.
         biased;
         () = deps.stop.cancelled() => Ok(()),
         () = panicked.cancelled() => Err(RunError::Panicked),
@@ -123,7 +123,7 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
     if outcome.is_ok() && !controllers.stop(GRACE).await {
         tracing::warn!("controllers did not stop in time");
     }
-    // Before the lease is given up: a controller that did not stop in time must not write beside the next leader.
+    // Ends before the lease is given up: a controller that did not stop in time must not write beside the next leader.
     if let Some(lease) = &lease {
         lease.end();
     }
@@ -136,7 +136,7 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
         backend.close().await;
     }
     if let Some(candidate) = &candidate {
-        // Last, so that it holds up nothing else.
+        // The event is the last step, so that it holds up nothing else.
         let announcing = candidate.announce("stopped leading");
         let _ = tokio::time::timeout(FAREWELL, announcing).await;
     }

@@ -1,6 +1,6 @@
 //! The HTTPS endpoint: `/healthz`, `/livez`, `/readyz` and `/metrics`.
 //!
-//! Upstream answers 404 on `/livez` and `/readyz`; serving them is one of the differences on purpose.
+//! Upstream answers 404 on `/livez` and `/readyz`; serving them is an intended difference.
 
 use std::{convert::Infallible, fmt::Write as _, sync::Arc, time::Duration};
 
@@ -19,24 +19,24 @@ use super::{
 };
 use crate::telemetry::Telemetry;
 
-/// How long open connections may take to finish at the stop.
+/// Time that open connections may take to finish at the stop.
 const GRACE: Duration = Duration::from_secs(2);
-/// A client that takes longer than this to say what it wants is cut off.
+/// Time that a client may take for the TLS handshake, and for the headers of a request.
 const HEADERS: Duration = Duration::from_secs(10);
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// How the endpoint is served.
+/// Settings of the endpoint.
 #[derive(Clone, Default)]
 pub struct Serving {
-    /// Where its certificate comes from; `None` makes one at start.
+    /// Source of the certificate; `None` makes a self-signed one at start.
     pub certificate: Option<CertificateSource>,
     /// Versions, suites and groups.
     pub tls: ServingTls,
-    /// Who may read what.
+    /// Rules of access.
     pub access: AccessSettings,
 }
 
-/// The endpoint with everything that it needs; see [`HealthEndpoint::serve`].
+/// The endpoint, ready to serve; see [`HealthEndpoint::serve`].
 pub struct HealthEndpoint {
     certificate: Arc<Certificate>,
     tls: Arc<rustls::ServerConfig>,
@@ -44,11 +44,11 @@ pub struct HealthEndpoint {
 }
 
 impl HealthEndpoint {
-    /// Reads the certificate and makes the rest. Nothing is called yet.
+    /// Reads the certificate and prepares the rest, without sending a call.
     ///
     /// # Errors
     ///
-    /// What cannot be used, and what to do about it.
+    /// A text with the problem and the remedy.
     pub fn new(serving: Serving) -> Result<Self, String> {
         let certificate = Certificate::new(serving.certificate)?;
         let tls = Arc::new(Arc::clone(&certificate).config(&serving.tls)?);

@@ -1,13 +1,13 @@
-//! `--controllers`: which controllers run.
+//! `--controllers`: the selection of controllers.
 
-/// Which controllers run.
+/// The controllers that run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Selected {
     pub(super) cloud_node: bool,
     pub(super) cloud_node_lifecycle: bool,
 }
 
-/// Canonical names, aliases, and whether the controller exists here.
+/// Canonical names, aliases, and true if this provider has the controller.
 const KNOWN: [(&str, &str, bool); 4] = [
     ("cloud-node-controller", "cloud-node", true),
     ("cloud-node-lifecycle-controller", "cloud-node-lifecycle", true),
@@ -15,7 +15,7 @@ const KNOWN: [(&str, &str, bool); 4] = [
     ("node-route-controller", "route", false),
 ];
 
-/// Reads the list: the first entry that names a controller wins, `*` stands for all that are not named.
+/// Reads the list: the first entry that names a controller wins; `*` stands for all controllers without an entry.
 ///
 /// `k8s.io/controller-manager: app/helper.go`, `IsControllerEnabled`.
 pub(super) fn select(list: &str) -> Result<Selected, String> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Not a duration.
+/// A text that is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a duration like 5s, 1m30s or 300ms")]
 pub struct ParseDurationError(pub String);

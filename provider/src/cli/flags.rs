@@ -1,6 +1,6 @@
 //! Every flag of upstream with its default, as data. Source: `ccm-framework` 5.2 and `cpi-vsphere` 1.2, `cpi-supervisor` 1.2.
 
-/// What a flag takes.
+/// Type of a flag's value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Bool,
@@ -8,14 +8,14 @@ pub(super) enum Kind {
     List(&'static str),
 }
 
-/// What becomes of a flag that is given.
+/// Treatment of a flag that the command line contains.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fate {
-    /// It has an effect.
+    /// The flag has an effect.
     Read,
-    /// It has none, which is said, unless its value is one of these and asks for what is so anyway.
+    /// The flag has no effect, and a note says so, unless its value is one of these, which describe the actual behavior.
     Noted(&'static [&'static str]),
-    /// It is about security and has no effect: an error, with this remedy, unless its value is one of these.
+    /// The flag concerns security and has no effect: an error with this remedy, unless its value is one of these.
     Refused(&'static [&'static str], &'static str),
 }
 
@@ -41,7 +41,7 @@ const fn value(
     Flag { name, kind: Kind::Value(what), default, fate: Fate::Read, help }
 }
 
-/// A list, which adds up over several flags of the name as Go's do.
+/// A list; repeated flags add up, as in Go.
 const fn list(
     name: &'static str,
     what: &'static str,
@@ -60,7 +60,7 @@ const fn idle(name: &'static str) -> Flag {
     Flag { name, kind, default: "", fate: Fate::Noted(&[]), help: "No effect" }
 }
 
-/// Without effect, and with these values no effect is wanted.
+/// A flag without effect that needs no note with these values, because they describe the actual behavior.
 const fn so_anyway(name: &'static str, values: &'static [&'static str]) -> Flag {
     Flag { fate: Fate::Noted(values), ..idle_flag(name) }
 }

@@ -1,4 +1,4 @@
-//! The flags of the HTTPS endpoint: certificate, TLS, and who may read what.
+//! The flags of the HTTPS endpoint: certificate, TLS, and access.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,7 +7,7 @@ use rustls::{CipherSuite, NamedGroup};
 use super::{ArgumentsError, Flags, fail, parse_duration};
 use crate::{AllowedPaths, ServingTls};
 
-/// What a command line says about the endpoint.
+/// Settings of the endpoint from a command line.
 #[derive(Clone, Debug)]
 pub struct ServingArguments {
     /// `--tls-cert-file` and `--tls-private-key-file`.
@@ -28,7 +28,7 @@ pub struct ServingArguments {
     pub refused_ttl: Duration,
 }
 
-/// Suites of TLS 1.2 that are served, by Go's names.
+/// Served suites of TLS 1.2, by Go's names.
 const SUITES: [(&str, CipherSuite); 8] = [
     (
         "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
@@ -58,7 +58,7 @@ const SUITES: [(&str, CipherSuite); 8] = [
     ),
 ];
 
-/// Suites of TLS 1.3. They are always served, as in Go.
+/// Suites of TLS 1.3, which are always served, as in Go.
 const SUITES_13: [&str; 3] =
     ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"];
 
@@ -81,14 +81,14 @@ const NOT_SERVED: [&str; 15] = [
     "TLS_RSA_WITH_AES_256_GCM_SHA384",
 ];
 
-/// Groups that are served, by Go's numbers.
+/// Served groups, by Go's numbers.
 const GROUPS: [(u16, NamedGroup); 3] =
     [(23, NamedGroup::secp256r1), (24, NamedGroup::secp384r1), (29, NamedGroup::X25519)];
 
 /// Groups that Go knows and this provider does not serve: P-521 and those with ML-KEM.
 const GROUPS_NOT_SERVED: [u16; 4] = [25, 4587, 4588, 4589];
 
-/// Flags that are about the endpoint alone.
+/// Flags that concern only the endpoint.
 const OF_ENDPOINT: [&str; 12] = [
     "bind-address",
     "tls-cert-file",
@@ -158,7 +158,7 @@ fn tls(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<ServingTls, Argument
         }
     };
     let (suites, has_13) = suites(&items(flags, "tls-cipher-suites"), notes)?;
-    // With no suite of TLS 1.2 there is nothing to serve it with.
+    // Without a suite of TLS 1.2 the endpoint cannot serve that version.
     let only_13 = only_13 || (has_13 && suites.as_ref().is_some_and(Vec::is_empty));
     let groups = groups(&items(flags, "tls-curve-preferences"), notes)?;
     Ok(ServingTls { only_13, suites, groups })
@@ -171,7 +171,7 @@ fn items(flags: Flags<'_>, name: &str) -> Vec<String> {
 
 type Suites = (Option<Vec<CipherSuite>>, bool);
 
-/// The suites of TLS 1.2 that are named, and whether one of TLS 1.3 is.
+/// Returns the named suites of TLS 1.2, and true if a suite of TLS 1.3 is named.
 fn suites(names: &[String], notes: &mut Vec<String>) -> Result<Suites, ArgumentsError> {
     let flag = "tls-cipher-suites";
     if names.is_empty() {

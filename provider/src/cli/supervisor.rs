@@ -1,5 +1,4 @@
-//! The flags of Supervisor mode. They are checked in that mode alone; given in the other one, they are said to have no
-//! effect.
+//! The flags of Supervisor mode, checked only in that mode. In vCenter mode a note says that they have no effect.
 
 use std::path::PathBuf;
 
@@ -11,7 +10,7 @@ use crate::{
     SupervisorSettings, SupervisorTuning,
 };
 
-/// Flags with an effect in this mode alone.
+/// Flags that have an effect only in this mode.
 const ONLY_HERE: [&str; 9] = [
     "vm-operator-api-version",
     "cluster-ip-family",
@@ -24,12 +23,12 @@ const ONLY_HERE: [&str; 9] = [
     "vm-cache-sync-timeout",
 ];
 
-/// What a command line says about the Supervisor.
+/// Settings of the Supervisor from a command line.
 #[derive(Clone, Debug)]
 pub struct SupervisorArguments {
-    /// Where things are mounted.
+    /// Paths of the mounted files.
     pub paths: MountPaths,
-    /// What objects are spoken about, and how.
+    /// API version, IP families and pool of pod addresses.
     pub settings: SupervisorSettings,
 }
 
@@ -38,7 +37,7 @@ pub(super) fn read(
     flags: Flags<'_>,
     mode: InstancesMode,
 ) -> Result<(SupervisorArguments, SupervisorTuning), ArgumentsError> {
-    // Nothing comes of these yet, but what cannot be meant is refused as upstream does.
+    // These flags have no effect yet, but the provider refuses invalid values, as upstream does.
     flags.last_flag("is-legacy-paravirtual")?;
     flags.last_flag("enable-service-annotation-propagation")?;
     let raw = SupervisorFlags {
@@ -46,7 +45,7 @@ pub(super) fn read(
         family: flags.text("cluster-ip-family"),
         vpc: flags.last_flag("enable-vpc-mode")?,
         pod_ip_pool: flags.last("pod-ip-pool-type"),
-        // There is no route controller here.
+        // This provider has no route controller.
         routes: false,
     };
     let settings = raw.check()?;
@@ -87,7 +86,7 @@ pub(super) fn read(
     Ok((SupervisorArguments { paths, settings }, tuning))
 }
 
-/// What was asked for and is another mode's.
+/// Notes about flags that the command line contains and that have an effect only in Supervisor mode.
 pub(super) fn notes_elsewhere(matches: &ArgMatches) -> Vec<String> {
     let is_given = |name: &&&str| matches.value_source(name) == Some(ValueSource::CommandLine);
     let text = |name: &&str| {

@@ -9,7 +9,7 @@ const DEFAULT_PER_SECOND: f64 = 5.0;
 /// client-go: `rest.DefaultBurst`.
 const DEFAULT_BURST: u32 = 10;
 
-/// Lets `burst` through at once and `per_second` on average.
+/// Lets `burst` requests pass at once and `per_second` on average.
 #[derive(Debug)]
 pub(crate) struct TokenBucket {
     per_second: f64,
@@ -23,8 +23,8 @@ impl TokenBucket {
         Self { per_second: per_second.max(0.001), burst, state: Mutex::new((burst, None)) }
     }
 
-    /// The pace of a client as client-go reads `--kube-api-qps` and `--kube-api-burst`: zero stands for its own defaults, five
-    /// per second and a burst of ten; less than zero is no limit.
+    /// The limiter of a client, with `--kube-api-qps` and `--kube-api-burst` read as in client-go: zero stands for its
+    /// defaults, five per second and a burst of ten; a negative rate means no limit (`None`).
     pub(crate) fn of_client(per_second: f64, burst: u32) -> Option<Self> {
         if per_second < 0.0 {
             return None;
@@ -33,7 +33,7 @@ impl TokenBucket {
         Some(Self::new(per_second, if burst == 0 { DEFAULT_BURST } else { burst }))
     }
 
-    /// Whether there was a token; without one nothing is taken.
+    /// Takes a token if one is available, and returns true then.
     pub(crate) fn try_take(&self) -> bool {
         let now = Instant::now();
         let mut state = self.state.lock().expect("nothing panics under this lock");
@@ -49,7 +49,7 @@ impl TokenBucket {
         (tokens + refill).min(self.burst)
     }
 
-    /// Takes a token and says how long to wait for it. Debts are paid in order of asking.
+    /// Takes a token and returns the time to wait for it. Callers get their tokens in the order of their calls.
     pub(crate) fn reserve(&self) -> Duration {
         let now = Instant::now();
         let mut state = self.state.lock().expect("nothing panics under this lock");
@@ -80,8 +80,8 @@ impl TokenBucket {
     }
 }
 
-/// A token that is waited for. Dropped before it is there, it goes back: debts of callers that gave up would grow without
-/// limit.
+/// A token that a caller waits for. If it is dropped before the wait ends, the token goes back: otherwise the debts of callers
+/// that gave up would grow without limit.
 struct Debt<'a>(&'a TokenBucket);
 
 impl Drop for Debt<'_> {

@@ -1,4 +1,4 @@
-//! One request to the API server: pace, deadline, `Retry-After`, and an error that says what it was.
+//! One request to the API server: pace, deadline, `Retry-After`, and errors that name the cause.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,11 +10,11 @@ use tokio::time::Instant;
 use super::{Lease, TokenBucket, pauses::Pauses};
 use crate::telemetry::RequestCounter;
 
-/// Without an answer for this long a request has failed. kube itself would wait for ever.
+/// Time after which a request without an answer has failed. kube itself would wait forever.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// A server that asks for a longer pause is asked again all the same.
+/// Longest pause that the client keeps, even if the server asks for a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A throttled request is sent again this often at most.
+/// Maximum number of times that a throttled request is sent again.
 const MAX_THROTTLED: u32 = 8;
 const MAX_BODY: usize = 256 * 1024 * 1024;
 
@@ -25,17 +25,17 @@ pub(crate) struct Cluster {
     limiter: Option<Arc<TokenBucket>>,
     deadline: Duration,
     max_throttled: u32,
-    /// The lease under which it writes; none where no leader is elected.
+    /// The lease under which the client writes; `None` without leader election.
     lease: Option<Lease>,
     counter: Option<RequestCounter>,
-    /// Pauses that all requests of this client keep; without it each request keeps its own alone.
+    /// Pauses that all requests of this client keep; without them each request keeps only its own.
     pauses: Option<Pauses>,
 }
 
-/// Why a request failed.
+/// Reason for a failed request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClusterError {
-    /// The API server refused.
+    /// The API server refused the request.
     #[error("{method} {path} was answered with {code} {reason}: {message}")]
     Status {
         method: Method,
@@ -56,20 +56,20 @@ pub(crate) enum ClusterError {
     /// No answer in time.
     #[error("{method} {path} was not answered within {deadline:?}")]
     TimedOut { method: Method, path: String, deadline: Duration },
-    /// Not sent: this process does not hold the lease any more, as far as it knows.
+    /// Not sent: as far as this process knows, it no longer holds the lease.
     #[error("{method} {path} was not sent: the lease is not held")]
     NotLeading { method: Method, path: String },
-    /// An answer that is not JSON, or not what was asked.
+    /// An answer that is not JSON, or not what was requested.
     #[error("{path} was answered with something unreadable: {what}")]
     Malformed { path: String, what: String },
 }
 
-/// What a refusal says besides.
+/// Further details of a refusal.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
-    /// `details.name`: the object that the answer is about, if it is about one.
+    /// `details.name`: the object that the answer is about, if any.
     pub(crate) about: Option<String>,
-    /// How long the server asks to be left alone.
+    /// Pause that the server asks for.
     pub(crate) retry_after: Option<Duration>,
 }
 
@@ -82,7 +82,7 @@ impl ClusterError {
         }
     }
 
-    /// The pause that the server asks for, as far as it is waited for at all.
+    /// The pause that the server asks for, at most 60 s.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { hints, .. } => hints.retry_after.map(|pause| pause.min(LONGEST_PAUSE)),
@@ -90,13 +90,13 @@ impl ClusterError {
         }
     }
 
-    /// Somebody else wrote first, or the object is another one.
+    /// True if another client wrote first, or the object is another one.
     pub(crate) fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
 
-    /// The API server says of this object that it does not exist. A 404 of something in between, which knows no such path, says
-    /// nothing of it.
+    /// True if the API server says that this object does not exist. A 404 from something in between, which does not know the
+    /// path, says nothing about the object.
     pub(crate) fn says_gone(&self, name: &str) -> bool {
         let Self::Status { code: 404, reason, message, hints, .. } = self else { return false };
         reason == "NotFound"
@@ -106,13 +106,13 @@ impl ClusterError {
             }
     }
 
-    /// The object does not exist.
+    /// True if the answer was 404.
     pub(crate) fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
 }
 
-/// Which kind of patch.
+/// Kind of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchKind {
     /// `application/strategic-merge-patch+json`, as the Go framework sends.
@@ -127,18 +127,18 @@ impl Cluster {
         Self { client, limiter, deadline, max_throttled, lease: None, counter: None, pauses: None }
     }
 
-    /// The same, but nothing is written while the lease is not held. The lease is asked at the last moment, when the request
-    /// is handed to the connection.
+    /// Returns the client with writes only while the lease is held. The check happens at the last moment, when the request is
+    /// handed to the connection.
     pub(crate) fn under(self, lease: Option<Lease>) -> Self {
         Self { lease, ..self }
     }
 
-    /// The same, and its requests are counted.
+    /// Returns the client with its requests counted.
     pub(crate) fn counted(self, counter: RequestCounter) -> Self {
         Self { counter: Some(counter), ..self }
     }
 
-    /// The same, and a request waits for the pause that the answer to another request of its path has asked for.
+    /// Returns the client with shared pauses: a request also waits for the pause of another request of its path.
     pub(crate) fn sharing_pauses(self) -> Self {
         Self { pauses: Some(Pauses::default()), ..self }
     }
@@ -149,13 +149,13 @@ impl Cluster {
         }
     }
 
-    /// The same, but a throttled request is an error, and no pause is kept: the caller waits, and knows that it does. What it sends may
-    /// be out of date after a pause.
+    /// Returns the client without retries and pauses: a throttled request is an error, and the caller waits. The content of a
+    /// request may be out of date after a pause.
     pub(crate) fn impatient(self) -> Self {
         Self { max_throttled: 0, pauses: None, ..self }
     }
 
-    /// A client without pacing and with a deadline of its own, for leases.
+    /// A client without pacing and with its own deadline, for leases.
     pub(crate) fn unpaced(client: kube::Client, deadline: Duration) -> Self {
         Self { limiter: None, deadline, ..Self::new(client, 0.0, 0) }
     }
@@ -213,7 +213,7 @@ impl Cluster {
                 pauses.over(path).await;
             }
             let request = build(&method, path, content_type, bytes.clone())?;
-            // Asked as late as is possible above the client: between here and the socket are its queue and a connection.
+            // Checked as late as possible above the client: between here and the socket are only its queue and a connection.
             let is_write = method != Method::GET;
             if is_write && self.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
                 return Err(ClusterError::NotLeading { method, path: path.to_owned() });
@@ -271,7 +271,7 @@ impl Cluster {
         Ok((status, retry_after, bytes))
     }
 
-    /// Opens a watch and hands back its body. Not paced: watches are exempt, as in client-go.
+    /// Opens a watch and returns its body. Not paced: watches are exempt, as in client-go.
     pub(crate) async fn open(&self, path: &str) -> Result<kube::client::Body, ClusterError> {
         let request = build(&Method::GET, path, None, Vec::new())?;
         let timed_out = || ClusterError::TimedOut {
@@ -364,7 +364,7 @@ mod tests {
 
     use super::*;
 
-    /// How often a cluster is asked that always answers like this.
+    /// Number of requests to a cluster that always answers like this.
     async fn asked(status: u16, retry_after: Option<&'static str>) -> usize {
         let n = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&n);
@@ -397,8 +397,8 @@ mod tests {
         }
     }
 
-    /// The seconds at which requests for a path arrive: the first is throttled, the second is made a second later by what `of_second`
-    /// makes of the client.
+    /// Seconds at which requests for a path arrive. The first request is throttled; the client that `of_second` returns sends the
+    /// second one a second later.
     async fn arrivals(is_shared: bool, of_second: fn(Cluster) -> Cluster) -> Vec<u64> {
         let start = Instant::now();
         let arrived = Arc::new(Mutex::new(Vec::new()));

@@ -1,7 +1,7 @@
 //! Kubernetes events about nodes and leases, in the core group as the published RBAC grants it.
 //!
-//! Names, fields and counting follow `k8s.io/client-go: tools/record`. Events are sent by a task of their own: a
-//! cluster that cannot take them must not hold up anything else.
+//! Names, fields and counting follow `k8s.io/client-go: tools/record`. A separate task sends the events, so that
+//! a cluster that cannot take them does not hold up anything else.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use tokio::sync::mpsc;
 use super::{Cluster, ClusterError, PatchKind, spam::SpamFilter};
 use crate::model::{Clock, Node};
 
-/// Events that wait; more are dropped, as in client-go.
+/// Maximum number of waiting events; further events are dropped, as in client-go.
 const QUEUE: usize = 1000;
-/// Identities whose counts are remembered.
+/// Maximum number of identities whose counts are remembered.
 const REMEMBERED: usize = 4096;
 
 /// Kind of an event.
@@ -33,12 +33,12 @@ impl Severity {
     }
 }
 
-/// What an event is about.
+/// Object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Subject {
     api_version: &'static str,
     kind: &'static str,
-    /// None for what has none; events about it go to `default`.
+    /// `None` for an object without namespace; events about it go to `default`.
     namespace: Option<String>,
     name: String,
     uid: String,
@@ -55,7 +55,7 @@ impl Subject {
         }
     }
 
-    /// A Lease as the server has it.
+    /// A Lease as read from the server.
     pub(crate) fn lease(lease: &Value) -> Self {
         let text = |key: &str| {
             let value = lease.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
@@ -100,7 +100,7 @@ struct Note {
     at: jiff::Timestamp,
 }
 
-/// Takes events of one component.
+/// Records events of one component.
 #[derive(Clone, Debug)]
 pub(crate) struct Events {
     component: &'static str,
@@ -115,7 +115,7 @@ struct Sent {
 }
 
 impl Events {
-    /// Where events go in, and the future that sends them until all senders are gone.
+    /// Returns the recorder, and the future that sends its events until all senders are gone.
     pub(crate) fn new(
         component: &'static str,
         cluster: Cluster,
@@ -142,7 +142,7 @@ impl Events {
     }
 }
 
-/// Sends one event at once, without counting repeats; for what is said once or twice in the life of a process.
+/// Sends one event at once, without counting repeats; for events that occur once or twice in the life of a process.
 pub(crate) async fn announce(
     cluster: &Cluster,
     component: &'static str,
@@ -161,7 +161,7 @@ async fn send_all(cluster: Cluster, mut received: mpsc::Receiver<Note>) {
     let mut sequence = 0u64;
     while let Some(note) = received.recv().await {
         if !spam.lets_through(&note.key) {
-            // Counted all the same, as in client-go: the next one that passes says how many there were.
+            // Counted all the same, as in client-go: the next event that passes carries the total.
             if let Some(known) = sent.get_mut(&note.key) {
                 known.count += 1;
             }

@@ -1,8 +1,8 @@
-//! The lease as the writers of this process know it: whether a write may be sent now.
+//! The lease as the writers of this process know it: it decides if a write may be sent now.
 //!
-//! A leader that was stopped (SIGSTOP, a suspended machine) and wakes after its lease has run out finds writes that it had
-//! decided on, timers that are due, and a renewal that is late, in no certain order. So every write asks here at the
-//! last moment, when it is handed to the connection.
+//! A leader that was stopped (SIGSTOP, a suspended machine) and wakes after the end of its lease finds pending writes, due
+//! timers and a late renewal, in no certain order. So every write checks the lease at the last moment, when it is handed
+//! to the connection.
 
 use std::{
     sync::{Arc, Mutex},
@@ -25,15 +25,14 @@ impl Moment {
         Self { boot: clock.since_boot(), wall: clock.now() }
     }
 
-    /// Time that has passed by the clock that counted more of it. A machine that was suspended by its hypervisor may have
-    /// stopped one of them.
+    /// Time since this moment, by the clock that counted more. A hypervisor that suspends the machine may stop one of the clocks.
     fn elapsed(self, clock: &Clock) -> Duration {
         let boot = clock.since_boot().saturating_sub(self.boot);
         boot.max(clock.since(self.wall))
     }
 }
 
-/// Whether writes may be sent: for so long after the last renewal began.
+/// Permission to write, for `lasts` after the last renewal began.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
     clock: Clock,
@@ -47,17 +46,17 @@ impl Lease {
         Self { clock, lasts, renewed: Arc::default() }
     }
 
-    /// Notes a renewal that was begun then and has succeeded.
+    /// Notes a successful renewal that began at `begun`.
     pub(crate) fn renewed(&self, begun: Moment) {
         *self.renewed.lock().expect("nothing panics under this lock") = Some(begun);
     }
 
-    /// Ends it: nothing is written any more.
+    /// Ends the lease: no write may be sent any more.
     pub(crate) fn end(&self) {
         *self.renewed.lock().expect("nothing panics under this lock") = None;
     }
 
-    /// Whether a write may be sent now.
+    /// True if a write may be sent now.
     pub(crate) fn is_held(&self) -> bool {
         let renewed = *self.renewed.lock().expect("nothing panics under this lock");
         renewed.is_some_and(|renewed| renewed.elapsed(&self.clock) < self.lasts)
@@ -84,11 +83,11 @@ mod tests {
         assert!(lease.is_held());
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(!lease.is_held(), "ten seconds after the renewal began");
-        // The wall clock jumps at a resume, while the other one stood still.
+        // The wall clock jumps at a resume, while the other clock stood still.
         lease.renewed(Moment::now(&clock));
         source.step(SignedDuration::from_secs(11));
         assert!(!lease.is_held());
-        // A step backwards makes no lease longer.
+        // A step backwards does not prolong the lease.
         lease.renewed(Moment::now(&clock));
         source.step(SignedDuration::from_secs(-3600));
         assert!(lease.is_held());

@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::model::Node;
 
-/// A shared, ordered picture of all nodes. "The cache" of the Go framework.
+/// A shared, ordered copy of all nodes; "the cache" of the Go framework.
 #[derive(Debug)]
 pub(crate) struct NodeStore {
     nodes: Mutex<BTreeMap<String, Arc<Node>>>,
-    /// Cancelled once the first list is in. Waiters wake in the order in which they waited, which those
-    /// of tokio's `watch` do not.
+    /// Cancelled once the first list is complete. Waiters wake in the order in which they began to wait, unlike those of
+    /// tokio's `watch`.
     synced: CancellationToken,
 }
 
@@ -41,7 +41,7 @@ impl NodeStore {
         self.lock().keys().cloned().collect()
     }
 
-    /// Takes a node over, unless a newer version of it is known already.
+    /// Stores a node, unless a newer version of it is already known. Returns true if it stored the node.
     pub(crate) fn upsert(&self, node: Node) -> bool {
         let mut nodes = self.lock();
         if let Some(known) = nodes.get(&node.name)
@@ -56,13 +56,13 @@ impl NodeStore {
         true
     }
 
-    /// Takes a node over from a full list, whatever version is known: after a restore of the cluster's store from a backup
-    /// versions begin lower. A newer version that was known from the answer to a write comes again with the watch.
+    /// Stores a node from a full list, whatever version is known: after a restore of the cluster's store from a backup,
+    /// versions begin lower. If the answer to a write gave a newer version, the watch delivers that version again.
     pub(crate) fn replace(&self, node: Node) {
         self.lock().insert(node.name.clone(), Arc::new(node));
     }
 
-    /// Takes over the Node in the answer to a write, and returns it. One that was deleted meanwhile does not come back.
+    /// Stores the Node in the answer to a write, and returns it. A node that was deleted meanwhile does not come back.
     pub(crate) fn take_over(&self, written: &Value) -> Option<Arc<Node>> {
         let node = Node::from_json(written).ok()?;
         if self.get(&node.name).is_some_and(|known| known.uid == node.uid) {
@@ -71,7 +71,7 @@ impl NodeStore {
         Some(Arc::new(node))
     }
 
-    /// Drops a node, unless another of the same name has taken its place.
+    /// Removes a node, unless another node of the same name has replaced it. Returns true if it removed the node.
     pub(crate) fn remove(&self, name: &str, uid: &str) -> bool {
         let mut nodes = self.lock();
         let is_it = nodes.get(name).is_some_and(|node| node.uid == uid);

@@ -1,7 +1,7 @@
-//! The pauses that a server has asked for with `Retry-After`, one per path, shared by all requests of a client.
+//! The pauses that a server asked for with `Retry-After`, one per path, shared by all requests of a client.
 //!
-//! client-go waits in the request that was refused and lets others of the same object pass. A server that sheds load does
-//! not mean the one request alone, so every request of that path waits here.
+//! client-go waits only in the request that was refused, and lets other requests for the same object pass. A server that
+//! sheds load does not mean that one request alone, so every request of that path waits here.
 
 use std::{
     collections::BTreeMap,
@@ -10,13 +10,13 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Paths that must not be requested yet, and until when.
+/// Paths that must not be requested yet, each with the end of its pause.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pauses {
     until: Arc<Mutex<BTreeMap<String, Instant>>>,
 }
 
-/// The resource of a path, whatever is asked about it.
+/// The path without its query.
 fn resource(path: &str) -> &str {
     path.split_once('?').map_or(path, |(resource, _)| resource)
 }

@@ -1,4 +1,4 @@
-//! How many events there may be about one object: a bucket for each, as client-go's `EventSourceObjectSpamFilter` has it.
+//! Limit of events about one object: one bucket per object, as in client-go's `EventSourceObjectSpamFilter`.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use super::{
 
 /// Events about one object that pass at once.
 const BURST: u32 = 25;
-/// One more per five minutes.
+/// Rate after the burst: one event per five minutes.
 const PER_SECOND: f64 = 1.0 / 300.0;
-/// Objects whose buckets are remembered; the one that was quiet for longest is forgotten first.
+/// Maximum number of objects whose buckets are remembered; the object that was quiet for longest is forgotten first.
 const REMEMBERED: usize = 4096;
 
-/// Objects by source.
+/// Component and object of an event.
 type Source = (&'static str, Subject);
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct SpamFilter {
 }
 
 impl SpamFilter {
-    /// Whether an event is one of few; counts it.
+    /// Counts an event, and returns true if it is within the limit.
     pub(super) fn lets_through(&mut self, key: &Key) -> bool {
         self.n_seen += 1;
         let source = (key.component, key.subject.clone());

@@ -1,4 +1,4 @@
-//! The events of one watch, a line of JSON each, and the text that goes into a query.
+//! The events of one watch, one line of JSON each, and the encoding of texts in a query.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::ClusterError;
 
 const MAX_LINE: usize = 16 * 1024 * 1024;
 
-/// What came next.
+/// Result of waiting for an event.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    /// An event, whole.
+    /// A complete event.
     Event(Value),
-    /// Nothing for as long as was waited.
+    /// No data within the time to wait.
     Nothing,
-    /// The server has ended the watch.
+    /// The server ended the watch.
     End,
 }
 
@@ -26,23 +26,23 @@ pub(crate) struct WatchEvents {
     path: String,
     body: kube::client::Body,
     buffer: BytesMut,
-    /// Up to here there is no end of a line.
+    /// Length of the start of the buffer that holds no line end.
     n_searched: usize,
 }
 
 impl WatchEvents {
-    /// Reads the body that was opened at this path.
+    /// Reads events from the body that was opened at this path.
     pub(crate) fn new(path: String, body: kube::client::Body) -> Self {
         Self { path, body, buffer: BytesMut::new(), n_searched: 0 }
     }
 
-    /// The next event.
+    /// Returns the next event; waits up to `patience` for each piece of the body.
     ///
     /// Cancel safe.
     ///
     /// # Errors
     ///
-    /// When the connection breaks, or what comes is no JSON.
+    /// When the connection breaks, or a line is not JSON.
     pub(crate) async fn next(&mut self, patience: Duration) -> Result<Heard, ClusterError> {
         loop {
             while let Some(line) = self.take_line() {
@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// A watch whose body comes in these pieces.
+    /// A watch whose body arrives in these pieces.
     async fn watch(pieces: &'static [&'static str]) -> WatchEvents {
         let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
             let frame = |text: &&'static str| {

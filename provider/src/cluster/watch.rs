@@ -1,9 +1,9 @@
-//! One list and one watch of nodes, for ever.
+//! One list and one watch of nodes, repeated forever.
 //!
-//! After a watch that says nothing for a while everything is listed again: a connection that died quietly, and a store that
-//! was restored from a backup and has not reached the version yet, look just like a quiet cluster. A version that is too
-//! old (410, as an event or as a status) leads to a new list. `kube::runtime::watcher` is not used because its default
-//! pauses are not seeded, it has no idle guard, and it retries an HTTP 410 with the same version for ever.
+//! After a watch that is silent for a while the provider lists all nodes again: a dead connection, and a store that was
+//! restored from a backup and has not reached the version yet, look just like a quiet cluster. A version that is too old
+//! (410, as an event or as a status) leads to a new list. `kube::runtime::watcher` is not used because its default pauses
+//! are not seeded, it has no idle guard, and it retries an HTTP 410 with the same version forever.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,36 +18,36 @@ use tokio::time::Instant;
 use super::{Cluster, ClusterError, Heard, NodeStore, WatchEvents, encode};
 use crate::model::Node;
 
-/// The server ends a watch after this long; below the five minutes after which proxies cut silent connections.
+/// Time after which the server ends a watch; below the five minutes after which proxies cut silent connections.
 const WATCH_SECONDS: u64 = 270;
-/// Bookmarks come about once a minute; nothing for longer than this means that nothing will come.
+/// Time without an event after which the watch counts as dead; bookmarks come about once a minute.
 const IDLE: Duration = Duration::from_secs(75);
-/// Failed watches in a row before everything is listed again.
+/// Number of failed watches in a row after which all nodes are listed again.
 const MAX_FAILURES: u32 = 4;
 const PAGE: u32 = 500;
-/// A watch that ends sooner than this counts as a failure (if it told something, as the first one): who opened it again at
-/// once would do nothing else.
+/// A watch that ends sooner than this counts as a failure (as the first one, if it delivered events): a client that
+/// reopened it at once would do nothing else.
 const LIVED: Duration = Duration::from_secs(1);
 
-/// What happened to a node.
+/// A change of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum NodeChange {
-    /// New or changed.
+    /// The node is new or changed.
     Applied(Arc<Node>),
-    /// Deleted.
+    /// The node was deleted.
     Deleted(Arc<Node>),
 }
 
 enum End {
-    /// Closed in the ordinary way; go on at the last version.
+    /// Closed in the ordinary way; the next watch continues at the last version.
     Closed,
     /// The version is too old.
     Expired,
-    /// Closed right after it was opened, with or without a word.
+    /// Closed right after it was opened, with or without an event.
     AtOnce { has_told: bool },
 }
 
-/// Lists and watches nodes for ever; every change goes into `store` and then to `on_change`.
+/// Lists and watches nodes forever; every change goes into `store` and then to `on_change`.
 pub(crate) async fn watch_nodes(
     cluster: &Cluster,
     store: &NodeStore,
@@ -57,7 +57,7 @@ pub(crate) async fn watch_nodes(
     let jitter = Jitter::new(seed, "nodes/watch");
     let mut backoff = Backoff::new(Duration::from_millis(800), Duration::from_secs(30), jitter);
     let mut version: Option<String> = None;
-    // The last version was too old, and nothing was told since.
+    // True if the last watch found its version too old.
     let mut has_expired = false;
     loop {
         let result = match version.take() {
@@ -69,8 +69,8 @@ pub(crate) async fn watch_nodes(
                 let was_expired =
                     std::mem::replace(&mut has_expired, matches!(ended, Ok(End::Expired)));
                 match ended {
-                    // A new list, at once; but a server to which every version is too old is not asked as fast as it
-                    // answers.
+                    // The second time in a row the new list waits: a server to which every version is too old must not be
+                    // asked as fast as it answers.
                     Ok(End::Expired) if was_expired => {
                         sleep_after("every version is too old for a watch of nodes", &mut backoff)
                             .await;
@@ -170,7 +170,7 @@ fn apply(store: &NodeStore, node: Node, on_change: &(dyn Fn(NodeChange) + Send +
     }
 }
 
-/// Whether a version is lower than another one, where both are numbers. Kubernetes 1.35 and newer promise that they are.
+/// True if both versions are numbers and the first is lower. Kubernetes 1.35 and newer promise that versions are numbers.
 fn is_earlier(version: &str, than: &str) -> bool {
     matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
 }
@@ -197,8 +197,8 @@ async fn watch(
             Heard::Event(event) => event,
             Heard::End if opened_at.elapsed() < LIVED => return Ok(End::AtOnce { has_told }),
             Heard::End => return Ok(End::Closed),
-            // A dead connection, or a store that was restored from a backup: to a version that it has not reached yet a
-            // server answers with silence.
+            // The connection is dead, or the store was restored from a backup: a server is silent about a version that it
+            // has not reached yet.
             Heard::Nothing => {
                 tracing::info!("the node watch is silent; nodes are listed again");
                 return Ok(End::Expired);

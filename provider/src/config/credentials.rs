@@ -19,7 +19,7 @@ struct Found {
 ///
 /// # Errors
 ///
-/// When the Secret holds a key that means nothing, or nothing for this server.
+/// When the Secret holds an unknown key, or no credential for this server.
 pub fn parse_secret(data: &SecretData, server: &str) -> Result<Credential, CredentialError> {
     let fail = |what: String| CredentialError(what);
     if data.is_empty() {
@@ -30,7 +30,7 @@ pub fn parse_secret(data: &SecretData, server: &str) -> Result<Credential, Crede
     for (key, value) in data {
         let text = String::from_utf8(value.clone())
             .map_err(|_| fail(format!("the value of key {key:?} is not UTF-8")))?;
-        // One newline at the end is an editor's, not a password's.
+        // A single newline at the end comes from an editor, not from the password.
         let trimmed = text.strip_suffix('\n').unwrap_or(&text).to_owned();
         if let Some(id) = key.strip_prefix("server_").filter(|id| !id.is_empty()) {
             by_id.entry(id.to_owned()).or_default().0 = Some(text);

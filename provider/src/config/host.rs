@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The host that a `server` names, an IPv6 address without brackets; or what is wrong with it and what to do.
+/// Returns the host that `server` names, an IPv6 address without brackets; or a text with the problem and the remedy.
 pub(super) fn host(text: &str) -> Result<String, String> {
-    // First, because no part of such a value may be shown.
+    // This check comes first, because no error may show a part of such a value.
     if text.contains('@') {
         let what = "has a user name in it; write the host alone, and user and password under keys of their own";
         return Err(what.to_owned());
@@ -55,7 +55,7 @@ fn port_apart(text: &str, host: &str, port: &str) -> String {
     format!("{text:?} has a port in it; write {host:?} here, and {port:?} under the key port")
 }
 
-/// A host name as resolvers take it; underscores occur in private zones.
+/// Checks a host name as resolvers accept it; underscores occur in private zones.
 fn name(text: &str) -> Result<String, String> {
     let without_root = text.strip_suffix('.').unwrap_or(text);
     let labels = || without_root.split('.');

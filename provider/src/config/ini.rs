@@ -16,8 +16,8 @@ struct Header {
     text: String,
 }
 
-/// Lines of what has been read, to tell what is there twice. gcfg reads a repeated section as one with what came before, and
-/// of a repeated key the last value; both are more often mistakes.
+/// Line numbers of the sections and keys read so far, to report repetitions. gcfg merges a repeated section with the earlier
+/// one, and takes the last value of a repeated key; both are more often mistakes.
 #[derive(Default)]
 struct Seen(BTreeMap<(Section, Option<String>, Option<&'static str>), usize>);
 
@@ -164,7 +164,7 @@ fn read_header(file: &str, inner: &str, raw: &mut Raw) -> Result<Header, HeaderE
     Ok(Header { section, subsection, text })
 }
 
-/// The error for what upstream reads and we do not.
+/// The error for a section that upstream reads and this provider does not.
 pub(super) fn not_yet(file: &str, path: &str) -> ConfigError {
     ConfigError::Key {
         file: file.to_owned(),
@@ -176,7 +176,7 @@ pub(super) fn not_yet(file: &str, path: &str) -> ConfigError {
 }
 
 fn take(header: &Header, name: &str, value: String, raw: &mut Raw) {
-    // What is below an unknown section was reported with the section.
+    // The warning about an unknown section covers the keys below it.
     let Some(section) = header.section else { return };
     let path = format!("{} {name}", header.text);
     let of_section = || KEYS.iter().filter(|key| key.section == section);
@@ -197,10 +197,10 @@ fn take(header: &Header, name: &str, value: String, raw: &mut Raw) {
     });
 }
 
-/// A value: quoted parts, escapes inside them, comments outside; outer spaces trimmed.
+/// Reads a value: quoted parts, escapes inside them, comments outside; outer spaces trimmed.
 fn read_value(text: &str) -> Result<String, &'static str> {
     let mut out = String::new();
-    // Up to here the value holds something that must not be trimmed.
+    // Length of the part of the value that must not be trimmed.
     let mut kept = 0;
     let mut chars = text.trim_start().chars();
     let mut is_quoted = false;

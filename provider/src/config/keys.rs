@@ -1,4 +1,4 @@
-//! Every key of `vsphere.conf`, in both spellings, and what this provider does with it.
+//! Every key of `vsphere.conf`, in both spellings, and its effect in this provider.
 
 /// A section of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -9,12 +9,12 @@ pub(crate) enum Section {
     Nodes,
 }
 
-/// What becomes of a key.
+/// Effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Read.
+    /// The provider uses the value.
     Read,
-    /// Upstream reads it without using it; so do we.
+    /// Upstream reads the key without using it; this provider warns and ignores it.
     NoEffect,
 }
 
@@ -73,7 +73,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(Section::Nodes, "exclude-external-network-subnet-cidr", "excludeExternalNetworkSubnetCidr"),
 ];
 
-/// Whether the value of a key, in the spelling of INI, must never be shown.
+/// True if the value of a key, in the spelling of INI, must never be shown.
 pub(crate) fn is_secret(key: &str) -> bool {
     matches!(key, "user" | "password")
 }
@@ -114,7 +114,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// A warning about a key or section that nobody reads.
+/// A warning about an unknown key or section.
 pub(crate) fn unknown(path: &str, hint: Option<String>) -> super::Warning {
     let hint = hint.map(|h| format!("; did you mean {h}?")).unwrap_or_default();
     super::Warning(format!("{path} is not a key of vsphere.conf and is ignored{hint}"))

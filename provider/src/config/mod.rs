@@ -1,8 +1,8 @@
 //! `vsphere.conf`, in YAML or INI, into one validated [`Config`].
 //!
-//! Both dialects are read into the same list of [`Entry`]s (section, key, value, position), and one table
-//! says what each key means. A key that upstream reads and this provider does not is an error; a key that nobody reads
-//! is a warning, or an error in strict mode.
+//! Both dialects become the same list of [`Entry`]s (section, key, path, value), and one table defines each key. A
+//! section that upstream reads and this provider does not is an error; an unknown section or key is a warning, or an
+//! error in strict mode.
 
 mod credentials;
 mod host;
@@ -19,12 +19,12 @@ use crate::instances::{Datacenters, Family, Selection, ZoneCategories};
 
 pub use credentials::{SecretData, parse_secret};
 
-/// What the provider is to do, checked.
+/// A validated configuration of the provider.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The vCenters, in order of name.
     pub vcenters: Vec<VcenterConfig>,
-    /// Which addresses to choose.
+    /// Rules that choose the addresses of nodes.
     pub selection: Selection,
     /// Tag categories of zone and region; `None` when zones are off.
     pub zones: Option<ZoneCategories>,
@@ -33,9 +33,9 @@ pub struct Config {
 /// One vCenter.
 #[derive(Clone, Debug)]
 pub struct VcenterConfig {
-    /// Where it is; the name is the key in the file.
+    /// Address; the name is the key in the file.
     pub endpoint: Endpoint,
-    /// No verification of its certificate.
+    /// Disables the verification of its certificate.
     pub insecure: bool,
     /// PEM files with trusted roots, joined with `:`.
     pub ca_file: Option<PathBuf>,
@@ -45,29 +45,29 @@ pub struct VcenterConfig {
     pub families: Vec<Family>,
     /// Credential written into the file.
     pub inline: Option<Credential>,
-    /// Where else a credential is; asked first.
+    /// Source of a credential outside the file; asked before `inline`.
     pub credentials: CredentialRef,
-    /// Where machines count; no names mean everywhere.
+    /// Datacenters with machines of the cluster; no names mean all datacenters.
     pub datacenters: Datacenters,
 }
 
-/// Where a credential is, besides the file itself.
+/// Source of a credential outside the configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialRef {
-    /// Nowhere else.
+    /// No other source.
     None,
     /// A Kubernetes Secret.
     Secret {
-        /// Its namespace.
+        /// Namespace of the Secret.
         namespace: String,
-        /// Its name.
+        /// Name of the Secret.
         name: String,
     },
     /// A directory with one file per key.
     Directory(PathBuf),
 }
 
-/// A key that was not understood.
+/// A warning about a key or section, for example an unknown one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning(pub String);
 
@@ -77,33 +77,33 @@ impl std::fmt::Display for Warning {
     }
 }
 
-/// Why a configuration cannot be used. Names the file, the key and what to do.
+/// Reason why a configuration cannot be used. Names the file, the key and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Not readable as text of either dialect.
+    /// A file that cannot be read as a configuration.
     #[error("{file}: {what}")]
     Syntax {
         /// The file.
         file: String,
-        /// What is wrong, and where.
+        /// The problem and its place.
         what: String,
     },
-    /// A key with an unusable value, or a missing one.
+    /// A key with an unusable value, or a missing key.
     #[error("{file}: {key}: {what}")]
     Key {
         /// The file.
         file: String,
         /// Path of the key, as the dialect writes it.
         key: String,
-        /// What is wrong and what to do about it.
+        /// The problem and the remedy.
         what: String,
     },
 }
 
-/// Whether keys that nobody reads are errors.
+/// Treatment of unknown keys, and of everything else that causes a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownKeys {
-    /// They are reported and ignored.
+    /// The provider reports and ignores them.
     Warn,
     /// They are errors.
     Refuse,
@@ -114,7 +114,7 @@ pub enum UnknownKeys {
 pub(crate) struct Entry {
     /// Section: `Global`, `VirtualCenter`, ….
     pub section: keys::Section,
-    /// Name of the vCenter or of whatever else the section is about.
+    /// Name of the vCenter or other object that the section is about.
     pub subsection: Option<String>,
     /// Known key, in the spelling of the INI dialect.
     pub key: &'static str,
@@ -131,24 +131,24 @@ pub(crate) enum Value {
     List(Vec<String>),
 }
 
-/// What a dialect's reader found.
+/// Result of reading a dialect.
 #[derive(Debug, Default)]
 pub(crate) struct Raw {
     pub entries: Vec<Entry>,
     pub warnings: Vec<Warning>,
-    /// vCenters, also those without keys.
+    /// Names of all vCenters, including those without keys.
     pub vcenters: BTreeSet<String>,
     pub is_yaml: bool,
 }
 
 impl Config {
-    /// No vCenter at all, as in Supervisor mode.
+    /// A configuration without vCenters, as in Supervisor mode.
     pub fn without_vcenters() -> Self {
         Self { vcenters: Vec::new(), selection: Selection::default(), zones: None }
     }
 
-    /// Whether a file that nothing is read from is readable all the same: empty, INI, or a mapping in YAML. In Supervisor
-    /// mode it must be there and its content does not matter.
+    /// Checks a file that the provider does not use: it must be empty, INI, or a mapping in YAML. In Supervisor mode the
+    /// file must exist, and its content does not matter.
     ///
     /// # Errors
     ///
@@ -166,12 +166,12 @@ impl Config {
 
     /// Reads a configuration. `file` is its name, for messages only.
     ///
-    /// The dialect is decided by the first line that says anything: `[section]` is INI, everything else YAML. An error
-    /// is then an error of that dialect; it is never hidden behind the other one's.
+    /// The first line with content decides the dialect: `[section]` is INI, everything else YAML. Errors always come from
+    /// that dialect, never from the other one.
     ///
     /// # Errors
     ///
-    /// See [`ConfigError`]; with [`UnknownKeys::Refuse`] also for keys that nobody reads.
+    /// See [`ConfigError`]; with [`UnknownKeys::Refuse`] any warning is an error too.
     pub fn parse(
         file: &str,
         text: &str,
@@ -202,7 +202,7 @@ impl Config {
     }
 }
 
-/// The text without the byte order mark that some editors begin a file with.
+/// Removes the byte order mark that some editors write at the start of a file.
 fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }

@@ -1,4 +1,4 @@
-//! Configurations in both dialects, and what is said about wrong ones.
+//! Configurations in both dialects, and the errors about wrong ones.
 
 use super::*;
 
@@ -277,7 +277,7 @@ fn many_sections_take_time_in_proportion() {
     };
     let few = (0..3).map(|_| took(2_000)).min().unwrap();
     let many = (0..2).map(|_| took(32_000)).min().unwrap();
-    // Sixteen times the sections; with the square of the number it would be 256 times the time.
+    // Sixteen times as many sections; a quadratic parser would take 256 times as long.
     assert!(many < 80 * few, "{few:?} for 2,000 sections, {many:?} for 32,000");
 }
 

@@ -1,4 +1,4 @@
-//! From entries to a [`Config`]: inheritance, defaults, checks. Every error names its key.
+//! Turns entries into a [`Config`]: inheritance, defaults, checks. Every error names its key.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::instances::{Datacenters, Family, Selection, ZoneCategories};
 
-/// What the keys of one section say, by key.
+/// Paths and values of one section, by key.
 type ByKey<'a> = BTreeMap<&'static str, (&'a str, &'a Value)>;
 
 /// Every entry by section, gathered once: files may hold many thousand sections.
@@ -242,7 +242,8 @@ fn vcenter(
     })
 }
 
-/// Which secret: the vCenter's own, else the global one; a global Secret and directory together count as neither.
+/// Source of the credential: the vCenter's own Secret, else the global Secret or directory. A global Secret and
+/// directory together count as neither.
 fn credential_ref(own: &Entries<'_>, global: &Entries<'_>) -> Result<CredentialRef, ConfigError> {
     if let (Some(name), Some(namespace)) = (own.text("secret-name")?, own.text("secret-namespace")?)
     {

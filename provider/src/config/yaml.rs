@@ -1,4 +1,4 @@
-//! The YAML dialect. Keys are case-sensitive, as upstream has them.
+//! The YAML dialect. Keys are case-sensitive, as in upstream.
 
 use serde_json::{Map, Value as Json};
 
@@ -15,7 +15,7 @@ const SECTIONS: [(&str, Section); 4] = [
     ("nodes", Section::Nodes),
 ];
 
-/// Whether it is a mapping, whatever is in it.
+/// Checks that the text is a YAML mapping, whatever its content.
 pub(super) fn check_syntax(file: &str, text: &str) -> Result<(), ConfigError> {
     mapping(file, text).map(drop)
 }
@@ -83,7 +83,7 @@ fn expect_mapping<'a>(
     })
 }
 
-/// What a value is; what it says may be a secret.
+/// Type of a value. The value itself may be a secret.
 fn kind(value: &Json) -> &'static str {
     match value {
         Json::Null => "nothing",

@@ -1,4 +1,4 @@
-//! The cloud controllers: decisions in pure `plan`s, acts in `run`s.
+//! The cloud controllers: pure decisions in `plan`s, side effects in `run`s.
 
 pub(crate) mod lifecycle;
 pub(crate) mod node;

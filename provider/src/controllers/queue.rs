@@ -50,13 +50,13 @@ impl WorkQueue {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Adds a key now, whatever delay it was waiting for.
+    /// Adds a key now, whatever its delay.
     pub(crate) fn add(&self, key: &str) {
         self.lock().add(key, &self.metrics);
         self.changed.notify_one();
     }
 
-    /// Adds a key later, unless it is due sooner anyway.
+    /// Adds a key after `delay`, unless it is due sooner.
     pub(crate) fn add_after(&self, key: &str, delay: Duration) {
         self.metrics.delayed();
         let at = Instant::now() + delay;
@@ -79,7 +79,7 @@ impl WorkQueue {
         self.add_rate_limited_after(key, cap, Duration::ZERO);
     }
 
-    /// The same, but not before `pause` has passed: a server has asked for that.
+    /// Like [`WorkQueue::add_rate_limited`], but not before `pause` has passed, because a server asked for that.
     pub(crate) fn add_rate_limited_after(&self, key: &str, cap: Duration, pause: Duration) {
         let failures = {
             let queued = &mut *self.lock();
@@ -96,7 +96,7 @@ impl WorkQueue {
         self.lock().failures.remove(key);
     }
 
-    /// The next key to work on. It must be given back with [`WorkQueue::done`].
+    /// Returns the next key to work on. The caller must give it back with [`WorkQueue::done`].
     ///
     /// Cancel safe: a key is taken only when it is returned.
     pub(crate) async fn get(&self) -> String {
@@ -123,7 +123,7 @@ impl WorkQueue {
         }
     }
 
-    /// Gives a key back; it is worked on again at once if it was added meanwhile.
+    /// Gives a key back; the key is ready again at once if it was added meanwhile.
     pub(crate) fn done(&self, key: &str) {
         let queued = &mut *self.lock();
         queued.processing.remove(key);

@@ -1,19 +1,20 @@
-//! Which datacenters are meant by the names in the configuration. Pure: names and the inventory's folders in, a set out.
+//! Resolves the datacenter names of the configuration. Pure: names and the inventory's folders in, a set out.
 //!
-//! Names follow `cloud-provider-vsphere: pkg/common/vclib/datacenter.go`, `GetDatacenter`: without a slash a name
-//! anywhere in the tree, with one a path from the root folder, `*` and `?` as in file names, or an object id. Unlike
-//! upstream, a name that only looks like an object id is still found as a name.
+//! Names follow `cloud-provider-vsphere: pkg/common/vclib/datacenter.go`, `GetDatacenter`. A value without a slash is a
+//! name anywhere in the tree; one with a slash is a path from the root folder. Both may contain `*` and `?` as in file
+//! names. A value may also be an object id. Unlike upstream, a name that only looks like an object id is still found as
+//! a name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use provider_vcenter::{MoRef, ObjectContent};
 
-/// The datacenters that the configuration names for one vCenter; no names mean all.
+/// The datacenters that the configuration names for one vCenter; an empty list means all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Datacenters {
     /// Names, paths or ids, as written.
     pub names: Vec<String>,
-    /// Where they are written: file and key, for messages.
+    /// File and key of the names, for messages.
     pub key: String,
 }
 
@@ -27,18 +28,18 @@ struct Entry {
     parent: Option<MoRef>,
 }
 
-/// What the names stand for in a tree.
+/// Datacenters that the configured names resolve to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub datacenters: BTreeSet<MoRef>,
-    /// Whether the tree has no other datacenter.
+    /// True if the tree has no other datacenter.
     pub is_everything: bool,
-    /// Names that stand for nothing, or for several; and what to do about it.
+    /// Names that match no datacenter or several, and the remedy.
     pub problem: Option<String>,
 }
 
 impl Tree {
-    /// The folders and datacenters among these objects, with `name` and `parent` as read.
+    /// Keeps the folders and datacenters among these objects, with `name` and `parent` as read.
     pub(crate) fn of(objects: &[ObjectContent]) -> Self {
         let entries = objects.iter().filter(|object| is_branch(&object.object)).map(|object| {
             let name = decode(object.text("name").unwrap_or_default());
@@ -51,12 +52,12 @@ impl Tree {
         self.0.keys().filter(|object| object.kind() == "Datacenter")
     }
 
-    /// Names from below the root folder to the datacenter.
+    /// Names from below the root folder down to the datacenter.
     fn path(&self, datacenter: &MoRef) -> Vec<&str> {
         let mut path = Vec::new();
         let mut current = self.0.get(datacenter);
         while let Some(entry) = current {
-            // The root folder is no part of paths; a circle ends the walk.
+            // Paths do not include the root folder; a cycle ends the walk.
             let Some(parent) = &entry.parent else { break };
             path.insert(0, entry.name.as_str());
             current = self.0.get(parent).filter(|_| path.len() <= self.0.len());
@@ -68,7 +69,7 @@ impl Tree {
         format!("\"/{}\"", self.path(datacenter).join("/"))
     }
 
-    /// What one value of the key may stand for.
+    /// Datacenters that one value of the key matches.
     fn named(&self, value: &str) -> Vec<&MoRef> {
         let id = value.strip_prefix("Datacenter:").unwrap_or(value);
         if let Some(datacenter) = self.datacenters().find(|datacenter| datacenter.id() == id) {
@@ -87,7 +88,7 @@ impl Tree {
 }
 
 impl Datacenters {
-    /// What the names stand for.
+    /// Resolves the names in a tree.
     pub(crate) fn among(&self, tree: &Tree) -> Listed {
         let mut listed = Listed::default();
         let mut problems = Vec::new();
@@ -115,7 +116,7 @@ impl Datacenters {
                 }
             }
         }
-        // One who sees no datacenter at all cannot say that.
+        // A login that sees no datacenter cannot claim to see all of them.
         listed.is_everything = !listed.datacenters.is_empty()
             && tree.datacenters().all(|it| listed.datacenters.contains(it));
         listed.problem = Some(problems.join("; ")).filter(|text| !text.is_empty());
@@ -127,16 +128,16 @@ fn is_branch(object: &MoRef) -> bool {
     matches!(object.kind(), "Folder" | "Datacenter")
 }
 
-/// Names come with these three characters encoded.
+/// Decodes a name: vCenter encodes `/`, `\` and `%` in names.
 pub(crate) fn decode(name: &str) -> String {
     name.replace("%2f", "/").replace("%5c", "\\").replace("%25", "%")
 }
 
-/// Whether a name fits a pattern in which `*` stands for anything and `?` for one character.
+/// True if a name matches a pattern in which `*` stands for any text and `?` for one character.
 pub(crate) fn is_like(name: &str, pattern: &str) -> bool {
     let (name, pattern): (Vec<char>, Vec<char>) =
         (name.chars().collect(), pattern.chars().collect());
-    // Which beginnings of the name the pattern so far fits.
+    // `fits[i]`: the pattern so far matches the first `i` characters of the name.
     let mut fits = vec![false; name.len() + 1];
     fits[0] = true;
     for wanted in pattern {
@@ -158,7 +159,7 @@ pub(crate) fn is_like(name: &str, pattern: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// `/DC0`, `/east/DC1`, `/west/DC1`, `/datacenter-east` and `/group-7`.
+    /// Tree with `/DC0`, `/east/DC1`, `/west/DC1` and `/datacenter-east`.
     fn tree() -> Tree {
         let entry = |kind: &str, id: &str, name: &str, parent: Option<&str>| {
             let parent = parent.map(|id| MoRef::new("Folder", id));

@@ -1,8 +1,8 @@
-//! Questions of the node controller that are answered one after the other, each with calls of its own.
+//! Queue of the node controller's questions, for backends that answer them one after the other with calls.
 //!
-//! For backends that keep no picture of machines: a question waits its turn, its answer is announced and kept until the
-//! controller has come for it, and only then it is the next one's turn, so that no answer grows old while others are
-//! written. The same question asked again meanwhile costs nothing.
+//! Such a backend keeps no view of machines. The desk announces an answer and keeps it until the controller takes it;
+//! only then the next question starts, so that no answer grows old while the controller writes others. Repeating a
+//! question in the meantime costs nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,14 +16,15 @@ use tokio::{sync::Notify, time::Instant};
 use super::{ZoneWanted, news::News};
 use crate::model::{Lookup, Metadata, NodeIdentity, Unknown};
 
-/// The controller comes for an answer within this time; if not, it is asked for again.
+/// The controller takes an answer within this time; a later question starts the calls again.
 const WAITED: Duration = Duration::from_secs(10);
-/// Who asks again within this time after that, because of what happened while he wrote, gets the same answer.
+/// Time after the first take in which the same answer is given again: the controller repeats a question because of
+/// events that arrived while it wrote.
 const KEPT: Duration = Duration::from_secs(1);
-/// Whether a machine is off is asked right after whether it exists.
+/// Validity of an answer about the power state; the controller asks for it right after the question about existence.
 const OFF_KEPT: Duration = Duration::from_secs(60);
 
-/// Questions that wait, and answers that were not taken yet.
+/// Waiting questions, and answers that were not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     state: Mutex<State>,
@@ -35,7 +36,7 @@ pub(super) struct Desk {
 #[derive(Debug, Default)]
 struct State {
     questions: BTreeMap<String, (NodeIdentity, ZoneWanted)>,
-    /// The question under way: who repeats it gets its answer.
+    /// The question being answered; repeating it starts no second one.
     asking: Option<(NodeIdentity, ZoneWanted)>,
     answers: BTreeMap<String, Answer>,
     off: BTreeMap<String, (Instant, Lookup<bool>)>,
@@ -46,7 +47,7 @@ struct Answer {
     wanted: ZoneWanted,
     answer: Lookup<Metadata>,
     given_at: Instant,
-    /// When somebody came for it first.
+    /// Time of the first take.
     taken_at: Option<Instant>,
 }
 
@@ -65,7 +66,7 @@ impl Desk {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// The answer that is there; else the question is noted.
+    /// Returns the answer if it is there; else notes the question and returns `Pending`.
     pub(super) fn ask(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata> {
         let mut state = self.lock();
         if let Some(kept) = state.answers.get_mut(&node.name).filter(|it| it.is_good(zone)) {
@@ -84,7 +85,7 @@ impl Desk {
         Lookup::Unknown(Unknown::Pending)
     }
 
-    /// Drops what concerns a node that no longer exists.
+    /// Drops everything about a node that no longer exists.
     pub(super) fn forget(&self, name: &str) {
         let mut state = self.lock();
         state.questions.remove(name);
@@ -93,14 +94,14 @@ impl Desk {
         self.drop_answer(&mut state, name);
     }
 
-    /// Nobody comes for it any more.
+    /// Drops an answer, and ends the wait for its take.
     fn drop_answer(&self, state: &mut State, name: &str) {
         if state.answers.remove(name).is_some_and(|it| it.taken_at.is_none()) {
             self.taken.notify_one();
         }
     }
 
-    /// The next question, which counts as under way until it is answered. For one caller.
+    /// Takes the next question, which counts as being answered until [`Desk::answer`]. Supports one caller.
     pub(super) fn next(&self) -> Option<(NodeIdentity, ZoneWanted)> {
         let mut state = self.lock();
         let next = state.questions.pop_first().map(|(_, question)| question);
@@ -108,7 +109,7 @@ impl Desk {
         next
     }
 
-    /// Waits until there may be something to do.
+    /// Waits until a question may be waiting.
     ///
     /// Cancel safe.
     pub(super) async fn wait(&self) {
@@ -120,7 +121,7 @@ impl Desk {
         self.wanted.notify_one();
     }
 
-    /// Answers the question under way, announces that, and waits until somebody came for it.
+    /// Answers the current question, announces the answer, and waits up to [`WAITED`] until it is taken.
     pub(super) async fn answer(&self, name: String, wanted: ZoneWanted, answer: Lookup<Metadata>) {
         {
             let mut state = self.lock();
@@ -128,7 +129,7 @@ impl Desk {
             if state.asking.take().is_none() {
                 return;
             }
-            // Somebody may have come for an earlier answer after it was given up.
+            // Discards the signal of an earlier answer that was taken after its wait had ended.
             let _ = self.taken.notified().now_or_never();
             let answer = Answer { wanted, answer, given_at: Instant::now(), taken_at: None };
             state.answers.insert(name.clone(), answer);
@@ -139,12 +140,12 @@ impl Desk {
         }
     }
 
-    /// Notes whether a machine is off, for who asks next.
+    /// Notes whether a machine is off, for the next [`Desk::take_off`].
     pub(super) fn note_off(&self, name: &str, off: Lookup<bool>) {
         self.lock().off.insert(name.to_owned(), (Instant::now(), off));
     }
 
-    /// What was noted, once.
+    /// Takes the noted power state; `NotSeen` if none was noted or it is older than [`OFF_KEPT`].
     pub(super) fn take_off(&self, name: &str) -> Lookup<bool> {
         match self.lock().off.remove(name) {
             Some((at, off)) if at.elapsed() <= OFF_KEPT => off,
@@ -173,7 +174,7 @@ mod tests {
         }
     }
 
-    /// How long the answer about node `a` waits to be taken, if `meanwhile` happens after a second.
+    /// Time that the answer about node `a` waits to be taken, if `meanwhile` runs after one second.
     async fn waited(meanwhile: impl FnOnce(&Desk)) -> Duration {
         let desk = Desk::default();
         let _ = desk.ask(&node("a"), ZoneWanted::No);

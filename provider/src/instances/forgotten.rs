@@ -1,14 +1,14 @@
-//! Nodes that are gone. A question about a node may be under way when the node goes; it must not bring the record back, because
-//! nobody would ever drop it again.
+//! Memory of deleted Nodes. A question may still be running when its node goes; its answer must not restore the record,
+//! because nothing would ever drop that record again.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-/// No question about a node takes as long.
+/// Retention of a UID, longer than any question about a node takes.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// UIDs of nodes that went a while ago at most.
+/// UIDs of recently deleted nodes, with the time of deletion.
 #[derive(Debug, Default)]
 pub(super) struct Forgotten(BTreeMap<String, Instant>);
 
@@ -19,7 +19,7 @@ impl Forgotten {
         self.0.insert(uid, now);
     }
 
-    /// The cluster shows the node: it is there, or there again.
+    /// Removes the UID: the cluster shows that node, still or again.
     pub(super) fn recall(&mut self, uid: &str) {
         self.0.remove(uid);
     }

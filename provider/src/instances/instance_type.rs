@@ -1,9 +1,9 @@
 //! The instance type label: processors, memory, and a short name of the guest system.
 //!
-//! Format and table follow `cloud-provider-vsphere: pkg/cloudprovider/vsphere/types.go`, `GuestOSLookup`, as facts:
-//! changing either would change a label of every node.
+//! Format and table follow `cloud-provider-vsphere: pkg/cloudprovider/vsphere/types.go`, `GuestOSLookup`, exactly: a
+//! change of either would change a label of every node.
 
-/// The instance type of a machine. Memory below 1 GiB yields `mem-0gb`, as upstream has it.
+/// Returns the instance type of a machine. As in upstream, memory below 1 GiB yields `mem-0gb`.
 pub(crate) fn instance_type(guest_id: &str, n_cpus: u32, memory_mib: u64) -> String {
     format!("vsphere-vm.cpu-{n_cpus}.mem-{}gb.os-{}", memory_mib / 1024, short_name(guest_id))
 }
@@ -12,7 +12,7 @@ fn short_name(guest_id: &str) -> &'static str {
     GUESTS.iter().find(|(_, ids)| ids.contains(&guest_id)).map_or("unknown", |(short, _)| short)
 }
 
-/// Short name, and the guest ids that have it. Ids newer than about 2020 are missing upstream, and so here.
+/// Short names, each with the guest ids that have it. Ids newer than about 2020 are missing upstream and here.
 #[rustfmt::skip]
 const GUESTS: &[(&str, &[&str])] = &[
     ("asianux3", &["asianux3_64Guest", "asianux3Guest"]),

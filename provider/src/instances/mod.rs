@@ -1,4 +1,4 @@
-//! What machines there are, and what they say. One backend per place to ask; none of them deletes anything.
+//! Answers about the machines behind Nodes. One backend exists per place to ask; no backend deletes anything.
 
 mod addresses;
 mod datacenters;
@@ -32,34 +32,35 @@ pub use zones::{
     Ancestors, PathUp, Placement, TagNames, ZoneCategories, ZoneError, path_up, resolve,
 };
 
-/// Whether a caller needs zone and region; asking costs tagging calls when they are not cached.
+/// Need of a caller for zone and region; the answer costs tagging calls when it is not cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneWanted {
-    /// The node is about to be initialized.
+    /// The node controller is about to initialize the node.
     Yes,
-    /// Labels are written at initialization only; nobody would use the answer.
+    /// The caller has no use for a zone, because labels are written at initialization only.
     No,
 }
 
 /// Answers about the machines behind nodes.
 ///
-/// Reads come from a view that the backend keeps current by itself, so they cost no call. Only proving that a
-/// machine is gone asks anew. `Unknown` is never a reason to take anything away.
+/// Reads come from a view that the backend keeps current by itself, so they cost no call. Only the proof that a machine
+/// is gone reads anew. `Unknown` is never a reason to remove anything.
 #[doc(alias = "InstancesV2")]
 pub trait Instances: Send + Sync {
-    /// Takes note of a node, so that its machine is looked up together with the others that are new.
+    /// Notes a node, so that its machine is looked up together with those of other new nodes.
     fn observe(&self, node: &NodeIdentity);
 
-    /// Takes note that a node no longer exists.
+    /// Notes that a node no longer exists.
     fn forget(&self, name: &str);
 
-    /// What the node is to be told. `Unknown(Pending)` promises a later word through [`Instances::changed`].
+    /// Metadata for the node. After `Unknown(Pending)`, [`Instances::changed`] returns the node's name once the answer
+    /// is known.
     #[doc(alias = "InstanceMetadata")]
     fn metadata(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata>;
 
-    /// Whether the machine exists. `Gone` needs a proof read after `proof_after`.
+    /// Answers whether the machine exists. `Gone` needs a proof read after `proof_after`.
     ///
-    /// Cancel safe: a proof cut short is begun again by the next question.
+    /// Cancel safe: the next question restarts an interrupted proof.
     #[doc(alias = "InstanceExists")]
     fn exists<'a>(
         &'a self,
@@ -67,33 +68,33 @@ pub trait Instances: Send + Sync {
         proof_after: Instant,
     ) -> BoxFuture<'a, Lookup<()>>;
 
-    /// One last look before the node is deleted whose machine was just proved gone: why the proof is not to be believed, or
-    /// `None`. For backends whose proof is a list, which can leave out what it claims to hold whole.
+    /// Reads once more before the deletion of a node whose machine was just proved gone. Returns why the proof is not
+    /// valid, or `None`. For backends whose proof is a list, which can omit objects although it claims to be complete.
     fn objection<'a>(&'a self, _node: &'a NodeIdentity) -> BoxFuture<'a, Option<Unknown>> {
         Box::pin(std::future::ready(None))
     }
 
-    /// Whether the machine is not powered on. Suspended counts as shut down in vCenter mode and not in Supervisor mode, as
-    /// upstream has it.
+    /// True if the machine is not powered on. As in upstream, a suspended machine counts as shut down in vCenter mode
+    /// and not in Supervisor mode.
     #[doc(alias = "InstanceShutdown")]
     fn shutdown(&self, node: &NodeIdentity) -> Lookup<bool>;
 
-    /// How many questions about existence may be asked at once. Each has a time limit of its own, and where an answer
-    /// costs calls that are paced, those asked later would spend theirs waiting.
+    /// Maximum number of concurrent questions about existence; unlimited by default. Each question has its own time
+    /// limit. With a backend that paces its calls, later questions would spend that limit waiting.
     fn n_at_once(&self) -> usize {
         usize::MAX
     }
 
-    /// How many machines of known nodes are not to be seen at present, for whatever reason.
+    /// Number of machines of known nodes that are not visible now, for whatever reason.
     fn n_missing(&self) -> usize;
 
-    /// Nodes that cannot be looked after, as far as that is known without a call.
+    /// Nodes that the backend cannot manage, as far as it knows without a call.
     fn troubles(&self) -> Vec<Trouble> {
         Vec::new()
     }
 
-    /// Waits for news and returns the names of the nodes concerned. For one caller.
+    /// Waits for news and returns the names of the nodes concerned. Supports one caller.
     ///
-    /// Cancel safe: names not returned are returned next time.
+    /// Cancel safe: the next call returns the names that this one did not.
     fn changed(&self) -> BoxFuture<'_, BTreeSet<String>>;
 }

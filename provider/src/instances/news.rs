@@ -1,10 +1,10 @@
-//! Names of nodes about which there is something new, for one reader.
+//! Names of nodes with news, for one reader.
 
 use std::{collections::BTreeSet, sync::Mutex};
 
 use tokio::sync::Notify;
 
-/// What was announced and not taken yet.
+/// Names that were announced and not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct News {
     names: Mutex<BTreeSet<String>>,
@@ -20,9 +20,9 @@ impl News {
         self.arrived.notify_one();
     }
 
-    /// Waits for news and takes them.
+    /// Waits for news and takes all names.
     ///
-    /// Cancel safe: names that were not returned are returned next time.
+    /// Cancel safe: the next call returns the names that this one did not.
     pub(super) async fn take(&self) -> BTreeSet<String> {
         loop {
             let arrived = self.arrived.notified();

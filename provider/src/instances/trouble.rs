@@ -1,13 +1,13 @@
-//! What a person should know of nodes whose machines cannot be looked after.
+//! Nodes that a backend cannot manage, as reported to a person through events, a metric and `/readyz`.
 
 use crate::model::Unknown;
 
-/// One node that cannot be looked after, and why.
+/// A node that the backend cannot manage, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     /// Name of the node.
     pub node: String,
-    /// What kind of trouble it is.
+    /// Kind of the trouble.
     pub kind: TroubleKind,
     /// One sentence for the event.
     pub text: String,
@@ -16,15 +16,15 @@ pub struct Trouble {
 /// Kinds of trouble, in the order in which they are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TroubleKind {
-    /// The machine was in a vCenter that the configuration does not reach.
+    /// The node's machine was in a vCenter that the configuration does not name.
     UnknownVcenter,
-    /// Another vCenter answers under the name of the node's.
+    /// Another vCenter answers under the name of the node's vCenter.
     OtherInstance,
-    /// The machine was found, and its properties have not been delivered for more than a minute.
+    /// The machine was found, and the vCenter has not delivered its properties for more than a minute.
     NotDelivered,
     /// The machine is not visible, and nothing shows that it ever was.
     Unproven,
-    /// The login may not see the machine any more.
+    /// The login can no longer see the machine.
     Hidden,
 }
 
@@ -60,13 +60,13 @@ impl TroubleKind {
         }
     }
 
-    /// Whether `/readyz` fails while there is such a node. A node that waits for a person's word does not make it fail:
-    /// machines are looked after as configured.
+    /// True if `/readyz` fails while such a node exists. A node that waits for a person's confirmation does not fail
+    /// it: the provider manages the machines as configured.
     pub fn fails_readiness(self) -> bool {
         !matches!(self, Self::Unproven | Self::Hidden)
     }
 
-    /// The kind of a reason for which nothing is known of a machine, if a person should know of it.
+    /// Returns the kind of trouble that a reason means, if a person should know of it.
     pub fn of(why: &Unknown) -> Option<Self> {
         match why {
             Unknown::Unproven(_) => Some(Self::Unproven),

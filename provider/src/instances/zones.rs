@@ -1,9 +1,10 @@
-//! Zone and region of a machine from the tags of what is above it. Pure: ancestors and tags in, a zone out.
+//! Resolves the zone and region of a machine from the tags of the objects above it. Pure: ancestors and tags in, a zone
+//! out.
 //!
 //! Three paths are tried in order, as `cloud-provider-vsphere: pkg/common/connectionmanager/zones.go`,
-//! `LookupZoneByMoref`, does: from the host, from the resource pool, from the machine itself (its folders). Both
-//! names must be found on one path. Unlike upstream the nearest tag wins for both categories, and two tags of one
-//! category on one object are an error instead of the last one that was read.
+//! `LookupZoneByMoref`, does: from the host, from the resource pool, from the machine itself (its folders). One path
+//! must have both names. Unlike upstream, the nearest tag wins for both categories, and two tags of one category on one
+//! object are an error, where upstream takes the last one that it read.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ pub struct ZoneCategories {
     pub region: String,
 }
 
-/// Where a machine stands.
+/// Location of a machine in the inventory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Placement {
     /// The machine itself.
@@ -34,7 +35,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Everything whose ancestors matter, in no particular order.
+    /// Objects whose ancestors may carry tags, in no particular order.
     pub fn starts(&self) -> impl Iterator<Item = &MoRef> {
         [self.host.as_ref(), self.pool.as_ref(), self.parent.as_ref()].into_iter().flatten()
     }
@@ -43,29 +44,29 @@ impl Placement {
 /// Parent of every object that was read; `None` for the root.
 pub type Ancestors = BTreeMap<MoRef, Option<MoRef>>;
 
-/// Names of tags by object and category name. Sorted, so that no answer depends on the order of another.
+/// Names of tags by object and category name. The map is sorted, so that no result depends on the order of a response.
 pub type TagNames = BTreeMap<MoRef, BTreeMap<String, Vec<String>>>;
 
-/// Why no zone can be told.
+/// Reason for the lack of a zone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ZoneError {
-    /// No host yet.
+    /// The machine has no host yet.
     #[error("the machine has no host")]
     NoHost,
-    /// An object above the machine was not read.
+    /// The login cannot see an object above the machine, or nothing has read it.
     #[error("{0} is not visible")]
     NotVisible(MoRef),
-    /// A choice that would be a guess.
+    /// An object carries several tags of one category; a choice would be a guess.
     #[error("{object} carries several tags of category {category}: {tags}")]
     Ambiguous {
-        /// Where.
+        /// The object with the tags.
         object: MoRef,
-        /// Which category.
+        /// Name of the category.
         category: String,
-        /// Their names.
+        /// Names of the tags.
         tags: String,
     },
-    /// No path has both.
+    /// No path has both tags; the field names the missing category.
     #[error("no tag of category {0} on the machine or above it")]
     Missing(String),
 }
@@ -81,16 +82,16 @@ impl From<ZoneError> for Unknown {
     }
 }
 
-/// An object and everything above it, as far as that was read.
+/// An object and everything above it, as far as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathUp {
     /// Nearest first.
     pub objects: Vec<MoRef>,
-    /// The object that ends the path because it was not read: the login may not see it, or nobody has asked yet.
+    /// The object that ends the path because it was not read: the login cannot see it, or no read has asked for it yet.
     pub cut: Option<MoRef>,
 }
 
-/// The object and everything above it. A circle ends the path.
+/// Returns the path from an object up to the root. A cycle ends the path.
 pub fn path_up(start: &MoRef, ancestors: &Ancestors) -> PathUp {
     let mut path = PathUp::default();
     let mut current = Some(start);
@@ -108,12 +109,13 @@ pub fn path_up(start: &MoRef, ancestors: &Ancestors) -> PathUp {
     path
 }
 
-/// The zone of a machine.
+/// Returns the zone of a machine.
 ///
 /// # Errors
 ///
-/// See [`ZoneError`]; ambiguity on a path ends the search, a missing tag tries the next path. So does an object that is not
-/// visible: what stands below it on the path decides, and the next path otherwise, as upstream has it for any error.
+/// See [`ZoneError`]. Ambiguity on a path ends the search; a missing tag tries the next path. An object that is not
+/// visible does not end the search either: the tags below it on the path decide, and otherwise the next path, as
+/// upstream does after any error.
 pub fn resolve(
     placement: &Placement,
     ancestors: &Ancestors,
@@ -140,8 +142,8 @@ pub fn resolve(
     }
 }
 
-/// The reason that stands for all paths: the first object that is not visible, because a tag may be on it; else the tag that the
-/// last path but the machine's own lacks, as upstream reports it.
+/// Returns the reason to report for all paths: the first object that is not visible, because a tag may be on it; else,
+/// as in upstream, the tag missing on the last path before the machine's own.
 fn reason_of_all(failures: Vec<ZoneError>, own: ZoneError) -> ZoneError {
     let hidden = |err: &&ZoneError| matches!(err, ZoneError::NotVisible(_));
     if let Some(hidden) = failures.iter().chain([&own]).find(hidden) {
@@ -185,7 +187,7 @@ mod tests {
         MoRef::new("ManagedEntity", text)
     }
 
-    /// A machine with a host, a pool and a folder, and the categories that the tests tag with.
+    /// Returns a machine with a host, a pool and a folder, and the categories that the tests use.
     fn everywhere() -> (Placement, ZoneCategories) {
         let placement = Placement {
             machine: object("vm"),

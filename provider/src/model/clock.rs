@@ -1,7 +1,7 @@
-//! The two clocks of a process: the wall's, and one that counts while the machine is suspended.
+//! The two clocks of a process: the wall clock, and one that also counts while the machine is suspended.
 //!
-//! Both are handed in. The wall clock is read anew each time, because it steps: at a resume, at a correction by NTP, by
-//! hand. Time since boot never steps; it counts on while the machine sleeps, which the clock of the runtime does not.
+//! The caller supplies both. The wall clock is read anew each time, because it steps: at a resume, at a correction by
+//! NTP, by hand. Time since boot never steps, and it counts while the machine sleeps, unlike the clock of the runtime.
 
 use std::{
     fmt,
@@ -12,7 +12,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// Where a [`Clock`] reads.
+/// Source of the times of a [`Clock`].
 pub trait TimeSource: Send + Sync {
     /// The wall time.
     fn now(&self) -> Timestamp;
@@ -21,7 +21,7 @@ pub trait TimeSource: Send + Sync {
     fn since_boot(&self) -> Duration;
 }
 
-/// Tells the wall time and the time since boot.
+/// Returns the wall time and the time since boot.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn TimeSource>);
 
@@ -32,12 +32,12 @@ impl fmt::Debug for Clock {
 }
 
 impl Clock {
-    /// A clock that reads there.
+    /// A clock that reads `source`.
     pub fn new(source: Arc<dyn TimeSource>) -> Self {
         Self(source)
     }
 
-    /// A clock that shows `epoch` now and goes on with tokio's clock: virtual time where that is paused.
+    /// A clock that shows `epoch` now and advances with tokio's clock: virtual time where that clock is paused.
     pub fn starting_at(epoch: Timestamp) -> Self {
         Self::new(Arc::new(SteppedTime::starting_at(epoch)))
     }
@@ -47,7 +47,7 @@ impl Clock {
         self.0.now()
     }
 
-    /// How long ago `then` was; zero when it is in the future.
+    /// Time that has passed since `then`; zero if `then` is in the future.
     pub fn since(&self, then: Timestamp) -> Duration {
         Duration::try_from(self.now().duration_since(then)).unwrap_or(Duration::ZERO)
     }
@@ -58,7 +58,7 @@ impl Clock {
     }
 }
 
-/// Time that goes on with tokio's clock, and whose wall clock can be stepped. For runs in virtual time.
+/// Time that advances with tokio's clock, with a wall clock that can be stepped. For runs in virtual time.
 #[derive(Debug)]
 pub struct SteppedTime {
     epoch: Timestamp,
@@ -67,12 +67,12 @@ pub struct SteppedTime {
 }
 
 impl SteppedTime {
-    /// Shows `epoch` now.
+    /// Time that shows `epoch` now.
     pub fn starting_at(epoch: Timestamp) -> Self {
         Self { epoch, started: Instant::now(), step: Mutex::new(SignedDuration::ZERO) }
     }
 
-    /// Steps the wall clock; the time since boot goes on as it was.
+    /// Steps the wall clock; the time since boot does not change.
     pub fn step(&self, by: SignedDuration) {
         let mut step = self.step.lock().expect("nothing panics under this lock");
         *step = step.saturating_add(by);

@@ -1,4 +1,4 @@
-//! Which machine a node is: provider ID, BIOS UUID and its two byte orders.
+//! Identity of a node's machine: provider ID, BIOS UUID and its two byte orders.
 
 use std::{fmt, str::FromStr};
 
@@ -13,10 +13,10 @@ pub type MachineId = Uuid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProviderId(pub MachineId);
 
-/// Why a text is not a provider ID of ours.
+/// Reason why a text is not a provider ID of this provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseProviderIdError {
-    /// Another provider's, or none at all.
+    /// The scheme of another provider, or no scheme.
     #[error("the provider ID does not begin with vsphere://")]
     Scheme,
     /// No UUID after the scheme.
@@ -39,7 +39,7 @@ impl fmt::Display for ProviderId {
     }
 }
 
-/// A UUID with or without dashes, in any case; the nil UUID counts as none.
+/// Parses a UUID with or without dashes, in any case; the nil UUID counts as none.
 pub(crate) fn parse_uuid(text: &str) -> Option<Uuid> {
     Uuid::parse_str(text.trim()).ok().filter(|uuid| !uuid.is_nil())
 }
@@ -51,39 +51,39 @@ pub fn swap_byte_order(uuid: Uuid) -> Uuid {
     Uuid::from_bytes_le(uuid.into_bytes())
 }
 
-/// What tells which machine a node is.
+/// The fields of a Node that identify its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeIdentity {
     /// Name of the Node object.
     pub name: String,
-    /// Its UID: a node of the same name and another UID is another node.
+    /// UID of the Node object: a Node with the same name and another UID is another node.
     pub uid: String,
     /// `spec.providerID`, when set.
     pub provider_id: Option<String>,
     /// `status.nodeInfo.systemUUID`, when set.
     pub system_uuid: Option<String>,
-    /// Where the machine was found earlier, as the Node's annotation says. Advice: it never changes who the node is.
+    /// Reference of the machine found earlier, from the Node's annotation. Only a hint: it never changes the identity.
     pub reference: Option<MachineReference>,
-    /// Whether a person has confirmed by annotation that this machine is gone.
+    /// True if a person has confirmed by annotation that this machine is gone.
     pub confirmed_gone: bool,
 }
 
 impl NodeIdentity {
-    /// Whether both say the same about which machine the node is.
+    /// True if both have the same name, UID, provider ID and system UUID.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let Self { name, uid, provider_id, system_uuid, reference: _, confirmed_gone: _ } = self;
         (name, uid, provider_id, system_uuid)
             == (&other.name, &other.uid, &other.provider_id, &other.system_uuid)
     }
 
-    /// The UUIDs to look for, the likelier one first.
+    /// Returns the UUIDs to look for, the likelier one first.
     ///
-    /// A provider ID decides alone: as written, then byte-swapped. Without one the system UUID is taken, swapped
-    /// first, because guests of hardware version 13 and newer report it so (`cpi-vsphere` 3.2).
+    /// A provider ID decides alone: its UUID as written, then byte-swapped. Without a provider ID the system UUID
+    /// counts, swapped first, because guests of hardware version 13 and newer report it so (`cpi-vsphere` 3.2).
     ///
     /// # Errors
     ///
-    /// When the provider ID is not one of ours: such a node is nobody we know.
+    /// When the provider ID is not one of ours: the node belongs to another provider.
     pub fn candidates(&self) -> Result<Vec<MachineId>, ParseProviderIdError> {
         let mut candidates = Vec::new();
         if let Some(provider_id) = &self.provider_id {

@@ -1,56 +1,56 @@
-//! What is known about a node's machine: found, gone, or unknown. Only proof makes `Gone`.
+//! Result of a lookup of a node's machine: found, gone, or unknown. Only a proof makes `Gone`.
 
 use tokio::time::Instant;
 
 use super::{Address, MachineReference};
 
-/// The answer to a question about a node's machine.
+/// Answer to a lookup of a node's machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lookup<T> {
-    /// The machine exists, and this is the answer.
+    /// The machine exists, and the value is the answer.
     Found(T),
-    /// The machine does not exist, as was proved at this instant.
+    /// The machine was proved not to exist.
     Gone {
-        /// When the last part of the proof was read.
+        /// Instant of the last read of the proof.
         proved_at: Instant,
-        /// Whether the node had been matched to a machine of this reference before.
+        /// True if the node had been matched to a machine of this reference before.
         matched: bool,
     },
-    /// Not known. Never a reason to take anything away.
+    /// Not known. Never a reason to remove anything.
     Unknown(Unknown),
 }
 
-/// Why something is not known.
+/// Reason why something is not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
-    /// The answer is on its way; the node's name will come through `Instances::changed`.
+    /// The lookup is still running; the node's name will come through `Instances::changed`.
     #[error("still being looked up")]
     Pending,
-    /// The node says of itself nothing that we could look for, or something that is not ours.
+    /// The node has no identity that we could look for, or one that is not ours.
     #[error("not identifiable: {0}")]
     NotOurs(String),
-    /// Everybody who could own the machine answered, and none shows it; that alone proves nothing.
+    /// All servers that could own the machine answered, and none shows it; that alone proves nothing.
     #[error("no such machine is to be seen")]
     NotSeen,
-    /// Several machines answer to this identity.
+    /// Several machines have this identity.
     #[error("ambiguous: {0}")]
     Ambiguous(String),
     /// A vCenter or Supervisor that could own the machine did not answer, or not completely.
     #[error("{0}")]
     Unavailable(String),
-    /// No machine of this identity is visible, and nothing shows that this login ever saw it: it may be hidden.
+    /// No machine of this identity is visible, and nothing shows that this login ever saw it; the machine may be hidden.
     #[error("{0}")]
     Unproven(String),
-    /// The node's reference is not answered, and not refused either: the login may not see the machine.
+    /// The server neither returns nor rejects the node's reference: the login may not see the machine.
     #[error("{0}")]
     Hidden(String),
     /// The node names a vCenter that is not among those of the configuration.
     #[error("{0}")]
     Elsewhere(String),
-    /// The machine exists, in a datacenter that the configuration leaves out.
+    /// The machine exists in a datacenter that the configuration leaves out.
     #[error("{0}")]
     Outside(String),
-    /// The machine is known, but this about it is not (yet).
+    /// The machine is known, but the requested fact about it is not (yet).
     #[error("{0}")]
     Incomplete(String),
 }
@@ -64,29 +64,29 @@ pub struct Zone {
     pub region: String,
 }
 
-/// Whether another order of the same addresses is another list.
+/// Significance of the order of addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AddressOrder {
-    /// No: a list is written when the set is another one.
+    /// None: the provider writes a list only if the set of addresses differs.
     #[default]
     Any,
-    /// Yes: the first address of a node is of the family that the cluster prefers.
+    /// The order counts: the first address of a node has the family that the cluster prefers.
     Kept,
 }
 
-/// What a node is told about its machine.
+/// Facts about a machine that the provider writes to its Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "InstanceMetadata")]
 pub struct Metadata {
-    /// The provider ID, as it is written to the node: others compare the text. Never empty.
+    /// The provider ID as written to the Node; other components compare the text. Never empty.
     pub provider_id: String,
-    /// Where the machine is; none when the vCenter does not say which one it is.
+    /// Reference of the machine; `None` if the vCenter does not report its instance UUID.
     pub reference: Option<MachineReference>,
     /// Value of the instance type labels.
     pub instance_type: Option<String>,
-    /// Addresses in publishing order, or why there are none to publish.
+    /// Addresses in publishing order, or the reason why none can be published.
     pub addresses: Result<Vec<Address>, Unknown>,
-    /// Whether the order of the addresses says something.
+    /// Significance of the order of the addresses.
     pub order: AddressOrder,
     /// Zone and region; `Ok(None)` when zones are off.
     pub zone: Result<Option<Zone>, Unknown>,

@@ -1,4 +1,4 @@
-//! The vocabulary: identities, addresses, nodes, and what is known about a machine. No I/O.
+//! The vocabulary: identities, addresses, nodes, and results of lookups. No I/O.
 
 mod clock;
 mod identity;

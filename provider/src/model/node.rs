@@ -1,4 +1,4 @@
-//! A Node as far as this provider reads it. Everything else stays in the API server.
+//! The parts of a Node that this provider reads. The other parts stay in the API server.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{MACHINE_ANNOTATION, MACHINE_GONE_ANNOTATION, MachineReference, NodeIdentity};
 
-/// Kind of a node address, as the API spells it.
+/// Kind of a node address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AddressKind {
     /// The guest's host name.
@@ -22,7 +22,7 @@ pub enum AddressKind {
 }
 
 impl AddressKind {
-    /// As the API spells it.
+    /// Name of the kind in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Hostname => "Hostname",
@@ -43,7 +43,7 @@ impl AddressKind {
 /// One entry of `status.addresses`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
-    /// Which kind.
+    /// Kind of the address.
     pub kind: AddressKind,
     /// Text of the address.
     pub address: String,
@@ -55,29 +55,29 @@ impl Address {
         Self { kind, address: address.into() }
     }
 
-    /// As the API has it.
+    /// JSON of the address, as in the API.
     pub fn to_json(&self) -> Value {
         serde_json::json!({"type": self.kind.as_str(), "address": self.address})
     }
 }
 
-/// One taint, kept whole so that a rewritten list loses nothing.
+/// One taint, kept complete so that a rewritten list loses nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taint(pub Value);
 
 impl Taint {
-    /// Its key.
+    /// Key of the taint.
     pub fn key(&self) -> &str {
         self.0.get("key").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Its effect.
+    /// Effect of the taint.
     pub fn effect(&self) -> &str {
         self.0.get("effect").and_then(Value::as_str).unwrap_or_default()
     }
 }
 
-/// A Node as far as this provider reads it.
+/// The parts of a Node that this provider reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// `metadata.name`.
@@ -88,15 +88,15 @@ pub struct Node {
     pub resource_version: String,
     /// `metadata.creationTimestamp`.
     pub created: Option<Timestamp>,
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// True if `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// `metadata.labels`, only those this provider reads or writes are looked at.
+    /// `metadata.labels`; the provider looks only at those that it reads or writes.
     pub labels: std::collections::BTreeMap<String, String>,
     /// The annotation `alpha.kubernetes.io/provided-node-ip`, also when empty.
     pub provided_node_ip: Option<String>,
-    /// The annotation [`MACHINE_ANNOTATION`]; one that cannot be read counts as none.
+    /// The annotation [`MACHINE_ANNOTATION`]; `None` if it is absent or cannot be parsed.
     pub reference: Option<MachineReference>,
-    /// Whether the annotation [`MACHINE_GONE_ANNOTATION`] names this node's provider ID.
+    /// True if the annotation [`MACHINE_GONE_ANNOTATION`] names this node's provider ID.
     pub confirmed_gone: bool,
     /// `spec.providerID`, when not empty.
     pub provider_id: Option<String>,
@@ -104,7 +104,7 @@ pub struct Node {
     pub taints: Vec<Taint>,
     /// `status.addresses`.
     pub addresses: Vec<Address>,
-    /// Whether the condition `Ready` is `True`.
+    /// True if the condition `Ready` is `True`.
     pub ready: bool,
     /// `status.nodeInfo.systemUUID`, when not empty.
     pub system_uuid: Option<String>,
@@ -153,7 +153,7 @@ impl Node {
         })
     }
 
-    /// What tells which machine this node is.
+    /// The fields that identify the machine of this node.
     pub fn identity(&self) -> NodeIdentity {
         NodeIdentity {
             name: self.name.clone(),

@@ -1,7 +1,7 @@
-//! Where a node's machine was found, as noted on the Node for whoever is asked about it after a restart.
+//! Reference of a node's machine, noted on the Node for lookups after a restart.
 //!
-//! A search that finds nothing cannot tell a machine that is gone from one whose storage is lost or that this login may
-//! not see. Its reference can: only a machine that is gone answers "no such object".
+//! A search that finds nothing cannot distinguish a machine that is gone from one whose storage is lost or that this login
+//! may not see. A read of the reference can: only for a machine that is gone does the server answer "no such object".
 
 use std::{fmt, str::FromStr};
 
@@ -9,14 +9,14 @@ use uuid::Uuid;
 
 use super::parse_uuid;
 
-/// The annotation that carries a [`MachineReference`]. Written by this provider, read by nobody else.
+/// The annotation that carries a [`MachineReference`]. Only this provider writes and reads it.
 pub const MACHINE_ANNOTATION: &str = "vsphere.cloud-provider/machine";
 
-/// The annotation with which a person confirms that a node's machine is gone. Its value is the node's provider ID, so that
-/// no template can put it on another node.
+/// The annotation with which a person confirms that a node's machine is gone. The value must be the node's provider ID, so
+/// that no template can put it on another node.
 pub const MACHINE_GONE_ANNOTATION: &str = "vsphere.cloud-provider/machine-gone";
 
-/// A machine's managed object id, and the vCenter in which it means anything: `<instance UUID>/<id>`.
+/// A machine's managed object id, and the vCenter in which it is valid: `<instance UUID>/<id>`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MachineReference {
     /// Instance UUID of the vCenter.
@@ -25,7 +25,7 @@ pub struct MachineReference {
     pub machine: String,
 }
 
-/// The text is no reference to a machine.
+/// A text that is not a reference to a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not of the form <instance UUID>/<managed object id>")]
 pub struct ParseReferenceError;

@@ -1,4 +1,4 @@
-//! What the HTTPS endpoint is made of in a process: files with certificate and key, and clients that judge its callers.
+//! The parts of the HTTPS endpoint in a process: files with certificate and key, and clients that check its callers.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +12,7 @@ use provider::{
 
 use super::kube::{around, of_file};
 
-/// Makes the endpoint, unless no port is served. Must run inside a runtime.
+/// Makes the endpoint; `None` if no port is served. Must run inside a runtime.
 pub(super) async fn endpoint(arguments: &Arguments) -> Result<Option<HealthEndpoint>, String> {
     if arguments.secure_port == 0 {
         return Ok(None);
@@ -35,7 +35,7 @@ pub(super) async fn endpoint(arguments: &Arguments) -> Result<Option<HealthEndpo
 async fn access(arguments: &ServingArguments) -> Result<AccessSettings, String> {
     let client = async |flag: &str, path: &Option<PathBuf>| match path {
         Some(path) => of_file(flag, path, None).await.map(Some),
-        // As upstream: the account of this pod, and not what --kubeconfig says.
+        // As upstream: the account of this pod, not `--kubeconfig`.
         None => Ok(around()),
     };
     let authentication =

@@ -1,4 +1,4 @@
-//! What is read from files: trusted roots and secrets.
+//! Reads files: trusted roots, texts and secrets.
 
 use std::{io, path::Path};
 
@@ -12,7 +12,7 @@ const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The trusted roots of this machine. They are read once, however many vCenters there are.
+/// The trusted roots of this machine, read once for all vCenters.
 pub(super) struct SystemRoots {
     read: fn(&Path) -> io::Result<Vec<u8>>,
     pem: Option<Vec<u8>>,
@@ -33,7 +33,7 @@ impl SystemRoots {
     }
 }
 
-/// What to trust a vCenter by.
+/// Makes the trust settings of a vCenter.
 pub(super) fn trust(vcenter: &VcenterConfig, system: &mut SystemRoots) -> Result<TlsTrust, String> {
     let mut trust = TlsTrust {
         thumbprint: vcenter.thumbprint.clone(),
@@ -54,7 +54,7 @@ pub(super) fn trust(vcenter: &VcenterConfig, system: &mut SystemRoots) -> Result
     Ok(trust)
 }
 
-/// A text file. What is not UTF-8 is refused with its place: a password read with other characters in it locks a login.
+/// Reads a text file. An error names the first line that is not UTF-8: a password with replaced characters would lock a login.
 pub(super) fn read_text(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path)
         .map_err(|err| format!("{}: cannot be read: {err}; check the path", path.display()))?;
@@ -65,14 +65,14 @@ pub(super) fn read_text(path: &Path) -> Result<String, String> {
     })
 }
 
-/// A directory of credentials: file name to content.
+/// Reads a directory of credentials: file name to content.
 pub(super) fn read_secrets(directory: &Path) -> Result<SecretData, String> {
     let fail = |err: io::Error| format!("{}: {err}", directory.display());
     let mut data = SecretData::new();
     for entry in std::fs::read_dir(directory).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        // `..data` and its like are how Secrets are mounted.
+        // Kubernetes mounts Secrets through entries such as `..data`.
         if name.starts_with("..") || !path.is_file() {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The client of the API server, from `--kubeconfig`, `--master` or the cluster that this runs in.
+//! The client of the API server, from `--kubeconfig`, `--master` or the cluster in which the provider runs.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use http::Uri;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use provider::cli::Arguments;
 
-/// Makes the client. Nothing is called yet; must run inside a runtime.
+/// Makes the client without sending a request. Must run inside a runtime.
 pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, String> {
     let master = arguments.master.as_deref().map(address).transpose()?;
     match (&arguments.kubeconfig, master) {
         (Some(path), master) => of_file("kubeconfig", path, master).await,
-        // As client-go: without credentials, also inside a cluster, whose token is for its own API server alone.
+        // As client-go: without credentials, even inside a cluster, because that token is only for its own API server.
         (None, Some(master)) => made(kube::Config::new(master), "--master"),
         (None, None) => {
             let config = kube::Config::incluster().map_err(|err| {
@@ -22,7 +22,7 @@ pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, String
     }
 }
 
-/// A client from the kubeconfig that a flag names, perhaps to another address.
+/// A client from the kubeconfig that a flag names, with the address `master` if that is set.
 pub(super) async fn of_file(
     flag: &str,
     path: &Path,
@@ -36,7 +36,7 @@ pub(super) async fn of_file(
     made(config, &origin)
 }
 
-/// A client of the cluster that this runs in, if it runs in one.
+/// A client of the cluster in which the provider runs; `None` outside a cluster or if its configuration cannot be used.
 pub(super) fn around() -> Option<kube::Client> {
     let origin = "the configuration of this cluster";
     let made = match kube::Config::incluster() {
@@ -44,12 +44,12 @@ pub(super) fn around() -> Option<kube::Client> {
         Err(err) => Err(format!("{origin} cannot be used: {err}")),
         Ok(config) => made(config, origin),
     };
-    // As upstream: without it nothing more is refused than has to be, and health is still served.
+    // As upstream: without this client the endpoint refuses only what it must, and still serves health.
     made.inspect_err(|what| tracing::warn!("callers of the endpoint cannot be judged: {what}")).ok()
 }
 
 fn made(mut config: kube::Config, origin: &str) -> Result<kube::Client, String> {
-    // Retries and deadlines are ours; kube's would send a write again that was applied already.
+    // Retries and deadlines are ours; kube's retry would repeat a write that was already applied.
     config.default_retry = false;
     config.read_timeout = None;
     kube::Client::try_from(config)
@@ -62,7 +62,7 @@ async fn read(path: &Path) -> Result<kube::Config, String> {
             format!("cannot be read: {source}; check the path")
         }
         KubeconfigError::Parse(err) => {
-            // The library's words quote the file, which may hold a token.
+            // The library's error quotes the file, which may hold a token.
             let place =
                 err.location().map(|it| format!(", line {}", it.line())).unwrap_or_default();
             format!("is not a kubeconfig{place}; give a file that kubectl can use")
@@ -72,18 +72,18 @@ async fn read(path: &Path) -> Result<kube::Config, String> {
     let is_proxied = read.clusters.iter().any(|it| {
         it.cluster.as_ref().and_then(|it| it.proxy_url.as_ref()).is_some_and(|url| !url.is_empty())
     });
-    // The errors of the library say their causes themselves.
+    // The errors of the library already contain their causes.
     let mut config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
         .await
         .map_err(|err| format!("cannot be used: {err}; give a file that kubectl can use"))?;
-    // The library takes HTTPS_PROXY for the way to the API server, whatever NO_PROXY says. It is the way to vCenters here.
+    // The library uses HTTPS_PROXY for the API server, whatever NO_PROXY says. Here the variable is for vCenters.
     if !is_proxied {
         config.proxy_url = None;
     }
     Ok(config)
 }
 
-/// `--master`: scheme, host and perhaps a port.
+/// Parses `--master`: scheme, host and an optional port.
 fn address(text: &str) -> Result<Uri, String> {
     let uri = text.parse::<Uri>().ok();
     let is_address = |uri: &Uri| {

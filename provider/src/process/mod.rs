@@ -1,4 +1,4 @@
-//! What only a process has: the log, files with certificates and secrets, signals, the health endpoint.
+//! The parts that only a process has: the log, files with certificates and secrets, signals, the health endpoint.
 
 mod endpoint;
 mod files;
@@ -25,7 +25,7 @@ use self::files::{SystemRoots, read_secrets, read_text, trust};
 
 pub(crate) use serve::{run, runtime};
 
-/// Says on standard error what is wrong; the log may not be there yet.
+/// Writes an error to standard error, because logging may not have started.
 pub(crate) fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "provider: {what}");
 }
@@ -48,25 +48,25 @@ pub(crate) fn start_logging(arguments: &Arguments) {
     }
 }
 
-/// What was read from files before anything is called.
+/// Everything that was read from files before the first call.
 pub(crate) struct Prepared {
     read: Read,
     supervisor: Option<SupervisorLink>,
     kube: ::kube::Client,
-    /// `None` where no port is served.
+    /// `None` if no port is served.
     endpoint: Option<HealthEndpoint>,
 }
 
-/// The configuration file and what it points to.
+/// The configuration and the files that it names.
 struct Read {
     config: Config,
-    /// The file that it was read from.
+    /// Content of the configuration file.
     text: String,
-    /// By the names of vCenters, of which there may be many.
+    /// Transports by name of the vCenter; a configuration may have many.
     transports: BTreeMap<String, Transport>,
 }
 
-/// Reads the configuration and everything it points to, and makes a client of the API server.
+/// Reads the configuration and the files that it names, and makes a client of the API server.
 pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepared, String> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let path = &arguments.cloud_config;
@@ -88,7 +88,7 @@ pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepar
     Ok(Prepared { read, supervisor, kube, endpoint })
 }
 
-/// What a text of the configuration file comes to, with everything it points to.
+/// Parses a configuration, and reads the files that it names.
 fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Read, String> {
     let file = path.display().to_string();
     let (mut config, warnings) =
@@ -122,7 +122,7 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Read, St
     Ok(Read { config, text, transports })
 }
 
-/// `HTTPS_PROXY` and `NO_PROXY`, or what is wrong with them.
+/// Reads `HTTPS_PROXY` and `NO_PROXY` from the environment.
 fn proxies() -> Result<ProxyRules, String> {
     let is_set = |name: &&str| std::env::var(name).is_ok_and(|text| !text.is_empty());
     let variable = |names: [&'static str; 2]| names.into_iter().find(is_set);
@@ -133,7 +133,7 @@ fn proxies() -> Result<ProxyRules, String> {
         .map_err(|err| format!("{}: {err}", proxy.unwrap_or("HTTPS_PROXY")))
 }
 
-/// What is wrong with roots or thumbprint, by key and value.
+/// Describes the problem with roots or thumbprint, by key and value.
 fn unusable(vcenter: &VcenterConfig, err: &provider::TlsError) -> String {
     let ca_file =
         vcenter.ca_file.as_deref().unwrap_or(Path::new("the trusted roots of this machine"));
@@ -149,7 +149,7 @@ fn unusable(vcenter: &VcenterConfig, err: &provider::TlsError) -> String {
     }
 }
 
-/// Whether there is a directory where one is named. What is in it may still change.
+/// Checks that a named secrets directory can be read. Its content may still change.
 fn check_secrets(vcenter: &VcenterConfig) -> Result<(), String> {
     let CredentialRef::Directory(path) = &vcenter.credentials else { return Ok(()) };
     let Err(what) = read_secrets(path.as_path()) else { return Ok(()) };
@@ -161,7 +161,7 @@ fn check_secrets(vcenter: &VcenterConfig) -> Result<(), String> {
     Ok(())
 }
 
-/// Mounting something at the usual place is enough, as with upstream.
+/// Uses the usual directory if it exists, as upstream does.
 fn default_secrets_directory(config: &mut Config) {
     let usual = Path::new("/etc/cloud/secrets");
     if !usual.is_dir() {

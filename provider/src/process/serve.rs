@@ -1,4 +1,4 @@
-//! Runs the provider between its signals, its configuration file and its health endpoint.
+//! Runs the provider with its signals, its configuration file and its health endpoint.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -13,13 +13,13 @@ use super::{
     watched::Watched,
 };
 
-/// How often the configuration file is read again. It is small.
+/// Period between two reads of the configuration file, which is small.
 const RELOAD_PERIOD: Duration = Duration::from_secs(2);
 
 /// The runtime of the process.
 pub(crate) fn runtime() -> anyhow::Result<Runtime> {
-    // One worker: the provider waits for others nearly all the time, and every further thread would keep an arena of freed
-    // memory for itself (5,000 nodes: 58 MB resident with one, 70 MB with two, more on a machine with many cores).
+    // One worker: the provider waits for servers nearly all the time, and every further thread would keep its own arena of
+    // freed memory (5,000 nodes: 58 MB resident with one, 70 MB with two, more on a machine with many cores).
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -27,14 +27,14 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
         .context("cannot start the runtime")
 }
 
-/// Runs until a signal.
+/// Runs until a signal or a changed configuration.
 pub(crate) fn run(
     runtime: Runtime,
     arguments: Arguments,
     prepared: Prepared,
 ) -> anyhow::Result<()> {
     let result = runtime.block_on(serve(arguments, prepared));
-    // Nothing that is still running matters any more: the run has ended in order.
+    // The run has ended in order, so tasks that still run no longer matter.
     runtime.shutdown_background();
     result
 }
@@ -67,7 +67,7 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
         }
     };
     let (telemetry, stop) = (Arc::clone(&deps.telemetry), deps.stop.clone());
-    // Both are polled by this task, so the endpoint ends with the run at the latest.
+    // This task polls both, so the endpoint ends with the run at the latest.
     let endpoint = async {
         if let Some((endpoint, listener)) = served {
             endpoint.serve(listener, telemetry, stop).await;
@@ -79,7 +79,7 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
         unknown_keys: arguments.unknown_keys,
         mounted: arguments.supervisor.map(|it| it.paths),
     };
-    // What is mounted was read a moment ago, and this is compared with what comes.
+    // The mounted files were just read; later content is compared with this text.
     let text = if watched.mounted.is_some() { watched.read().unwrap_or(text) } else { text };
     tokio::select! {
         biased;
@@ -88,7 +88,7 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
     }
 }
 
-/// Runs until a signal, or until the configuration file has changed to something that can be used.
+/// Runs until a signal, or until the configuration file has changed to a usable one.
 async fn run_until_told(
     config: Config,
     options: Options,
@@ -99,7 +99,7 @@ async fn run_until_told(
     let mut signals = Signals::new()?;
     let stop = deps.stop.clone();
     let name = watched.name();
-    // Small files; the runtime has nothing better to do.
+    // The files are small, and the runtime has no other work.
     let read = async || watched.read();
     let check = |text: &str| watched.check(text);
     let changed = provider::configuration_changed(text, RELOAD_PERIOD, read, check);
@@ -112,7 +112,7 @@ async fn run_until_told(
             biased;
             result = &mut run => {
                 result?;
-                // As upstream: whoever started the process starts it again. Unlike upstream: in order.
+                // As upstream, the process ends so that it is started again. Unlike upstream, it first stops in order.
                 anyhow::ensure!(
                     !is_outdated,
                     "{name} has changed; stopped in order to be started again with it"
@@ -145,7 +145,7 @@ impl TimeSource for SystemTime {
 
     fn since_boot(&self) -> Duration {
         use rustix::time::{ClockId, clock_gettime};
-        // Counts while the machine is suspended, which the monotonic clock does not.
+        // Counts while the machine is suspended, unlike the monotonic clock.
         #[cfg(target_os = "linux")]
         let time = clock_gettime(ClockId::Boottime);
         #[cfg(not(target_os = "linux"))]
@@ -159,7 +159,7 @@ fn seed() -> u64 {
     std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
 
-/// Host name and something that differs at every start, as upstream's identities are.
+/// Host name and a part that differs at every start, as in upstream's identities.
 fn identity() -> String {
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     let host = Some(host.trim()).filter(|h| !h.is_empty()).unwrap_or("provider").to_owned();

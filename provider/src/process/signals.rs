@@ -8,11 +8,11 @@ use tokio::{
     time::Instant,
 };
 
-/// Signals that come this soon after the first are the first: `timeout` and a terminal's Ctrl-C send one to the process
-/// and one to its group, in the same moment.
+/// Signals within this time after the first count as the same one: `timeout` and a terminal's Ctrl-C send one to the
+/// process and one to its group, at the same moment.
 const ONE_MOMENT: Duration = Duration::from_secs(1);
 
-/// What a signal means.
+/// Meaning of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     /// Stop in order.
@@ -26,7 +26,7 @@ pub(super) enum Request {
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// `None` where whoever started the process has it ignore hangups, as `nohup` does; Go leaves that as it is too.
+    /// `None` if the process was started with hangups ignored, as by `nohup`; Go keeps that too.
     hangup: Option<Signal>,
     moment: Moment,
 }
@@ -45,7 +45,7 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal that says something new.
+    /// Waits for a signal that does not count as the first one again.
     ///
     /// Cancel safe.
     pub(super) async fn next(&mut self) -> Request {
@@ -62,7 +62,7 @@ impl Signals {
     }
 }
 
-/// Whether the process was started with SIGHUP ignored; not, where the kernel does not say.
+/// True if the process was started with SIGHUP ignored; false if the kernel does not say.
 fn is_hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -71,12 +71,12 @@ fn is_hangup_ignored() -> bool {
     ignored.is_some_and(|mask| mask & 1 == 1)
 }
 
-/// When the first signal came.
+/// Time of the first signal.
 #[derive(Debug, Default)]
 struct Moment(Option<Instant>);
 
 impl Moment {
-    /// What a signal means that comes now; nothing, if it came with the first.
+    /// Meaning of a signal that arrives now; `None` if it counts as the first one again.
     fn meaning(&mut self, now: Instant) -> Option<Request> {
         match self.0 {
             None => {

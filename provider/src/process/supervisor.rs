@@ -1,21 +1,21 @@
-//! The Supervisor as a process finds it: mounted files, a variable, and a client that reads its token again.
+//! The Supervisor in a process: mounted files, an environment variable, and a client that reads its token again.
 
 use std::{path::Path, sync::Arc};
 
 use http::HeaderValue;
 use provider::{MountPaths, Mounted, SupervisorLink, TokenSource, cli::SupervisorArguments};
 
-/// The variable that holds the Supervisor's port.
+/// Environment variable with the Supervisor's port.
 const PORT: &str = "SUPERVISOR_APISERVER_PORT";
 
-/// Reads and checks what is mounted.
+/// Reads and checks the mounted files.
 pub(super) fn mounted(paths: &MountPaths) -> Result<Mounted, String> {
     let port = std::env::var(PORT).ok();
     let read = |path: &Path| std::fs::read(path);
     provider::read_mounted(paths, port.as_deref(), &read).map_err(|err| err.to_string())
 }
 
-/// Makes the client. Nothing is called yet; must run inside a runtime.
+/// Makes the client without sending a request. Must run inside a runtime.
 pub(super) fn link(arguments: &SupervisorArguments) -> Result<SupervisorLink, String> {
     let Mounted { server, roots, namespace, owner, warnings } = mounted(&arguments.paths)?;
     for warning in warnings {
@@ -45,7 +45,7 @@ pub(super) fn link(arguments: &SupervisorArguments) -> Result<SupervisorLink, St
     Ok(SupervisorLink { client, namespace })
 }
 
-/// Who we are, as Kubernetes clients say it.
+/// Value of `User-Agent`, in the form of Kubernetes clients.
 fn agent() -> HeaderValue {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let text = format!("provider/{} ({os}/{arch}) kubernetes", env!("CARGO_PKG_VERSION"));

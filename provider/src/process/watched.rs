@@ -1,6 +1,6 @@
-//! The files that a run is bound to: with other content it must be started again.
+//! The files that a run is bound to: if their content changes, the provider must be started again.
 //!
-//! The Supervisor's token is none of them: it is read again while the run goes on.
+//! The Supervisor's token is not one of them: the provider reads it again during the run.
 
 use std::path::{Path, PathBuf};
 
@@ -8,16 +8,16 @@ use provider::{Config, MountPaths, UnknownKeys};
 
 use super::{files::read_text, load, supervisor};
 
-/// Which files, and how they are read.
+/// The files, and how to read them.
 pub(super) struct Watched {
     pub(super) file: PathBuf,
     pub(super) unknown_keys: UnknownKeys,
-    /// What is mounted about the Supervisor, in Supervisor mode.
+    /// Paths of the files mounted for the Supervisor, in Supervisor mode.
     pub(super) mounted: Option<MountPaths>,
 }
 
 impl Watched {
-    /// What the files are called together.
+    /// Common name of the files, for messages.
     pub(super) fn name(&self) -> String {
         let file = self.file.display();
         match &self.mounted {
@@ -29,7 +29,7 @@ impl Watched {
         }
     }
 
-    /// All of them as one text, to be compared.
+    /// Reads all files as one text, for comparison.
     pub(super) fn read(&self) -> Result<String, String> {
         let mut text = read_text(&self.file)?;
         for path in self.mounted.iter().flat_map(MountPaths::constant) {
@@ -39,7 +39,7 @@ impl Watched {
         Ok(text)
     }
 
-    /// Whether one could start with such a text: with what only this run can use a new one would fail for ever.
+    /// Checks that a new run could start with such a text; otherwise every restart would fail.
     pub(super) fn check(&self, text: &str) -> Result<(), String> {
         let text = text.split('\0').next().unwrap_or_default();
         let Some(paths) = &self.mounted else {
@@ -50,12 +50,12 @@ impl Watched {
     }
 }
 
-/// Whether a configuration file that nothing is read from can be read.
+/// Checks a configuration file that the provider does not use.
 pub(super) fn check_unused(file: &Path, text: &str) -> Result<(), String> {
     Config::check_unused(&file.display().to_string(), text).map_err(|err| err.to_string())
 }
 
-/// A mounted file, which may be anything.
+/// Reads a mounted file, whatever its content.
 fn read(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path).map_err(|err| format!("{}: {err}", path.display()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -65,7 +65,7 @@ fn read(path: &Path) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    /// A directory as it is mounted, with a neighbour of nearly the same name.
+    /// A mounted directory, with a neighbor of nearly the same name.
     struct Mount {
         directory: tempfile::TempDir,
         watched: Watched,
@@ -96,7 +96,7 @@ mod tests {
             std::fs::write(self.directory.path().join(name), text).unwrap();
         }
 
-        /// Whether what is compared is another text after this.
+        /// True if the change alters the text that is compared.
         fn changes(self, change: impl FnOnce(&Self)) -> bool {
             let before = self.watched.read().unwrap();
             change(&self);
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_key_that_was_unreadable_at_the_start_is_a_change_when_it_can_be_read() {
         let mount = Mount::new();
-        // What a start goes on with when it cannot read everything: the configuration file alone.
+        // The text of a start that cannot read every file: the configuration file alone.
         let at_the_start = std::fs::read_to_string(&mount.watched.file).unwrap();
         assert_ne!(mount.watched.read().unwrap(), at_the_start);
     }

@@ -1,4 +1,4 @@
-//! Which IP families the cluster has, and which comes first.
+//! The IP families of the cluster, and their order.
 
 use std::{fmt, str::FromStr};
 
@@ -31,12 +31,12 @@ impl ClusterFamily {
         }
     }
 
-    /// Whether it is one of the cluster's.
+    /// True if the cluster has this family.
     pub fn has(self, family: Family) -> bool {
         self.families().contains(&family)
     }
 
-    /// As the flag has it.
+    /// Value of the flag.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V4 => "ipv4",
@@ -53,7 +53,7 @@ impl fmt::Display for ClusterFamily {
     }
 }
 
-/// Not one of the four.
+/// A text that is not one of the four values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is none of ipv4, ipv6, ipv4ipv6, ipv6ipv4")]
 pub struct ParseClusterFamilyError(pub String);
@@ -61,7 +61,7 @@ pub struct ParseClusterFamilyError(pub String);
 impl FromStr for ClusterFamily {
     type Err = ParseClusterFamilyError;
 
-    /// Blanks around it and the case do not matter, as with upstream.
+    /// Ignores case and surrounding blanks, as upstream does.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wanted = text.trim().to_ascii_lowercase();
         [Self::V4, Self::V6, Self::V4V6, Self::V6V4]

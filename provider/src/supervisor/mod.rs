@@ -1,6 +1,6 @@
-//! The way to a Supervisor: what is mounted about it, who we are there, and which of its objects we speak.
+//! Access to a Supervisor: mounted files, token, owner reference, API version and IP families.
 //!
-//! Nothing here asks anything. What its machines are is [`instances`](crate::instances)' business.
+//! This module sends no requests of its own; [`instances`](crate::instances) looks up the machines.
 
 mod family;
 mod files;

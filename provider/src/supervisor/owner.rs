@@ -1,26 +1,26 @@
-//! The object on the Supervisor that owns whatever the provider creates there.
+//! The object on the Supervisor that owns everything that the provider creates there.
 
 use serde::Deserialize;
 
-/// One owner reference, as `ownerref.json` has it.
+/// One owner reference, as in `ownerref.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
     /// Group and version of the owner.
     pub api_version: String,
-    /// Its kind: `Cluster`, `VSphereCluster` or `TanzuKubernetesCluster`.
+    /// Kind of the owner: `Cluster`, `VSphereCluster` or `TanzuKubernetesCluster`.
     pub kind: String,
-    /// Its name.
+    /// Name of the owner.
     pub name: String,
-    /// Its UID.
+    /// UID of the owner.
     pub uid: String,
-    /// Whether it manages what it owns.
+    /// True if the owner manages the owned objects.
     pub controller: Option<bool>,
-    /// Whether its deletion waits for what it owns.
+    /// True if the deletion of the owner waits for the owned objects.
     pub block_owner_deletion: Option<bool>,
 }
 
-/// Why a text is no owner reference.
+/// Reason why a text is not an owner reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not the JSON of one owner reference: {0}")]
 pub struct ParseOwnerError(pub String);
@@ -30,8 +30,8 @@ impl OwnerReference {
     ///
     /// # Errors
     ///
-    /// When it is not JSON, not an object, or a field is of another type. Empty fields are no error, as with upstream:
-    /// see [`OwnerReference::missing`].
+    /// When it is not JSON, not an object, or a field is of another type. Empty fields are not an error, as with
+    /// upstream: see [`OwnerReference::missing`].
     pub fn from_json(bytes: &[u8]) -> Result<Self, ParseOwnerError> {
         let value: serde_json::Value =
             serde_json::from_slice(bytes).map_err(|err| ParseOwnerError(err.to_string()))?;
@@ -42,7 +42,7 @@ impl OwnerReference {
         Self::deserialize(value).map_err(|err| ParseOwnerError(err.to_string()))
     }
 
-    /// Fields without which the Supervisor refuses what names this owner.
+    /// Names of the empty fields without which the Supervisor refuses objects that name this owner.
     pub fn missing(&self) -> Vec<&'static str> {
         let fields = [
             ("apiVersion", &self.api_version),

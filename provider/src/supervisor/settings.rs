@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use super::{ClusterFamily, ParseClusterFamilyError};
 use crate::instances::Family;
 
-/// `--vm-operator-api-version`: in which version VirtualMachines are read.
+/// `--vm-operator-api-version`: the API version in which the provider reads VirtualMachines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VmOperatorVersion {
     /// `v1alpha2`.
@@ -20,7 +20,7 @@ pub enum VmOperatorVersion {
 impl VmOperatorVersion {
     const ALL: [Self; 3] = [Self::V1Alpha2, Self::V1Alpha5, Self::V1Alpha6];
 
-    /// As the API has it.
+    /// Name of the version in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V1Alpha2 => "v1alpha2",
@@ -29,7 +29,7 @@ impl VmOperatorVersion {
         }
     }
 
-    /// Whether its services have fields for two families.
+    /// True if services of this version have fields for two IP families.
     pub fn has_dual_stack(self) -> bool {
         self == Self::V1Alpha6
     }
@@ -50,7 +50,7 @@ impl FromStr for VmOperatorVersion {
     }
 }
 
-/// `--pod-ip-pool-type`: where VPC mode takes addresses of pods from.
+/// `--pod-ip-pool-type`: the pool from which VPC mode takes addresses of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodIpPool {
     /// Routable from outside.
@@ -59,22 +59,22 @@ pub enum PodIpPool {
     Private,
 }
 
-/// `--instances-mode`: how answers about machines are had. One meaning in both backends.
+/// `--instances-mode`: the way in which machines are looked up. Means the same in both backends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InstancesMode {
-    /// Watches where it may, polls where it must.
+    /// Watches where that is allowed, and polls otherwise.
     #[default]
     Auto,
-    /// Watches, and waits until it may.
+    /// Watches, and waits until that is allowed.
     Watch,
     /// Polls, and does not try to watch.
     Poll,
-    /// Upstream's calls one for one, for comparison and rollback.
+    /// Makes the same calls as upstream, for comparison and rollback.
     V1,
 }
 
 impl InstancesMode {
-    /// As the flag has it.
+    /// Value of the flag.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -99,7 +99,7 @@ impl FromStr for InstancesMode {
     }
 }
 
-/// The flags as they were written.
+/// The flags before the check.
 #[derive(Clone, Debug)]
 pub struct SupervisorFlags {
     /// `--vm-operator-api-version`.
@@ -110,7 +110,7 @@ pub struct SupervisorFlags {
     pub vpc: bool,
     /// `--pod-ip-pool-type`.
     pub pod_ip_pool: String,
-    /// Whether a route controller runs.
+    /// True if a route controller runs.
     pub routes: bool,
 }
 
@@ -126,40 +126,40 @@ impl Default for SupervisorFlags {
     }
 }
 
-/// The flags, checked.
+/// The checked flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SupervisorSettings {
-    /// In which version objects are read.
+    /// API version in which objects are read.
     pub version: VmOperatorVersion,
-    /// The cluster's families.
+    /// The cluster's IP families.
     pub family: ClusterFamily,
-    /// The pool of pods' addresses; only in VPC mode.
+    /// Pool of the pods' addresses; `None` outside VPC mode.
     pub pod_ip_pool: Option<PodIpPool>,
 }
 
-/// Why the flags do not go together.
+/// Reason why the flags cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SupervisorSettingsError {
-    /// Not a version that is spoken.
+    /// An unsupported version.
     #[error("--vm-operator-api-version: {0:?} is none of v1alpha2, v1alpha5, v1alpha6")]
     Version(String),
-    /// Not a family.
+    /// An invalid IP family.
     #[error("--cluster-ip-family: {0}")]
     Family(#[from] ParseClusterFamilyError),
-    /// The version cannot say IPv6.
+    /// IPv6 with a version that has no fields for it.
     #[error(
         "--cluster-ip-family: {family} needs --vm-operator-api-version=v1alpha6; {version} knows no IPv6 services"
     )]
     FamilyNeedsVersion {
-        /// The family asked for.
+        /// The requested family.
         family: ClusterFamily,
-        /// The version asked for.
+        /// The requested version.
         version: VmOperatorVersion,
     },
-    /// Routes of NSX-T are IPv4.
+    /// IPv6 with routes outside VPC mode; routes of NSX-T are IPv4.
     #[error("--cluster-ip-family: {0} with routes needs --enable-vpc-mode=true")]
     FamilyNeedsVpc(ClusterFamily),
-    /// VPC mode needs a pool.
+    /// VPC mode without a valid pool.
     #[error(
         "--pod-ip-pool-type: {0:?} is neither Public nor Private; with --enable-vpc-mode one of them is needed"
     )]
@@ -170,13 +170,13 @@ pub enum SupervisorSettingsError {
 }
 
 impl SupervisorFlags {
-    /// Checks them in upstream's order.
+    /// Checks the flags in upstream's order.
     ///
     /// `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/cloud.go`, `Initialize`.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong; it names the flag and what to write instead.
+    /// The first problem; the error names the flag and the remedy.
     pub fn check(&self) -> Result<SupervisorSettings, SupervisorSettingsError> {
         let pod_ip_pool = match (self.vpc, self.pod_ip_pool.as_str()) {
             (true, "Public") => Some(PodIpPool::Public),

@@ -1,7 +1,7 @@
 //! The bearer token, which is replaced while the provider runs.
 //!
-//! Read again when it is about as old as client-go lets it become, and at once when the Supervisor refuses it: whoever
-//! revokes the old token with the rotation does not make everybody wait. What cannot be read takes no token away.
+//! The provider reads the token again at about the age that client-go allows, and at once when the Supervisor refuses it,
+//! so that a rotation that revokes the old token makes no request wait. An unreadable file leaves the old token in use.
 
 use std::{
     sync::{Arc, Mutex},
@@ -15,27 +15,27 @@ use crate::mutant::{Active, mutant};
 
 /// A token older than this is read again (client-go: 60 s less 10 s of leeway).
 const MAX_AGE: Duration = Duration::from_secs(50);
-/// The file is read at most this often, however many requests are refused.
+/// Minimum time between two reads of the file, however many requests are refused.
 const SPACING: Duration = Duration::from_secs(1);
 
-/// Reads the file.
+/// Reads the token file.
 pub type TokenReader = Arc<dyn Fn() -> Result<Vec<u8>, String> + Send + Sync>;
 
-/// Why there is no token.
+/// Reason why no token is available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// The file cannot be read.
     #[error("the token cannot be read: {0}")]
     Unreadable(String),
-    /// Nothing in it.
+    /// The file is empty or blank.
     #[error("the token is empty")]
     Empty,
-    /// Something in it that no token has.
+    /// The file holds a character that no token has.
     #[error("the token holds a character that no token has")]
     Malformed,
 }
 
-/// The value of the `Authorization` header for a file's content.
+/// Returns the value of the `Authorization` header for a file's content.
 pub(super) fn parse_token(bytes: &[u8]) -> Result<HeaderValue, TokenError> {
     let bytes = bytes.trim_ascii();
     if bytes.is_empty() {
@@ -50,7 +50,7 @@ pub(super) fn parse_token(bytes: &[u8]) -> Result<HeaderValue, TokenError> {
     Ok(value)
 }
 
-/// The token of now. Shared by all requests.
+/// Source of the current token, shared by all requests.
 pub struct TokenSource {
     read: TokenReader,
     state: Mutex<State>,
@@ -62,7 +62,7 @@ struct State {
     token: Option<HeaderValue>,
     /// When the token was read.
     token_at: Option<Instant>,
-    /// When the file was last looked at, with whatever result.
+    /// When the file was last read, with or without success.
     looked_at: Option<Instant>,
 }
 
@@ -78,14 +78,14 @@ impl TokenSource {
         Self { read, state: Mutex::default(), active: Active::default() }
     }
 
-    /// With a deliberate defect.
+    /// Adds a deliberate defect.
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn with_mutant(self, mutant: Option<crate::Mutant>) -> Self {
         Self { active: Active { mutant }, ..self }
     }
 
-    /// The header to send.
+    /// Returns the header to send.
     ///
     /// # Errors
     ///
@@ -102,14 +102,14 @@ impl TokenSource {
         match (&state.token, looked) {
             (Some(token), _) => Ok(token.clone()),
             (None, Err(err)) => Err(err),
-            // Looked at a moment ago, without success.
+            // The last read was a moment ago and failed.
             (None, Ok(())) => Err(TokenError::Unreadable("not now".to_owned())),
         }
     }
 
-    /// Another header after the Supervisor refused `used` with 401; `None` when there is no other.
+    /// Returns another header after the Supervisor refused `used` with 401; `None` if no other token exists.
     ///
-    /// Many requests may be refused at once: the first to come here reads the file, the others find what it read.
+    /// Many requests may be refused at once: the first one reads the file, the others use what it read.
     pub fn after_refusal(&self, used: &HeaderValue) -> Option<HeaderValue> {
         if mutant!(self.active, TokenNeverReread) {
             return None;
@@ -123,7 +123,7 @@ impl TokenSource {
         if is_old(&state) { None } else { state.token.clone() }
     }
 
-    /// Reads the file, unless that was done a moment ago.
+    /// Reads the file, unless the last read was a moment ago.
     fn look(&self, state: &mut State, now: Instant) -> Result<(), TokenError> {
         if state.looked_at.is_some_and(|at| now - at < SPACING) {
             return Ok(());
@@ -154,7 +154,7 @@ impl TokenSource {
 mod tests {
     use super::*;
 
-    /// A file that a test writes, and how often it was read.
+    /// A file that a test writes, with a count of reads.
     #[derive(Clone, Default)]
     struct File(Arc<Mutex<(Option<&'static str>, u32)>>);
 
@@ -211,7 +211,7 @@ mod tests {
             file.write(content);
             wait(60.0).await;
             assert_eq!(source.header(), Ok(bearer("one")), "{content:?}");
-            // Not at every request.
+            // A second request a moment later does not read the file.
             let n_reads = file.n_reads();
             assert_eq!(source.header(), Ok(bearer("one")));
             assert_eq!(file.n_reads(), n_reads);
@@ -247,7 +247,7 @@ mod tests {
             assert_eq!(source.after_refusal(&one), Some(bearer("two")));
         }
         assert_eq!(file.n_reads(), 2);
-        // The new one is refused too, and nothing newer is there.
+        // The Supervisor refuses the new token too, and the file has no newer one.
         let two = bearer("two");
         for _ in 0..10 {
             assert_eq!(source.after_refusal(&two), None);

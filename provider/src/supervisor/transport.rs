@@ -1,4 +1,4 @@
-//! A client of the Supervisor that signs each request with the token of the moment.
+//! A client of the Supervisor that signs each request with the current token.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use provider_vcenter::BoxError;
 
 use super::TokenSource;
 
-/// Signs what goes through `client`. A request refused with 401 is sent once more if there is another token by then.
+/// Signs the requests that go through `client`. A request refused with 401 is sent once more if another token exists by then.
 ///
-/// `agent` tells the Supervisor who we are.
+/// `agent` is the value of `User-Agent`.
 pub fn authenticated(
     client: kube::Client,
     tokens: Arc<TokenSource>,
@@ -46,7 +46,7 @@ async fn send(
     Ok(client.send(again).await?)
 }
 
-/// The same request, unless its body is a stream.
+/// Copies a request; `None` if its body is a stream.
 fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     let body = request.body().try_clone()?;
     let mut copy = Request::new(body);
@@ -65,7 +65,7 @@ mod tests {
 
     type Seen = Arc<Mutex<Vec<String>>>;
 
-    /// A server that accepts one token, and what it saw.
+    /// A server that accepts one token, and a log of its requests.
     fn server(accepted: &'static str) -> (kube::Client, Seen) {
         let seen = Seen::default();
         let log = Arc::clone(&seen);
@@ -91,7 +91,7 @@ mod tests {
         (kube::Client::new(service, "dev"), seen)
     }
 
-    /// Tokens read one after the other; the last one stays.
+    /// A source with one token per read; the last token stays.
     fn tokens(list: Vec<&'static str>) -> Arc<TokenSource> {
         let n_reads = Mutex::new(0);
         Arc::new(TokenSource::new(Arc::new(move || {
@@ -125,7 +125,7 @@ mod tests {
             let agent = HeaderValue::from_static("me");
             let client = authenticated(client, Arc::clone(&tokens), agent);
             assert_eq!(client.default_namespace(), "dev");
-            // Read a while ago, so that a refusal may look at the file again.
+            // The source read the token a while ago, so a refusal may read the file again.
             tokens.header().unwrap();
             tokio::time::advance(std::time::Duration::from_secs(2)).await;
             assert_eq!(post(&client).await, want, "{name}");

@@ -1,7 +1,7 @@
 //! Metrics and health of one running provider. No globals: each run has its own.
 //!
-//! Labels name vCenters, operations, codes and queues, never nodes or machines: what a label can be must not grow with
-//! the cluster. Names of the Kubernetes framework and of upstream are kept where they mean the same.
+//! Labels name vCenters, operations, codes and queues, never nodes or machines: the number of label values must not grow
+//! with the cluster. Metrics keep the names of the Kubernetes framework and of upstream where they mean the same.
 
 mod queue;
 mod requests;
@@ -43,14 +43,14 @@ struct KindLabel {
     kind: &'static str,
 }
 
-/// One change of a node as the watch told it.
+/// Kind of a Node event from the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeNews {
     Applied,
     Deleted,
 }
 
-/// Metrics and health, shared by everything that runs.
+/// Metrics and health, shared by all parts of a run.
 pub struct Telemetry {
     registry: Registry,
     controllers: Family<NameLabel, Gauge<i64, AtomicI64>>,
@@ -75,10 +75,10 @@ pub struct Telemetry {
     supervisor: Mutex<Option<SupervisorProbe>>,
 }
 
-/// Tells which vCenters' views are current, by name.
+/// Returns the vCenters by name, each with true if its view is current.
 type Probe = Box<dyn Fn() -> Vec<(String, bool)> + Send>;
 
-/// Tells what the view of the Supervisor is.
+/// Returns the state of the view of the Supervisor.
 type SupervisorProbe = Box<dyn Fn() -> SupervisorReading + Send>;
 
 impl std::fmt::Debug for Telemetry {
@@ -201,7 +201,7 @@ impl Telemetry {
         self.held.set(i64::try_from(n_held).unwrap_or(i64::MAX));
     }
 
-    /// Sets how many nodes have machines that cannot be looked after, by kind, and what that means for readiness.
+    /// Sets the number of nodes whose machines cannot be looked after, by kind, and the readiness that follows.
     pub(crate) fn set_troubles(
         &self,
         counts: impl Iterator<Item = (&'static str, usize)>,
@@ -214,27 +214,27 @@ impl Telemetry {
         *self.machines.lock().expect("nothing panics under this lock") = readiness;
     }
 
-    /// Whether the machines of all nodes are looked after; else which are not.
+    /// Ok if the provider looks after the machines of all nodes; otherwise the reason.
     pub fn machines_check(&self) -> Result<(), String> {
         self.machines.lock().expect("nothing panics under this lock").clone()
     }
 
-    /// The deletion of a node was held back.
+    /// Counts a held deletion of a node.
     pub(crate) fn deletion_held(&self) {
         self.holds.inc();
     }
 
-    /// A view was built, at first or anew.
+    /// Counts a build of a view, the first one or a later one.
     pub(crate) fn view_built(&self, vcenter: &str) {
         self.vcenter_metrics.view_built(vcenter);
     }
 
-    /// A view got a delivery.
+    /// Counts a delivery of updates to a view.
     pub(crate) fn delivered(&self, vcenter: &str, set: &UpdateSet) {
         self.vcenter_metrics.delivered(vcenter, set);
     }
 
-    /// The watch told of a node.
+    /// Counts a Node event of the watch.
     pub(crate) fn node_news(&self, news: NodeNews) {
         let kind = match news {
             NodeNews::Applied => "applied",
@@ -243,17 +243,17 @@ impl Telemetry {
         self.node_news.get_or_create(&KindLabel { kind }).inc();
     }
 
-    /// Counts requests to the workload cluster.
+    /// Returns the counter of requests to the workload cluster.
     pub(crate) fn cluster_requests(&self) -> RequestCounter {
         self.requests.of("cluster")
     }
 
-    /// Counts requests to the Supervisor.
+    /// Returns the counter of requests to the Supervisor.
     pub(crate) fn supervisor_requests(&self) -> RequestCounter {
         self.requests.of("supervisor")
     }
 
-    /// The instruments of a work queue.
+    /// Metrics of a work queue.
     pub(crate) fn queue(&self, name: &str) -> Arc<QueueMetrics> {
         self.queues.queue(name)
     }
@@ -282,7 +282,7 @@ impl Telemetry {
         *self.probe.lock().expect("nothing panics under this lock") = Some(probe);
     }
 
-    /// The instruments of the Supervisor backend.
+    /// Metrics of the Supervisor backend.
     pub(crate) fn supervisor(&self) -> Arc<SupervisorMetrics> {
         Arc::clone(&self.supervisor_metrics)
     }
@@ -296,12 +296,12 @@ impl Telemetry {
         probe.as_ref().map(|probe| probe())
     }
 
-    /// Whether the Supervisor answers and its machines are known; `None` where there is no view of one.
+    /// Ok if the Supervisor answers and its machines are known; `None` without a view of a Supervisor.
     pub fn supervisor_check(&self) -> Option<Result<(), String>> {
         self.supervisor_reading().map(|reading| reading.outcome())
     }
 
-    /// Which vCenters answer and show current machines, by name.
+    /// The vCenters by name, each with true if it answers and its view is current.
     pub fn vcenters(&self) -> Vec<(String, bool)> {
         let probe = self.probe.lock().expect("nothing panics under this lock");
         probe.as_ref().map(|probe| probe()).unwrap_or_default()
@@ -316,7 +316,7 @@ impl Telemetry {
         tenure.into_iter().chain(copied).collect()
     }
 
-    /// It is known whether this process leads or stands by.
+    /// Notes that this process has begun to lead or to stand by.
     pub(crate) fn set_settled(&self) {
         self.settled.store(true, Ordering::Relaxed);
     }
@@ -338,13 +338,13 @@ impl Telemetry {
         checks
     }
 
-    /// From now on `leaderElection` is one of the checks.
+    /// Adds `leaderElection` to the checks.
     pub(crate) fn set_election(&self, lease: &str, lease_duration: Duration) {
         let tenure = Tenure { lease: lease.to_owned(), lease_duration, renewed_at: None };
         *self.tenure.lock().expect("nothing panics under this lock") = Some(tenure);
     }
 
-    /// The lease was taken or renewed now.
+    /// Notes that the lease was acquired or renewed now.
     pub(crate) fn lease_renewed(&self) {
         if let Some(it) = &mut *self.tenure.lock().expect("nothing panics under this lock") {
             it.renewed_at = Some(Instant::now());

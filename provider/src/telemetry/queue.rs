@@ -1,4 +1,4 @@
-//! What a work queue measures, under the names and with the buckets of `k8s.io/client-go: util/workqueue`.
+//! Metrics of a work queue, under the names and with the buckets of `k8s.io/client-go: util/workqueue`.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +37,7 @@ pub(super) struct QueueFamilies {
     queues: Mutex<BTreeMap<String, Arc<QueueMetrics>>>,
 }
 
-/// From ten nanoseconds to a thousand seconds.
+/// A histogram with buckets from ten nanoseconds to a thousand seconds.
 fn histogram() -> Histogram {
     Histogram::new(exponential_buckets(10e-9, 10.0, 12))
 }
@@ -81,7 +81,7 @@ impl QueueFamilies {
         );
     }
 
-    /// The instruments of one queue.
+    /// Metrics of one queue.
     pub(super) fn queue(&self, name: &str) -> Arc<QueueMetrics> {
         let label = NameLabel { name: name.to_owned() };
         let metrics = Arc::new(QueueMetrics {
@@ -99,7 +99,7 @@ impl QueueFamilies {
         metrics
     }
 
-    /// Brings what grows by itself up to date, for a scrape.
+    /// Updates the values that grow with time, before a scrape.
     pub(super) fn refresh(&self) {
         for queue in self.queues.lock().expect("nothing panics under this lock").values() {
             queue.refresh();
@@ -107,7 +107,7 @@ impl QueueFamilies {
     }
 }
 
-/// The instruments of one queue. Keys are no labels.
+/// Metrics of one queue. Keys never become labels.
 #[derive(Debug)]
 pub(crate) struct QueueMetrics {
     depth: Gauge<i64, AtomicI64>,
@@ -131,19 +131,19 @@ impl QueueMetrics {
         self.keys.lock().expect("nothing panics under this lock")
     }
 
-    /// A key that did not wait yet was added.
+    /// Notes the addition of a key that was not waiting yet.
     pub(crate) fn added(&self, key: &str) {
         self.adds.inc();
         self.depth.inc();
         self.keys().added_at.insert(key.to_owned(), Instant::now());
     }
 
-    /// A key was added with a delay.
+    /// Notes the addition of a key with a delay.
     pub(crate) fn delayed(&self) {
         self.retries.inc();
     }
 
-    /// A worker took a key.
+    /// Notes that a worker took a key.
     pub(crate) fn taken(&self, key: &str) {
         let now = Instant::now();
         self.depth.dec();
@@ -154,7 +154,7 @@ impl QueueMetrics {
         keys.begun_at.insert(key.to_owned(), now);
     }
 
-    /// A worker gave a key back.
+    /// Notes that a worker gave a key back.
     pub(crate) fn done(&self, key: &str) {
         if let Some(since) = self.keys().begun_at.remove(key) {
             self.worked.observe(since.elapsed().as_secs_f64());

@@ -1,6 +1,6 @@
 //! Requests to Kubernetes API servers, under the name of `k8s.io/component-base: metrics/prometheus/restclient`.
 //!
-//! The label `server` takes the place of client-go's `host`: it says which API server it is, and not under which address.
+//! The label `server` replaces client-go's `host`: it names the API server, not its address.
 
 use std::sync::atomic::AtomicU64;
 
@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// The code that client-go counts where no answer came.
+/// The code that client-go counts for a request without an answer.
 const NO_ANSWER: &str = "<error>";
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -36,7 +36,7 @@ impl RequestFamily {
         );
     }
 
-    /// Counts the requests to one server.
+    /// Returns the counter of requests to one server.
     pub(super) fn of(&self, server: &'static str) -> RequestCounter {
         RequestCounter { server, requests: self.0.clone() }
     }
@@ -50,7 +50,7 @@ pub(crate) struct RequestCounter {
 }
 
 impl RequestCounter {
-    /// A request has ended, with this status or without an answer.
+    /// Counts a request that ended with this status, or without an answer.
     pub(crate) fn ended(&self, method: &Method, status: Option<u16>) {
         let code = status.map_or_else(|| NO_ANSWER.to_owned(), |status| status.to_string());
         let labels = RequestLabels { server: self.server, method: method.to_string(), code };

@@ -1,4 +1,4 @@
-//! What is seen of a Supervisor: the view's state, lists by reason, reads and proofs by result.
+//! Metrics of a Supervisor: the view's state, lists by reason, reads and proofs by result.
 
 use std::{sync::atomic::AtomicI64, time::Duration};
 
@@ -31,24 +31,24 @@ struct StateLabel {
     state: &'static str,
 }
 
-/// Why machines were listed.
+/// Reason for a list of machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListReason {
-    /// For the first time.
+    /// The first list.
     Start,
-    /// Now and then, in case the watch lost something.
+    /// A periodic list, in case the watch lost an event.
     Periodic,
     /// The watch's version was too old.
     Expired,
-    /// The watch told nothing for too long.
+    /// The watch was silent for too long.
     Silent,
-    /// After a failure.
+    /// A retry after a failure.
     Failed,
-    /// Now and then, where watching is forbidden.
+    /// A periodic list, where watching is forbidden.
     Poll,
-    /// Somebody asked, where watching is forbidden.
+    /// A lookup, where watching is forbidden.
     Asked,
-    /// To prove a machine gone.
+    /// A proof that a machine is gone.
     Proof,
 }
 
@@ -67,21 +67,21 @@ impl ListReason {
     }
 }
 
-/// What the view is at a moment.
+/// State of the view at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct SupervisorReading {
     pub(crate) state: ViewState,
-    /// Why the Supervisor is left alone at present.
+    /// Reason why the provider sends no requests to the Supervisor at present.
     pub(crate) trouble: Option<String>,
     pub(crate) n_machines: usize,
     pub(crate) n_duplicates: usize,
     pub(crate) last_contact_age: Option<Duration>,
-    /// Machines are missed, and no node ever had one: this is the wrong place.
+    /// True if machines are missing and no node was ever matched to one: the provider looks in the wrong place.
     pub(crate) is_lost: bool,
 }
 
 impl SupervisorReading {
-    /// Whether answers can be had, and if not, why.
+    /// Ok if lookups can be answered; otherwise the reason.
     pub(crate) fn outcome(&self) -> Result<(), String> {
         let state = self.state.as_str();
         match (&self.trouble, self.state) {
@@ -93,7 +93,7 @@ impl SupervisorReading {
     }
 }
 
-/// The instruments of the Supervisor backend.
+/// Metrics of the Supervisor backend.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SupervisorMetrics {
     state: Family<StateLabel, Gauge<i64, AtomicI64>>,
@@ -108,7 +108,7 @@ pub(crate) struct SupervisorMetrics {
 }
 
 impl SupervisorMetrics {
-    /// Registers them; only where there is a Supervisor are they filled.
+    /// Registers the metrics; they get values only with a Supervisor.
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "vsphere_supervisor_view_state",
@@ -161,7 +161,7 @@ impl SupervisorMetrics {
         self.lists.get_or_create(&ReasonLabel { reason: reason.as_str() }).inc();
     }
 
-    /// A machine was read by itself while the view was in this state.
+    /// Counts a read of one machine while the view was in this state.
     pub(crate) fn read(&self, state: ViewState, result: &'static str) {
         let reason = match state {
             ViewState::Fresh | ViewState::Poll => "missing",
@@ -184,7 +184,7 @@ impl SupervisorMetrics {
         self.unreadable.inc();
     }
 
-    /// Shows what the view is now.
+    /// Sets the gauges to the state of the view.
     pub(super) fn show(&self, reading: &SupervisorReading) {
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         for state in ViewState::ALL {

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A leader that has not renewed for this long after its lease ran out should have ended.
+/// Time after the end of its lease at which a leader that does not renew should have ended.
 const TOLERATED: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 pub(super) struct Tenure {
     pub(super) lease: String,
     pub(super) lease_duration: Duration,
-    /// `None` while another leads.
+    /// `None` while another process leads.
     pub(super) renewed_at: Option<Instant>,
 }
 

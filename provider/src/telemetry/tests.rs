@@ -1,4 +1,4 @@
-//! Scrapes.
+//! Content of scrapes.
 
 use std::time::Duration;
 

@@ -9,8 +9,8 @@ struct Family<'a> {
     metrics: BTreeMap<&'a str, Vec<&'a str>>,
 }
 
-/// Families in order of name, metrics of a family in order of labels, lines of a metric (as the buckets of a
-/// histogram) in the encoder's order, which is the format's.
+/// Sorts families by name and the metrics of a family by labels. The lines of a metric (such as the buckets
+/// of a histogram) keep the encoder's order, which is the format's.
 pub(super) fn sorted(text: &str) -> String {
     let mut families: BTreeMap<&str, Family<'_>> = BTreeMap::new();
     let mut name = "";

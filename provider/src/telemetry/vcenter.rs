@@ -1,4 +1,5 @@
-//! Calls of vCenters and deliveries from them. Call durations have the name that upstream gives them and never records.
+//! Metrics of calls to vCenters and of their deliveries. Call durations have upstream's name, although upstream never
+//! records them.
 
 use std::sync::atomic::AtomicU64;
 
@@ -34,7 +35,7 @@ struct UpdateLabels {
     kind: &'static str,
 }
 
-/// Bounds in seconds, up to what a long poll takes.
+/// Bounds of the buckets in seconds, up to the duration of a long poll.
 const CALL_BUCKETS: [f64; 14] =
     [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 90.0];
 

@@ -1,14 +1,14 @@
-//! `docs/supervisor-cases.md` names tests that exist, and all that it is the list of.
+//! `docs/supervisor-cases.md` names only tests that exist, and all tests of the directories that it covers.
 
 use std::{collections::BTreeSet, path::Path};
 
 const LIST: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/supervisor-cases.md"));
 
-/// Directories of which every test is in the list.
+/// Directories whose tests must all be in the list.
 const WHOLE: [&str; 2] = ["tests/it/obligations", "src/instances/supervisor/tests/upstream"];
 
-/// Tests of one file: functions below an attribute that makes them one.
+/// Tests of one file: functions below a test attribute.
 fn tests_of(path: &str) -> BTreeSet<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     let text = std::fs::read_to_string(&file).unwrap_or_else(|err| panic!("{path}: {err}"));
@@ -24,7 +24,7 @@ fn tests_of(path: &str) -> BTreeSet<String> {
     tests
 }
 
-/// Rows of the list: a case, and the tests that hold it as file and function.
+/// Rows of the list: a case, and its tests as file and function.
 fn rows() -> Vec<(String, Vec<(String, String)>)> {
     let rows = LIST.lines().filter(|line| line.starts_with("| ") && line.contains(".rs`: "));
     let row = |line: &str| {

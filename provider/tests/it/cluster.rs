@@ -1,4 +1,4 @@
-//! An API server of a few dozen lines: nodes with versions, a watch, patches as the provider writes them, events.
+//! A fake API server of a few dozen lines: nodes with versions, a watch, patches as the provider writes them, events.
 
 use std::{
     collections::BTreeMap,
@@ -23,26 +23,26 @@ struct State {
     events: Vec<String>,
     writes: Vec<String>,
     lease: Option<Value>,
-    /// Events about anything but nodes, whole.
+    /// Complete events about anything except nodes.
     announcements: Vec<Value>,
-    /// The one Secret there is.
+    /// The only Secret.
     secret: Option<Value>,
     /// Refuses every request, as a dead API server would.
     is_down: bool,
-    /// Writes to nodes that are refused: with this status, so many.
+    /// Refusals of writes to nodes: status, and number of writes still to refuse.
     refusals: (u16, u32),
-    /// Updates of the lease that are refused as conflicts.
+    /// Number of lease updates still to refuse as conflicts.
     lease_conflicts: u32,
-    /// How long a write of a node takes before it is carried out.
+    /// Time that a write of a node takes before it is carried out.
     write_time: Duration,
-    /// The holder of the lease at the moment of each cut write of a node.
+    /// Holder of the lease at the moment of each cut write of a node.
     cut_under: Vec<String>,
-    /// Watches end as soon as they are opened, and how often that was.
+    /// True if watches end as soon as they are opened; the next field counts the opened watches.
     ends_watches: bool,
     n_watches: usize,
 }
 
-/// The fake.
+/// The fake API server.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
     state: Arc<Mutex<State>>,
@@ -51,7 +51,7 @@ pub(crate) struct Cluster {
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// A write that is under way; dropped before its time it was cut off.
+/// A write in progress. If it is dropped before its end, it was cut off.
 struct UnderWay(Arc<Mutex<State>>);
 
 impl Drop for UnderWay {
@@ -120,32 +120,32 @@ impl Cluster {
         self.state.lock().unwrap().nodes.len()
     }
 
-    /// Reasons of the events recorded so far.
+    /// Reasons of the events recorded up to now.
     pub(crate) fn events(&self) -> Vec<String> {
         self.state.lock().unwrap().events.clone()
     }
 
-    /// From now on a write of a node takes so long.
+    /// Sets the time that each later write of a node takes.
     pub(crate) fn set_write_time(&self, time: Duration) {
         self.state.lock().unwrap().write_time = time;
     }
 
-    /// The holder of the lease at the moment of each cut write.
+    /// Holder of the lease at the moment of each cut write.
     pub(crate) fn cut_under(&self) -> Vec<String> {
         self.state.lock().unwrap().cut_under.clone()
     }
 
-    /// Writes since the last question.
+    /// Writes since the last call.
     pub(crate) fn take_writes(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().writes)
     }
 
-    /// Events about anything but nodes, whole.
+    /// Complete events about anything except nodes.
     pub(crate) fn announcements(&self) -> Vec<Value> {
         self.state.lock().unwrap().announcements.clone()
     }
 
-    /// Sets what the Secret says, as plain text.
+    /// Sets the content of the Secret, given as plain text.
     pub(crate) fn set_secret(&self, data: &[(&str, &str)]) {
         let encoded =
             data.iter().map(|(key, value)| ((*key).to_owned(), STANDARD.encode(value).into()));
@@ -167,12 +167,12 @@ impl Cluster {
         self.state.lock().unwrap().is_down = is_down;
     }
 
-    /// From now on every watch ends as soon as it is opened, without a word.
+    /// Makes every later watch end as soon as it is opened, without an event.
     pub(crate) fn end_watches(&self, does: bool) {
         self.state.lock().unwrap().ends_watches = does;
     }
 
-    /// Watches opened so far.
+    /// Watches opened up to now.
     pub(crate) fn n_watches(&self) -> usize {
         self.state.lock().unwrap().n_watches
     }
@@ -186,7 +186,7 @@ impl Cluster {
         Some(state.lease.as_ref()?["spec"]["holderIdentity"].as_str()?.to_owned())
     }
 
-    /// Another replica takes the Lease, as it may after the clock of this one stood still.
+    /// Lets another replica take the Lease, as after the clock of this one stood still.
     pub(crate) fn usurp_lease(&self, holder: &str) {
         let state = &mut *self.state.lock().unwrap();
         state.version += 1;
@@ -207,8 +207,8 @@ impl Cluster {
         node
     }
 
-    /// Restores the store from a backup: versions count from `version` again, and nodes are as `edit` makes them. Watches go
-    /// on in silence, as they do where a server has not reached their version yet.
+    /// Restores the store from a backup: versions count from `version` again, and `edit` changes the nodes. Watches stay
+    /// open in silence, like those of a server that has not reached their version yet.
     pub(crate) fn restore(&self, version: u64, edit: impl Fn(&mut Value)) {
         let state = &mut *self.state.lock().unwrap();
         state.version = version;
@@ -253,7 +253,7 @@ impl Cluster {
             let ends = {
                 let state = &mut *self.state.lock().unwrap();
                 state.n_watches += 1;
-                // Under a clock that stands still a busy loop never ends.
+                // A busy loop never ends under a clock that stands still.
                 assert!(state.n_watches < 10_000, "watches are opened without pause");
                 state.ends_watches
             };
@@ -358,7 +358,7 @@ impl Cluster {
     }
 }
 
-/// Merges as a strategic merge patch does, as far as nodes need it.
+/// Applies a strategic merge patch, as far as nodes need it.
 fn merge(into: &mut Value, patch: &Value) {
     if let (Value::Object(into), Value::Object(patch)) = (&mut *into, patch) {
         for (key, value) in patch {
@@ -394,7 +394,7 @@ fn status(code: u16, reason: &str) -> Response<Body> {
     response
 }
 
-/// The token `scraper` is good, and its owner may do everything; anonymous callers may do nothing.
+/// Accepts the token `scraper`, whose owner may do everything; anonymous callers may do nothing.
 fn review(spec: &Value) -> Value {
     let is_scraper = spec["token"] == "scraper" || spec["user"] == "scraper";
     let status = match spec.get("token") {

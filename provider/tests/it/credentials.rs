@@ -33,7 +33,7 @@ async fn a_rotated_secret_is_used_at_the_next_login() {
     sleep(5 * SECOND).await;
     assert!(is_initialized(&cluster.node("node-001").unwrap()));
     vcenter.take_calls();
-    // The session lives on, and nothing is logged in for the change alone.
+    // The session stays valid, and the change alone causes no login.
     vcenter.set_password("new");
     cluster.set_secret(&pair("new"));
     sleep(600 * SECOND).await;

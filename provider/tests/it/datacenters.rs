@@ -1,4 +1,4 @@
-//! The key `datacenters`: whose machines count, and what it costs.
+//! The key `datacenters`: the machines that count, and the number of calls.
 
 use provider::{InstancesMode, Options};
 use serde_json::json;
@@ -80,7 +80,7 @@ async fn a_node_whose_machine_is_elsewhere_is_never_deleted_while_that_exists() 
     assert!(first.all_initialized());
     let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
     first.finish().await;
-    // One without the reference, as upstream leaves it.
+    // A node without the reference, as upstream leaves it.
     cluster.annotate("node-003", json!({}));
     let second = start(&vcenter, &cluster, ONLY_DC0, Options::default());
     for i in 0..10 {
@@ -94,7 +94,7 @@ async fn a_node_whose_machine_is_elsewhere_is_never_deleted_while_that_exists() 
     assert_eq!(cluster.take_writes(), [""; 0], "nothing is written to them either");
     let n_calls: usize = vcenter.take_calls().values().sum();
     assert!(n_calls <= 5 * 10 * 4 + 20, "{n_calls} calls in ten minutes for five such nodes");
-    // Proof is proof wherever the machine was; without a reference it takes a person's word.
+    // A proof counts in every datacenter; without a reference a person must confirm.
     vcenter.remove("vm-3");
     sleep(120 * SECOND).await;
     assert_eq!(cluster.n_nodes(), 10);
@@ -107,7 +107,7 @@ async fn a_node_whose_machine_is_elsewhere_is_never_deleted_while_that_exists() 
 
 #[tokio::test(start_paused = true)]
 async fn of_two_machines_that_answer_the_listed_one_is_taken() {
-    // The same UUID, or its other byte order, which is looked for second.
+    // The second machine has the same UUID, or its other byte order, which is looked for second.
     for (n_others, second) in [(0, uuid(900)), (9, uuid(900)), (0, swapped(900)), (9, swapped(900))]
     {
         let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
@@ -145,7 +145,7 @@ async fn a_datacenter_that_does_not_exist_yet_is_an_error_until_it_does() {
     lab.finish().await;
 }
 
-/// A busy loop, in which nothing else was done: the search of `v1` for datacenters goes from folder to folder.
+/// Without the check this is a busy loop: the search of `v1` for datacenters goes from folder to folder.
 #[tokio::test(start_paused = true)]
 async fn a_folder_that_is_in_itself_is_looked_into_once() {
     let (vcenter, cluster) = (Vcenter::new().with_identity(), Cluster::new());
@@ -156,7 +156,7 @@ async fn a_folder_that_is_in_itself_is_looked_into_once() {
     options.tuning.mode = InstancesMode::V1;
     let lab = start(&vcenter, &cluster, PLAIN, options);
     sleep(60 * SECOND).await;
-    // Searched in each datacenter, after a look at the folder and one into it.
+    // One search per datacenter, after a look at the folder and one into it.
     let calls = lab.vcenter.take_calls();
     assert!(calls["FindAllByDnsName"] > 0 && calls["RetrievePropertiesEx"] < 60, "{calls:?}");
     lab.finish().await;

@@ -1,4 +1,4 @@
-//! Flags and environment that change what a run says, and how fast.
+//! Flags and environment variables that change the log and the pace of a run.
 
 use std::{
     io::{self, Write},
@@ -15,7 +15,7 @@ use crate::{
     vcenter::Vcenter,
 };
 
-/// Keeps what this thread logs.
+/// Keeps the log of this thread.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! Sessions that nobody uses for a while.
+//! Sessions that are unused for a while.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn a_session_without_machines_is_kept_alive_by_few_calls() {
     let calls = vcenter.take_calls();
     assert_eq!(calls.keys().collect::<Vec<_>>(), ["CurrentTime"], "{calls:?}");
     assert!((20..=3 * 3600 / 30).contains(&calls["CurrentTime"]), "{calls:?}");
-    // Still the session of the beginning.
+    // The session is still the first one.
     vcenter.add("vm-1", &uuid(1), "node-001", Some("10.0.0.1"));
     cluster.join("node-001", &swapped(1));
     sleep(5 * SECOND).await;
@@ -78,8 +78,8 @@ async fn a_session_that_idled_out_behind_a_dead_network_heals_with_one_login() {
     lab.finish().await;
 }
 
-/// A restart that meets a vCenter in trouble: nodes that are initialized already are asked about once per address
-/// period, and must not be out of sight that long.
+/// A restart during trouble of the vCenter: initialized nodes are looked up once per address period, and must not be out of
+/// sight that long.
 #[tokio::test(start_paused = true)]
 async fn who_starts_in_an_outage_sees_known_nodes_soon_after_it() {
     let first = lab_in(Vcenter::new(), 3, PLAIN);
@@ -94,8 +94,8 @@ async fn who_starts_in_an_outage_sees_known_nodes_soon_after_it() {
     second.finish().await;
 }
 
-/// A vCenter that said "not here" and then is in trouble is not asked again for a while; the node's worker rests meanwhile,
-/// and does not ask itself in circles (virtual time would never go on).
+/// A vCenter that answered "not here" and then has trouble is not asked again for a while. The node's worker rests
+/// meanwhile and does not loop (virtual time would stand still).
 #[tokio::test(start_paused = true)]
 async fn a_node_without_a_machine_is_no_busy_loop_while_the_vcenter_is_in_trouble() {
     let lab = lab_in(Vcenter::new(), 1, PLAIN);

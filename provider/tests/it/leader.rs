@@ -83,8 +83,8 @@ async fn a_write_that_does_not_end_in_time_is_cut_off_before_the_lease_is_given_
     vcenter.add("vm-1", &uuid(1), "node-001", Some("10.0.0.2"));
     let lab = start(&vcenter, &cluster, PLAIN, elected());
     sleep(5 * SECOND).await;
-    // Refused with 429 after three and a half seconds it is sent again a second later. The third attempt, from the ninth second
-    // on, is under way when the grace of ten seconds ends.
+    // A write is refused with 429 after three and a half seconds and sent again a second later. The third attempt, from the
+    // ninth second on, is in progress when the grace of ten seconds ends.
     cluster.set_write_time(SECOND * 7 / 2);
     cluster.refuse(429, 8);
     cluster.join("node-001", &swapped(1));
@@ -136,7 +136,7 @@ async fn a_conflict_while_renewing_is_no_loss_of_the_lease() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
     let lab = start(&vcenter, &cluster, PLAIN, elected());
     sleep(5 * SECOND).await;
-    // An own write that timed out was carried out late: two versions in a row are old ones.
+    // An own write that timed out was carried out late, so two versions in a row are old.
     cluster.refuse_renewals(2);
     sleep(20 * SECOND).await;
     assert_eq!(cluster.lease_holder().as_deref(), Some("a"));

@@ -1,7 +1,7 @@
-//! The provider against small fakes with behavior, in virtual time and without sockets; `process` alone starts the binary.
+//! The provider against small fakes with behavior, in virtual time and without sockets; only `process` starts the binary.
 //!
-//! What a real vCenter and a real API server do in full is the simulator's business; these fakes know one inventory
-//! and one list of nodes, and count calls.
+//! The simulator imitates a complete vCenter and API server; these fakes know one inventory and one list of nodes, and
+//! count calls.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 

@@ -1,4 +1,4 @@
-//! What a running provider tells whoever scrapes it.
+//! Metrics of a running provider, as a scraper sees them.
 
 use provider::Options;
 use tokio::time::sleep;
@@ -9,7 +9,7 @@ use crate::{
     vcenter::Vcenter,
 };
 
-/// The sum of all values whose line begins so and has these labels.
+/// Sum of the values of all lines with this name and these labels.
 fn value(text: &str, name: &str, labels: &[&str]) -> f64 {
     let of_name =
         |line: &&str| line.strip_prefix(name).is_some_and(|it| it.starts_with(['{', ' ']));
@@ -43,7 +43,7 @@ async fn every_call_login_delivery_key_and_hold_is_counted() {
     let calls = lab.vcenter.take_calls();
     for name in ["Login", "WaitForUpdatesEx", "RetrievePropertiesEx", "CreateFilter"] {
         let request = format!("request=\"{name}\"");
-        // The wait that is under way has not ended yet.
+        // The current wait has not ended yet.
         let n_open = f64::from(u32::from(name == "WaitForUpdatesEx"));
         let n_ended = value(&text, CALLS, &["vcenter=\"vc\"", &request]);
         #[expect(clippy::cast_precision_loss, reason = "a handful of calls")]

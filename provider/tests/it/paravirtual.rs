@@ -1,4 +1,4 @@
-//! Supervisor mode as a whole: from join to deletion, in each way of asking, and as a process with mounted files.
+//! Supervisor mode as a whole: from join to deletion, in each instances mode, and as a process with mounted files.
 
 use std::{path::Path, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Runs until the returned token is dropped or cancelled.
+/// Runs a provider until the returned token is dropped or cancelled.
 fn start(
     supervisor: &Supervisor,
     cluster: &Cluster,
@@ -32,7 +32,7 @@ fn start(
     stop.drop_guard()
 }
 
-/// A node with its machine, and what the provider wrote, in one way of asking.
+/// A node with its machine, as the provider wrote it in one instances mode.
 async fn joined(mode: InstancesMode) -> serde_json::Value {
     let (supervisor, cluster) = (Supervisor::new(), Cluster::new());
     supervisor.put(object("node-1", "4215F0DE-1b2c-4d3e-9f00-0a0b0c0d0e0f", "10.0.0.1"));
@@ -74,15 +74,15 @@ async fn a_node_lives_and_goes_with_its_machine() {
     let _running = start(&supervisor, &cluster, InstancesMode::Auto);
     sleep(5 * SECOND).await;
     assert_eq!(supervisor.take_calls(), ["LIST", "WATCH"]);
-    // Its address changes.
+    // The address of a machine changes.
     supervisor.put(object("node-2", "uuid-2", "10.0.0.22"));
     sleep(2 * SECOND).await;
     assert_eq!(cluster.node("node-2").unwrap()["status"]["addresses"][0]["address"], "10.0.0.22");
-    // It loses its addresses, and keeps what it has.
+    // The machine loses its addresses, and the node keeps what it has.
     supervisor.put(object("node-2", "uuid-2", ""));
     sleep(600 * SECOND).await;
     assert_eq!(cluster.node("node-2").unwrap()["status"]["addresses"][0]["address"], "10.0.0.22");
-    // Not ready, its machine there.
+    // A node is not ready while its machine exists.
     cluster.set_ready("node-1", false);
     sleep(20 * SECOND).await;
     assert_eq!(cluster.n_nodes(), 3);
@@ -91,13 +91,13 @@ async fn a_node_lives_and_goes_with_its_machine() {
     sleep(6 * SECOND).await;
     assert!(cluster.node("node-1").is_none(), "gone with its machine");
     let mut calls = supervisor.take_calls();
-    // This fake sends no bookmarks, so its watches are opened again now and then.
+    // This fake sends no bookmarks, so its watches are opened again from time to time.
     calls.retain(|call| call != "WATCH");
     assert_eq!(calls, ["LIST", "GET node-1"], "one list and one read prove it");
     assert_eq!(cluster.n_nodes(), 2);
 }
 
-/// What is mounted about the Supervisor.
+/// Writes the files that are mounted for the Supervisor.
 pub(crate) fn mount(directory: &Path, ca: &str, token: &str) {
     for (name, content) in [
         ("token", token),
@@ -142,16 +142,16 @@ async fn a_process_finds_its_supervisor_through_files_and_follows_its_token() {
         let mut process = Process::start(&arguments(&at, supervisor_port));
         process.until("blanks around \"dev\" were left out");
         process.until("initialized");
-        // Replaced and revoked at once: the next call finds out. It is made for a node without a machine.
+        // The token is replaced and the old one revoked at once: the next call, for a node without a machine, is refused.
         std::fs::write(at.join("token"), "two\n").unwrap();
         supervisor.accept("two");
         cluster.join("node-2", "");
         process.until("refused the token");
         supervisor.put(object("node-2", "uuid-2", "10.0.0.2"));
         process.until("initialized");
-        // The file is looked at once in a second at most, so the first refusals may be too soon.
+        // The file is read at most once per second, so the first refusals may be too soon.
         assert!((1..=3).contains(&supervisor.n_refused()), "{}", supervisor.n_refused());
-        // Another namespace is another life.
+        // Another namespace needs a new start.
         std::fs::write(at.join("namespace"), "other").unwrap();
         process.until("to be started again with it");
         process.child.wait().unwrap().code()

@@ -1,4 +1,4 @@
-//! Machines that are read now and then instead of being watched (`poll`).
+//! Machines that are read from time to time instead of being watched (`poll`).
 
 use provider::InstancesMode;
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::{
     vcenter::Vcenter,
 };
 
-/// What was read of its machine is too old to initialize it by, and the next read that nobody asks for is minutes away.
+/// The last read of the machine is too old to initialize the node, and the next periodic read is minutes away.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_tainted_again_is_initialized_within_seconds() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());

@@ -23,7 +23,7 @@ use tokio::{
 
 use crate::{cluster::Cluster, scenarios, supervisor::Supervisor, vcenter::Vcenter};
 
-/// Ended with the test, whatever its outcome.
+/// A process that ends with the test, whatever its outcome.
 pub(crate) struct Process {
     pub(crate) child: Child,
     lines: Receiver<String>,
@@ -84,7 +84,7 @@ fn a_changed_configuration_ends_the_process_in_order_and_an_unusable_one_does_no
         )
     };
     std::fs::write(path("vsphere.conf"), config("hunter2")).unwrap();
-    // Nobody listens there: the process waits for the lease.
+    // The address does not answer: the process waits for the lease.
     std::fs::write(path("kubeconfig"), kubeconfig("http://127.0.0.1:9")).unwrap();
     let mut process = Process::start(&[
         format!("--cloud-config={}", path("vsphere.conf").display()),
@@ -99,7 +99,7 @@ fn a_changed_configuration_ends_the_process_in_order_and_an_unusable_one_does_no
     std::fs::write(path("vsphere.conf"), with_ca).unwrap();
     let refused = process.until("going on with the old one");
     assert!(refused.contains("/nowhere/ca.pem"), "{refused}");
-    // As a mounted ConfigMap changes: another file in its place.
+    // Another file replaces the old one, as in a mounted ConfigMap.
     std::fs::write(path("new"), config("hunter3")).unwrap();
     std::fs::rename(path("new"), path("vsphere.conf")).unwrap();
     process.until("the configuration has changed: stopping");
@@ -246,7 +246,7 @@ fn a_proxy_that_cannot_be_used_is_named_before_anything_starts() {
     }
 }
 
-/// A certificate for loopback that nobody knows, in PEM, and what serves it.
+/// A certificate for loopback that no client trusts by default, in PEM, and its acceptor.
 fn tls() -> (String, tokio_rustls::TlsAcceptor) {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
@@ -266,7 +266,7 @@ async fn listen() -> (TcpListener, u16) {
     (listener, port)
 }
 
-/// Serves a vCenter with a certificate that nobody knows.
+/// Serves a vCenter with a certificate that no client trusts by default.
 async fn serve_vcenter(vcenter: Vcenter) -> u16 {
     let (_, acceptor) = tls();
     let (listener, port) = listen().await;
@@ -289,7 +289,7 @@ async fn serve_vcenter(vcenter: Vcenter) -> u16 {
     port
 }
 
-/// Serves a Supervisor; also gives the certificate that it is to be trusted by.
+/// Serves a Supervisor; also returns its certificate, which the client must trust.
 pub(crate) async fn serve_supervisor(supervisor: Supervisor) -> (u16, String) {
     let (pem, acceptor) = tls();
     let (listener, port) = listen().await;
@@ -329,7 +329,7 @@ pub(crate) async fn serve_cluster(cluster: Cluster) -> u16 {
     port
 }
 
-/// A vCenter and a cluster with one node, and files that a process finds them by.
+/// A vCenter and a cluster with one node, and the files with which a process finds them.
 struct Lab {
     vcenter: Vcenter,
     cluster: Cluster,
@@ -359,7 +359,7 @@ impl Lab {
         self.write("vsphere.conf", &text);
     }
 
-    /// Starts a process with a proxy and exceptions in these variables.
+    /// Starts a process with a proxy and its exceptions in these variables.
     fn behind(&self, variables: [&str; 2], proxy: u16, exceptions: &str) -> Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));
         command.args(self.with_kubeconfig()).env_clear();
@@ -375,7 +375,7 @@ impl Lab {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// The arguments of every start, without the way to the cluster.
+    /// The arguments of every start, without the address of the cluster.
     fn arguments(&self) -> Vec<String> {
         let config = format!("--cloud-config={}", self.path("vsphere.conf"));
         let rest = ["--secure-port=0", "--leader-elect=false", "--v=4"].map(str::to_owned);
@@ -388,9 +388,9 @@ impl Lab {
         arguments
     }
 
-    /// Lets the process work, runs a script with its id in place of `ID`, and says how it ended.
+    /// Lets the process work, runs a script with its id in place of `ID`, and returns its exit code.
     async fn ended_by(&self, script: &'static str) -> Option<i32> {
-        // Under nohup, or in the background of a script, tests ignore signals, and what they start would inherit it.
+        // Under nohup, or in the background of a script, tests ignore signals, and their children would inherit that.
         let mut command = Command::new("env");
         command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_provider")]);
         let mut process = Process::spawn(command.args(self.with_kubeconfig()));
@@ -412,7 +412,7 @@ impl Lab {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signals_of_one_moment_end_the_process_in_order() {
     let lab = Lab::new().await;
-    // As `timeout` and a terminal do it: to the process and to its group.
+    // As `timeout` and a terminal send them: to the process and to its group.
     let code = lab.ended_by("kill -TERM ID; kill -INT ID; kill -TERM ID").await;
     assert_eq!(code, Some(0));
     lab.assert_logged_out();
@@ -455,8 +455,8 @@ async fn the_address_of_a_master_is_enough() {
     tokio::task::spawn_blocking(move || process.until("initialized")).await.unwrap();
 }
 
-/// A proxy that leads every tunnel to one port of this machine, or refuses it where it `says` something else than 200; keeps what
-/// it was asked for.
+/// A proxy that connects every tunnel to one port of this machine, or refuses it if `says` is not a 200 status; keeps the
+/// requests that it received.
 async fn serve_proxy(to: u16, says: &'static str) -> (u16, Arc<Mutex<Vec<String>>>) {
     let (listener, port) = listen().await;
     let asked = Arc::new(Mutex::new(Vec::new()));
@@ -517,7 +517,7 @@ async fn a_proxy_that_refuses_the_tunnel_is_named_in_the_log_without_its_passwor
     assert_ne!(asked.lock().unwrap().len(), 0, "it was asked");
 }
 
-/// The endpoint of a process, asked without looking at its certificate.
+/// The endpoint of a process, with requests that accept any certificate.
 struct Endpoint {
     port: u16,
 }
@@ -533,7 +533,7 @@ impl Endpoint {
         vec!["--bind-address=127.0.0.1".to_owned(), format!("--secure-port={}", self.port)]
     }
 
-    /// Status and the certificate that was shown; `None` when nobody answers.
+    /// Status and the certificate of the server; `None` without an answer.
     async fn get(&self, path: &str, token: &str) -> Option<(u16, Vec<u8>)> {
         let shown = Arc::new(Mutex::new(Vec::new()));
         let config = rustls::ClientConfig::builder_with_provider(Arc::new(
@@ -559,7 +559,7 @@ impl Endpoint {
         Some((status, shown))
     }
 
-    /// Asks until the answer is as wanted.
+    /// Sends requests until the answer is as wanted.
     async fn until(&self, path: &str, token: &str, is_wanted: impl Fn(u16, &[u8]) -> bool) {
         let asking = async {
             loop {
@@ -574,7 +574,7 @@ impl Endpoint {
     }
 }
 
-/// Takes every certificate and keeps it.
+/// Accepts and keeps every certificate.
 #[derive(Debug)]
 struct Looker(Arc<Mutex<Vec<u8>>>);
 
@@ -634,7 +634,7 @@ async fn a_certificate_that_changes_is_served_without_a_new_start() {
     endpoint
         .until("/healthz", "", |status, shown| status == 200 && shown == &**first.cert.der())
         .await;
-    // Half of a pair: told of, and the old one stays.
+    // Half of a new pair is logged, and the old certificate stays.
     lab.write("tls.crt", &second.cert.pem());
     let (process, said) = tokio::task::spawn_blocking(move || {
         let said = process.until("going on with the old certificate");

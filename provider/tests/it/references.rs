@@ -1,4 +1,4 @@
-//! What a Node remembers of its machine over a restart, and what that proves.
+//! The reference of a machine on its Node over a restart, and what it proves.
 
 use provider::{InstancesMode, Options};
 use serde_json::json;
@@ -14,7 +14,7 @@ const ANNOTATION: &str = "vsphere.cloud-provider/machine";
 const GONE: &str = "vsphere.cloud-provider/machine-gone";
 const VCENTER: &str = "dbed6e0c-bd88-4ef6-b594-21283e1c677f";
 
-/// Three initialized nodes, of which the second falls silent while nobody looks.
+/// A restart with three initialized nodes; the second one became not ready while no provider ran.
 async fn restarted(change: impl FnOnce(&Vcenter, &Cluster)) -> Lab {
     let first = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
     sleep(10 * SECOND).await;
@@ -51,10 +51,10 @@ async fn a_machine_without_storage_or_behind_a_privilege_is_not_gone() {
         assert_eq!(reference(&lab.cluster), format!("{VCENTER}/vm-1"));
         sleep(600 * SECOND).await;
         assert_eq!(lab.cluster.n_nodes(), 3, "hidden: {hidden}");
-        // A person is told once of a machine that cannot be seen.
+        // A person gets one event about a machine that cannot be seen.
         let writes = lab.cluster.take_writes();
         assert_eq!(writes.len(), usize::from(hidden), "{writes:?}");
-        // One that is there is watched; one that cannot be seen is asked about now and then.
+        // A machine that exists is watched; one that cannot be seen is looked up from time to time.
         let n_calls: usize = lab.vcenter.take_calls().values().sum();
         assert!(n_calls < 60, "hidden: {hidden}, {n_calls} calls");
         lab.vcenter.show("vm-1");
@@ -97,7 +97,7 @@ async fn a_machine_that_was_never_seen_is_gone_only_when_a_person_says_so() {
     .await;
     sleep(600 * SECOND).await;
     assert_eq!(lab.cluster.n_nodes(), 3);
-    // A confirmation of another machine is none.
+    // A confirmation for another machine does not count.
     lab.cluster.annotate("node-001", json!({GONE: format!("vsphere://{}", uuid(2))}));
     sleep(600 * SECOND).await;
     assert_eq!(lab.cluster.n_nodes(), 3);
@@ -107,7 +107,7 @@ async fn a_machine_that_was_never_seen_is_gone_only_when_a_person_says_so() {
     lab.finish().await;
 }
 
-/// A read that fails is the vCenter's trouble: no search is made at once instead of it.
+/// A failed read is the vCenter's trouble: the provider does not search at once instead.
 #[tokio::test(start_paused = true)]
 async fn a_read_of_references_that_fails_is_repeated_and_replaced_by_no_search() {
     let lab = restarted(|vcenter, _| vcenter.fault("RetrievePropertiesEx", "SystemError", 1)).await;
@@ -120,7 +120,7 @@ async fn a_read_of_references_that_fails_is_repeated_and_replaced_by_no_search()
 
 #[tokio::test(start_paused = true)]
 async fn a_reference_that_names_another_machine_proves_nothing() {
-    // The vCenter was restored from a backup: what was vm-1 is vm-101 now, and hidden.
+    // The vCenter was restored from a backup: the old vm-1 is vm-101 now, and hidden.
     let lab = restarted(|vcenter, _| {
         vcenter.remove("vm-1");
         vcenter.add("vm-1", &uuid(77), "another", None);
@@ -137,7 +137,7 @@ async fn a_reference_that_names_another_machine_proves_nothing() {
 async fn a_reference_that_becomes_another_machine_proves_nothing_without_a_restart_either() {
     let lab = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
     sleep(60 * SECOND).await;
-    // The vCenter is restored from a backup that is older than the machine, which runs on.
+    // The vCenter is restored from a backup that is older than the machine, which keeps running.
     lab.vcenter.remove("vm-1");
     lab.vcenter.add("vm-1", &uuid(77), "another", None);
     lab.cluster.set_ready("node-001", false);
@@ -182,7 +182,7 @@ async fn a_reference_that_was_refused_is_recorded_later() {
     lab.finish().await;
 }
 
-/// Polling and `v1` look for each machine at every look; what they take for gone is held to the same evidence.
+/// Polling and `v1` search for each machine at every look; a machine that they miss needs the same evidence.
 #[tokio::test(start_paused = true)]
 async fn without_a_view_too_a_person_has_to_say_that_a_machine_is_gone() {
     for mode in [InstancesMode::Poll, InstancesMode::V1] {

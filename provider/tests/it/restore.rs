@@ -1,11 +1,11 @@
-//! The workload cluster's store is restored from a backup: versions begin lower than those that were seen.
+//! The workload cluster's store is restored from a backup: versions begin lower than those seen before.
 
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::scenarios::{PLAIN, SECOND, internal_ip, lab};
 
-/// A node that was made anew while nobody told of it is initialized as soon as nodes are listed again.
+/// A node that was recreated without a watch event is initialized as soon as nodes are listed again.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_a_full_list_shows_changed_is_looked_at_at_once() {
     let lab = lab(3, PLAIN);
@@ -30,7 +30,7 @@ async fn nodes_of_a_restored_store_are_taken_over_although_their_versions_are_lo
     let lab = lab(3, PLAIN);
     sleep(10 * SECOND).await;
     assert!(lab.all_initialized());
-    // Addresses of the time of the backup, and a watch that says nothing before its version is reached again.
+    // Addresses from the time of the backup, and a watch that is silent until its version is reached again.
     lab.cluster.restore(1, |node| {
         node["status"]["addresses"] = json!([{"type": "InternalIP", "address": "10.9.9.9"}]);
     });
@@ -39,7 +39,7 @@ async fn nodes_of_a_restored_store_are_taken_over_although_their_versions_are_lo
         let node = lab.cluster.node(&format!("node-{n:03}")).unwrap();
         assert_eq!(internal_ip(&node), format!("10.0.0.{}", n + 1));
     }
-    // What happens after the restore is seen, too.
+    // The provider sees later events, too.
     lab.vcenter.remove("vm-1");
     lab.cluster.set_ready("node-001", false);
     sleep(30 * SECOND).await;

@@ -1,4 +1,4 @@
-//! From join to deletion, with what can go wrong on the way.
+//! From join to deletion, with failures on the way.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ pub(crate) fn uuid(n: usize) -> String {
     format!("42301ab2-c3d4-e5f6-0000-{n:012}")
 }
 
-/// As a guest of hardware version 13 reports it.
+/// The UUID as a guest of hardware version 13 reports it.
 pub(crate) fn swapped(n: usize) -> String {
     format!("b21a3042-d4c3-f6e5-0000-{n:012}")
 }
@@ -36,7 +36,7 @@ pub(crate) fn start(vcenter: &Vcenter, cluster: &Cluster, config: &str, options:
     start_with(&[vcenter], cluster, config, options)
 }
 
-/// Starts with one fake per vCenter of the configuration, in order of name; the last one serves the rest.
+/// Starts with one fake per vCenter of the configuration, in order of name; the last fake serves the rest.
 pub(crate) fn start_with(
     vcenters: &[&Vcenter],
     cluster: &Cluster,
@@ -46,7 +46,7 @@ pub(crate) fn start_with(
     start_edited(vcenters, cluster, config, options, |_| {})
 }
 
-/// The same in a world that `edit` has changed.
+/// Like [`start_with`], with dependencies that `edit` has changed.
 pub(crate) fn start_edited(
     vcenters: &[&Vcenter],
     cluster: &Cluster,
@@ -77,7 +77,7 @@ pub(crate) fn start_edited(
 pub(crate) const PLAIN: &str = "global: {server: vc, user: ccm, password: secret}";
 pub(crate) const ZONES: &str = "global: {server: vc, user: ccm, password: secret}\nlabels: {zone: k8s-zone, region: k8s-region}";
 
-/// Annotates a node as a person does whose machine is gone.
+/// Annotates a node as a person does who confirms that its machine is gone.
 pub(crate) fn confirm_gone(cluster: &Cluster, n: usize) {
     let confirmed = format!("vsphere://{}", uuid(n));
     let annotations = serde_json::json!({"vsphere.cloud-provider/machine-gone": confirmed});
@@ -122,7 +122,7 @@ impl Lab {
             .all(|i| is_initialized(&self.cluster.node(&format!("node-{i:03}")).unwrap()))
     }
 
-    /// How the run ended, if by itself.
+    /// Result of a run that ended by itself.
     pub(crate) async fn ended(self) -> Result<(), RunError> {
         self.running.await.unwrap()
     }
@@ -246,7 +246,7 @@ async fn what_could_not_be_read_is_kept_and_asked_for_again() {
     sleep(300 * SECOND).await;
     let n_reads = lab.vcenter.take_calls()["RetrievePropertiesEx"];
     assert!((3..=5).contains(&n_reads), "{n_reads} reads for three machines in five minutes");
-    // Nobody tells that the guest can be read again.
+    // No update reports that the guest can be read again.
     lab.vcenter.tear_guests(false);
     sleep(100 * SECOND).await;
     assert_eq!(internal_ip(&lab.cluster.node("node-001").unwrap()), "10.0.0.99");
@@ -470,7 +470,7 @@ async fn a_wrong_password_is_not_tried_in_a_storm() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_writes_nothing_and_a_confirmed_deletion_takes_two_looks() {
-    // This vCenter does not say which one it is, so no node has a reference.
+    // This vCenter does not report its instance UUID, so no node has a reference.
     let first = lab(3, PLAIN);
     sleep(10 * SECOND).await;
     let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
@@ -537,7 +537,7 @@ async fn a_vcenter_that_is_down_does_not_hold_up_the_other_and_protects_its_node
     sleep(5 * SECOND).await;
     assert!(is_initialized(&cluster.node("node-001").unwrap()));
     assert!(!is_initialized(&cluster.node("node-002").unwrap()));
-    // Gone from the one that answers; the other might have it.
+    // The machine is gone from the vCenter that answers; the other one might have it.
     a.remove("vm-1");
     cluster.set_ready("node-001", false);
     sleep(300 * SECOND).await;

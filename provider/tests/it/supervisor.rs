@@ -1,5 +1,5 @@
-//! A Supervisor of a few dozen lines: machines with versions, lists in pages, a watch with bookmarks, a token that is
-//! good, and what a role forbids. Counts calls. The unit tests of the backend use it as well.
+//! A fake Supervisor of a few dozen lines: machines with versions, lists in pages, a watch with bookmarks, a valid
+//! token, and the refusals of a role. Counts calls. The unit tests of the backend use it as well.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use tokio::{sync::Notify, time::Instant};
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// What a call is answered with instead.
+/// Status codes with which the fake refuses calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Refusals {
     pub(crate) get: Option<u16>,
@@ -30,28 +30,28 @@ pub(crate) struct Refusals {
 #[derive(Debug, Default)]
 struct State {
     version: u64,
-    /// Watches from before this version are told that it is too old.
+    /// Watches from before this version get the error that it is too old.
     compacted: u64,
     machines: BTreeMap<String, Value>,
     log: Vec<(u64, Value)>,
     calls: Vec<String>,
     refusals: Refusals,
-    /// The second page of the next lists is told to be too old.
+    /// Number of lists still to come whose second page is too old.
     n_expired_pages: u32,
-    /// The next lists are answered with nothing in them.
+    /// Number of lists still to come that are empty.
     n_empty_lists: u32,
     left_out: Option<String>,
     page: usize,
     is_mute: bool,
-    /// How long lists are on their way.
+    /// Time that a list takes.
     delay: Duration,
-    /// How long reads of one machine are.
+    /// Time that a read of one machine takes.
     get_delay: Duration,
-    /// Seconds that refusals ask to wait.
+    /// Seconds that refusals ask the client to wait.
     retry_after: Option<u64>,
-    /// Watches of before are cut.
+    /// Watches of an earlier generation are cut.
     generation: u64,
-    /// What is good as a token; anything, while there is none.
+    /// The valid token; `None` accepts any token.
     token: Option<String>,
     n_refused: usize,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Supervisor {
     changed: Arc<Notify>,
 }
 
-/// A machine's object, as all versions have it.
+/// The object of a machine, with the fields that all versions have.
 pub(crate) fn object(name: &str, uuid: &str, address: &str) -> Value {
     json!({
         "metadata": {
@@ -75,7 +75,7 @@ pub(crate) fn object(name: &str, uuid: &str, address: &str) -> Value {
     })
 }
 
-/// The object that a request is about: nothing for all of them, `None` for another kind or namespace.
+/// The object that a request is about: empty for all objects, `None` for another kind or namespace.
 fn subject(path: &str) -> Option<&str> {
     let (version, rest) = path.strip_prefix("/apis/vmoperator.vmware.com/")?.split_once('/')?;
     let rest = rest.strip_prefix("namespaces/dev/virtualmachines")?;
@@ -89,7 +89,7 @@ impl Supervisor {
         Self { state: Arc::new(Mutex::new(state)), changed: Arc::new(Notify::new()) }
     }
 
-    /// With `n` machines `n0000…` of UUIDs `u0000…`.
+    /// A Supervisor with `n` machines `n0000…` with UUIDs `u0000…`.
     pub(crate) fn with(n: usize) -> Self {
         let this = Self::new();
         for i in 0..n {
@@ -126,7 +126,7 @@ impl Supervisor {
         kube::Client::new(service, "dev")
     }
 
-    /// Adds a machine, or changes it.
+    /// Adds or changes a machine.
     pub(crate) fn put(&self, mut object: Value) {
         let state = &mut *self.state.lock().unwrap();
         state.version += 1;
@@ -153,12 +153,12 @@ impl Supervisor {
         self.changed.notify_waiters();
     }
 
-    /// Takes a machine away without telling any watch, as a restored database does.
+    /// Removes a machine without a watch event, as a restored database does.
     pub(crate) fn lose(&self, name: &str) {
         self.state.lock().unwrap().machines.remove(name).unwrap();
     }
 
-    /// Counts from before, as a restored store does; watches are cut.
+    /// Sets the version back, as a restored store does; watches are cut.
     pub(crate) fn restore(&self, version: u64) {
         {
             let state = &mut *self.state.lock().unwrap();
@@ -176,12 +176,12 @@ impl Supervisor {
         self.state.lock().unwrap().refusals = refusals;
     }
 
-    /// Only this token is good from now on.
+    /// Makes this the only valid token.
     pub(crate) fn accept(&self, token: &str) {
         self.state.lock().unwrap().token = Some(token.to_owned());
     }
 
-    /// Calls refused for their token.
+    /// Number of calls refused because of their token.
     pub(crate) fn n_refused(&self) -> usize {
         self.state.lock().unwrap().n_refused
     }
@@ -192,7 +192,7 @@ impl Supervisor {
         self.changed.notify_waiters();
     }
 
-    /// Forgets what was before, and tells the watches so.
+    /// Forgets all earlier versions, and tells the watches so.
     pub(crate) fn compact(&self) {
         {
             let state = &mut *self.state.lock().unwrap();
@@ -202,32 +202,32 @@ impl Supervisor {
         self.changed.notify_waiters();
     }
 
-    /// From now on no watch tells anything.
+    /// Silences all watches, or ends the silence.
     pub(crate) fn mute(&self, is_mute: bool) {
         self.state.lock().unwrap().is_mute = is_mute;
     }
 
-    /// Answers to lists, made at once, take this long.
+    /// Sets the time that answers to lists, made at once, take.
     pub(crate) fn delay_lists(&self, delay: Duration) {
         self.state.lock().unwrap().delay = delay;
     }
 
-    /// Answers to reads by name, made at once, take this long.
+    /// Sets the time that answers to reads by name, made at once, take.
     pub(crate) fn delay_gets(&self, delay: Duration) {
         self.state.lock().unwrap().get_delay = delay;
     }
 
-    /// Refusals ask to be left alone for so many seconds.
+    /// Makes refusals ask the client to wait for `seconds`.
     pub(crate) fn ask_to_wait(&self, seconds: u64) {
         self.state.lock().unwrap().retry_after = Some(seconds);
     }
 
-    /// From now on lists and watches leave this machine out; reads by name show it.
+    /// Leaves this machine out of all later lists and watches; reads by name show it.
     pub(crate) fn leave_out(&self, name: &str) {
         self.state.lock().unwrap().left_out = Some(name.to_owned());
     }
 
-    /// So many of the next lists are complete, consistent, and empty.
+    /// Makes the next `n_lists` lists complete, consistent and empty.
     pub(crate) fn empty_lists(&self, n_lists: u32) {
         self.state.lock().unwrap().n_empty_lists = n_lists;
     }
@@ -237,7 +237,7 @@ impl Supervisor {
         (state.page, state.n_expired_pages) = (page, n_expired_pages);
     }
 
-    /// Calls since the last question: `GET name`, `LIST`, `LIST …` for a further page, `WATCH`.
+    /// Calls since the last call of this method: `GET name`, `LIST`, `LIST …` for a further page, `WATCH`.
     pub(crate) fn take_calls(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().calls)
     }
@@ -274,7 +274,7 @@ impl Supervisor {
             if let Some(code) = state.refusals.watch {
                 return refused(code, "refused", None);
             }
-            // Without a version a watch begins with what is there now.
+            // A watch without a version begins with the current state.
             let from = parameter("resourceVersion").unwrap().parse().unwrap_or(state.version);
             let seconds = parameter("timeoutSeconds").unwrap().parse().unwrap();
             let until = Instant::now() + Duration::from_secs(seconds);
@@ -297,7 +297,7 @@ impl Supervisor {
         Response::new(StreamBody::new(frames.boxed()).boxed_unsync())
     }
 
-    /// The next event after a version, and what is seen then; nothing when the watch ends.
+    /// Returns the next event after a version, and the version seen then; `None` when the watch ends.
     async fn next(
         &self,
         seen: u64,

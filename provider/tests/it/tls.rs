@@ -1,4 +1,4 @@
-//! The production transport against a real TLS listener: whom it trusts, and that it fails closed.
+//! The production transport against a real TLS listener: trusted certificates, and refusal of all others.
 
 use std::{
     convert::Infallible,

@@ -1,4 +1,4 @@
-//! Nodes whose machines cannot be looked after are told of: by event, by metric and by readiness.
+//! Nodes whose machines cannot be looked after are reported by event, by metric and by readiness.
 
 use provider::Options;
 use serde_json::json;
@@ -78,7 +78,7 @@ async fn a_machine_that_is_not_delivered_for_a_minute_is_told_of_until_it_is() {
     lab.finish().await;
 }
 
-/// A cluster of `n` initialized nodes, and another vCenter that answers under the name of theirs and knows other machines.
+/// A cluster of `n` initialized nodes, and another vCenter that answers under the name of the first and has other machines.
 async fn moved_to_another_vcenter(n: usize) -> (Cluster, Vcenter) {
     let first = lab_in(Vcenter::new().with_identity(), n, PLAIN);
     sleep(30 * SECOND).await;
@@ -108,7 +108,7 @@ async fn nodes_of_a_vcenter_that_is_not_configured_are_told_of_and_kept() {
     second.finish().await;
 }
 
-/// Its machine may still be found in the vCenter that is configured.
+/// The node's machine may still be found in the configured vCenter.
 #[tokio::test(start_paused = true)]
 async fn a_node_of_an_unknown_vcenter_is_told_of_only_after_it_was_looked_for() {
     let (cluster, other) = moved_to_another_vcenter(2).await;
@@ -156,7 +156,7 @@ async fn a_machine_that_is_not_proven_gone_is_told_of_without_failing_readiness(
     assert_eq!(n_troubled(&second, "unproven"), 1);
     assert_eq!(n_events(&cluster, "MachineNotProvenGone"), 1);
     assert_eq!(second.telemetry.machines_check(), Ok(()));
-    // It is told of without a gap between two proofs.
+    // The trouble is reported without a gap between two proofs.
     for n in 0..60 {
         sleep(10 * SECOND).await;
         assert_eq!(n_troubled(&second, "unproven"), 1, "{} s later", 10 * n);

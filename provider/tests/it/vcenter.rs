@@ -1,4 +1,4 @@
-//! A vCenter of a few dozen lines: one login, one list view, one filter, machines with properties as XML.
+//! A fake vCenter of a few dozen lines: one login, one list view, one filter, machines with properties as XML.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,7 @@ use provider::{Transport, from_service};
 use provider_vcenter::xml::{self, Element};
 use tokio::sync::Notify;
 
-/// A machine: its UUID and addresses; everything else is derived.
+/// A machine: its UUID and addresses; the fake derives all other values.
 #[derive(Clone, Debug)]
 pub(crate) struct Vm {
     pub(crate) uuid: String,
@@ -38,28 +38,28 @@ struct State {
     delivered: BTreeMap<String, u64>,
     calls: Vec<String>,
     zone_tags: bool,
-    /// The root folder says that it is in itself.
+    /// True if the root folder contains itself.
     in_a_circle: bool,
-    /// Properties of guests cannot be read.
+    /// True if properties of guests cannot be read.
     guests_torn: bool,
-    /// Operations that answer with this fault, so many times.
+    /// Faults by operation, each with the number of answers still to fail.
     faults: BTreeMap<&'static str, (&'static str, u32)>,
     black_hole: bool,
     instance: String,
-    /// Names by id, besides the one that is always there.
+    /// Names by id of the datacenters besides the default one.
     datacenters: BTreeMap<&'static str, &'static str>,
-    /// What the inventory view goes over.
+    /// Container of the inventory view.
     container: String,
-    /// When the session was last used, and how many calls are being served.
+    /// Time of the last use of the session; the next field counts the calls in progress.
     used_at: Option<tokio::time::Instant>,
     n_serving: u32,
     password: String,
 }
 
-/// A session that is used by nobody for so long ends, as on a real vCenter.
+/// Time after which an unused session ends, as on a real vCenter.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 
-/// The fake.
+/// The fake vCenter.
 #[derive(Clone, Debug)]
 pub(crate) struct Vcenter {
     state: Arc<Mutex<State>>,
@@ -82,7 +82,7 @@ impl Vcenter {
         self
     }
 
-    /// Changes the password of the account; sessions live on.
+    /// Changes the password of the account; sessions stay valid.
     pub(crate) fn set_password(&self, password: &str) {
         self.change(|state| state.password = password.to_owned());
     }
@@ -91,13 +91,13 @@ impl Vcenter {
         self.change(|state| state.datacenters.insert(id, name));
     }
 
-    /// Says which vCenter it is, in the form that a real one has.
+    /// Sets an instance UUID in the form of a real vCenter's.
     pub(crate) fn with_identity(self) -> Self {
         self.state.lock().unwrap().instance = "dbed6e0c-bd88-4ef6-b594-21283e1c677f".to_owned();
         self
     }
 
-    /// Says that it is the vCenter with this instance UUID.
+    /// Sets this instance UUID.
     pub(crate) fn called(self, instance: &str) -> Self {
         self.state.lock().unwrap().instance = instance.to_owned();
         self
@@ -142,16 +142,17 @@ impl Vcenter {
         self.change(|state| state.hidden.insert(id.to_owned()));
     }
 
-    /// Guest properties are named as missing from now on, or can be read again; nobody is told of the latter.
+    /// Makes guest properties unreadable or readable; no update reports the latter.
     pub(crate) fn tear_guests(&self, torn: bool) {
         self.change(|state| state.guests_torn = torn);
     }
 
-    /// Ends the session as an administrator or a restart would.
+    /// Makes the root folder contain itself.
     pub(crate) fn go_in_a_circle(&self) {
         self.change(|state| state.in_a_circle = true);
     }
 
+    /// Ends the session as an administrator or a restart would.
     pub(crate) fn end_session(&self) {
         self.change(|state| {
             state.session = None;
@@ -164,7 +165,7 @@ impl Vcenter {
         self.change(|state| state.hidden.remove(id));
     }
 
-    /// Every call since the start or the last question, in order.
+    /// Calls since the start or the last call of this method, in order.
     pub(crate) fn take_transcript(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().calls)
     }
@@ -182,7 +183,7 @@ impl Vcenter {
         self.change(|state| state.instance = "i-2".to_owned());
     }
 
-    /// Calls since the last question, by operation.
+    /// Calls since the last call of this method, by operation.
     pub(crate) fn take_calls(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for call in std::mem::take(&mut self.state.lock().unwrap().calls) {
@@ -222,7 +223,7 @@ impl Vcenter {
         {
             let calls = &mut self.state.lock().unwrap().calls;
             calls.push(name.clone());
-            // Under a clock that stands still a busy loop never ends.
+            // A busy loop never ends under a clock that stands still.
             assert!(calls.len() < 100_000, "calls without pause: {:?}", &calls[99_900..]);
         }
         let injected = {
@@ -532,7 +533,7 @@ impl Vcenter {
     }
 }
 
-/// The root folder and the datacenters; folders between them and machines are left out.
+/// The root folder and the datacenters, without folders between them and machines.
 fn folders(state: &State) -> String {
     let root = named("Datacenters", None);
     format!("<objects><obj type=\"Folder\">group-d1</obj>{root}</objects>{}", datacenters(state))

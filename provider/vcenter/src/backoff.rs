@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Jitter(u64);
 
 impl Jitter {
-    /// A stream of its own for each purpose: mix the name of the purpose into the seed.
+    /// A separate stream per purpose: mixes the name of the purpose into the seed.
     pub fn new(seed: u64, purpose: &str) -> Self {
         let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
         for byte in purpose.bytes() {
@@ -41,16 +41,16 @@ impl Jitter {
     }
 }
 
-/// How pauses are drawn.
+/// Distribution of the pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Draw {
     /// The limit, stretched by up to half.
     Stretched,
-    /// Anything up to the limit ("full jitter"), and a tenth of the first one at least.
+    /// Any value up to the limit ("full jitter"), but at least a tenth of the first pause.
     Full,
 }
 
-/// Exponential pauses: `first`, doubled each time, never above `max`, each stretched by up to half.
+/// Exponential pauses: `first`, doubled each time up to `max`, then stretched by up to half.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     draw: Draw,
@@ -66,14 +66,14 @@ impl Backoff {
         Self { draw: Draw::Stretched, first, max, failures: 0, jitter }
     }
 
-    /// Each pause is anything up to what it would be otherwise, so that many who failed together do not come back
-    /// together; a tenth of `first` at least.
+    /// Draws each pause from the whole range up to its limit, but at least a tenth of `first`, so that many
+    /// clients that failed together do not come back together.
     #[must_use]
     pub fn with_full_jitter(self) -> Self {
         Self { draw: Draw::Full, ..self }
     }
 
-    /// Notes a failure and says how long to wait.
+    /// Notes a failure and returns the time to wait.
     pub fn fail(&mut self) -> Duration {
         let base = self.first.saturating_mul(1u32 << self.failures.min(16)).min(self.max);
         self.failures = self.failures.saturating_add(1);

@@ -1,4 +1,4 @@
-//! One vCenter: its endpoint, its settings, its two logins, and the one way a request takes.
+//! One vCenter: its endpoint, its settings, its two logins, and the path that all requests take.
 
 use std::{
     sync::{
@@ -23,10 +23,10 @@ use crate::{
 
 /// Upstream's name in `User-Agent` (`cloud-provider-vsphere: pkg/common/vclib/connection.go`).
 const USER_AGENT: &str = "k8s-cloud-provider-vsphere";
-/// An answer larger than this is refused. A page of a thousand machines is about 3 MiB.
+/// Maximum size of an answer; the client refuses a larger one. A page of a thousand machines is about 3 MiB.
 const MAX_BODY: usize = 64 * 1024 * 1024;
 
-/// Where a vCenter is.
+/// Address of a vCenter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
     /// Key in the configuration; identity of this vCenter inside the provider.
@@ -63,18 +63,18 @@ pub struct Defects {
     pub no_lockout: bool,
 }
 
-/// How the client behaves.
+/// Settings of the client.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Deadline of every call but the long poll.
+    /// Deadline of every call except the long poll (default 30 s).
     pub call_deadline: Duration,
-    /// How long one `WaitForUpdatesEx` may block on the server.
+    /// Maximum time that one `WaitForUpdatesEx` may block on the server (default 60 s).
     pub poll: Duration,
-    /// Objects per page of a property read.
+    /// Objects per page of a property read (default 1000).
     pub page_size: u32,
     /// Seeds the jitter of all pauses.
     pub seed: u64,
-    /// Told of every call.
+    /// Receives the result of every call.
     pub observer: Option<Arc<dyn CallObserver>>,
     /// Deliberate defects.
     #[cfg(feature = "mutants")]
@@ -112,7 +112,7 @@ pub(crate) struct Inner {
     pub(crate) lockout: Lockout,
     /// Instance UUID of the vCenter first met under this name.
     pub(crate) instance: OnceLock<String>,
-    /// Instance UUID of another vCenter that answered under this name last, if one did.
+    /// Instance UUID of the other vCenter that answered the last login under this name, if another one did.
     pub(crate) other_instance: Mutex<Option<String>>,
     pub(crate) closed: AtomicBool,
 }
@@ -123,7 +123,7 @@ impl std::fmt::Debug for Vcenter {
     }
 }
 
-/// An HTTP answer, whole.
+/// A complete HTTP answer.
 pub(crate) struct Answer {
     pub(crate) status: http::StatusCode,
     pub(crate) headers: http::HeaderMap,
@@ -131,7 +131,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// `Retry-After` in seconds; the date form is not used by vCenter.
+    /// `Retry-After` in seconds; vCenter does not use the date form.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let value = self.headers.get(header::RETRY_AFTER)?.to_str().ok()?;
         value.trim().parse().ok().map(Duration::from_secs)
@@ -171,21 +171,23 @@ impl Vcenter {
         &self.inner.name
     }
 
-    /// The instance UUID that the vCenter gave at the first login; `None` before.
+    /// The instance UUID that the vCenter reported at the first login; `None` before.
     ///
-    /// It never changes within a process: a server with another one is not logged in to.
+    /// It never changes within a process: the client does not log in to a server with another instance UUID.
     pub fn instance_uuid(&self) -> Option<&str> {
         self.inner.instance.get().map(String::as_str)
     }
 
-    /// The instance UUID of another vCenter that answers under this name now; `None` when the first one does, or nobody.
+    /// The instance UUID of another vCenter that answered the last login under this name; `None` if the first vCenter
+    /// answered it.
     ///
-    /// It is not logged in to. Whether it is to take the place of the first one, a person has to say by a restart.
+    /// The client does not log in to the other vCenter. A person has to decide by a restart whether it replaces the
+    /// first one.
     pub fn other_instance(&self) -> Option<String> {
         self.inner.other_instance.lock().expect("nothing panics under this lock").clone()
     }
 
-    /// Ends both logins and refuses further calls. Errors are logged: there is nothing to be done about them.
+    /// Ends both logins and refuses further calls. Errors are only logged, because a caller cannot act on them.
     pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);
         let (soap, rest) = (self.inner.soap.take(), self.inner.rest.take());
@@ -207,7 +209,7 @@ impl Vcenter {
         CallError { operation, vcenter: Arc::clone(&self.inner.name), kind }
     }
 
-    /// Waits for a call, and tells the observer how it ended.
+    /// Waits for a call, and reports its result to the observer.
     pub(crate) async fn observed<T>(
         &self,
         operation: &'static str,
@@ -228,7 +230,7 @@ impl Vcenter {
 
     /// Sends one request and reads the whole answer, within the deadline.
     ///
-    /// Boxed, so that the types of the body do not reach into every future above.
+    /// The future is boxed, which keeps the body's types out of every future above.
     pub(crate) fn exchange(
         &self,
         operation: &'static str,

@@ -1,4 +1,4 @@
-//! Where user names and passwords come from.
+//! User names and passwords, and their sources.
 
 use futures::future::BoxFuture;
 use secrecy::{ExposeSecret, SecretString};
@@ -18,7 +18,7 @@ impl Credential {
         Self { username: username.into(), password: SecretString::from(password.into()) }
     }
 
-    /// Whether both name and password are equal.
+    /// True if both name and password are equal.
     pub fn same_as(&self, other: &Credential) -> bool {
         self.username == other.username
             && self.password.expose_secret() == other.password.expose_secret()
@@ -31,18 +31,19 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-/// Why there is no credential. Texts never contain one.
+/// Reason why a credential is missing. The text never contains a credential.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct CredentialError(pub String);
 
-/// Asked before every login, so a rotated password is used at the next one.
+/// Source of the credential. The client asks it before every login, so the next login uses a
+/// rotated password.
 pub trait CredentialSource: Send + Sync {
     /// The credential to use now.
     fn credential(&self) -> BoxFuture<'_, Result<Credential, CredentialError>>;
 }
 
-/// Always the same credential.
+/// A source that always returns the same credential.
 #[derive(Debug)]
 pub struct FixedCredential(pub Credential);
 

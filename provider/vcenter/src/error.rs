@@ -1,10 +1,10 @@
-//! What can go wrong with a call, and what a caller may do about it.
+//! Errors of calls, and what a caller may do about them.
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use crate::{BoxError, CredentialError, Fault, FaultKind, MoRef};
 
-/// A call that did not succeed.
+/// A failed call.
 #[derive(Debug, thiserror::Error)]
 #[error("{operation} at {vcenter} failed")]
 pub struct CallError {
@@ -12,12 +12,12 @@ pub struct CallError {
     pub operation: &'static str,
     /// Name of the vCenter in the configuration.
     pub vcenter: Arc<str>,
-    /// Why.
+    /// Reason for the failure.
     #[source]
     pub kind: CallErrorKind,
 }
 
-/// Why a call did not succeed.
+/// Reason for a failed call.
 #[derive(Debug, thiserror::Error)]
 pub enum CallErrorKind {
     /// The server answered with a fault.
@@ -33,7 +33,7 @@ pub enum CallErrorKind {
         /// `Retry-After`, when sent.
         retry_after: Option<Duration>,
     },
-    /// Something in front of vCenter answered, not vCenter.
+    /// An answer from something in front of vCenter, not from vCenter itself.
     #[error("HTTP status {status}")]
     Http {
         /// HTTP status.
@@ -47,10 +47,10 @@ pub enum CallErrorKind {
     /// No complete answer within the deadline.
     #[error("no complete answer within {0:?}")]
     TimedOut(Duration),
-    /// An answer that is not what the protocol says.
+    /// An answer that violates the protocol.
     #[error("malformed answer: {0}")]
     Malformed(String),
-    /// No credential to log in with.
+    /// No credential available for the login.
     #[error("no usable credential")]
     Credential(#[source] CredentialError),
     /// Not tried: an earlier login failed and it is too early for the next one.
@@ -59,7 +59,7 @@ pub enum CallErrorKind {
     /// Not tried: the credential was rejected, and trying it again now risks the account.
     #[error("the credential was rejected; next attempt with the same one in {0:?}")]
     Locked(Duration),
-    /// The endpoint answers as another vCenter than before; nothing it says is about our machines.
+    /// The endpoint answers as another vCenter than before, so its answers say nothing about our machines.
     #[error("the endpoint is now another vCenter, with instance UUID {0}")]
     OtherInstance(String),
     /// Not tried: the client was shut down.
@@ -67,7 +67,7 @@ pub enum CallErrorKind {
     Closed,
 }
 
-/// What a caller may do about a failed call.
+/// Action that a caller may take after a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// Once, after a new login.
@@ -81,7 +81,7 @@ pub enum Retry {
 }
 
 impl CallError {
-    /// What a caller may do about it. The only place that decides.
+    /// Decides what a caller may do about the error. No other place decides this.
     pub fn retry(&self) -> Retry {
         match &self.kind {
             CallErrorKind::Fault(fault) => match fault.kind {
@@ -107,7 +107,7 @@ impl CallError {
         }
     }
 
-    /// A short word for what it was, one of few: the class of a fault, the HTTP status, or what happened instead.
+    /// A short word for the failure, from a small set: the class of a fault, the HTTP status, or a word such as `timeout`.
     pub fn code(&self) -> Cow<'static, str> {
         let word = match &self.kind {
             CallErrorKind::Fault(fault) => return fault.kind.code().into(),
@@ -134,13 +134,13 @@ impl CallError {
         }
     }
 
-    /// Whether no answer came in time.
+    /// True if no answer came in time.
     pub fn is_timeout(&self) -> bool {
         matches!(self.kind, CallErrorKind::TimedOut(_))
     }
 
-    /// True if the server says positively that this object does not exist (any more). A fault about another one, such as the
-    /// collector, or about none says nothing of it.
+    /// True if the server says positively that this object does not exist (any more). A fault about another object, such as
+    /// the collector, or without an object says nothing about this one.
     pub fn says_gone(&self, object: &MoRef) -> bool {
         matches!(self.fault(), Some(FaultKind::ManagedObjectNotFound(Some(gone))) if gone == object)
     }

@@ -1,4 +1,4 @@
-//! Faults that a vCenter answers, decided by `xsi:type` alone.
+//! Faults that a vCenter answers, classified by `xsi:type` or, where that is absent, by element name.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use crate::{MoRef, xml::Element};
 /// A fault with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Which class.
+    /// Class of the fault.
     pub kind: FaultKind,
-    /// What the server said, for the log.
+    /// Text from the server, for the log.
     pub message: String,
 }
 
-/// The fault classes that steer behavior; everything else keeps its name.
+/// Fault classes that steer behavior; any other class keeps only its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// Wrong user or password, or a locked account.
     InvalidLogin,
     /// No session, or one that expired or was ended.
     NotAuthenticated,
-    /// Logged in, but not allowed. Never to be read as "not there".
+    /// Logged in, but not allowed. Does not mean that the object does not exist.
     NoPermission,
     /// The object was deleted; the only positive proof that a reference is gone.
     ManagedObjectNotFound(Option<MoRef>),
@@ -45,7 +45,8 @@ impl Fault {
     pub fn read(element: &Element, message: &str) -> Self {
         let name = match &element.xsi_type {
             Some(name) => &**name,
-            // Generated clients decide by element name; a server that leaves xsi:type out means that.
+            // Generated clients decide by element name, so an answer without `xsi:type` relies on
+            // that name.
             None => element.name.strip_suffix("Fault").unwrap_or(&element.name),
         };
         let kind = match name {
@@ -76,7 +77,7 @@ impl Fault {
     }
 }
 
-/// What an administrator has to grant, as `NoPermission` tells it.
+/// Describes the privilege that an administrator has to grant, from the fields of `NoPermission`.
 fn missing_privilege(fault: &Element) -> Option<String> {
     let privilege = fault.text_of("privilegeId").filter(|it| !it.is_empty())?;
     Some(match fault.child("object").and_then(MoRef::read) {
@@ -86,7 +87,8 @@ fn missing_privilege(fault: &Element) -> Option<String> {
 }
 
 impl FaultKind {
-    /// The name of the class; one word for all that steer nothing, because a server may send any.
+    /// Name of the class; `other_fault` for all classes that steer nothing, because a server may send
+    /// any name.
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::InvalidLogin => "InvalidLogin",

@@ -1,4 +1,4 @@
-//! What to read from which objects, and how to get to them.
+//! Filter specifications: the properties to read, the starting objects, and the traversals from there.
 
 use crate::{MoRef, xml::XmlWriter};
 
@@ -11,29 +11,29 @@ pub struct Traversal {
     pub kind: String,
     /// Property that holds the references to follow.
     pub path: String,
-    /// Names of the steps applied to what was reached.
+    /// Names of the steps to apply to the objects that this step reaches.
     pub then: Vec<String>,
 }
 
-/// What to read from which objects.
+/// Properties to read, and the objects to read them from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilterSpec {
     /// Property paths per managed object type.
     pub properties: Vec<(String, Vec<String>)>,
     /// Starting objects.
     pub objects: Vec<MoRef>,
-    /// Whether the starting objects themselves are left out of the answer.
+    /// True if the answer leaves out the starting objects themselves.
     pub skip_start: bool,
     /// Traversals applied to every starting object.
     pub traversals: Vec<Traversal>,
-    /// Whether a starting object that is gone is left out; otherwise it fails the whole call.
+    /// True if the answer leaves out a starting object that is gone; otherwise it fails the whole call.
     pub tolerates_missing: bool,
-    /// Root folder whose folders and datacenters come along, with name and parent.
+    /// Root folder whose folders and datacenters the answer includes, with name and parent.
     pub tree: Option<MoRef>,
 }
 
 impl FilterSpec {
-    /// `paths` of the given objects themselves.
+    /// Reads `paths` of the given objects themselves.
     pub fn of_objects(kind: &str, paths: &[&str], objects: Vec<MoRef>) -> Self {
         Self {
             properties: vec![(kind.to_owned(), paths.iter().map(|p| (*p).to_owned()).collect())],
@@ -42,18 +42,18 @@ impl FilterSpec {
         }
     }
 
-    /// The same, except that a starting object which is gone is left out instead of failing the whole call.
+    /// Leaves out a starting object that is gone, instead of failing the whole call.
     #[must_use]
     pub fn tolerating_missing(self) -> Self {
         Self { tolerates_missing: true, ..self }
     }
 
-    /// All folders above datacenters, and the datacenters, with name and parent.
+    /// Reads all folders above datacenters, and the datacenters, with name and parent.
     pub fn datacenters(root: MoRef) -> Self {
         Self::default().with_datacenters(root)
     }
 
-    /// The same, and what [`FilterSpec::datacenters`] reads.
+    /// Adds the folders and datacenters that [`FilterSpec::datacenters`] reads.
     #[must_use]
     pub fn with_datacenters(mut self, root: MoRef) -> Self {
         for kind in ["Folder", "Datacenter"] {
@@ -63,7 +63,7 @@ impl FilterSpec {
         self
     }
 
-    /// Names of the folders and datacenters that are directly in a folder.
+    /// Reads the names of the folders and datacenters that are directly in a folder.
     pub fn children(folder: MoRef) -> Self {
         let name = || vec!["name".to_owned()];
         Self {
@@ -80,7 +80,7 @@ impl FilterSpec {
         }
     }
 
-    /// `paths` of everything of type `kind` in a view.
+    /// Reads `paths` of all objects of type `kind` in a view.
     pub fn of_view(view: &MoRef, kind: &str, paths: &[&str]) -> Self {
         Self {
             properties: vec![(kind.to_owned(), paths.iter().map(|p| (*p).to_owned()).collect())],
@@ -96,7 +96,7 @@ impl FilterSpec {
         }
     }
 
-    /// Name and parent of the objects and of all their ancestors up to the root folder.
+    /// Reads name and parent of the objects and of all their ancestors up to the root folder.
     ///
     /// The traversal is that of the reference provider (`govmomi: object/ancestors.go`); several starting
     /// objects share one call.
@@ -145,7 +145,7 @@ impl FilterSpec {
 }
 
 impl Traversal {
-    /// From a folder to everything in it, and so on below the folders among that. Datacenters are not entered.
+    /// Goes from a folder to its children, and on from the folders among them. Does not enter datacenters.
     fn down_folders() -> Self {
         Self {
             name: "folders".to_owned(),

@@ -1,12 +1,12 @@
 //! A vCenter client as a tower stack: SOAP and vAPI REST, one login each, deadlines on every call.
 //!
-//! The client knows nothing of Kubernetes, of files or of the environment. It is handed a
+//! The client knows nothing of Kubernetes, of files or of the environment. The caller supplies a
 //! [`Transport`] (any tower service that answers HTTP requests), a [`CredentialSource`] and a seed for
-//! its jitter, so that the same code runs over TLS in production and straight into a router under
+//! the jitter, so that the same code runs over TLS in production and straight into a router under
 //! tokio's paused clock.
 //!
 //! Reading order: [`Transport`] and [`tls`](TlsTrust), then [`xml`] and [`filter`](FilterSpec) for the
-//! codec, [`Fault`] and [`CallError`] for what can go wrong, [`Vcenter`] for what can be asked.
+//! codec, [`Fault`] and [`CallError`] for the failures, [`Vcenter`] for the calls.
 
 mod backoff;
 mod client;

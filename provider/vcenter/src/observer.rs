@@ -1,8 +1,9 @@
-//! Who is told of calls, for metrics.
+//! Observer of calls, for metrics.
 
 use std::{borrow::Cow, time::Duration};
 
-/// One exchange with a vCenter, ended well or not. A call that was not sent is none.
+/// One exchange with a vCenter, successful or failed. A call that the client did not send does not
+/// count.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
     /// Name of the vCenter in the configuration.
@@ -11,12 +12,12 @@ pub struct Call<'a> {
     pub operation: &'static str,
     /// `ok`, or [`CallError::code`](crate::CallError::code).
     pub code: Cow<'static, str>,
-    /// From the first byte sent to the answer decoded.
+    /// Time from the first byte sent to the decoded answer.
     pub took: Duration,
 }
 
 impl Call<'_> {
-    /// Which API it was an attempt to log in to, if it was one.
+    /// The API that the call tries to log in to: `soap` or `vapi`; `None` for all other operations.
     pub fn logs_in_to(&self) -> Option<&'static str> {
         match self.operation {
             "Login" => Some("soap"),
@@ -26,8 +27,8 @@ impl Call<'_> {
     }
 }
 
-/// Is told of every call. Must not block.
+/// Receives every call. Must not block.
 pub trait CallObserver: std::fmt::Debug + Send + Sync {
-    /// A call has ended. One that was cut short by its caller is not told.
+    /// Receives a call that has ended. A call that its caller cut short is not reported.
     fn called(&self, call: &Call<'_>);
 }

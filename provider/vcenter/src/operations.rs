@@ -9,7 +9,8 @@ use crate::{
 impl Vcenter {
     /// `CurrentTime`: the cheapest call that keeps a session alive (`govmomi: session/keepalive`).
     ///
-    /// Without a session nothing is called, and one that has ended is not replaced: whoever needs one makes it.
+    /// Sends nothing without a session, and does not replace a session that has ended: the next call that needs
+    /// one logs in.
     ///
     /// # Errors
     ///
@@ -24,7 +25,8 @@ impl Vcenter {
         Ok(())
     }
 
-    /// `FindAllByUuid` over virtual machines by BIOS UUID. Empty says only that the caller sees none.
+    /// `FindAllByUuid` over virtual machines by BIOS UUID. An empty result proves only that the login sees no
+    /// such machine.
     ///
     /// # Errors
     ///
@@ -42,7 +44,7 @@ impl Vcenter {
         self.find("FindAllByDnsName", None, ("dnsName", name)).await
     }
 
-    /// A search of the whole inventory, or of one datacenter.
+    /// Searches the whole inventory, or one datacenter.
     pub(crate) async fn find(
         &self,
         operation: &'static str,
@@ -83,7 +85,7 @@ impl Vcenter {
             .await?;
         let Page { mut objects, mut token } = Page::read(&answer);
         while let Some(next) = token {
-            // Paging tokens belong to the session; one that was lost meanwhile fails the read as a whole.
+            // Paging tokens belong to the session; a session that was lost meanwhile fails the read as a whole.
             let session = self.session().await?;
             let page = self.continue_retrieve(&session, &next).await?;
             objects.extend(page.objects);
@@ -123,7 +125,7 @@ impl Vcenter {
     }
 }
 
-/// Room on a page for folders and datacenters that come along, so that the machines take no page more.
+/// Extra objects per page for the folders and datacenters, so that they do not cost the machines another page.
 const TREE_ROOM: u32 = 64;
 
 fn write_retrieve(

@@ -1,6 +1,6 @@
-//! Whether there is a proxy on the way to a vCenter: `HTTPS_PROXY` and `NO_PROXY` as Go's `net/http` reads them.
+//! The proxy on the way to a vCenter, from `HTTPS_PROXY` and `NO_PROXY` as Go's `net/http` reads them.
 //!
-//! The environment is read by whoever builds this.
+//! The caller reads the environment.
 
 use std::net::IpAddr;
 
@@ -14,11 +14,11 @@ use crate::Endpoint;
 #[derive(Clone, Debug)]
 pub struct Proxy {
     pub(crate) uri: Uri,
-    /// Marked as sensitive: it is a password.
+    /// `Proxy-Authorization`; marked as sensitive because it contains a password.
     pub(crate) authorization: Option<HeaderValue>,
 }
 
-/// Why a proxy cannot be used. Its address may hold a password and is not shown.
+/// Reason why a proxy cannot be used. The text leaves out the address, which may hold a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyError {
     /// Not an address.
@@ -29,7 +29,7 @@ pub enum ProxyError {
     Unsupported,
 }
 
-/// Which vCenters are reached through a proxy.
+/// Rules that decide which vCenters are reached through a proxy.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyRules {
     proxy: Option<Proxy>,
@@ -42,20 +42,20 @@ enum Exception {
     Network(IpNet),
     Address(IpAddr, Option<u16>),
     Domain {
-        /// With the dot before it.
+        /// Domain with the dot before it.
         suffix: String,
-        /// The name without the dot counts too.
+        /// True if the name without the dot matches too.
         is_own: bool,
         port: Option<u16>,
     },
 }
 
 impl ProxyRules {
-    /// Reads both variables; empty ones are unset.
+    /// Parses both variables; an empty value counts as unset.
     ///
     /// # Errors
     ///
-    /// See [`ProxyError`]. What cannot be read among the exceptions matches nothing, as in Go.
+    /// See [`ProxyError`]. An exception that cannot be parsed matches nothing, as in Go.
     pub fn parse(https_proxy: &str, no_proxy: &str) -> Result<Self, ProxyError> {
         let https_proxy = https_proxy.trim();
         let proxy = if https_proxy.is_empty() { None } else { Some(Proxy::parse(https_proxy)?) };
@@ -63,7 +63,7 @@ impl ProxyRules {
         Ok(Self { proxy, exceptions })
     }
 
-    /// The proxy on the way to this vCenter. There is none on the way to this machine.
+    /// The proxy on the way to this vCenter; always `None` for localhost and loopback addresses.
     pub fn of(&self, endpoint: &Endpoint) -> Option<&Proxy> {
         let proxy = self.proxy.as_ref()?;
         let host = endpoint.host.trim_end_matches('.').to_ascii_lowercase();
@@ -155,7 +155,7 @@ fn authorization(login: &str) -> Result<HeaderValue, ProxyError> {
     Ok(value)
 }
 
-/// Without percent-encoding.
+/// Decodes percent-encoding.
 fn decoded(text: &str) -> Result<Vec<u8>, ProxyError> {
     let mut bytes = text.bytes();
     let mut plain = Vec::new();

@@ -1,9 +1,9 @@
-//! Logins: one at a time per vCenter, kept until the server says otherwise, never in a storm.
+//! Logins to a vCenter: one at a time per API, kept until the server ends them, with pauses after failures.
 //!
-//! A [`Slot`] holds the current login. Whoever finds it empty takes the gate; the others wait there and find the
-//! new login when they pass. A login that fails, or that dies young, closes the gate for a growing pause. A
-//! rejected credential is not tried again before the [`Lockout`] allows it, because a few wrong attempts lock
-//! the account for everybody.
+//! A [`Slot`] holds the current login. The first caller that finds it empty takes the gate; the others wait there and
+//! find the new login when they pass. A login that fails, or that ends soon after it began, closes the gate for a
+//! growing pause. The [`Lockout`] holds back a rejected credential, because a few wrong attempts lock the account for
+//! all its users.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -17,13 +17,13 @@ pub const LOCKOUT_SPACING: Duration = Duration::from_secs(15);
 /// After three rejections the same credential waits this long (stock vCenter: five failures in 180 s lock for 300 s).
 pub const LOCKOUT_PAUSE: Duration = Duration::from_secs(300);
 
-/// A login that ends sooner than this after it began is taken for trouble on the server.
+/// A login that ends sooner than this after it began counts as trouble on the server.
 const DIED_YOUNG: Duration = Duration::from_secs(30);
 
 /// One SOAP login. Views, filters and versions belong to it and die with it.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Counts logins of this process; another number means that everything session-bound is gone.
+    /// Number of this login, counted from 1. Another number means that all session-bound objects are gone.
     pub epoch: u64,
     /// Entry points, read anew at every login.
     pub content: ServiceContent,
@@ -31,7 +31,7 @@ pub struct Session {
     pub(crate) cookie: Option<SecretString>,
 }
 
-/// What a slot needs to know of a login.
+/// A login that a [`Slot`] can hold.
 pub(crate) trait Login: Clone {
     fn epoch(&self) -> u64;
 }
@@ -75,7 +75,7 @@ impl<T: Login> Slot<T> {
         self.current.lock().expect("nothing panics under this lock").clone()
     }
 
-    /// Forgets the login of this epoch. A newer one stays.
+    /// Forgets the login with this epoch. A newer login stays.
     pub(crate) fn invalidate(&self, epoch: u64) {
         let mut current = self.current.lock().expect("nothing panics under this lock");
         if current.as_ref().is_some_and(|login| login.epoch() == epoch) {
@@ -87,14 +87,14 @@ impl<T: Login> Slot<T> {
         self.current.lock().expect("nothing panics under this lock").take()
     }
 
-    /// Takes a login that is ended on purpose: however young it is, the next one need not wait.
+    /// Takes the login in order to end it on purpose. The next login need not wait, however young this one is.
     pub(crate) async fn finish(&self) -> Option<T> {
         let mut gate = self.gate.lock().await;
         gate.logged_in_at = None;
         self.take()
     }
 
-    /// The current login, or a new one made by `login`, which gets the number of the new epoch.
+    /// Returns the current login, or a new one from `login`, which receives the number of the new epoch.
     pub(crate) async fn get<F, E>(
         &self,
         login: F,
@@ -157,7 +157,7 @@ struct Rejected {
 }
 
 impl Lockout {
-    /// Refuses a credential that was rejected a short while ago.
+    /// Refuses a rejected credential until its pause is over.
     pub(crate) fn check(&self, credential: &Credential) -> Result<(), CallErrorKind> {
         let rejected = self.0.lock().expect("nothing panics under this lock");
         match rejected.as_ref() {
@@ -236,12 +236,12 @@ mod tests {
             slot.get(login, |w| w, |_| true),
         );
         assert_eq!((a.unwrap().0, b.unwrap().0, c.unwrap().0), (1, 1, 1));
-        // It dies at once: the next login has to wait, and then happens.
+        // The login ends at once: the next one has to wait, and then succeeds.
         slot.invalidate(1);
         let wait = slot.get(login, |w| w, |_| true).await.unwrap_err();
         tokio::time::advance(wait).await;
         assert_eq!(slot.get(login, |w| w, |_| true).await.unwrap().0, 2);
-        // One that is ended on purpose holds up nobody.
+        // A login that is ended on purpose does not delay the next one.
         assert_eq!(slot.finish().await.unwrap().0, 2);
         assert_eq!(slot.get(login, |w| w, |_| true).await.unwrap().0, 3);
     }

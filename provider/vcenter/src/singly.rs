@@ -1,10 +1,10 @@
-//! Calls one at a time, as the reference provider makes them: a look at the session before each search, and searches of
-//! one datacenter.
+//! Single calls, as the reference provider makes them: a check of the session before each search, and searches of one
+//! datacenter.
 
 use crate::{CallError, FilterSpec, MoRef, Retry, Vcenter, types::Page};
 
 impl Vcenter {
-    /// Makes sure of a session: one that is there is asked about, and replaced when it has ended.
+    /// Makes sure that a session exists: checks the current one with a call, and replaces it if it has ended.
     ///
     /// # Errors
     ///
@@ -27,13 +27,13 @@ impl Vcenter {
         }
         self.inner.soap.invalidate(session.epoch);
         if is_answered {
-            // An answer that leaves the session out need not mean that it has ended.
+            // An answer that leaves the session out need not mean that the session has ended.
             self.logout_soap(&session).await;
         }
         self.session().await.map(drop)
     }
 
-    /// `FindByUuid`: a virtual machine of a datacenter by its BIOS UUID, one of them if there are several.
+    /// `FindByUuid`: a virtual machine of a datacenter by its BIOS UUID; the first one if several match.
     ///
     /// # Errors
     ///

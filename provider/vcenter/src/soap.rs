@@ -13,26 +13,26 @@ use crate::{
     xml::{self, Element, XmlWriter},
 };
 
-/// Sent by the reference provider to every release; servers take it (`cpi-vsphere` 2.2).
+/// The value that the reference provider (`cpi-vsphere` 2.2) sends to every release; servers accept it.
 const SOAP_ACTION: &str = "urn:vim25/9.1.0.0";
 const COOKIE: &str = "vmware_soap_session";
-/// A logout that takes longer is not worth holding up the end of the process.
+/// Deadline of a logout; a slower one must not hold up the end of the process.
 const LOGOUT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Whose session a call belongs to.
+/// Session that a call belongs to.
 pub(crate) enum Scope<'a> {
-    /// Any: a lost session is replaced and the call repeated once.
+    /// Any session: the client replaces a lost session and repeats the call once.
     Any,
-    /// Exactly this one: objects in the arguments die with it.
+    /// Exactly this session: objects in the arguments end with it.
     Of(&'a Session),
 }
 
 impl Vcenter {
-    /// The current login, or a new one.
+    /// Returns the current login, or a new one.
     ///
     /// # Errors
     ///
-    /// [`CallErrorKind::NotYet`] and [`CallErrorKind::Locked`] say when to come back; no call was made then.
+    /// [`CallErrorKind::NotYet`] and [`CallErrorKind::Locked`] carry the time to wait; the client sent no login then.
     pub async fn session(&self) -> Result<Session, CallError> {
         if self.inner.closed.load(Ordering::Acquire) {
             return Err(self.error("Login", CallErrorKind::Closed));
@@ -51,11 +51,11 @@ impl Vcenter {
             .await
     }
 
-    /// Checks that a session still is that of this client: no call was told since that it has ended.
+    /// Checks that a session is still current: no call has reported its end.
     ///
     /// # Errors
     ///
-    /// As a call that is told so.
+    /// `NotAuthenticated`, like the call that reported the end of the session.
     pub fn still_holds(&self, session: &Session) -> Result<(), CallError> {
         if self.inner.soap.current().is_some_and(|it| it.epoch == session.epoch) {
             return Ok(());
@@ -83,13 +83,13 @@ impl Vcenter {
             answer.child("returnval").and_then(ServiceContent::read).ok_or_else(|| {
                 self.malformed("RetrieveServiceContent", "incomplete service content")
             })?;
-        // Before any credential is sent: another vCenter's inventory says nothing about our machines.
+        // Checked before any credential is sent: another vCenter's inventory says nothing about our machines.
         let uuid = content.about.instance_uuid.as_str();
         if uuid.is_empty() && self.inner.instance.get().is_some() {
             let what = "service content that does not say which vCenter it is";
             return Err(self.malformed("RetrieveServiceContent", what));
         }
-        // An answer without an identity is none to hold later ones to.
+        // An answer without an instance UUID does not fix the identity that later answers must have.
         let is_other =
             !uuid.is_empty() && self.inner.instance.get_or_init(|| uuid.to_owned()) != uuid;
         *self.inner.other_instance.lock().expect("nothing panics under this lock") =
@@ -133,7 +133,7 @@ impl Vcenter {
         }
     }
 
-    /// One call. `body` gets the entry points of the session and writes the arguments, `_this` first.
+    /// Makes one call. `body` gets the entry points of the session and writes the arguments, `_this` first.
     pub(crate) async fn soap(
         &self,
         operation: &'static str,
@@ -171,7 +171,8 @@ impl Vcenter {
         let session = self.session().await?;
         let second =
             self.post(operation, &write(&session), session.cookie.as_ref(), deadline).await;
-        // Told of the new session as well: it is not used again. How soon there is another one is up to the gate of logins.
+        // The server rejected the new session too, so it is not used again. The login gate decides when the next login may
+        // start.
         if let Err(err) = &second
             && matches!(err.fault(), Some(FaultKind::NotAuthenticated))
         {
@@ -233,14 +234,14 @@ fn session_cookie(answer: &Answer) -> Option<SecretString> {
     })
 }
 
-/// The response element, or what went wrong.
+/// Returns the response element of an answer, or the reason for the failure.
 fn decode(operation: &str, answer: &Answer) -> Result<Element, CallErrorKind> {
     let status = answer.status.as_u16();
     if !matches!(status, 200 | 500) {
         return Err(CallErrorKind::Http { status, retry_after: answer.retry_after() });
     }
     let malformed = |what: String| {
-        // A proxy in front of vCenter answers 500 with text or HTML; that is no malformed SOAP.
+        // A proxy in front of vCenter answers 500 with text or HTML; that is not malformed SOAP.
         if status == 500 {
             CallErrorKind::Http { status, retry_after: answer.retry_after() }
         } else {

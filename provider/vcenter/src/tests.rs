@@ -1,4 +1,4 @@
-//! The client against a scripted service: bytes out, meaning in, and what happens when calls fail.
+//! The client against a scripted service: bytes sent, answers decoded, and failed calls.
 
 use std::{
     collections::VecDeque,
@@ -17,16 +17,16 @@ use crate::{
     FixedCredential, MoRef, Retry, Settings, TagId, Transport, UpdateKind, Vcenter, from_service,
 };
 
-/// What the script answers to one request.
+/// Answer of the script to one request.
 #[derive(Clone)]
 enum Answer {
     /// Content of the response element.
     Soap(&'static str),
     /// A fault by class.
     Fault(&'static str),
-    /// Status and body as they are.
+    /// Status and body, sent unchanged.
     Raw(u16, &'static str),
-    /// Nothing, ever.
+    /// No answer, ever.
     Silence,
 }
 
@@ -54,7 +54,7 @@ impl Script {
         self.answers.lock().unwrap().extend(answers);
     }
 
-    /// A script that begins with a login.
+    /// A script that begins with a successful login.
     fn logged_in(answers: impl IntoIterator<Item = Answer>) -> Self {
         let script = Self::new([Answer::Soap(CONTENT), Answer::Soap("<returnval/>")]);
         script.then(answers);
@@ -84,7 +84,7 @@ impl Script {
         self.requests.lock().unwrap().push(seen);
         let operation =
             inner.and_then(|b| b[1..].split([' ', '>']).next()).unwrap_or_default().to_owned();
-        // Requests of one moment arrive before the first of them is answered.
+        // The pause lets all requests of one moment arrive before the first answer.
         tokio::time::sleep(Duration::from_millis(1)).await;
         let next = self.answers.lock().unwrap().pop_front();
         let (status, text) = match next {
@@ -122,7 +122,7 @@ impl Script {
         Vcenter::new(&endpoint, self.transport(), source, Settings::default())
     }
 
-    /// First words of the requests so far.
+    /// First words of all requests up to now.
     fn operations(&self) -> Vec<String> {
         let requests = self.requests.lock().unwrap();
         let first = |seen: &String| {
@@ -473,7 +473,8 @@ async fn an_answer_that_names_no_vcenter_is_no_identity() {
         <searchIndex type=\"SearchIndex\">SearchIndex</searchIndex></returnval>";
     let again =
         || [Answer::Fault("NotAuthenticated"), Answer::Soap(CONTENT), Answer::Soap("<returnval/>")];
-    // It is logged in to, and the identity that it tells later is the first one.
+    // The client logs in to that vCenter, and takes the first instance UUID that an answer names as
+    // the identity.
     let script = Script::new([Answer::Soap(NAMELESS), Answer::Soap("<returnval/>")]);
     let client = script.client();
     client.session().await.unwrap();
@@ -484,7 +485,7 @@ async fn an_answer_that_names_no_vcenter_is_no_identity() {
     client.find_all_by_uuid("42").await.unwrap();
     assert_eq!(client.instance_uuid(), Some("i-1"));
     assert_eq!(client.other_instance(), None);
-    // Once there is one, an answer without gets no credential.
+    // Once the identity is known, a vCenter whose answer has none gets no credential.
     tokio::time::sleep(Duration::from_secs(60)).await;
     script.then([Answer::Fault("NotAuthenticated"), Answer::Soap(NAMELESS)]);
     let err = client.find_all_by_uuid("42").await.unwrap_err();

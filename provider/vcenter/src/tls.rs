@@ -1,7 +1,8 @@
-//! Whom to trust: system roots or a CA file, a thumbprint as fallback, or nobody in particular.
+//! Trust in server certificates: by root certificates, by a thumbprint as fallback, or without verification.
 //!
-//! A thumbprint is consulted only when normal verification failed, and a mismatch fails closed: the handshake
-//! ends before any credential is sent. Fingerprints are compared in constant form (no case, no colons).
+//! The verifier uses a thumbprint only if normal verification failed, and a mismatch fails closed: the
+//! handshake ends before any credential is sent. Thumbprints are compared as bytes, without regard to case
+//! and colons.
 
 use std::sync::Arc;
 
@@ -16,18 +17,18 @@ use rustls::{
 };
 use sha2::Digest as _;
 
-/// Trust settings of one vCenter. Files are read by whoever builds this.
+/// Trust settings of one vCenter. The caller reads the files.
 #[derive(Clone, Debug, Default)]
 pub struct TlsTrust {
     /// PEM certificates to trust; empty means none besides the thumbprint.
     pub roots_pem: Vec<u8>,
     /// SHA-1 or SHA-256 of the server certificate, hex, colons optional.
     pub thumbprint: Option<String>,
-    /// No verification at all.
+    /// Disables all verification.
     pub insecure: bool,
 }
 
-/// Why trust settings cannot be used.
+/// Reason why trust settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The PEM text holds no certificate.

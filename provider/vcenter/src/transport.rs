@@ -1,4 +1,4 @@
-//! How requests leave: any tower service, or HTTPS in production.
+//! Transports that carry requests: any tower service, or HTTPS in production.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub fn https(endpoint: &Endpoint, trust: &TlsTrust) -> Result<Transport, TlsErro
     https_through(endpoint, trust, None)
 }
 
-/// The same, perhaps in a tunnel through a proxy.
+/// Like [`https`], but through a proxy tunnel if `proxy` is set.
 ///
 /// # Errors
 ///
@@ -86,7 +86,7 @@ pub fn https_through(
     Ok(over(endpoint, config, tunnel))
 }
 
-/// TLS to the endpoint over whatever connects.
+/// TLS to the endpoint over the given connector.
 fn over<C>(endpoint: &Endpoint, config: rustls::ClientConfig, connector: C) -> Transport
 where
     C: Service<http::Uri> + Clone + Send + Sync + 'static,

@@ -41,7 +41,7 @@ impl fmt::Display for MoRef {
     }
 }
 
-/// What the server says it is.
+/// Identity and version of a server, as it reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// Unique per vCenter installation; another value means another vCenter.
@@ -63,7 +63,7 @@ pub struct ServiceContent {
     pub session_manager: MoRef,
     /// Searches by UUID, DNS name and address.
     pub search_index: MoRef,
-    /// What the server says it is.
+    /// Identity and version of the server.
     pub about: About,
 }
 
@@ -87,14 +87,14 @@ impl ServiceContent {
     }
 }
 
-/// Properties of one object, as read.
+/// Properties of one object, as read from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectContent {
     /// The object.
     pub object: MoRef,
     /// Values by property path.
     pub properties: BTreeMap<String, Element>,
-    /// Paths that could not be read, and why.
+    /// Paths that the server could not read, each with the fault.
     pub missing: Vec<(String, Fault)>,
 }
 
@@ -134,9 +134,9 @@ fn read_missing(element: &Element) -> Vec<(String, Fault)> {
 /// One page of a property read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// What was read.
+    /// Objects of this page.
     pub objects: Vec<ObjectContent>,
-    /// Set when there is more.
+    /// Token of the next page; `None` after the last one.
     pub token: Option<String>,
 }
 
@@ -150,28 +150,28 @@ impl Page {
     }
 }
 
-/// How an object changed its standing in a filter.
+/// Kind of a change to an object that a filter covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateKind {
-    /// It began to match.
+    /// The object began to match.
     Enter,
-    /// Some of the asked properties changed.
+    /// Some of the requested properties changed.
     Modify,
-    /// It no longer matches: deleted, removed from the view, or no longer visible.
+    /// The object no longer matches: deleted, removed from the view, or no longer visible.
     Leave,
 }
 
-/// One changed property; no value means that it became unset.
+/// One changed property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PropertyChange {
-    /// Property path, possibly of a part of what was asked.
+    /// Property path; may name a part of a requested property.
     pub name: String,
-    /// New value.
+    /// New value; `None` if the property became unset.
     pub value: Option<Element>,
 }
 
 impl PropertyChange {
-    /// Values that were read, as changes: for whoever takes in both.
+    /// Turns values from a read into changes, for callers that accept both.
     pub fn from_values(values: BTreeMap<String, Element>) -> Vec<Self> {
         values.into_iter().map(|(name, value)| Self { name, value: Some(value) }).collect()
     }
@@ -180,22 +180,22 @@ impl PropertyChange {
 /// One object in an update set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectUpdate {
-    /// What happened.
+    /// Kind of the change.
     pub kind: UpdateKind,
-    /// To which object.
+    /// The changed object.
     pub object: MoRef,
     /// The changed properties; all of them for [`UpdateKind::Enter`].
     pub changes: Vec<PropertyChange>,
-    /// Paths that could not be read, and why.
+    /// Paths that the server could not read, each with the fault.
     pub missing: Vec<(String, Fault)>,
 }
 
 /// The answer of `WaitForUpdatesEx`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateSet {
-    /// To be handed in at the next wait.
+    /// Version to pass to the next wait.
     pub version: String,
-    /// More is waiting; the version is good for one immediate wait only.
+    /// True if more updates are pending; the version is then valid for one immediate wait only.
     pub truncated: bool,
     /// Changes in delivery order.
     pub updates: Vec<ObjectUpdate>,

@@ -28,16 +28,16 @@ pub struct CategoryId(pub String);
 /// A tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// Its name: the value of a zone or region.
+    /// Name; the value of a zone or region.
     pub name: String,
-    /// The category it belongs to.
+    /// Category of the tag.
     pub category: CategoryId,
 }
 
 /// A tag category.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Category {
-    /// Its name, as the configuration has it.
+    /// Name, as the configuration names the category.
     pub name: String,
 }
 
@@ -102,7 +102,7 @@ impl Vcenter {
         ids.map(|id| id.as_str().map(|id| TagId(id.to_owned())).ok_or_else(malformed)).collect()
     }
 
-    /// Makes sure of a vAPI login.
+    /// Makes sure that a vAPI login exists.
     ///
     /// # Errors
     ///
@@ -111,14 +111,14 @@ impl Vcenter {
         self.rest_session().await.map(drop)
     }
 
-    /// Ends the vAPI login, if there is one; whoever needs another makes it. Errors are logged.
+    /// Ends the vAPI login, if any; the next call that needs a login makes one. Errors are logged.
     pub async fn end_tagging(&self) {
         if let Some(session) = self.inner.rest.finish().await {
             self.logout_rest(&session).await;
         }
     }
 
-    /// A tag's name and category.
+    /// Name and category of a tag.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl Vcenter {
         tag.ok_or_else(|| self.malformed(OPERATION, "not a tag"))
     }
 
-    /// A category's name.
+    /// Name of a category.
     ///
     /// # Errors
     ///

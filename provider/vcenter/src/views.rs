@@ -1,7 +1,7 @@
-//! What lives in a session: views, filters, waiting for updates, paged inventory reads.
+//! Calls on session-bound objects: views, filters, waiting for updates, paged inventory reads.
 //!
-//! None of these calls logs in again by itself: with the session the objects in their arguments are gone, and only
-//! the caller can make new ones.
+//! A call that takes a [`Session`] does not log in again: the objects in its arguments end with the session, and
+//! only the caller can make new ones.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::{
     xml::{Element, XmlWriter},
 };
 
-/// Added to the long poll: what an answer may take after the server's own limit has passed.
+/// Time that the answer of a long poll may take after the server's own limit has passed.
 const POLL_MARGIN: Duration = Duration::from_secs(15);
-/// Updates per delivery. The server's default of 100 would cost ten calls per thousand nodes.
+/// Maximum number of updates per delivery. The server's default of 100 would cost ten calls per thousand nodes.
 const MAX_UPDATES: &str = "1000";
 
 /// A paged read of one property set over all virtual machines, page by page.
@@ -31,7 +31,7 @@ impl Vcenter {
     ///
     /// # Errors
     ///
-    /// `ManagedObjectNotFound` when one of them is gone; then make an empty view and add to it.
+    /// `ManagedObjectNotFound` if one of the objects is gone; the caller can then fill an empty view instead.
     pub async fn create_list_view(
         &self,
         session: &Session,
@@ -52,7 +52,7 @@ impl Vcenter {
     ///
     /// # Errors
     ///
-    /// `ManagedObjectNotFound` when the view is gone.
+    /// `ManagedObjectNotFound` if the view is gone.
     pub async fn modify_list_view(
         &self,
         session: &Session,
@@ -120,9 +120,9 @@ impl Vcenter {
         Ok(())
     }
 
-    /// `WaitForUpdatesEx`: the changes after `version` (everything, for an empty one), or nothing within `wait`.
+    /// `WaitForUpdatesEx`: the changes after `version` (all if it is empty), or `None` if none occurs within `wait`.
     ///
-    /// The session counts as active while this blocks.
+    /// The session counts as active while the call blocks.
     ///
     /// # Errors
     ///
@@ -151,13 +151,13 @@ impl Vcenter {
             .transpose()
     }
 
-    /// How long one wait may block, from the settings.
+    /// Maximum time that one wait may block, from the settings.
     pub fn poll(&self) -> Duration {
         self.inner.settings.poll
     }
 
     /// Begins a paged read of `paths` of all virtual machines that the login can see, or of those in `container`.
-    /// With `with_datacenters` all folders above datacenters, and the datacenters, come first.
+    /// With `with_datacenters`, all folders above datacenters and the datacenters come first.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ impl Vcenter {
         self.returned("CreateContainerView", &answer)
     }
 
-    /// The next page of an inventory read; `None` after the last.
+    /// Returns the next page of an inventory read; `None` after the last.
     ///
     /// # Errors
     ///
@@ -220,7 +220,7 @@ impl Vcenter {
         Ok(Some(page.objects))
     }
 
-    /// Ends an inventory read, whole or not, and destroys its view.
+    /// Ends an inventory read, complete or not, and destroys its view.
     pub async fn end_inventory(&self, read: InventoryRead) {
         if let Err(err) = self.destroy_view(&read.session, &read.view).await {
             tracing::debug!(error = %crate::Chain(&err), "inventory view not destroyed");
@@ -246,7 +246,7 @@ impl Vcenter {
 }
 
 impl InventoryRead {
-    /// Whether the last page has been read.
+    /// True if the last page has been read.
     pub fn is_complete(&self) -> bool {
         self.started && self.token.is_none()
     }

@@ -1,8 +1,8 @@
-//! An XML element tree as far as SOAP needs it, read with namespaces and without trust.
+//! A namespace-aware XML element tree, limited to what SOAP needs, and its parser for untrusted input.
 //!
-//! serde cannot read `xsi:type`, so answers become a small tree that the decoders walk. Document type
-//! declarations are refused (no entity can be defined, so none can explode), nesting is bounded, and a
-//! document that ends before its root does is an error.
+//! serde cannot read `xsi:type`, so answers become a small tree that the decoders walk. The parser refuses document
+//! type declarations (without entity definitions no entity can explode), bounds the nesting, and reports a document
+//! that ends before its root does.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -52,7 +52,7 @@ impl Element {
     }
 }
 
-/// Why a document was refused.
+/// Reason to refuse a document.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum XmlError {
     /// Not well-formed.
@@ -64,7 +64,7 @@ pub enum XmlError {
     /// The document ended inside an element, as a cut connection leaves it.
     #[error("the document ends before its root element does")]
     Truncated,
-    /// Nested deeper than any real answer.
+    /// More than 128 levels of nesting, deeper than any real answer.
     #[error("nested deeper than {MAX_DEPTH} elements")]
     TooDeep,
     /// No root element at all.
@@ -80,7 +80,7 @@ fn syntax(err: impl std::fmt::Display) -> XmlError {
 ///
 /// # Errors
 ///
-/// See [`XmlError`]; never panics, whatever the bytes.
+/// See [`XmlError`]; never panics, for any input.
 pub fn parse(text: &str) -> Result<Element, XmlError> {
     let mut reader = NsReader::from_str(text);
     let mut names = Names::default();
@@ -176,8 +176,7 @@ fn open(
     Ok(element)
 }
 
-/// Hands a finished element to its parent, without the room that was kept for more and without the white space between
-/// its children.
+/// Adds a finished element to its parent, after freeing spare capacity and the white space between its children.
 fn close(
     mut element: Element,
     stack: &mut [Element],
@@ -202,20 +201,20 @@ fn push_text(stack: &mut [Element], text: &str) {
     }
 }
 
-/// Builds request bodies: escaped text, children in the order they are written.
+/// Builds request bodies; escapes text and keeps the order in which children are written.
 #[derive(Debug, Default)]
 pub struct XmlWriter {
     out: String,
 }
 
 impl XmlWriter {
-    /// An element with text.
+    /// Writes an element with text.
     pub fn text(&mut self, name: &str, value: &str) -> &mut Self {
         let _ = write!(self.out, "<{name}>{}</{name}>", quick_xml::escape::escape(value));
         self
     }
 
-    /// A managed object reference.
+    /// Writes a managed object reference.
     pub fn reference(&mut self, name: &str, object: &crate::MoRef) -> &mut Self {
         let _ = write!(
             self.out,
@@ -226,7 +225,7 @@ impl XmlWriter {
         self
     }
 
-    /// An element with children; `attributes` is written as it is.
+    /// Writes an element with children; `attributes` is written without escaping.
     pub fn nest(
         &mut self,
         name: &str,
@@ -239,7 +238,7 @@ impl XmlWriter {
         self
     }
 
-    /// What was written.
+    /// Returns the written text.
     pub fn finish(self) -> String {
         self.out
     }

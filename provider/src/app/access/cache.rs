@@ -1,10 +1,10 @@
-//! Answers that count for a while.
+//! Answers that stay valid for a limited time.
 
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
 use tokio::time::Instant;
 
-/// Answers that are kept; with more, those that came first go.
+/// Maximum number of answers; beyond it, the one that expires first is dropped.
 const KEPT: usize = 4096;
 
 pub(super) struct Cache<K, V>(Mutex<BTreeMap<K, (V, Instant)>>);

@@ -1,7 +1,7 @@
-//! Who may read what the endpoint serves: tokens are judged by TokenReview, requests by SubjectAccessReview, as in
+//! Access to the endpoint: TokenReview checks tokens and SubjectAccessReview checks requests, as in
 //! `k8s.io/apiserver`'s delegated authentication and authorization.
 //!
-//! Client certificates and headers of a front proxy are not read; the flags for them end the start.
+//! The provider does not read client certificates and headers of a front proxy; the flags for them make the start fail.
 
 mod cache;
 mod paths;
@@ -21,23 +21,23 @@ use crate::cluster::{Cluster, ClusterError};
 
 pub use paths::{AllowedPaths, ParseAllowedPathsError};
 
-/// Pace of each of the two clients, as upstream has it.
+/// Requests per second and burst of each of the two clients, as in upstream.
 const PACE: (f64, u32) = (50.0, 100);
 
-/// How requests are judged.
+/// Settings of the access checks.
 #[derive(Clone)]
 pub struct AccessSettings {
-    /// Judges tokens; without it everybody is anonymous.
+    /// Client that reviews tokens; without it every caller is anonymous.
     pub authentication: Option<kube::Client>,
-    /// Judges requests; without it nothing but the paths below is allowed.
+    /// Client that reviews requests; without it only the paths below and members of `system:masters` are allowed.
     pub authorization: Option<kube::Client>,
-    /// Paths that everybody may read.
+    /// Paths that need no authorization.
     pub always_allowed: AllowedPaths,
-    /// How long the judgement of a token counts.
+    /// Time that the review of a token stays valid (default 10 s).
     pub token_ttl: Duration,
-    /// How long a permission counts.
+    /// Time that a permission stays valid (default 10 s).
     pub allowed_ttl: Duration,
-    /// How long a refusal counts.
+    /// Time that a refusal stays valid (default 10 s).
     pub refused_ttl: Duration,
 }
 
@@ -63,12 +63,12 @@ impl std::fmt::Debug for AccessSettings {
     }
 }
 
-/// Judges requests.
+/// Checks the access of requests.
 pub(super) struct Access {
     authentication: Option<Cluster>,
     authorization: Option<Cluster>,
     settings: AccessSettings,
-    /// By digest: the tokens themselves are not kept.
+    /// Users by digest of the token; the tokens themselves are not kept.
     users: Cache<[u8; 32], Option<User>>,
     verdicts: Cache<(User, String, String), bool>,
 }
@@ -87,7 +87,7 @@ impl Access {
         }
     }
 
-    /// Whether a request may be answered, or with which status and words it is refused.
+    /// Checks that a request may be answered; otherwise returns status and text of the refusal.
     pub(super) async fn judge(
         &self,
         method: &Method,
@@ -121,7 +121,7 @@ impl Access {
         }
     }
 
-    /// Who asks; `None` for a token that is not good.
+    /// Returns the caller; `None` for an invalid token.
     async fn authenticate(&self, headers: &HeaderMap) -> Result<Option<User>, ClusterError> {
         let (Some(token), Some(cluster)) = (bearer(headers), &self.authentication) else {
             return Ok(Some(User::anonymous()));
@@ -149,7 +149,7 @@ impl Access {
     }
 }
 
-/// The token of a request, if it brings one.
+/// The bearer token of a request, if any.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
     let (scheme, token) = text.split_once(' ')?;

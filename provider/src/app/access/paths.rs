@@ -1,21 +1,21 @@
-//! `--authorization-always-allow-paths`: paths that nobody is asked about.
+//! `--authorization-always-allow-paths`: paths that need no authorization.
 
 use std::str::FromStr;
 
-/// Paths and beginnings of paths.
+/// Paths and prefixes of paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedPaths {
     exact: Vec<String>,
     prefixes: Vec<String>,
 }
 
-/// A star in the middle.
+/// A path with a star before its last character.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} has a star in the middle; only the last character may be one")]
 pub struct ParseAllowedPathsError(String);
 
 impl Default for AllowedPaths {
-    /// Health for everybody, as upstream.
+    /// Allows the health paths, as upstream does.
     fn default() -> Self {
         let exact = ["healthz", "readyz", "livez"].map(str::to_owned).to_vec();
         Self { exact, prefixes: Vec::new() }
@@ -25,7 +25,7 @@ impl Default for AllowedPaths {
 impl FromStr for AllowedPaths {
     type Err = ParseAllowedPathsError;
 
-    /// A list with commas; a slash at the beginning of a path does not matter.
+    /// Parses a list with commas; a slash at the beginning of a path does not matter.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut allowed = Self { exact: Vec::new(), prefixes: Vec::new() };
         if text.is_empty() {

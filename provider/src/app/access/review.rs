@@ -1,4 +1,4 @@
-//! The two questions to the API server, asked again for a while when they are not answered.
+//! The two reviews by the API server, repeated a few times if they are not answered.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use serde_json::{Map, Value, json};
 
 use crate::cluster::{Cluster, ClusterError};
 
-/// Attempts, and the pause after the first; every further one is half as long again.
+/// Maximum number of attempts, and the pause after the first one; each further pause is half as long again.
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct User {
     pub(super) name: String,
     uid: String,
     groups: Vec<String>,
-    /// What else is said about them, as JSON.
+    /// Extra attributes of the user, as JSON.
     extra: String,
 }
 
@@ -30,7 +30,7 @@ impl User {
         }
     }
 
-    /// Whether everything is allowed to them.
+    /// True if the user may do everything.
     pub(super) fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == "system:masters")
     }
@@ -48,7 +48,7 @@ impl User {
     }
 }
 
-/// Whose token it is; `None` if it is not good.
+/// Returns the user of a token; `None` if the token is invalid.
 pub(super) async fn user_of(cluster: &Cluster, token: &str) -> Result<Option<User>, ClusterError> {
     let review = json!({
         "apiVersion": "authentication.k8s.io/v1",

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// An API server that knows `good`, who may get `/metrics`, and `master`; keeps what it was asked.
+/// An API server that knows the tokens `good`, which may get `/metrics`, and `master`; keeps the
+/// reviews that it received.
 #[derive(Clone, Default)]
 struct Reviewer {
     asked: Arc<Mutex<Vec<Value>>>,
@@ -39,7 +40,7 @@ impl Reviewer {
         Access::new(AccessSettings { authentication, authorization, ..AccessSettings::default() })
     }
 
-    /// Kinds of the reviews since the last question.
+    /// Kinds of the reviews since the last call.
     fn asked(&self) -> Vec<String> {
         let asked = std::mem::take(&mut *self.asked.lock().unwrap());
         asked.iter().map(|it| it["kind"].as_str().unwrap().to_owned()).collect()
@@ -128,7 +129,7 @@ async fn judgements_count_for_as_long_as_the_flags_say() {
         seen.push(reviewer.asked().iter().map(|kind| &kind[..1]).collect::<String>());
         tokio::time::advance(Duration::from_millis(1001)).await;
     }
-    // T a token, S a request: of those one is asked about every second, the other after twenty.
+    // T is a token review and S an access review: one request is reviewed every second, the other after twenty.
     assert_eq!(seen.join(" "), "TSS S S S S TS S S S S TS S");
 }
 

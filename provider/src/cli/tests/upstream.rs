@@ -1,18 +1,18 @@
-//! Every flag of upstream comes to an effect, a note or an error. Sources: `k8s.io/cloud-provider`, `k8s.io/apiserver`,
+//! Every flag of upstream leads to an effect, a note or an error. Sources: `k8s.io/cloud-provider`, `k8s.io/apiserver`,
 //! `k8s.io/controller-manager` and `k8s.io/component-base` of 1.37, and the vSphere provider.
 
 use super::*;
 
-/// What comes of a flag.
+/// Result of setting a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// The arguments are others than without it, and nothing is said.
+    /// The flag changes the arguments, and no note names it.
     Effect,
     /// The arguments are the same, and a note names the flag.
     Note,
-    /// The arguments are the same and nothing is said: the value asks for what is so anyway.
+    /// The arguments are the same and no note names the flag: the value describes the actual behavior.
     SoAnyway,
-    /// The start ends and the flag is named.
+    /// Parsing fails, and the error names the flag.
     Error,
 }
 
@@ -79,7 +79,7 @@ const TABLE: &[(&str, Outcome)] = &[
     ("profiling=false", SoAnyway),
     ("profiling=true", Note),
     ("contention-profiling=true", Note),
-    // Who may read it.
+    // Access to the endpoint.
     ("authentication-kubeconfig=k", Effect),
     ("authentication-skip-lookup", SoAnyway),
     ("authentication-skip-lookup=false", Error),
@@ -136,7 +136,7 @@ const TABLE: &[(&str, Outcome)] = &[
     ),
 ];
 
-/// Flags of this provider alone.
+/// Flags that only this provider has.
 const OURS: &[&str] = &[
     "instances-mode",
     "log-format",

@@ -9,14 +9,14 @@ use http_body_util::BodyExt as _;
 
 use super::*;
 
-/// What was written: method and body.
+/// Written requests: method and body.
 type Writes = Arc<Mutex<Vec<(String, Value)>>>;
 
 fn cluster() -> (Cluster, Writes) {
     forgetful(0)
 }
 
-/// A cluster that has forgotten the event to so many patches.
+/// A cluster that answers the first `n_patches` patches with 404, as if it had forgotten the event.
 fn forgetful(n_patches: usize) -> (Cluster, Writes) {
     let writes = Writes::default();
     let kept = Arc::clone(&writes);
@@ -49,7 +49,7 @@ fn note(object: usize, severity: Severity, message: usize) -> Note {
     Note { key, at: jiff::Timestamp::UNIX_EPOCH }
 }
 
-/// Sends what is queued and says how much was written.
+/// Sends the notes and returns the number of requests that were written.
 async fn sent(sender: &mpsc::Sender<Note>, notes: Vec<Note>, writes: &Writes) -> usize {
     let before = writes.lock().unwrap().len();
     for note in notes {

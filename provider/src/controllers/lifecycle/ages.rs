@@ -1,8 +1,8 @@
-//! For how long this process has seen each node.
+//! Time for which this process has seen each node.
 //!
-//! A node that was never matched to a machine is not deleted before it has been seen for a while. The wall clock does not
-//! tell how old a node is: it steps, and it may be another one than the API server's. So the time that counts is that since
-//! this process first saw the node, on the steady clock.
+//! A node that was never matched to a machine is not deleted before this process has seen it for a while. The wall clock
+//! does not show the age of a node: it steps, and the API server may have another one. So the age is the time since this
+//! process first saw the node, on the steady clock.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,19 +10,19 @@ use tokio::time::Instant;
 
 use crate::model::Node;
 
-/// Remembers by UID when nodes were first seen.
+/// First sight of each node, by UID.
 #[derive(Debug, Default)]
 pub(super) struct Ages(BTreeMap<String, Instant>);
 
 impl Ages {
-    /// Takes note of the nodes that there are, and forgets all others.
+    /// Notes the nodes that exist, and forgets all others.
     pub(super) fn see(&mut self, nodes: &[Arc<Node>], now: Instant) {
         let seen =
             |node: &Arc<Node>| (node.uid.clone(), self.0.get(&node.uid).copied().unwrap_or(now));
         self.0 = nodes.iter().map(seen).collect();
     }
 
-    /// For how long a node has been seen; zero if it was not.
+    /// Time for which a node has been seen; zero if it was not.
     pub(super) fn of(&self, node: &Node, now: Instant) -> Duration {
         self.0.get(&node.uid).map_or(Duration::ZERO, |seen| now.duration_since(*seen))
     }

@@ -1,5 +1,5 @@
-//! What the lifecycle controller remembers of nodes whose machines are gone: which are held, and whose deletion was
-//! refused. Pure; [`plan`](super::plan) asks it, `run` tells it.
+//! Memory of the lifecycle controller for nodes whose machines are gone: the held nodes, and the refused deletions.
+//! Pure; [`plan`](super::plan) and `run` read and update it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,15 +13,15 @@ use crate::model::Node;
 
 /// The second proof of a held node must be at least this much younger than the first.
 pub(super) const HOLD: Duration = Duration::from_secs(30);
-/// A remembered proof older than this is no answer any more. Nobody acts upon one that is older than a moment: it is
-/// made anew right before the deletion ([`FRESH`]).
+/// Maximum age of a remembered proof. No deletion relies on an old proof: the controller renews the proof right before
+/// the deletion ([`FRESH`]).
 const PROOF_AGE: Duration = Duration::from_secs(60);
-/// Refused deletions of one node that are tried again with the next round; further ones wait longer and longer.
+/// Number of refused deletions of one node that are tried again in the next round; further ones wait longer and longer.
 const PROMPT: u32 = 2;
-/// The longest wait between two deletions of one node. Each costs a proof.
+/// Longest wait between two deletions of one node. Each deletion costs a proof.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// Remembers nodes by UID: which are held and since when, and whose deletion was refused.
+/// Held nodes with the time of their first proof, and refused deletions, by UID.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
     pub(super) held: BTreeMap<String, Instant>,
@@ -36,7 +36,7 @@ struct Refused {
 }
 
 impl Guard {
-    /// How young a proof must be for this node.
+    /// Returns the instant after which a proof for this node must have been made.
     pub(super) fn proof_after(&self, uid: &str, now: Instant) -> Instant {
         let ordinary = now.checked_sub(PROOF_AGE).unwrap_or(now);
         match self.held.get(uid) {
@@ -45,8 +45,9 @@ impl Guard {
         }
     }
 
-    /// Notes that the API server refused to delete this node. Whoever may not delete at all must not prove absences all
-    /// day: after [`PROMPT`] tries the wait doubles from `period` on. It is `asked` at least, which the server wants.
+    /// Notes that the API server refused to delete this node. A provider that may not delete must not prove absences
+    /// all day: after [`PROMPT`] tries the wait doubles from `period` on. The wait is at least `asked`, the pause that
+    /// the server wants.
     pub(super) fn refused(&mut self, uid: &str, now: Instant, period: Duration, asked: Duration) {
         let times = self.refused.get(uid).map_or(1, |refused| refused.times.saturating_add(1));
         let doublings = times.saturating_sub(PROMPT).min(16);
@@ -58,19 +59,19 @@ impl Guard {
         self.refused.insert(uid.to_owned(), Refused { times, until: now + wait });
     }
 
-    /// Whether its deletion may be tried (again) now.
+    /// True if the deletion of this node may be tried (again) now.
     pub(super) fn may_try(&self, uid: &str, now: Instant) -> bool {
         self.refused.get(uid).is_none_or(|refused| refused.until <= now)
     }
 
-    /// Forgets those that are gone no longer.
+    /// Forgets the nodes that are not gone any more.
     pub(super) fn retain(&mut self, gone: &[(&Arc<Node>, Instant)]) {
         let uids: BTreeSet<&str> = gone.iter().map(|(node, _)| node.uid.as_str()).collect();
         self.held.retain(|uid, _| uids.contains(uid.as_str()));
         self.refused.retain(|uid, _| uids.contains(uid.as_str()));
     }
 
-    /// Nodes held back now.
+    /// Number of nodes that are held now.
     pub(super) fn n_held(&self) -> usize {
         self.held.len()
     }

@@ -1,8 +1,8 @@
-//! What to do about nodes that are not ready. Pure: nodes and what is known of their machines in, steps out.
+//! Decisions about nodes that are not ready. Pure: nodes and lookups of their machines in, steps out.
 //!
-//! The guard against mass disappearance lives here: when more than one tenth of the nodes (and more than one) are
-//! gone at once, something is wrong with what we are shown rather than with that many machines. They are held until a
-//! second proof, at least half a minute later, and then released a tenth at a time.
+//! This file holds the guard against mass disappearance: when more than one tenth of the nodes (and more than one) are
+//! gone at once, the answers are more likely wrong than that many machines gone. The guard holds these nodes until a
+//! second proof, at least half a minute later, and then releases them a tenth at a time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,34 +14,34 @@ use crate::{
     mutant::{Active, mutant},
 };
 
-/// A node never matched to a machine is not deleted before this process has seen it for so long.
+/// Time for which this process must have seen a node that was never matched to a machine before it deletes the node.
 pub(super) const YOUNG: Duration = Duration::from_secs(60);
-/// How old a proof may be when the node is deleted. A deletion that failed, or that waited for its turn, is tried again
-/// only after a new one: the machine may have been registered again meanwhile.
+/// Maximum age of a proof when the node is deleted. A deletion that failed or had to wait is tried again only after a
+/// new proof: the machine may have been registered again meanwhile.
 pub(super) const FRESH: Duration = Duration::from_secs(1);
 
-/// What is known of one node.
+/// A node and the judgement about it.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
     pub node: Arc<Node>,
     pub judgement: Judgement,
 }
 
-/// What is known of a node's machine.
+/// Knowledge about a node's machine.
 #[derive(Clone, Debug)]
 pub(super) enum Judgement {
-    /// The node is ready; nobody asked.
+    /// The node is ready; its machine was not looked up.
     Ready,
     /// The node is not ready.
     NotReady {
         exists: Lookup<()>,
-        /// Asked only when it exists.
+        /// Looked up only if the machine exists.
         shutdown: Option<Lookup<bool>>,
         age: Duration,
     },
 }
 
-/// What to do.
+/// One action on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// The node is ready again.
@@ -50,25 +50,25 @@ pub(super) enum Step {
     AddShutdownTaint(Arc<Node>),
     /// The machine is gone.
     Delete { node: Arc<Node>, proved_at: Instant },
-    /// The machine is gone, and so are too many others: say so once.
+    /// The machine is gone, and so are too many others; made once per held node.
     Hold { node: Arc<Node>, n_gone: usize, n_nodes: usize },
 }
 
 impl Step {
-    /// True if the step takes a Node away.
+    /// True if the step deletes a Node.
     pub(super) fn deletes(&self) -> bool {
         matches!(self, Self::Delete { .. })
     }
 }
 
-/// Nodes that may go at once.
+/// Number of nodes that may be deleted at once.
 fn limit(n_nodes: usize) -> usize {
     (n_nodes / 10).max(1)
 }
 
 /// Decides about all nodes at once.
 ///
-/// `n_missing` is how many machines of ready and other nodes the backend does not see at present.
+/// `n_missing` is the number of machines, of ready and other nodes, that the backend does not see at present.
 pub(super) fn plan(
     nodes: &[Judged],
     n_missing: usize,
@@ -85,7 +85,7 @@ pub(super) fn plan(
             }
             Judgement::Ready => {}
             Judgement::NotReady { exists, shutdown, age } => match exists {
-                // Being deleted already: finalizers decide when it goes.
+                // The node is being deleted already: finalizers decide about its end.
                 Lookup::Gone { .. } if node.deleting => {}
                 Lookup::Gone { proved_at, matched } if *matched || *age >= YOUNG => {
                     gone.push((node, *proved_at));
@@ -227,7 +227,7 @@ mod tests {
             }
         }
         assert_eq!(tried, [0, 5, 10, 20, 40, 80, 140, 200, 260]);
-        // A machine that comes back and goes once more begins anew.
+        // After the machine came back, the waits begin anew.
         let there = not_ready(Lookup::Found(()), Some(Lookup::Found(false)));
         let judged = [Judged { node: node("n", false), judgement: there }];
         plan(&judged, 0, &mut guard, start, Active::default());
@@ -274,13 +274,13 @@ mod tests {
         let now = Instant::now();
         assert!(plan(&judged(3, 20, first), 0, &mut guard, now, Active::default()).is_empty());
         assert_eq!(guard.proof_after("n00", now), now);
-        // A second proof does, a tenth per round.
+        // A second proof releases them, a tenth per round.
         let steps = plan(&judged(3, 20, now), 0, &mut guard, now, Active::default());
         assert_eq!(names(&steps), ["delete n00", "delete n01"]);
-        // Those that came back are not held any more.
+        // Nodes whose machines came back are not held any more.
         plan(&judged(0, 20, now), 0, &mut guard, now, Active::default());
         assert_eq!(guard.n_held(), 0);
-        // One alone goes, unless the backend misses many others.
+        // A single node is deleted, unless the backend misses many other machines.
         let steps = plan(&judged(1, 20, now), 0, &mut guard, now, Active::default());
         assert_eq!(names(&steps), ["delete n00"]);
         let steps = plan(&judged(1, 20, now), 9, &mut guard, now, Active::default());

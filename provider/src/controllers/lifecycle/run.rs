@@ -1,4 +1,4 @@
-//! Carries out what `plan` decides about nodes that are not ready, once per period.
+//! Carries out the decisions of `plan` about nodes that are not ready, once per period.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,15 +26,15 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// One question to the backend may take this long; one that hangs holds up the others no longer.
+/// Time limit of one lookup, so that one that hangs does not hold up the others.
 const QUESTION: Duration = Duration::from_secs(20);
-/// The proof right before a deletion may: a list in many pages is longer on its way than a question is waited for, and one
-/// that is begun anew for each look would never be whole.
+/// Time limit of the proof right before a deletion. A list in many pages takes longer than one lookup may, and a list that is
+/// begun anew for each look would never be complete.
 const CONFIRMATION: Duration = Duration::from_secs(40);
-/// Steps between two looks at the age of proofs: what the default client rate lets through in a second.
+/// Number of steps between two checks of the age of proofs: what the default client rate lets through in a second.
 const BATCH: usize = 20;
 const MAX_CONFLICTS: u32 = 5;
-/// Held nodes that get an event of their own; more would only repeat it.
+/// Maximum number of held nodes per round that get their own event; more events would only repeat it.
 const MAX_HOLD_EVENTS: usize = 10;
 
 /// Settings of the controller.
@@ -69,7 +69,7 @@ impl LifecycleController {
         Self { cluster, store, instances, events, telemetry, settings }
     }
 
-    /// Starts the loop; a write under way is finished before it stops.
+    /// Starts the loop, which finishes the current write before it stops.
     pub(crate) fn spawn(self, tasks: &Tasks) {
         let stop = tasks.stopping();
         let span = tracing::info_span!("cloud-node-lifecycle");
@@ -108,7 +108,7 @@ impl LifecycleController {
                     if stop.is_cancelled() {
                         return;
                     }
-                    // The questions about others, and the writes before it, took their time.
+                    // The lookups about other nodes and the earlier writes took their time.
                     if step.deletes() && confirmed.is_some_and(|at| at.elapsed() > FRESH) {
                         confirmed = self.confirm(step).await;
                     }
@@ -129,11 +129,11 @@ impl LifecycleController {
         }
     }
 
-    /// When it was last seen that a step may be taken. `None` for a deletion whose proof is no longer fresh and cannot be had
-    /// again, against which the last look speaks, or whose node is ready by now or another one.
+    /// Returns the instant at which a step was confirmed. `None` for a deletion whose proof is no longer fresh and cannot be
+    /// renewed, to which the backend objects, or whose node is ready by now or another one.
     async fn confirm(&self, step: &Step) -> Option<Instant> {
         let Step::Delete { node, proved_at } = step else { return Some(Instant::now()) };
-        // Where nothing is deleted, nothing has to be known that well.
+        // A deletion that is skipped needs no fresh proof.
         let is_harmless = self.settings.skip_deletion;
         let is_fresh = proved_at.elapsed() <= FRESH;
         if is_harmless {
@@ -159,12 +159,12 @@ impl LifecycleController {
             self.events.record(node, Severity::Warning, "DeletingNodeFailed", message);
             return None;
         }
-        // Its kubelet may have come back while the questions were asked.
+        // The node's kubelet may have come back during the lookups.
         let is_it = |now: &Arc<Node>| now.uid == node.uid && !now.ready;
         self.store.get(&node.name).filter(is_it).map(|_| Instant::now())
     }
 
-    /// True if the node's machine exists, as far as that is known within `patience`.
+    /// Looks up whether the node's machine exists; unknown if no answer comes within `patience`.
     async fn exists(&self, node: &Node, proof_after: Instant, patience: Duration) -> Lookup<()> {
         let identity = node.identity();
         let asked = self.instances.exists(&identity, proof_after);
@@ -174,8 +174,8 @@ impl LifecycleController {
         })
     }
 
-    /// Asks about every node that is not ready, all at once where the backend allows it: they are answered from the view,
-    /// but for the few whose machines are missing.
+    /// Judges all nodes. Looks up the machines of nodes that are not ready, all at once where the backend allows it: the view
+    /// answers, except for the few machines that are missing.
     async fn judge(&self, guard: &Guard, ages: &Ages) -> Vec<Judged> {
         let now = Instant::now();
         let (ready, not_ready): (Vec<_>, Vec<_>) =
@@ -205,7 +205,7 @@ impl LifecycleController {
     ///
     /// # Errors
     ///
-    /// For how long the API server wants to be left alone with it.
+    /// The pause that the API server asks for before the next attempt.
     async fn act(
         &self,
         step: &Step,
@@ -242,7 +242,7 @@ impl LifecycleController {
         Ok(())
     }
 
-    /// Drops a node that is gone, also where the watch never tells of it.
+    /// Drops a node that is gone, even if the watch never reports it.
     fn forget(&self, node: &Node) {
         if self.store.remove(&node.name, &node.uid) {
             self.instances.forget(&node.name);
@@ -259,7 +259,7 @@ impl LifecycleController {
         self.events.record(node, Severity::Normal, "DeletingNode", message);
         let path = format!("/api/v1/nodes/{name}");
         let uid = (!mutant!(self.settings.active, NoUidPrecondition)).then_some(node.uid.as_str());
-        // A refusal is an error here, also one that asks to wait: after the wait the proof would be an old one.
+        // Every refusal is an error here, even one that asks to wait: after the wait the proof would be old.
         match self.cluster.clone().impatient().delete(&path, uid).await {
             Ok(_) => {
                 tracing::info!(node = %name, "node deleted: its machine is gone");
@@ -268,13 +268,13 @@ impl LifecycleController {
                 self.forget(node);
                 Ok(())
             }
-            // Deleted by somebody else.
+            // Another client has deleted the node.
             Err(err) if err.says_gone(name) => {
                 self.forget(node);
                 Ok(())
             }
-            // Another node of the same name, which is not ours to delete: the watch brings it. Or somebody wrote at
-            // the same moment: the next look tries again.
+            // Another node of the same name exists, which is not ours to delete and arrives with the watch; or another client
+            // wrote at the same moment, and the next round tries again.
             Err(err) if err.is_conflict() => Ok(()),
             Err(err) => Err(err),
         }
@@ -296,7 +296,7 @@ impl LifecycleController {
             if is_off {
                 taints.push(shutdown_taint());
             }
-            // The list is atomic: with the version nobody's taint is lost.
+            // The list is atomic: the version protects the taints of other writers.
             let body = json!({
                 "metadata": {"uid": current.uid, "resourceVersion": current.resource_version},
                 "spec": {"taints": taints_json(&taints)},
@@ -329,7 +329,7 @@ impl LifecycleController {
     }
 }
 
-/// Says which nodes are kept although their machines are gone, once per node for as long as that is so.
+/// Logs nodes that are kept although their machines are gone, once per node for as long as that lasts.
 fn tell_spared(steps: &[Step], spared: &mut BTreeSet<String>) {
     let mut now = BTreeSet::new();
     for step in steps {
@@ -342,7 +342,7 @@ fn tell_spared(steps: &[Step], spared: &mut BTreeSet<String>) {
     *spared = now;
 }
 
-/// Says why nodes that are not ready cannot be judged, once per node and reason.
+/// Logs why nodes that are not ready cannot be judged, once per node and reason.
 fn tell_unknown(judged: &[Judged], told: &mut BTreeMap<String, String>) {
     let mut now = BTreeMap::new();
     for Judged { node, judgement } in judged {

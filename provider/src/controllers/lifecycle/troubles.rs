@@ -1,4 +1,4 @@
-//! Tells a person of nodes whose machines cannot be looked after: by event, by metric and by `/readyz`.
+//! Reports nodes whose machines cannot be looked after: by event, by metric and by `/readyz`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,17 +10,17 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// Nodes of one kind of trouble that get an event; more would only repeat it.
+/// Maximum number of nodes with an event per kind of trouble; more events would only repeat it.
 const MAX_EVENTS: usize = 10;
 
-/// Remembers which events were recorded.
+/// Remembers the recorded events.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     told: BTreeSet<(TroubleKind, String)>,
 }
 
 impl Troubles {
-    /// Takes over what the backend knows and what was just judged; records events about what is new.
+    /// Combines the troubles of the backend with the latest judgements, and records events about new ones.
     pub(super) fn show(
         &mut self,
         known: Vec<Trouble>,
@@ -48,7 +48,7 @@ impl Troubles {
     }
 }
 
-/// Nodes that are not ready and of whose machines something is known that a person should know.
+/// Troubles of nodes that are not ready, from the reasons why their machines are unknown.
 fn by_node(judged: &[Judged]) -> BTreeMap<(TroubleKind, String), String> {
     let troubles = judged.iter().filter_map(|Judged { node, judgement }| {
         let Judgement::NotReady { exists: Lookup::Unknown(why), .. } = judgement else {
@@ -59,7 +59,7 @@ fn by_node(judged: &[Judged]) -> BTreeMap<(TroubleKind, String), String> {
     troubles.collect()
 }
 
-/// What `/readyz` says: the first trouble that makes it fail, and how many nodes share that.
+/// Result for `/readyz`: the first trouble that makes it fail, and the number of further ones.
 fn readiness(troubles: &BTreeMap<(TroubleKind, String), String>) -> Result<(), String> {
     let mut failing = troubles.iter().filter(|((kind, _), _)| kind.fails_readiness());
     match failing.next() {

@@ -1,9 +1,9 @@
-//! Records on nodes where their machines were found, a few per second, beside everything else.
+//! Records the references of machines on their nodes, a few per second, independent of other work.
 //!
-//! Nodes that another hand initialized carry no reference, and without one nobody can prove after a restart that a machine
-//! is gone. When such a cluster is taken over, every node needs one write. None of them is urgent, so they have a pace of
-//! their own and hold up no join. One that fails is tried again after a pause that grows: until it is made, the loss of the
-//! machine in the next restart could not be proved.
+//! Nodes that another provider initialized carry no reference, and without one the provider cannot prove after a restart
+//! that a machine is gone. When such a cluster is taken over, every node needs one write. None of them is urgent, so they
+//! have their own pace and delay no join. A failed write is tried again after a growing pause: until it succeeds, the loss
+//! of the machine during the next restart could not be proved.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use crate::{
     model::{MachineReference, Node},
 };
 
-/// The longest pause before writes that failed are tried again.
+/// Longest pause before failed writes are tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Pause after each write.
 const PACE: Duration = Duration::from_millis(100);
@@ -30,7 +30,7 @@ pub(super) struct Recorder {
     cluster: Cluster,
     store: Arc<NodeStore>,
     seed: u64,
-    /// By name of the node: its UID and where its machine is.
+    /// By name of the node: its UID and the reference of its machine.
     wanted: Mutex<BTreeMap<String, (String, MachineReference)>>,
     arrived: Notify,
 }
@@ -40,7 +40,7 @@ impl Recorder {
         Self { cluster, store, seed, wanted: Mutex::default(), arrived: Notify::new() }
     }
 
-    /// Takes note of where the machine of a node is; the last word counts.
+    /// Notes the reference of a node's machine; the latest one counts.
     pub(super) fn record(&self, node: &Node, reference: MachineReference) {
         let wanted = (node.uid.clone(), reference);
         self.wanted
@@ -50,13 +50,13 @@ impl Recorder {
         self.arrived.notify_one();
     }
 
-    /// Writes for ever.
+    /// Writes forever.
     ///
     /// Cancel safe: a reference that was not written is recorded again after a restart.
     pub(super) async fn run(&self) {
         let jitter = Jitter::new(self.seed, "nodes/record");
         let mut backoff = Backoff::new(Duration::from_secs(1), LONGEST_PAUSE, jitter);
-        // Written again together, when it is time: one that is always refused holds up no other.
+        // Failed writes are tried again together, so that one that is always refused holds up no other.
         let mut failed: BTreeMap<String, (String, MachineReference)> = BTreeMap::new();
         let (mut pause, mut again_at) = (Duration::ZERO, Instant::now());
         loop {
@@ -87,14 +87,14 @@ impl Recorder {
                     self.store.take_over(&written);
                     tracing::debug!(node = %name, reference = %reference, "reference recorded");
                 }
-                // Deleted; another node of the name has another uid and is recorded by itself.
+                // The node was deleted; another node of the same name has another UID and its own record.
                 Err(err) if err.is_not_found() => {}
                 Err(err) => {
                     tracing::info!(node = %name, error = %Chain(&err), "reference not recorded");
                     if failed.is_empty() {
                         pause = backoff.fail();
                     }
-                    // Counted from the last one: where every write is refused, they rest longer than they are tried.
+                    // Counted from the last failure: if every write is refused, the pauses are longer than the attempts.
                     again_at = Instant::now() + pause;
                     failed.insert(name, (uid, reference));
                 }

@@ -1,4 +1,4 @@
-//! Carries out what `plan` decides about nodes: one queue, a few workers, a periodic pass over addresses.
+//! Carries out the decisions of `plan` about nodes: one queue, a few workers, a periodic pass over addresses.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,15 +25,15 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// Writes of one node are tried this often against conflicts (`UpdateNodeSpecBackoff`).
+/// Maximum number of conflicts after which the writes of one node are tried again (`UpdateNodeSpecBackoff`).
 const MAX_CONFLICTS: u32 = 20;
-/// A node whose machine is known is looked at again at least this often, however often that failed.
+/// Longest delay before the next look at a node whose machine is known, however often that failed.
 const KNOWN_CAP: Duration = Duration::from_secs(60);
 const UNKNOWN_CAP: Duration = Duration::from_secs(1000);
-/// Changed addresses of one node are written this often in a window at most; a flapping guest waits.
+/// Maximum number of address writes per node in a window; a flapping guest waits.
 const MAX_WRITES: u32 = 2;
 const WINDOW: Duration = Duration::from_secs(30);
-/// A promised answer that does not come is asked for again.
+/// Time after which a promised answer that did not come is asked for again.
 const PENDING_RECHECK: Duration = Duration::from_secs(60);
 
 /// Settings of the controller.
@@ -57,9 +57,9 @@ pub(crate) struct NodeController {
     settings: Settings,
     queue: WorkQueue,
     recorder: Recorder,
-    /// Nodes whose addresses are to be looked at.
+    /// Nodes whose addresses must be checked.
     due: Mutex<BTreeSet<String>>,
-    /// Begin of the current window and address writes in it, by node.
+    /// Start of the current window and number of address writes in it, by node.
     written: Mutex<BTreeMap<String, (Instant, u32)>>,
 }
 
@@ -72,7 +72,7 @@ impl NodeController {
         telemetry: Arc<Telemetry>,
         settings: Settings,
     ) -> Arc<Self> {
-        // Named as the framework names it.
+        // The name that the framework uses.
         let queue = telemetry.queue("Nodes");
         let recorder = Recorder::new(cluster.clone(), Arc::clone(&store), settings.seed);
         Arc::new(Self {
@@ -89,7 +89,7 @@ impl NodeController {
         })
     }
 
-    /// Takes note of a change seen by the watch.
+    /// Notes a change from the watch.
     pub(crate) fn on_change(&self, change: &NodeChange) {
         let (NodeChange::Applied(node) | NodeChange::Deleted(node)) = change;
         if let NodeChange::Deleted(_) = change {
@@ -98,13 +98,13 @@ impl NodeController {
         self.queue.add(&node.name);
     }
 
-    /// Drops what is remembered of a node; another one of its name begins anew.
+    /// Forgets a node; another node of its name begins anew.
     fn forget(&self, name: &str) {
         self.take_due(name);
         self.written.lock().expect("nothing panics under this lock").remove(name);
     }
 
-    /// Starts workers and loops; a write under way is finished before a worker stops.
+    /// Starts workers and loops; a worker finishes the current write before it stops.
     pub(crate) fn spawn(self: &Arc<Self>, tasks: &Tasks) {
         for worker in 0..self.settings.workers {
             let (this, stop) = (Arc::clone(self), tasks.stopping());
@@ -175,7 +175,7 @@ impl NodeController {
         }
     }
 
-    /// One look at one node. `Some` says what it waits for.
+    /// Syncs one node once. `Some` is the reason why it must wait.
     async fn sync(&self, name: &str, jitter: &mut Jitter) -> Result<Option<Unknown>, ClusterError> {
         let Some(mut node) = self.store.get(name) else {
             self.forget(name);
@@ -187,7 +187,7 @@ impl NodeController {
         let identity = node.identity();
         let lookup = || self.instances.metadata(&identity, ZoneWanted::No);
         if let Plan::Write(writes) = plan::reconcile_labels(&node, lookup) {
-            // What follows is decided about the node as it is after this write: the version of before would be refused.
+            // The next decision needs the node as it is after this write: the old version would be refused.
             if let Some(written) = self.write(&node, &writes).await?.node() {
                 node = written;
             }
@@ -197,7 +197,7 @@ impl NodeController {
         }
         match plan::refresh(&node, &lookup(), self.settings.late_zone, self.settings.active) {
             Plan::Nothing => Ok(None),
-            // The next change or the next period looks again; what is published stays.
+            // The next change or the next period checks again; the published addresses stay.
             Plan::Wait(Unknown::Pending) => Ok(None),
             Plan::Wait(why) => {
                 tracing::info!(node = %name, reason = %why, "addresses left as they are");
@@ -222,7 +222,7 @@ impl NodeController {
         }
     }
 
-    /// Counts an address write; says how long to wait when there were too many of late.
+    /// Counts an address write; returns the time to wait if there were too many recently.
     fn damping(&self, name: &str) -> Option<Duration> {
         let now = Instant::now();
         let mut written = self.written.lock().expect("nothing panics under this lock");
@@ -253,7 +253,7 @@ impl NodeController {
                 Plan::Write(writes) => writes,
             };
             match self.write(&node, &writes).await {
-                // Decided anew about the node as it is; nobody had to be asked for it.
+                // The answer shows the node as it is, so the plan is made again without a read.
                 Ok(Written::Overtaken(fresh)) if conflicts < MAX_CONFLICTS => {
                     conflicts += 1;
                     if !fresh.is_uninitialized() {
@@ -298,8 +298,8 @@ impl NodeController {
             let written =
                 self.cluster.patch(&format!("{path}/status"), PatchKind::Strategic, status).await?;
             if let Some(written) = self.store.take_over(&written) {
-                // The second write was computed from the node as it was, and its lists are atomic: what others wrote
-                // meanwhile would be lost under the version of the first answer.
+                // The second write was computed from the old node, and its lists are atomic: under the version of the
+                // first answer it would undo what other clients wrote meanwhile.
                 if let Some(body) = &writes.node
                     && !is_same_for_writes(body, node, &written)
                 {
@@ -313,7 +313,7 @@ impl NodeController {
         }
         if let Some(body) = &writes.node {
             let mut body = body.clone();
-            // Our own status write just before is no conflict.
+            // Our own status write just before is not a conflict.
             body["metadata"]["resourceVersion"] = version.into();
             let written = self.cluster.patch(&path, PatchKind::Strategic, &body).await?;
             last = self.store.take_over(&written);
@@ -330,16 +330,16 @@ impl NodeController {
     }
 }
 
-/// How the writes to one node ended.
+/// Result of the writes to one node.
 enum Written {
-    /// All were made; the node as the last answer shows it.
+    /// All writes were made; the node as in the last answer.
     Whole(Option<Arc<Node>>),
-    /// The first was made, and its answer shows that others have written meanwhile: the node as it is now.
+    /// The first write was made, and its answer shows that other clients wrote meanwhile; the node as it is now.
     Overtaken(Arc<Node>),
 }
 
 impl Written {
-    /// The node as the last answer shows it.
+    /// The node as in the last answer.
     fn node(self) -> Option<Arc<Node>> {
         match self {
             Self::Whole(node) => node,
@@ -348,7 +348,7 @@ impl Written {
     }
 }
 
-/// Whether a write that was computed from one version of a node loses nothing when it is made to the other one.
+/// True if a write that was computed from one version of a node loses nothing when it is made to the other version.
 fn is_same_for_writes(body: &Value, computed_from: &Node, now: &Node) -> bool {
     let written = body["metadata"]["labels"].as_object().into_iter().flatten();
     let same_labels =
@@ -383,7 +383,7 @@ mod tests {
         assert!(is_same(&node("vsphere://a", "a", "2")));
         assert!(!is_same(&node("vsphere://b", "a", "2")));
         assert!(!is_same(&node("vsphere://a", "b", "2")));
-        // Another hand has set a label that this write sets, too.
+        // Another client has set a label that this write also sets.
         assert!(!is_same(&labeled("vsphere://a", "a", "2", ("zone", "c"))));
     }
 }

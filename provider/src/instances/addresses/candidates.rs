@@ -13,7 +13,7 @@ pub(super) struct Candidate<'a> {
     network: Option<&'a str>,
 }
 
-/// All candidates: statically configured ones first, then card by card.
+/// Returns all candidates: statically configured addresses first, then card by card.
 pub(super) fn candidates<'a>(
     guest: &'a Guest,
     selection: &Selection,
@@ -35,7 +35,7 @@ pub(super) fn candidates<'a>(
             .filter_map(|text| Some((text.trim().parse::<IpAddr>().ok()?, text.trim())))
             .filter(|(ip, _)| is_usable(*ip))
             .collect();
-        // The primary address first; a host route (as virtual addresses have) last; the rest by value.
+        // The primary address first, host routes (as virtual addresses have) last, the others by value.
         of_nic.sort_by_key(|(ip, text)| {
             let is_primary = guest.primary.as_deref().map(str::trim) == Some(*text);
             let host_length = if ip.is_ipv4() { 32 } else { 128 };
@@ -60,7 +60,7 @@ pub(super) fn candidates<'a>(
     Ok(candidates)
 }
 
-/// The internal and the external address of one family.
+/// Picks the internal and the external address of one family.
 pub(super) fn pick<'a, 'b>(
     candidates: &'b [Candidate<'a>],
     selection: &Selection,

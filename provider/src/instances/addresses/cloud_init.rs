@@ -1,7 +1,7 @@
-//! Addresses that were configured statically through cloud-init's `guestinfo.metadata`; they are preferred.
+//! Reads the addresses that cloud-init's `guestinfo.metadata` configures statically; they are preferred.
 //!
 //! Follows `cloud-provider-vsphere: pkg/cloudprovider/vsphere/nodemanager.go`,
-//! `sortStaticallyConfiguredAddressesFirst`, with cards in order of name where upstream's order is random.
+//! `sortStaticallyConfiguredAddressesFirst`, with cards ordered by name where upstream's order is random.
 
 use std::{io::Read as _, net::IpAddr};
 
@@ -9,11 +9,11 @@ use base64::Engine as _;
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
-/// A network document larger than this is refused. It may come from anybody who may edit the machine, and a few
-/// kilobytes of gzip can grow to gigabytes; real ones have a few hundred bytes per card.
+/// Largest network document in bytes. Anyone who can edit the machine can write it, and a few kilobytes of gzip can
+/// grow to gigabytes; real documents have a few hundred bytes per card.
 const MAX_UNPACKED: u64 = 1024 * 1024;
 
-/// Statically configured addresses in order of preference; none when there is no (base64) metadata.
+/// Returns the statically configured addresses in order of preference; none without (base64) metadata.
 pub(crate) fn addresses(
     metadata: Option<&str>,
     encoding: Option<&str>,

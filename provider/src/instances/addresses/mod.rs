@@ -1,8 +1,8 @@
-//! Chooses the addresses a node reports. Pure: guest information and configuration in, a list out.
+//! Chooses the addresses that a node reports. Pure: guest information and configuration in, a list out.
 //!
 //! Selection follows `cloud-provider-vsphere: pkg/cloudprovider/vsphere/nodemanager.go`, `DiscoverNode`, with one
-//! difference: candidates are put into an order of their own before anything is picked, so that the result depends
-//! on the set of addresses and not on the order in which the guest happened to list them.
+//! difference: candidates are sorted before the choice, so that the result depends on the set of addresses and not on
+//! the order in which the guest lists them.
 
 mod candidates;
 mod cloud_init;
@@ -25,7 +25,7 @@ pub enum Family {
     V6,
 }
 
-/// Which addresses to choose. Empty lists and names mean "no rule".
+/// Rules for the choice of addresses. Empty lists and names mean "no rule".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Subnets of internal addresses, in order of preference.
@@ -36,9 +36,9 @@ pub struct Selection {
     pub internal_network: Option<String>,
     /// Network whose addresses are external.
     pub external_network: Option<String>,
-    /// Never internal.
+    /// Subnets of addresses that are never internal.
     pub exclude_internal: Vec<IpNet>,
-    /// Never external.
+    /// Subnets of addresses that are never external.
     pub exclude_external: Vec<IpNet>,
 }
 
@@ -51,20 +51,20 @@ pub struct Nic {
     pub addresses: Vec<String>,
     /// Prefix lengths by address, when reported.
     pub prefix_lengths: BTreeMap<String, u8>,
-    /// Key of the virtual device; -1 for interfaces that only the guest knows.
+    /// Key of the virtual device; -1 for interfaces that exist only in the guest.
     pub device: i32,
     /// MAC address.
     pub mac: String,
 }
 
-/// What the guest reports about itself.
+/// Guest information as VMware Tools report it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guest {
     /// Host name.
     pub host_name: Option<String>,
-    /// The address that VMware Tools call the primary one.
+    /// The primary address according to VMware Tools.
     pub primary: Option<String>,
-    /// Network cards in the order reported.
+    /// Network cards in the order of the report.
     pub nics: Vec<Nic>,
     /// `guestinfo.metadata` of the machine.
     pub cloud_init: Option<String>,
@@ -72,34 +72,34 @@ pub struct Guest {
     pub cloud_init_encoding: Option<String>,
 }
 
-/// Why no addresses can be reported. None of these takes a published address away.
+/// Reason why a node reports no addresses. None of these removes a published address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// Tools not up yet, or stopped.
+    /// VMware Tools are not up yet, or stopped.
     #[error("the guest reports no host name")]
     NoHostName,
-    /// Tools not up yet, or stopped.
+    /// VMware Tools are not up yet, or stopped.
     #[error("the guest reports no network cards")]
     NoNics,
-    /// Both network names are configured and neither is there.
+    /// The machine has neither of the two configured networks.
     #[error("neither the internal nor the external network is among the machine's networks")]
     NoSuchNetwork,
-    /// Only loopback, link-local and the like.
+    /// All addresses are loopback, link-local or similar.
     #[error("no usable address after leaving out local ones")]
     OnlyLocal,
-    /// A family that is configured has no address.
+    /// A configured family has no suitable address.
     #[error("no suitable {0:?} address")]
     NoneOfFamily(Family),
-    /// The network configuration given to cloud-init cannot be read.
+    /// The `guestinfo.metadata` for cloud-init cannot be read.
     #[error("guestinfo.metadata cannot be read: {0}")]
     CloudInit(String),
 }
 
-/// The addresses to publish: the host name, then per family internal before external.
+/// Returns the addresses to publish: the host name, then per family internal before external.
 ///
 /// # Errors
 ///
-/// When any configured family has no address, or the guest has not reported enough; see [`AddressError`].
+/// If a configured family has no address, or the guest has not reported enough; see [`AddressError`].
 pub fn select(
     guest: &Guest,
     selection: &Selection,
@@ -130,7 +130,7 @@ pub fn select(
     Ok(result)
 }
 
-/// A guest that boots calls itself localhost until it has read its configuration.
+/// False for the name of a booting guest: it is localhost until the guest has read its configuration.
 fn is_real_name(name: &str) -> bool {
     let first = name.split('.').next().unwrap_or_default();
     !first.is_empty() && !first.eq_ignore_ascii_case("localhost")

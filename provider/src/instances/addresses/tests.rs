@@ -1,4 +1,4 @@
-//! The choice by table.
+//! Tests of the address selection, by table.
 
 use super::*;
 

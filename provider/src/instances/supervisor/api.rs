@@ -1,4 +1,4 @@
-//! The requests about VirtualMachines, and what their failures mean.
+//! Requests about VirtualMachines, and the meaning of their failures.
 
 use std::time::Duration;
 
@@ -16,45 +16,45 @@ use crate::{
     telemetry::RequestCounter,
 };
 
-/// Requests per second to the Supervisor, and how many at once: what client-go allows by default and upstream leaves so.
+/// Requests per second to the Supervisor, and the burst: defaults of client-go, which upstream keeps.
 const QPS: f64 = 5.0;
 const BURST: u32 = 10;
-/// Objects on a page. One has about ten kilobytes.
+/// Objects per page; one object has about ten kilobytes.
 const PAGE: u32 = 500;
-/// A list whose pages grow too old while it is read is begun again this often.
+/// Maximum number of restarts of a list whose pages expire while it is read.
 const MAX_RESTARTS: u32 = 3;
 
-/// What a failure means.
+/// Meaning of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// We may not do this.
+    /// The server forbids the request.
     Forbidden,
-    /// The version that was asked for is not there any more.
+    /// The requested version does not exist any more.
     Expired,
     /// The Supervisor has no such resource: another version, or another server.
     NotServed,
-    /// It asks to be left alone for so long.
+    /// The server asks for this pause.
     Throttled(Duration),
-    /// Anything else; it may be better later.
+    /// Any other failure, which may pass.
     Transient,
 }
 
-/// Why a request failed.
+/// Failure of a request.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {
-    /// It was not answered, or refused.
+    /// The request was not answered, or refused.
     #[error(transparent)]
     Request(#[from] ClusterError),
-    /// It was answered with something that is no list, or no machine.
+    /// The answer is not a whole list, or not the requested machine.
     #[error("{path} was answered with {what}")]
     Answer { path: String, what: &'static str },
-    /// It is a list, and tells of before what is known.
+    /// The answer is a list that is older than the view.
     #[error("the list of machines tells of before what is known")]
     Old,
 }
 
 impl ApiError {
-    /// The only place that decides what a failure means.
+    /// Returns the meaning of a failure; no other code decides it.
     pub(super) fn meaning(&self) -> Meaning {
         let Self::Request(ClusterError::Status { code, hints, .. }) = self else {
             return Meaning::Transient;
@@ -77,12 +77,12 @@ pub(super) struct Api {
     active: Active,
 }
 
-/// Whether a list comes in pages.
+/// Paging of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paging {
-    /// As many at a time as is good for both sides.
+    /// The list comes in pages of [`PAGE`] objects.
     Pages,
-    /// All at once, as upstream asks.
+    /// The list comes in one answer, as upstream requests it.
     AllAtOnce,
 }
 
@@ -98,8 +98,8 @@ impl Api {
         Self { active, ..Self::over(cluster, namespace, version, counter) }
     }
 
-    /// The same, and a throttled request is sent again when the server allows it, as client-go does. Other requests of its path
-    /// wait as long, which client-go leaves out.
+    /// Creates the same client, except that it repeats a throttled request when the server allows it, as client-go
+    /// does. Unlike with client-go, other requests for that path wait as long.
     pub(super) fn patient(
         client: kube::Client,
         namespace: &str,
@@ -121,9 +121,9 @@ impl Api {
         Self { cluster: cluster.counted(counter), path, active: Active::default() }
     }
 
-    /// One machine; `None` when the namespace has none of that name.
+    /// Reads one machine; `None` if the namespace has none of that name.
     ///
-    /// A 404 that is not about this object is an error: it is what a server says that does not know the resource.
+    /// A 404 that is not about this object is an error: a server that does not know the resource answers with one.
     pub(super) async fn get(&self, name: &str) -> Result<Option<MachineObject>, ApiError> {
         let path = format!("{}/{}", self.path, encode(name));
         match self.cluster.get(&path).await {
@@ -141,7 +141,7 @@ impl Api {
         }
     }
 
-    /// All machines, consistently: no version is asked for, so the answer is of now.
+    /// Lists all machines consistently: the request names no version, so the answer is current.
     pub(super) async fn list(&self, paging: Paging) -> Result<Listing, ApiError> {
         let mut restarts = 0;
         loop {
@@ -197,7 +197,7 @@ impl Api {
         }
     }
 
-    /// Opens a watch that the server ends after a while.
+    /// Opens a watch that the server ends after `lasting`.
     pub(super) async fn watch(
         &self,
         version: &str,

@@ -1,4 +1,4 @@
-//! The questions of the controllers, answered from the view or after what must come before an answer.
+//! Answers the questions of the controllers from the view, after requests where they are needed.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -23,19 +23,20 @@ use crate::{
     telemetry::{ListReason, SupervisorReading, Telemetry},
 };
 
-/// A read that is no older needs no other one before a node is deleted.
+/// Maximum age of a read that spares the last one before a node is deleted.
 const JUST_NOW: Duration = Duration::from_secs(1);
-/// A question is asked again after a read or a list this often at most.
+/// Maximum number of rounds of a question, each of which may need a read or a list.
 const MAX_ROUNDS: u32 = 4;
 
-/// The machines of one Supervisor namespace.
+/// Backend for the machines of one Supervisor namespace.
 #[derive(Clone)]
 pub struct SupervisorInstances {
     shared: Arc<Shared>,
 }
 
 impl SupervisorInstances {
-    /// A backend over a client that knows the way and the token. Nothing is called before its tasks are started.
+    /// Creates a backend over a client that has the address and the token. No request is sent before its tasks are
+    /// started.
     ///
     /// Must be called inside a tokio runtime with time.
     pub(crate) fn new(
@@ -57,7 +58,7 @@ impl SupervisorInstances {
 
     /// Starts the tasks.
     pub(crate) fn spawn(&self, tasks: &Tasks) {
-        // It may have waited for the lease until now.
+        // The backend may have waited for the lease until now.
         self.shared.lock().sync_deadline = Instant::now() + self.shared.tuning.sync_timeout;
         let span = |task: &str| tracing::info_span!("supervisor", task);
         let shared = Arc::clone(&self.shared);
@@ -75,12 +76,12 @@ impl SupervisorInstances {
         self.shared.lock().freshness.state(Instant::now())
     }
 
-    /// Whether answers can be had.
+    /// True if the backend can answer.
     pub fn is_well(&self) -> bool {
         self.reading().outcome().is_ok()
     }
 
-    /// What metrics and readiness show of the view.
+    /// State of the view for metrics and readiness.
     pub(crate) fn reading(&self) -> SupervisorReading {
         let state = self.shared.lock();
         let now = Instant::now();
@@ -94,7 +95,7 @@ impl SupervisorInstances {
         }
     }
 
-    /// Notes that absence was to be proved before any node was matched; told once.
+    /// Notes that a proof was requested before any node was matched; logs it once.
     fn note_lost(&self) {
         let is_news = {
             let mut state = self.shared.lock();
@@ -105,7 +106,7 @@ impl SupervisorInstances {
         }
     }
 
-    /// Notes that a node's machine has another UUID than the node; told once per node.
+    /// Notes that a node's machine has another UUID than the node; logs it once per node.
     fn note_mismatch(&self, node: &NodeIdentity) {
         let is_news = {
             let mut state = self.shared.lock();
@@ -143,7 +144,7 @@ impl SupervisorInstances {
                 }
                 Answer::NeedsProof => return self.prove(node, proof_after).await,
                 Answer::NeedsSync => {
-                    // Over when the list is in or the time is; the next round tells which.
+                    // Ends when the list is in or the deadline has passed; the next round shows which.
                     let _ = tokio::time::timeout_at(deadline, self.shared.synced.cancelled()).await;
                 }
                 Answer::NeedsGet(machine) => self.shared.read(&node.name, &machine).await,
@@ -200,11 +201,11 @@ impl SupervisorInstances {
         Lookup::Unknown(Unknown::Unavailable("its machine comes and goes".to_owned()))
     }
 
-    /// Asks by name for a machine that a list does not show, where the list does not show the name at all.
+    /// Reads by name a machine that a list does not show, unless the list has another machine of that name.
     async fn last_look(&self, node: &NodeIdentity) -> Option<Unknown> {
         let machine = {
             let state = self.shared.lock();
-            // Where lists are forbidden the proof was a read by name already.
+            // If lists are forbidden, the proof was already a read by name.
             if state.freshness.mode() == Mode::Get || mutant!(self.shared.active, ProofFromView) {
                 return None;
             }
@@ -222,7 +223,7 @@ impl SupervisorInstances {
         };
         self.shared.read(&node.name, &machine).await;
         let reading = self.shared.lock().reads.get(&node.name).cloned();
-        // A node that was forgotten meanwhile is not there to be deleted.
+        // A node that was forgotten meanwhile does not exist any more.
         reading.map_or(Some(Unknown::Pending), |reading| proof::objection(&reading.read))
     }
 }
@@ -297,7 +298,7 @@ impl Instances for SupervisorInstances {
         match answers::shutdown(state.asked(node, Instant::now())) {
             Answer::Found(is_off) => Lookup::Found(is_off),
             Answer::Unknown(why) => Lookup::Unknown(why),
-            // Whether it exists is asked first, and what came of that is young enough.
+            // The controller asks about existence first, and that result is young enough.
             Answer::NeedsProof => Lookup::Unknown(Unknown::NotSeen),
             Answer::NeedsSync | Answer::NeedsGet(_) | Answer::NeedsList => {
                 let why = "the view of the Supervisor is not current".to_owned();
@@ -306,7 +307,8 @@ impl Instances for SupervisorInstances {
         }
     }
 
-    /// Where machines are read by name each answer is a call, and calls are five a second.
+    /// Limits concurrent questions: where machines are read by name, each answer is a call, and calls are five a
+    /// second.
     fn n_at_once(&self) -> usize {
         AT_ONCE
     }

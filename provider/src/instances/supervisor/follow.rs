@@ -1,8 +1,9 @@
-//! Keeps the view: one list and one watch for ever, or what is allowed instead of them.
+//! Keeps the view: with one list and one watch, or with what the Supervisor permits instead.
 //!
-//! What is allowed is found out by doing it. A watch that is forbidden leads to lists when somebody asks, a list that is
-//! forbidden to reads of one machine at a time. A watch is tried again every ten minutes, a list every minute: without
-//! it little can be told. A version that is too old leads to a new list, and the old view is read until that is in.
+//! The loop learns what is permitted by trying it. If a watch is forbidden, questions make lists; if a list is
+//! forbidden, they read one machine at a time. The loop tries a watch again every ten minutes, and a list every minute,
+//! because little can be answered without one. A version that is too old leads to a new list, and the old view answers
+//! until that list is in.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,26 +21,26 @@ use super::{
 };
 use crate::{cluster::Heard, mutant::mutant, supervisor::InstancesMode, telemetry::ListReason};
 
-/// A watch that was forbidden is tried again this often.
+/// Interval of new tries after a watch was forbidden.
 const PROBE_WATCH: Duration = Duration::from_secs(600);
-/// A list that was forbidden is: rights often come a little later than whoever needs them.
+/// Interval of new tries after a list was forbidden: rights often come a little later than the program that needs them.
 const PROBE_LIST: Duration = Duration::from_secs(60);
-/// A watch is complete in theory. Everything is listed again after this long, give or take a fifth.
+/// Interval of lists beside the watch, which is complete only in theory; varies by a fifth.
 const RELIST: Duration = Duration::from_secs(1800);
-/// Bookmarks come about once a minute. A watch that is silent for longer is opened again, in case it died quietly.
+/// Longest silence of a watch before it is opened again, in case it died quietly. Bookmarks come about once a minute.
 const IDLE: Duration = Duration::from_secs(75);
-/// The server ends a watch after this long, or up to twice that.
+/// Time after which the server ends a watch; up to twice that.
 const WATCH: Duration = Duration::from_secs(300);
-/// A resource that is not served may be served after an upgrade.
+/// Pause if the resource is not served; it may be after an upgrade.
 const NOT_SERVED: Duration = Duration::from_secs(30);
-/// After a list for safety failed, the next one waits this long at least, and up to twice that.
+/// Minimum pause after a failed list for safety; the maximum is twice that.
 const RELIST_LATER: Duration = Duration::from_secs(300);
-/// A watch that ends sooner than this counts as a failure; if it told something, as the first one.
+/// Lifetime below which a watch counts as a failure; if it delivered an event, as the first failure.
 const LIVED: Duration = Duration::from_secs(1);
-/// The types that an event of a watch may have.
+/// Known types of watch events.
 const EVENTS: [&str; 4] = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"];
 
-/// Reads at once; more would only wait for each other.
+/// Number of concurrent reads; more would only wait for each other.
 pub(super) const AT_ONCE: usize = 8;
 
 /// Serves the view for ever.
@@ -65,15 +66,15 @@ pub(super) async fn run(shared: &Shared) {
     }
 }
 
-/// What to do.
+/// Next step of the loop.
 #[derive(Debug)]
 enum Next {
     List(ListReason),
     /// Watch from this version on.
     Watch(String),
-    /// List for safety while the watch, which has told up to this version, works.
+    /// List for safety while the watch, which has delivered up to this version, continues.
     Relist(String),
-    /// Nothing, until somebody asks or it is time.
+    /// Wait until a question's list fails, or the next list is due.
     Rest,
 }
 
@@ -82,9 +83,9 @@ struct Follower<'a> {
     backoff: Backoff,
     jitter: Jitter,
     relist_at: Instant,
-    /// When the better way is to be tried again.
+    /// Time of the next try of the better way.
     probe_at: Instant,
-    /// The last watch was too old, and nothing was told since.
+    /// True if the version of the last watch was too old, and no event has arrived since.
     has_expired: bool,
 }
 
@@ -94,12 +95,12 @@ impl Follower<'_> {
         self.listed(listed, reason).await
     }
 
-    /// A list for safety. One that fails, where the watch works, is no reason to do without the watch.
+    /// Makes a list for safety. If the list fails while the watch works, the watch continues.
     async fn relist(&mut self, version: String) -> Next {
         let listed = self.shared.list_anew(ListReason::Periodic).await;
         if let Err(err) = &listed {
             let is_passing = matches!(err.meaning(), Meaning::Transient | Meaning::Throttled(_));
-            // Lists that tell of before what is known may be right, and are counted for that.
+            // Lists that are older than the view may be right, and are counted for that.
             if is_passing && !matches!(err, ApiError::Old) {
                 let later = self.jitter.stretch(RELIST_LATER, 1.0);
                 tracing::warn!(error = %Chain(err), later = ?later, "machines not listed for safety; the watch goes on");
@@ -143,7 +144,7 @@ impl Follower<'_> {
         }
     }
 
-    /// There will be no list to wait for.
+    /// Ends the wait for the first list, because lists are forbidden.
     fn give_up_sync(&mut self) {
         self.probe_at = Instant::now() + PROBE_LIST;
         let waiting = {
@@ -155,7 +156,7 @@ impl Follower<'_> {
         self.shared.news.announce(waiting);
     }
 
-    /// Waits as long as a failure asks for.
+    /// Waits for the pause that a failure asks for.
     async fn pause(&mut self, what: &'static str, err: &ApiError) {
         let pause = match err.meaning() {
             Meaning::NotServed => {
@@ -165,7 +166,7 @@ impl Follower<'_> {
                 );
                 NOT_SERVED
             }
-            // A server that asks for no pause, or for a second each time, is asked ever more seldom all the same.
+            // A server that asks for no pause, or for a second each time, is still asked less and less often.
             Meaning::Throttled(wait) => wait.min(MAX_WAIT).max(self.backoff.fail()),
             _ => self.backoff.fail(),
         };
@@ -173,7 +174,7 @@ impl Follower<'_> {
         sleep(pause).await;
     }
 
-    /// One watch, from its opening to its end.
+    /// Runs one watch, from its opening to its end.
     async fn watch(&mut self, mut version: String) -> Next {
         let now = Instant::now();
         if self.shared.lock().freshness.is_silent(now) {
@@ -193,7 +194,7 @@ impl Follower<'_> {
         let idle = if is_trusting { RELIST } else { IDLE };
         loop {
             let heard = tokio::select! {
-                // Events first: they cost nothing, a list does.
+                // Events first: they cost nothing, and a list does.
                 biased;
                 heard = events.next(idle) => heard,
                 () = sleep_until(self.relist_at) => return Next::Relist(version),
@@ -225,7 +226,7 @@ impl Follower<'_> {
         }
     }
 
-    /// A new list, at once; but a server to which every version is too old is not asked as fast as it answers.
+    /// Makes a new list at once; after a pause if the version of the last list was too old as well.
     async fn expired(&mut self) -> Next {
         if mutant!(self.shared.active, StaleViewAfterGone) {
             self.shared.fold(Happened::Heard);
@@ -266,7 +267,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Takes in one event.
+    /// Applies one event.
     fn take(&self, event: &Value, version: &mut String) -> Taken {
         let object = event.get("object").unwrap_or(&Value::Null);
         let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -279,7 +280,7 @@ impl Follower<'_> {
             return Taken::Refused(format!("an error event with {code}: {message}"));
         }
         if !EVENTS.contains(&kind) {
-            // It may tell of a machine, and the next watch would begin behind it.
+            // The event may be about a machine, and the next watch would begin behind it.
             tracing::warn!(kind, "an event of an unknown type; machines are listed again");
             return Taken::Expired;
         }
@@ -316,10 +317,10 @@ impl Follower<'_> {
         Taken::Told
     }
 
-    /// Lists now and then, where watching or listing is forbidden; who asks makes lists of his own.
+    /// Lists periodically, where watching or listing is forbidden; questions make their own lists.
     async fn rest(&mut self) -> Next {
         loop {
-            // Anew in each round: somebody's list may have come meanwhile.
+            // Computed in each round: a question's list may have come meanwhile.
             let due = self.rests_until();
             if Instant::now() >= due {
                 return Next::List(ListReason::Poll);
@@ -328,7 +329,8 @@ impl Follower<'_> {
                 biased;
                 () = self.shared.poked.notified() => {
                     let is_troubled = self.shared.lock().freshness.trouble().is_some();
-                    // A question's list was forbidden. Rights that come a little late are seen after the usual while.
+                    // A question's list was forbidden. Rights that come a little late are noticed after the usual
+                    // interval.
                     self.hasten_probe();
                     if is_troubled {
                         sleep(self.backoff.fail()).await;
@@ -354,24 +356,24 @@ impl Follower<'_> {
         let poll_at = listed_at.map_or_else(Instant::now, |at| at + POLL_IDLE);
         match (mode, self.shared.tuning.mode) {
             (Mode::Get, _) => self.probe_at,
-            // The list that is made then is what the watch begins with.
+            // The watch begins with the list that is made then.
             (_, InstancesMode::Auto) => poll_at.min(self.probe_at),
             _ => poll_at,
         }
     }
 }
 
-/// What an event was.
+/// Meaning of an event.
 enum Taken {
-    /// Something about machines, or a sign of life.
+    /// News of machines, or a sign of life.
     Told,
     /// The version is too old.
     Expired,
-    /// An error of the server.
+    /// The server reports an error.
     Refused(String),
 }
 
-/// Carries out what questions have left to be done, a few at a time.
+/// Makes the reads and lists that questions have requested, a few at a time.
 pub(super) async fn run_chores(shared: &Shared) {
     loop {
         shared.chores.notified().await;
@@ -398,7 +400,7 @@ pub(super) async fn run_chores(shared: &Shared) {
             if !lists.is_empty() {
                 let after = Instant::now().checked_sub(super::freshness::WINDOW);
                 let after = after.unwrap_or_else(Instant::now);
-                // What came of it is in the state; who waits asks again.
+                // The result is in the state; callers that wait ask again.
                 let listed = shared.list_since(after, ListReason::Asked).await;
                 if let Err(why) = listed {
                     tracing::info!(error = %why, "no list for nodes that wait for one");
@@ -412,7 +414,7 @@ pub(super) async fn run_chores(shared: &Shared) {
     }
 }
 
-/// Tells those who wait for the first list when the time for it is over.
+/// Announces the nodes that wait for the first list once its deadline has passed.
 pub(super) async fn run_deadline(shared: &Shared) {
     let deadline = shared.lock().sync_deadline;
     sleep_until(deadline).await;

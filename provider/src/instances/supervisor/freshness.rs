@@ -1,4 +1,4 @@
-//! How far the view can be trusted. Pure: what happened and when in, a state out.
+//! State machine of the trust in the view. Pure: events and their times in, a state out.
 
 use std::time::Duration;
 
@@ -6,45 +6,45 @@ use tokio::time::Instant;
 
 use crate::mutant::{Active, mutant};
 
-/// A watch that has told nothing for this long, not even a bookmark (they come once a minute), tells nothing any more.
+/// Silence after which a watch counts as dead, without even a bookmark (they come once a minute).
 pub(super) const T_STALE: Duration = Duration::from_secs(180);
-/// Without a question a namespace is polled this often.
+/// Interval of polls without a question.
 pub(super) const POLL_IDLE: Duration = Duration::from_secs(300);
-/// How old an answer about life and death may be; also the least time between two polls.
+/// Maximum age of an answer about existence or power state; also the minimum time between two polls.
 pub(super) const WINDOW: Duration = Duration::from_secs(5);
 
-/// How the view is kept, as far as we are allowed to.
+/// Method that keeps the view, as far as the Supervisor permits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// One list and one watch.
     Watch,
-    /// Lists, when somebody asks.
+    /// Lists, when a question needs one.
     Poll,
     /// One machine at a time; lists are forbidden.
     Get,
 }
 
-/// What the state of the view is called.
+/// State of the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ViewState {
-    /// There was no complete list yet.
+    /// No complete list has come in yet.
     Syncing,
-    /// The watch tells.
+    /// The watch delivers.
     Fresh,
-    /// The watch has not told anything for too long, or is broken.
+    /// The watch has been silent for too long, or is broken.
     Stale,
-    /// Watching is forbidden: lists are made when somebody asks.
+    /// Watching is forbidden: questions make lists.
     Poll,
     /// Listing is forbidden too: machines are read one at a time.
     Get,
 }
 
 impl ViewState {
-    /// All of them.
+    /// All states.
     pub(crate) const ALL: [Self; 5] =
         [Self::Syncing, Self::Fresh, Self::Stale, Self::Poll, Self::Get];
 
-    /// One word.
+    /// Name of the state, one word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Syncing => "syncing",
@@ -56,29 +56,29 @@ impl ViewState {
     }
 }
 
-/// What an answer is for.
+/// Purpose of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Addresses of an initialized node.
     Addresses,
-    /// Whether a machine exists or runs, and the beginning of a node.
+    /// Existence or power state of a machine, or initialization of a node.
     Life,
 }
 
-/// What happened to the view.
+/// Event that concerns the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Happened {
     /// A complete list was taken over.
     Listed,
     /// The server accepted a watch.
     WatchOpened,
-    /// The watch told an event or a bookmark.
+    /// The watch delivered an event or a bookmark.
     Heard,
     /// A list or a watch failed, for this reason.
     Failed(String),
-    /// The server does not let us watch.
+    /// The server forbids the watch.
     WatchForbidden,
-    /// The server does not let us list.
+    /// The server forbids the list.
     ListForbidden,
 }
 
@@ -87,11 +87,11 @@ pub(super) enum Happened {
 pub(super) struct Freshness {
     mode: Mode,
     is_synced: bool,
-    /// Since the last list or event something failed.
+    /// True if something has failed since the last success.
     is_broken: bool,
     last_contact: Option<Instant>,
     listed_at: Option<Instant>,
-    /// Why nobody should ask the Supervisor at present.
+    /// Reason for which no question should reach the Supervisor now.
     trouble: Option<String>,
     pub active: Active,
 }
@@ -109,7 +109,7 @@ impl Freshness {
         }
     }
 
-    /// Takes in what happened.
+    /// Applies an event.
     pub(super) fn fold(&mut self, happened: Happened, now: Instant) {
         match happened {
             Happened::Listed => {
@@ -122,7 +122,7 @@ impl Freshness {
                 self.listed_at = Some(now);
                 self.last_contact = Some(now);
             }
-            // That it was accepted tells nothing about machines.
+            // An accepted watch says nothing about machines, so `last_contact` stays.
             Happened::WatchOpened => {
                 self.mode = Mode::Watch;
                 self.is_broken = false;
@@ -150,7 +150,7 @@ impl Freshness {
         }
     }
 
-    /// The state at a time.
+    /// Returns the state at a time.
     pub(super) fn state(&self, now: Instant) -> ViewState {
         match self.mode {
             Mode::Get => ViewState::Get,
@@ -161,7 +161,7 @@ impl Freshness {
         }
     }
 
-    /// Whether the view may be believed for this purpose.
+    /// True if the view is fresh enough for this purpose.
     pub(super) fn is_current(&self, purpose: Purpose, now: Instant) -> bool {
         match self.state(now) {
             ViewState::Fresh => true,
@@ -176,13 +176,13 @@ impl Freshness {
         }
     }
 
-    /// Whether nothing was heard for too long.
+    /// True if the last list or event is older than [`T_STALE`].
     pub(super) fn is_silent(&self, now: Instant) -> bool {
         let is_silent = self.age(now).is_none_or(|age| age > T_STALE);
         is_silent && !mutant!(self.active, WatchStallUnnoticed)
     }
 
-    /// How long ago something was heard.
+    /// Time since the last list or event.
     pub(super) fn age(&self, now: Instant) -> Option<Duration> {
         self.last_contact.map(|at| now.saturating_duration_since(at))
     }
@@ -191,13 +191,13 @@ impl Freshness {
         self.mode
     }
 
-    /// When the last list was taken over.
+    /// Time at which the last list was taken over.
     pub(super) fn listed_at(&self) -> Option<Instant> {
         self.listed_at
     }
 
-    /// Why the Supervisor should be left alone: its answers to our own list and watch fail. Otherwise an outage would
-    /// cost one request per node and period.
+    /// Returns why the Supervisor should be left alone: the backend's own list or watch fails. Otherwise an outage
+    /// would cost one request per node and period.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
@@ -207,7 +207,7 @@ impl Freshness {
 mod tests {
     use super::*;
 
-    /// Folds what happened, seconds after the start, and tells the state at the end.
+    /// Folds events, given in seconds after the start, and returns the state at the end.
     fn state_after(mode: Mode, history: &[(u64, Happened)], at: u64) -> (Freshness, ViewState) {
         let start = Instant::now();
         let mut freshness = Freshness::new(mode);

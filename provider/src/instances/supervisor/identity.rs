@@ -1,25 +1,26 @@
-//! Which machine of a namespace a node is.
+//! Determines which machine of a namespace a node is.
 
 use super::machine::uuid_key;
 use crate::model::{NodeIdentity, Unknown};
 
 const SCHEME: &str = "vsphere://";
 
-/// What to look for.
+/// Search key for the machine of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Identity {
     /// The machine with this UUID, trimmed and in lower case.
     Uuid(String),
-    /// The machine of this name: the node has no provider ID yet, or one without a UUID (an old defect wrote such).
+    /// The machine of the node's name: the node has no provider ID yet, or one without a UUID, as an old defect wrote
+    /// it.
     Name,
 }
 
-/// Who the node is.
+/// Returns the identity of a node.
 ///
 /// # Errors
 ///
-/// [`Unknown::NotOurs`] for a provider ID of somebody else. Upstream takes it for a UUID that no machine has, and deletes
-/// the node.
+/// [`Unknown::NotOurs`] for a provider ID of another provider. Upstream takes it for a UUID that no machine has, and
+/// deletes the node.
 pub(super) fn identity(node: &NodeIdentity) -> Result<Identity, Unknown> {
     let Some(provider_id) = &node.provider_id else { return Ok(Identity::Name) };
     let Some(uuid) = provider_id.strip_prefix(SCHEME) else {
@@ -29,13 +30,13 @@ pub(super) fn identity(node: &NodeIdentity) -> Result<Identity, Unknown> {
     Ok(if key.is_empty() { Identity::Name } else { Identity::Uuid(key) })
 }
 
-/// True if the text in place of a UUID in a provider ID is the path of a machine in an inventory, or its name, as old in-tree
-/// providers wrote it. No machine has such a UUID, so no list proves that the machine is gone.
+/// True if a provider ID has the inventory path or the name of a machine in place of a UUID, as old in-tree providers
+/// wrote it. No machine has such a UUID, so no list proves that the machine is gone.
 pub(super) fn is_path_or_name(key: &str, node: &NodeIdentity) -> bool {
     key.contains('/') || key == uuid_key(&node.name)
 }
 
-/// The provider ID of a machine, its UUID as the Supervisor writes it: Cluster API compares the text.
+/// Returns the provider ID of a machine. The UUID stays as the Supervisor writes it: Cluster API compares the text.
 pub(super) fn provider_id(bios_uuid: &str) -> String {
     format!("{SCHEME}{bios_uuid}")
 }

@@ -1,4 +1,4 @@
-//! One complete list of the namespace, which is what absence is proved by.
+//! One complete list of the namespace, the evidence for absence.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::machine::{Field, MachineObject, byte_orders, uuid_key};
 
-/// Everything that one consistent list showed.
+/// Content of one consistent list.
 #[derive(Clone, Debug)]
 pub(super) struct Listing {
-    /// When its first page was asked for.
+    /// Time of the request for its first page.
     pub began_at: Instant,
-    /// Version of the collection that all its pages show.
+    /// Resource version of the collection that all its pages show.
     pub version: String,
     machines: BTreeMap<String, Arc<MachineObject>>,
     uuids: BTreeSet<String>,
@@ -22,7 +22,7 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// `n_unreadable` counts objects that cannot even be named.
+    /// Indexes the machines of a list; `n_unreadable` counts objects without a name.
     pub(super) fn new(
         began_at: Instant,
         version: String,
@@ -48,12 +48,12 @@ impl Listing {
         self.machines.get(name)
     }
 
-    /// True if some machine has this UUID in either byte order, or is meant to get it.
+    /// True if some machine has this UUID in either byte order, or is specified to get it.
     pub(super) fn has_uuid(&self, key: &str) -> bool {
         byte_orders(key).any(|key| self.uuids.contains(&key))
     }
 
-    /// Objects that do not say who they are: any of them may be the one looked for.
+    /// Number of objects without a readable identity: any of them may be the one looked for.
     pub(super) fn n_unreadable(&self) -> usize {
         self.n_unreadable
     }

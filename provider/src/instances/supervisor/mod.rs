@@ -1,12 +1,12 @@
-//! Machines as the Supervisor tells of them: a view kept by one list and one watch, and proof before "gone".
+//! Machines as VirtualMachine objects of a Supervisor: a view kept by one list and one watch, and proof before "gone".
 //!
 //! | part | what it is |
 //! | --- | --- |
-//! | [`machine`], [`addresses`], [`identity`] | what an object says, what a node is told of it, which one it is; pure |
-//! | [`listing`], [`view`], [`freshness`] | what is known, and how far it can be trusted; pure |
-//! | [`answers`], [`proof`] | what follows from that; pure |
-//! | [`api`], [`shared`], [`follow`] | requests, and the loops that keep the view |
-//! | [`v1`] | upstream's calls one for one |
+//! | [`machine`], [`addresses`], [`identity`] | read an object, choose a node's addresses, determine its machine; pure |
+//! | [`listing`], [`view`], [`freshness`] | hold the known machines and the trust in them; pure |
+//! | [`answers`], [`proof`] | decide from that; pure |
+//! | [`api`], [`shared`], [`follow`] | send requests and keep the view |
+//! | [`v1`] | makes upstream's calls one for one |
 
 mod addresses;
 mod answers;
@@ -36,30 +36,30 @@ pub use freshness::ViewState;
 pub(crate) use proof::NEVER_MATCHED;
 pub use v1::SupervisorV1;
 
-/// Whether an initialized node without zone labels gets them when its machine has a zone at last.
+/// Treatment of an initialized node without zone labels whose machine gets a zone later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LateZone {
-    /// No: labels are written at initialization, as upstream has it.
+    /// The node gets none: labels are written at initialization only, as upstream does.
     #[default]
     LeftOut,
-    /// Yes. Labels that a node has are never changed.
+    /// The node gets them. Existing labels are never changed.
     Added,
 }
 
-/// How the backend behaves.
+/// Settings of the Supervisor backend.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning {
-    /// How answers are had. [`InstancesMode::V1`] is [`SupervisorV1`]'s and counts as polling here.
+    /// Source of the answers. [`InstancesMode::V1`] belongs to [`SupervisorV1`] and counts as polling here.
     pub mode: InstancesMode,
-    /// In which version machines are read.
+    /// API version in which machines are read.
     pub version: VmOperatorVersion,
-    /// Which addresses nodes report.
+    /// Rules for the addresses that nodes report.
     pub addresses: AddressPolicy,
-    /// `--supervisor-late-zone-labels`.
+    /// Value of `--supervisor-late-zone-labels`.
     pub late_zone: LateZone,
-    /// `--vm-cache-sync-timeout`: how long the first list is waited for.
+    /// Value of `--vm-cache-sync-timeout`: longest wait for the first list (default 60 s).
     pub sync_timeout: Duration,
-    /// Seeds pauses.
+    /// Seed of the jitter of pauses.
     pub seed: u64,
 }
 

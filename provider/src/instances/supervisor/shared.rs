@@ -1,4 +1,4 @@
-//! What the tasks of the backend share, and the requests that several may wait for.
+//! State that the tasks of the backend share, and the requests that several callers may wait for.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -28,17 +28,17 @@ use crate::{
     telemetry::{ListReason, SupervisorMetrics},
 };
 
-/// A server that asks for a longer pause than this does not get it.
+/// Longest pause that the backend grants a server.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
-/// So many lists in a row may tell of before what is known.
+/// Number of lists in a row that may be older than the view.
 const MAX_OLD_LISTS: u32 = 3;
 
-/// What becomes of a list.
+/// Use of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Take {
-    /// It takes the place of the view.
+    /// The list replaces the view.
     Replace,
-    /// It is evidence; the view, which a watch keeps, only learns what is new.
+    /// The list is evidence; the view, which a watch keeps, only takes over what is new.
     Evidence,
 }
 
@@ -49,23 +49,24 @@ struct Order {
     answer: oneshot::Sender<Result<Arc<Listing>, Unknown>>,
 }
 
-/// The Supervisor, what is known of it, and how to wake who waits for news.
+/// The Supervisor, its state, and the signals for tasks and for the reader of news.
 pub(super) struct Shared {
     pub(super) api: Api,
     pub(super) tuning: Tuning,
     pub(super) metrics: Arc<SupervisorMetrics>,
     pub(super) active: Active,
     state: Mutex<State>,
-    /// Held while a list is made: one at a time, and who waited takes what came of it.
+    /// Held while a list is made: one list runs at a time, and callers that waited use its result.
     listing: AsyncMutex<()>,
-    /// Lists that questions wait for. [`serve_lists`](Self::serve_lists) makes them: a list outlives its question.
+    /// Lists that questions wait for. [`serve_lists`](Self::serve_lists) makes them, so that a list outlives its
+    /// question.
     orders: mpsc::UnboundedSender<Order>,
     ordered: AsyncMutex<mpsc::UnboundedReceiver<Order>>,
     pub(super) news: News,
     /// Cancelled once the first list is in. Waiters wake in the order in which they waited.
     pub(super) synced: CancellationToken,
     pub(super) chores: Notify,
-    /// Somebody's list failed: the loop sees to it that the Supervisor is asked again.
+    /// Signal of a question whose list failed: the loop asks the Supervisor again.
     pub(super) poked: Notify,
 }
 
@@ -99,7 +100,7 @@ impl Shared {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Changes the view, then tells the nodes concerned.
+    /// Changes the state, then announces the nodes concerned.
     pub(super) fn change(&self, change: impl FnOnce(&mut State, Instant) -> Changes) {
         let names = {
             let mut state = self.lock();
@@ -113,12 +114,12 @@ impl Shared {
         self.lock().freshness.fold(happened, Instant::now());
     }
 
-    /// A complete list that was begun no earlier than `after`: one that is there, or a new one.
+    /// Returns a complete list that began no earlier than `after`: the last one or a new one.
     ///
-    /// All who ask at once wait for one list and share what comes of it, a failure as well.
+    /// Concurrent callers wait for one list and share its result, a failure as well.
     ///
-    /// Cancel safe: a list that is under way is finished, and answers later questions. A long one would never be whole if it
-    /// ended with the time of the question that it was begun for.
+    /// Cancel safe: a list that is running is finished, and answers later questions. A long list would never be
+    /// complete if it ended with the question that started it.
     pub(super) async fn list_since(
         &self,
         after: Instant,
@@ -135,7 +136,7 @@ impl Shared {
         let mut ordered = self.ordered.lock().await;
         while let Some(Order { after, reason, answer }) = ordered.recv().await {
             if !answer.is_closed() {
-                // The question may have run out of time; what came of the list is in the state.
+                // The question may have timed out; the result of the list is in the state.
                 let _ = answer.send(self.list_or_share(after, reason).await);
             }
         }
@@ -150,7 +151,7 @@ impl Shared {
         let (mode, pause) = {
             let state = self.lock();
             let shares = !mutant!(self.active, ListPerNode);
-            // A question that needs no proof takes a list that has just come in, however long it was on its way.
+            // A question that needs no proof takes a list that has just come in, however long it took.
             let is_enough = reason == ListReason::Asked
                 && state.freshness.is_current(Purpose::Life, Instant::now());
             let evidence = state.evidence.as_ref();
@@ -184,14 +185,14 @@ impl Shared {
         })
     }
 
-    /// A new list for the loop that keeps the view.
+    /// Makes a new list for the loop that keeps the view.
     pub(super) async fn list_anew(&self, reason: ListReason) -> Result<Arc<Listing>, ApiError> {
         let _turn = self.listing.lock().await;
         self.list(Take::Replace, reason).await
     }
 
     async fn list(&self, take: Take, reason: ListReason) -> Result<Arc<Listing>, ApiError> {
-        // The pause that the server has asked for holds for every caller.
+        // A pause that the server has asked for applies to every caller.
         let quiet_until = self.lock().quiet_until;
         if let Some(until) = quiet_until {
             tokio::time::sleep_until(until).await;
@@ -235,11 +236,11 @@ impl Shared {
         Ok(listing)
     }
 
-    /// Refuses a list that tells of before what is known. After a few of them it is what is known that is wrong: the
-    /// store was restored, and counts from before.
+    /// Refuses a list that is older than the view. After [`MAX_OLD_LISTS`] of them in a row the view is wrong: the
+    /// store was restored, and its versions count from an earlier one.
     fn not_of_before(&self, listing: Listing, take: Take) -> Result<Listing, ApiError> {
         let state = &mut *self.lock();
-        // While a watch goes on it is ahead of any list that takes its time.
+        // A running watch is ahead of any list that takes its time.
         if take == Take::Evidence {
             return Ok(listing);
         }
@@ -265,7 +266,7 @@ impl Shared {
         self.news.announce(waiting);
     }
 
-    /// Reads one machine for a node, and remembers what came of it.
+    /// Reads one machine for a node, and records the result.
     pub(super) async fn read(&self, node: &str, machine: &str) {
         let began_at = Instant::now();
         let why = self.lock().freshness.state(began_at);
@@ -280,7 +281,7 @@ impl Shared {
             Ok(Some(object)) => {
                 let object = Arc::new(object);
                 self.change(|state, _| match state.freshness.mode() {
-                    // No list will ever show that versions begin anew.
+                    // In this mode no list will ever show that versions begin anew.
                     Mode::Get => state.view.overrule(&object, began_at),
                     Mode::Watch | Mode::Poll => state.view.inject(&object, began_at),
                 });
@@ -304,7 +305,7 @@ impl Shared {
     }
 }
 
-/// What a failed list means for the view.
+/// Returns the event that a failed list is for the view.
 pub(super) fn failure(err: &ApiError) -> Happened {
     match err.meaning() {
         Meaning::Forbidden => Happened::ListForbidden,

@@ -1,4 +1,5 @@
-//! What the tasks of the backend know together: the view, the nodes, the evidence. Pure; [`Shared`](super::Shared) locks it.
+//! State that the tasks of the backend share: the view, the nodes, the evidence. Pure;
+//! [`Shared`](super::shared::Shared) locks it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,22 +23,22 @@ use crate::{
     mutant::{Active, mutant},
 };
 
-/// So many machines do not go at once without a second look.
+/// Number of missing machines from which on an empty list counts for all nodes.
 const MANY: usize = 3;
 
-/// One node that is cared for.
+/// State of one node.
 #[derive(Clone, Debug)]
 pub(super) struct Tracked {
     pub identity: NodeIdentity,
-    /// Its machine was seen once.
+    /// True if its machine was ever seen.
     pub matched: bool,
-    /// Under which name its machine was last seen.
+    /// Name under which its machine was last seen.
     pub machine: Option<String>,
-    /// That its machine has another UUID was told already.
+    /// True if it was already logged that its machine has another UUID.
     pub mismatch_told: bool,
 }
 
-/// A list that failed, and those before it that failed too.
+/// A failed list, with the number of failures in a row.
 #[derive(Clone, Debug)]
 pub(super) struct ListFailure {
     began_at: Instant,
@@ -47,8 +48,8 @@ pub(super) struct ListFailure {
 }
 
 impl ListFailure {
-    /// The answer that stands in for a new list, to a question about evidence from then on: callers that waited while the list was
-    /// made shares what came of it. One failure counts for five seconds, failure after failure for up to twenty.
+    /// Returns the failure in place of a new list, if the failed list began at or after `after`: callers that waited
+    /// for it share its result. One failure counts for 5 s, consecutive ones for up to 20 s.
     pub(super) fn answer(&self, after: Instant, now: Instant) -> Option<&Unknown> {
         let doublings = self.n_in_a_row.saturating_sub(1).min(2);
         let hold = WINDOW * (1 << doublings);
@@ -57,7 +58,7 @@ impl ListFailure {
     }
 }
 
-/// Everything known.
+/// State of the whole backend.
 pub(super) struct State {
     pub view: View,
     pub freshness: Freshness,
@@ -65,17 +66,17 @@ pub(super) struct State {
     pub nodes: BTreeMap<String, Tracked>,
     /// Nodes by the UUID in their provider ID.
     nodes_by_uuid: BTreeMap<String, BTreeSet<String>>,
-    /// Whether any node was matched since the start.
+    /// True if any node was matched since the start.
     pub any_matched: bool,
-    /// Somebody asked for a proof before any node was matched.
+    /// True if a proof was requested before any node was matched.
     pub is_lost: bool,
     /// The last complete list.
     pub evidence: Option<Arc<Listing>>,
     /// The last list, if it failed.
     pub list_failure: Option<ListFailure>,
-    /// Lists in a row that told of before what was known.
+    /// Number of lists in a row that were older than the view.
     pub n_old_lists: u32,
-    /// When the last list was begun, whatever came of it.
+    /// Start of the last list, whatever its result.
     pub list_begun_at: Option<Instant>,
     /// The last read of a machine for each node.
     pub reads: BTreeMap<String, Reading>,
@@ -85,7 +86,7 @@ pub(super) struct State {
     pub wanted_reads: BTreeMap<String, String>,
     /// Nodes that wait for a list.
     pub wanted_lists: BTreeSet<String>,
-    /// Until when the server has asked for no other list.
+    /// Time until which the server has asked for no other list.
     pub quiet_until: Option<Instant>,
     forgotten: Forgotten,
     active: Active,
@@ -117,13 +118,13 @@ impl State {
         }
     }
 
-    /// Takes note of a node that exists now, as the cluster says.
+    /// Tracks a node that exists now according to the cluster.
     pub(super) fn observe(&mut self, node: &NodeIdentity) {
         self.forgotten.recall(&node.uid);
         self.track(node);
     }
 
-    /// Takes note of a node, unless it was forgotten.
+    /// Tracks a node, unless it was forgotten.
     pub(super) fn track(&mut self, node: &NodeIdentity) {
         if self.forgotten.contains(&node.uid) {
             return;
@@ -136,7 +137,7 @@ impl State {
         let mismatch_told = known.is_some_and(|known| known.mismatch_told);
         let machine = known.filter(|_| matched).and_then(|known| known.machine.clone());
         self.forget(&node.name);
-        // It may be the same node with another identity.
+        // The same node may have another identity, and `forget` has just noted its UID.
         self.forgotten.recall(&node.uid);
         if let Ok(Identity::Uuid(key)) = identity(node) {
             for key in byte_orders(&key) {
@@ -148,7 +149,7 @@ impl State {
         self.note_match(&node.name);
     }
 
-    /// Notes that a list failed.
+    /// Records a failed list.
     pub(super) fn note_list_failure(&mut self, began_at: Instant, now: Instant, why: Unknown) {
         let n_before = self.list_failure.as_ref().map_or(0, |failure| failure.n_in_a_row);
         let n_in_a_row = n_before.saturating_add(1);
@@ -174,7 +175,7 @@ impl State {
         self.wanted_lists.remove(name);
     }
 
-    /// Nodes that changes of machines concern. Also notes which of them have their machines now.
+    /// Returns the nodes that changes of machines concern. Also notes which of them have their machines now.
     pub(super) fn concerned(&mut self, changes: &Changes) -> BTreeSet<String> {
         let by_uuid = changes.uuids.iter().filter_map(|key| self.nodes_by_uuid.get(key)).flatten();
         let by_name = changes.names.iter().filter(|name| self.nodes.contains_key(*name));
@@ -197,7 +198,7 @@ impl State {
         }
     }
 
-    /// Under which name a node's machine was last seen; its own, if never.
+    /// Returns the name under which a node's machine was last seen; the node's own, if never.
     pub(super) fn machine_of<'a>(&'a self, node: &'a NodeIdentity) -> &'a str {
         let it = identity(node).ok();
         if let Some(entry) = it.and_then(|it| find_strict(&self.view, &it, node)) {
@@ -207,7 +208,7 @@ impl State {
         tracked.and_then(|it| it.machine.as_deref()).unwrap_or(&node.name)
     }
 
-    /// A question about a node.
+    /// Builds a question about a node.
     pub(super) fn asked<'a>(&'a self, node: &'a NodeIdentity, now: Instant) -> Asked<'a> {
         Asked {
             view: &self.view,
@@ -220,7 +221,7 @@ impl State {
         }
     }
 
-    /// The claim that a node's machine is gone.
+    /// Builds the claim that a node's machine is gone.
     pub(super) fn claim<'a>(
         &'a self,
         node: &'a NodeIdentity,
@@ -244,8 +245,8 @@ impl State {
         }
     }
 
-    /// Nodes that had their machines and do not have them at present, as far as is known. A list without any machine counts
-    /// for all nodes, however few of them had theirs.
+    /// Number of nodes that had their machines and do not have them now, as far as is known. If the last list is empty
+    /// and at least [`MANY`] machines are missing, all nodes count, however few of them had theirs.
     pub(super) fn n_missing(&self, now: Instant) -> usize {
         let is_young = |at: Instant| now.saturating_duration_since(at) <= EVIDENCE_AGE;
         let evidence = self.evidence.as_deref().filter(|it| is_young(it.began_at));
@@ -266,7 +267,7 @@ impl State {
                     .is_some_and(|it| it.machine == machine && it.read == Read::NotFound);
             }
             let Some(entry) = find_strict(&self.view, &it, node) else { return true };
-            // A list that came after what the view knows of it, and does not have it.
+            // The list began after the view last saw the machine, and does not have it.
             evidence.is_some_and(|listing| {
                 entry.seen_at < listing.began_at && listing.by_name(&entry.machine.name).is_none()
             })

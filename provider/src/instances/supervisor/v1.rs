@@ -1,8 +1,9 @@
-//! Upstream's way one call for one: no cache, a read by name and lists of everything, for comparison and rollback.
+//! Makes upstream's calls one for one, for comparison and rollback: no cache, a read by name and lists of everything.
 //!
-//! `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/{instances,zone,vmoperator}.go`, and the order in which
-//! the framework asks them. Its defects are kept, the dangerous ones too: a UUID in capitals matches nothing, and a
-//! provider ID without one is a machine that does not exist. The guards of the lifecycle controller stay in force.
+//! Follows `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/{instances,zone,vmoperator}.go`, and the order
+//! in which the framework asks. Keeps their defects, the dangerous ones too: a UUID in capitals matches nothing, and a
+//! provider ID without a UUID means a machine that does not exist. The guards of the lifecycle controller stay in
+//! force.
 
 use std::{
     collections::BTreeSet,
@@ -28,11 +29,11 @@ use crate::{
     telemetry::RequestCounter,
 };
 
-/// A look-up is tried this often, whatever is wrong (`DiscoverNodeBackoff`).
+/// Number of attempts per look-up, whatever the failure (`DiscoverNodeBackoff`).
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The machines of one Supervisor namespace, asked for anew each time.
+/// Backend for one Supervisor namespace that looks up machines anew for each question.
 #[derive(Clone)]
 pub struct SupervisorV1 {
     shared: Arc<Shared>,
@@ -46,7 +47,7 @@ struct Shared {
 }
 
 impl SupervisorV1 {
-    /// A backend over a client that knows the way and the token. Nothing is called before somebody asks.
+    /// Creates a backend over a client that has the address and the token. No request is sent before a question.
     ///
     /// Must be called inside a tokio runtime with time.
     pub(crate) fn new(
@@ -64,7 +65,7 @@ impl SupervisorV1 {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Starts the task that asks for the node controller.
+    /// Starts the task that makes the calls for the node controller.
     pub(crate) fn spawn(&self, tasks: &Tasks) {
         let shared = Arc::clone(&self.shared);
         let span = tracing::info_span!("supervisor", task = "v1");
@@ -72,7 +73,7 @@ impl SupervisorV1 {
     }
 }
 
-/// The UUID that upstream looks for. A foreign provider ID is one that no machine has.
+/// Returns the UUID that upstream looks for. A foreign provider ID counts as a UUID that no machine has.
 fn uuid_of(provider_id: &str) -> String {
     provider_id.strip_prefix("vsphere://").unwrap_or(provider_id).trim().to_lowercase()
 }
@@ -95,7 +96,7 @@ impl Shared {
         }
     }
 
-    /// Waits before another attempt; false when there is none left.
+    /// Waits before another attempt; returns false if none is left.
     async fn may_try_again(&self, n_failed: &mut u32, err: &ApiError) -> bool {
         *n_failed += 1;
         if *n_failed >= ATTEMPTS {
@@ -124,7 +125,7 @@ impl Shared {
         }
     }
 
-    /// One list of everything; nothing at all for no UUID.
+    /// Looks for a machine in one list of everything; sends no request without a UUID.
     async fn by_id(&self, provider_id: &str) -> Result<Option<MachineObject>, ApiError> {
         let uuid = uuid_of(provider_id);
         if uuid.is_empty() {
@@ -146,7 +147,7 @@ impl Shared {
         }
     }
 
-    /// By provider ID, and by name when that gives nothing, for whatever reason.
+    /// Looks for a machine by provider ID, and by name if that finds nothing, for whatever reason.
     async fn by_id_or_name(&self, id: &str, name: &str) -> Result<MachineObject, Unknown> {
         if let Ok(Some(machine)) = self.by_id(id).await {
             return Ok(machine);
@@ -155,7 +156,8 @@ impl Shared {
         found.ok_or(Unknown::NotSeen)
     }
 
-    /// The provider ID of a node: its own, or that of the machine of its name; `None` when there is no such machine.
+    /// Returns the provider ID of a node: its own, or that of the machine of its name; `None` if no such machine
+    /// exists.
     async fn id_of(&self, node: &NodeIdentity) -> Result<Option<String>, Unknown> {
         if let Some(id) = &node.provider_id {
             return Ok(Some(id.clone()));
@@ -171,7 +173,7 @@ impl Shared {
     async fn metadata(&self, node: &NodeIdentity, wanted: ZoneWanted) -> Result<Metadata, Unknown> {
         let id = match wanted {
             ZoneWanted::Yes => self.id_of(node).await?.ok_or(Unknown::NotSeen)?,
-            // The periodic pass takes the node's own, even when it is empty.
+            // The periodic pass uses the node's own ID, even an empty one.
             ZoneWanted::No => node.provider_id.clone().unwrap_or_default(),
         };
         let machine = self.by_id_or_name(&id, &node.name).await?;
@@ -209,7 +211,7 @@ impl Shared {
         Lookup::Found(())
     }
 
-    /// Looked up once more from the beginning, as the framework does.
+    /// Looks up the machine once more from the beginning, as the framework does.
     async fn is_off(&self, node: &NodeIdentity) -> Lookup<bool> {
         let id = match self.id_of(node).await {
             Ok(Some(id)) => id,
@@ -235,7 +237,7 @@ impl Instances for SupervisorV1 {
         self.shared.desk.ask(node, zone)
     }
 
-    /// One look, not a proof: upstream believes it, and so does who chooses this mode.
+    /// Makes one look-up instead of a proof: upstream believes it, and so does a user of this mode.
     fn exists<'a>(
         &'a self,
         node: &'a NodeIdentity,
@@ -248,7 +250,7 @@ impl Instances for SupervisorV1 {
         self.shared.desk.take_off(&node.name)
     }
 
-    /// One node after the other, as the framework's loop does.
+    /// Limits the questions to one node at a time, as the framework's loop does.
     fn n_at_once(&self) -> usize {
         1
     }

@@ -1,4 +1,4 @@
-//! The questions of the controllers, answered from what is known.
+//! Answers the questions of the controllers from the state.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,8 @@ use crate::{
 };
 
 impl Shared {
-    /// Why no answer is given from what was read of a node's machine, where machines are polled: it was read too long ago.
+    /// When polling: returns why the last read of a node's machine is not a basis for an answer, and wakes the task
+    /// that reads.
     fn unread(
         &self,
         state: &mut State,
@@ -86,7 +87,8 @@ impl Instances for VcenterInstances {
                 state.start_attempt(&node.name, Instant::now(), effects);
                 let failure = state.nodes.get_mut(&node.name).and_then(|t| t.failure.take());
                 if let Some(failure) = failure {
-                    // Concluded from what is remembered. Who asks learns it here; news of it would make him ask again at once.
+                    // The attempt was decided from remembered answers. The caller gets the result here; news of it
+                    // would make the caller ask again at once.
                     effects.changed.remove(&node.name);
                     return Lookup::Unknown(failure);
                 }

@@ -1,7 +1,7 @@
-//! Whether an empty search can be believed: one read of the whole inventory in every vCenter.
+//! Checks whether an empty search can be believed, by one read of the whole inventory of every vCenter.
 //!
-//! Only for nodes that carry no reference. The search index forgets machines whose storage is lost; the inventory
-//! still lists them, without a UUID. As long as there is one, it may be the machine that is looked for.
+//! Only for nodes without a reference. The search index loses machines whose storage is lost; the inventory still lists
+//! them, without a UUID. While such a machine exists, it may be the one that was searched for.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,29 +11,29 @@ use tokio::time::Instant;
 use super::{Shared, state::VcenterIndex};
 use crate::model::{MachineId, parse_uuid, swap_byte_order};
 
-/// A census in which some machine has no UUID is not taken again within this time.
+/// Validity of a census in which some machine has no UUID.
 const DOUBTFUL_FOR: Duration = Duration::from_secs(25);
-/// What a login that sees nothing is told by.
+/// Reason for doubt if the login sees no inventory.
 pub(super) const INVISIBLE: &str = "the inventory is not visible to this login";
 
-/// A vCenter's machines as one read of its inventory showed them.
+/// Machines of one vCenter according to one read of its inventory.
 #[derive(Clone, Debug)]
 pub(super) struct Census {
     /// When the read began.
     since: Instant,
     machines: BTreeSet<MachineId>,
-    /// Machines that do not say which one they are, as happens when their storage is lost.
+    /// Number of machines without a UUID, as happens when their storage is lost.
     n_unknown: usize,
 }
 
 impl Census {
-    /// Whether it answers a question about what was true after `since`. One that left doubt is outdated sooner: it is
-    /// what the next look wants to know.
+    /// True if the census answers a question about the time after `since`. A census that left doubt expires after
+    /// [`DOUBTFUL_FOR`], because the next look needs a newer one.
     pub(super) fn serves(&self, since: Instant) -> bool {
         self.since >= since && (self.n_unknown == 0 || self.since.elapsed() < DOUBTFUL_FOR)
     }
 
-    /// Why a machine that no search of this vCenter finds may be there all the same.
+    /// Returns why a machine that no search of this vCenter finds may still exist.
     pub(super) fn doubt(&self, uuid: MachineId, vcenter: &str) -> Option<String> {
         if self.machines.contains(&uuid) || self.machines.contains(&swap_byte_order(uuid)) {
             return Some(format!("the inventory of {vcenter} has it although no search finds it"));
@@ -50,9 +50,9 @@ impl Census {
     }
 }
 
-/// Why a machine that no search finds may be there all the same; `None` when nothing speaks for it.
+/// Returns why a machine that no search finds may still exist; `None` if nothing suggests that.
 ///
-/// A census that began after `since` serves; so many nodes that are asked about together cost one.
+/// Reuses a census that began after `since`, so that one census serves many nodes.
 pub(super) async fn doubt(
     shared: &Shared,
     uuid: MachineId,
@@ -79,7 +79,7 @@ pub(super) async fn doubt(
     Ok(None)
 }
 
-/// Whether the login sees an inventory at all: its root, and something below it.
+/// True if the login sees an inventory: its root, and something below it.
 pub(super) async fn sees_inventory(client: &Vcenter) -> Result<bool, CallError> {
     let session = client.session().await?;
     let root = session.content.root_folder.clone();
@@ -89,13 +89,13 @@ pub(super) async fn sees_inventory(client: &Vcenter) -> Result<bool, CallError> 
     Ok(children.is_some_and(|children| !children.children.is_empty()))
 }
 
-/// Whether none of the machines is seen that were seen before.
+/// True if nodes have machines in this vCenter and none of them is visible now.
 fn has_lost_all(shared: &Shared, index: VcenterIndex) -> bool {
     let vcenter = &shared.lock().vcenters[index];
     !vcenter.desired.is_empty() && !vcenter.machines.values().any(|m| m.present)
 }
 
-/// Reads which machines there are.
+/// Reads the UUIDs of all machines of a vCenter.
 pub(super) async fn take(client: &Vcenter) -> Result<Census, CallError> {
     let mut census = Census { since: Instant::now(), machines: BTreeSet::new(), n_unknown: 0 };
     let mut read = client.read_inventory(&["config.uuid"], None, false).await?;

@@ -1,4 +1,4 @@
-//! What a node is told about its machine, from what the collector shows of it.
+//! Builds the metadata of a node from what the collector shows of its machine.
 
 use tokio::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::{
     mutant::mutant,
 };
 
-/// Refuses what is made of properties that could not be read.
+/// Fails if a property under these prefixes could not be read.
 fn readable(machine: &Machine, prefixes: &[&str]) -> Result<(), Unknown> {
     match machine.unread_of(prefixes) {
         Some(path) => {
@@ -38,14 +38,14 @@ pub(super) fn addresses(
         .map_err(|err| Unknown::Incomplete(err.to_string()))
 }
 
-/// The zone, unless it or what is written with it is made of properties that could not be read: half a placement would
-/// miss the tags of its other half, and what is written with the zone stays.
+/// Returns the zone, unless properties behind it or behind the instance type could not be read. Half a placement would
+/// miss the tags of its other half, and labels written together with the zone are final.
 pub(super) fn zone_if_whole<T>(machine: &Machine, zone: Result<T, Unknown>) -> Result<T, Unknown> {
     readable(machine, PLACEMENT_PATHS).and_then(|()| readable(machine, SIZE_PATHS))?;
     zone
 }
 
-/// Value of the instance type labels, once the machine says what guest it has.
+/// Value of the instance type labels, once the machine reports its guest id.
 pub(super) fn instance_type(machine: &Machine) -> Option<String> {
     machine.guest_id.as_deref().map(|guest_id| {
         let (n_cpus, memory) = (machine.n_cpus.unwrap_or(0), machine.memory_mib.unwrap_or(0));
@@ -54,8 +54,8 @@ pub(super) fn instance_type(machine: &Machine) -> Option<String> {
 }
 
 impl Shared {
-    /// The metadata of a node whose machine is shown; `None` when it is not. `wake_zones` gets the vCenter whose tags
-    /// must be read first.
+    /// Builds the metadata of a node; `None` if the collector does not show its machine. Sets `wake_zones` to the
+    /// vCenter whose tags must be read first.
     pub(super) fn describe(
         &self,
         state: &mut State,

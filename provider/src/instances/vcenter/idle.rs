@@ -1,11 +1,11 @@
-//! A vCenter in which no node has a machine: nobody calls it, and its session and its trouble would stay as they are.
+//! Keep-alive for a vCenter in which no node has a machine. No other call would keep its session or end its trouble.
 
 use provider_vcenter::Chain;
 
 use super::{Shared, state::VcenterIndex};
 
-/// Keeps the session alive. A vCenter in trouble is logged in to if need be: no other call would show that its trouble is
-/// over.
+/// Keeps the session alive. Logs in to a vCenter in trouble if needed, because no other call would show that the
+/// trouble is over.
 pub(super) async fn keep_alive(shared: &Shared, index: VcenterIndex) {
     let client = &shared.vcenters[index].client;
     let was_troubled = shared.lock().vcenters[index].troubled;
@@ -13,7 +13,7 @@ pub(super) async fn keep_alive(shared: &Shared, index: VcenterIndex) {
         if was_troubled {
             client.session().await?;
         }
-        // A session that has ended is made anew by the next call that needs one.
+        // The next call that needs a session replaces one that has ended.
         client.keep_alive().await
     };
     match result.await {

@@ -20,29 +20,30 @@ const OVERHEAD: usize = 2;
 /// Objects per page, for the estimate only; the client decides.
 const PAGE: usize = 1000;
 
-/// What a read has shown so far.
+/// Result of a read so far.
 struct Scan {
     wanted: BTreeSet<MachineId>,
     found: BTreeMap<MachineId, Vec<MoRef>>,
-    /// Folders and datacenters that came along.
+    /// Folders and datacenters that the same read returned.
     folders: Vec<ObjectContent>,
     n_machines: usize,
     n_pages: usize,
-    /// So many pages cost as much as a search for each.
+    /// Number of pages that cost as much as one search per node.
     max_pages: usize,
 }
 
-/// How many calls a whole read costs; `None` before the first one.
+/// Estimated number of calls of a whole read; `None` before the first one.
 pub(super) fn estimate(shared: &Shared, index: VcenterIndex) -> Option<usize> {
     let size = shared.lock().vcenters[index].inventory_size?;
     Some(size.div_ceil(PAGE) + OVERHEAD)
 }
 
-/// Answers who is found and who is not; nobody, when searching for each has become cheaper meanwhile.
+/// Answers the nodes that are searched by UUID, found or absent. Gives up without an answer if single searches turn out
+/// to be cheaper.
 ///
 /// # Errors
 ///
-/// As every call; nobody was answered then.
+/// If a call fails; no node was answered then.
 pub(super) async fn search(
     shared: &Shared,
     index: VcenterIndex,
@@ -67,7 +68,7 @@ pub(super) async fn search(
     };
     for container in containers {
         if !scan.read(shared, index, container, with_tree).await? {
-            // Too large an inventory for so few nodes; a lower bound will do for the next decision.
+            // The inventory is too large for so few nodes. A lower bound is enough for the next decision.
             let at_least = scan.n_machines.max(PAGE) * 2;
             shared.lock().vcenters[index].inventory_size = Some(at_least);
             return Ok(());
@@ -92,7 +93,7 @@ pub(super) async fn search(
 }
 
 impl Scan {
-    /// Reads page by page; false when it gave up.
+    /// Reads page by page; returns false if it gave up.
     async fn read(
         &mut self,
         shared: &Shared,
@@ -134,7 +135,7 @@ impl Scan {
         }
     }
 
-    /// The first candidate that a machine inside answers to; else why there is none.
+    /// Returns the first candidate that matches a machine inside the datacenters; else why none does.
     fn outcome(&self, shared: &Shared, sieve: &Sieve, request: &JoinRequest) -> Outcome {
         let mut outcome = sieve.absent();
         for uuid in &request.candidates {

@@ -1,7 +1,8 @@
-//! Finds the machines of new nodes: a search each while that is cheap, else one paged read of the inventory.
+//! Finds the machines of new nodes: with one search each while that is cheap, else with one paged read of the
+//! inventory.
 //!
-//! Nodes that were initialized before a restart say where their machine was. One read of all those references spares
-//! the search for most, and also finds a machine that the search index has lost together with its storage.
+//! A node that was initialized before a restart carries a reference to its machine. One read of all those references
+//! spares most searches, and also finds a machine that the search index has lost together with its storage.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,12 +21,12 @@ use super::{
 };
 use crate::{instances::datacenters::Tree, model::parse_uuid};
 
-/// Up to this many joins are searched one by one without a thought.
+/// Number of joins up to which each node is searched alone, whatever the inventory costs.
 const FEW: usize = 3;
 /// Objects per call.
 const CHUNK: usize = 1000;
 
-/// Who is looked for, by name of the node.
+/// Requests by name of the node.
 pub(super) type Batch = BTreeMap<String, JoinRequest>;
 
 /// Serves joins for ever.
@@ -37,7 +38,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     loop {
         let mut asked = Batch::new();
         let result = tokio::select! {
-            // What was asked first is answered first.
+            // Earlier requests are answered first.
             biased;
             result = hanging.next(), if !hanging.is_empty() => result,
             () = backend.join.notified() => {
@@ -79,8 +80,8 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     }
 }
 
-/// Whoever was not found because nobody could be asked is looked for again. Those who ask may come back much later: a
-/// node that is initialized already is asked about once per address period.
+/// Starts a new lookup for every node that a failed batch left without a link. The next question may come much later:
+/// the controller asks about an initialized node once per address period.
 fn ask_again(shared: &Shared, asked: Batch) {
     shared.with(|state, effects| {
         for name in asked.into_keys() {
@@ -91,13 +92,14 @@ fn ask_again(shared: &Shared, asked: Batch) {
     });
 }
 
-/// Whether the answer to a search for a machine was a fault: that may be the trouble of one machine alone.
+/// True if a search was answered with a fault, which may be the trouble of one machine alone.
 fn is_search(err: &CallError) -> bool {
     err.operation.starts_with("Find") && err.fault().is_some()
 }
 
-/// While the vCenter is left alone, whoever asks learns at once why. After the fault of a search for one node alone, the first other
-/// node that joins ends the pause: its search tells whose trouble it is.
+/// Leaves the vCenter alone for a pause. Meanwhile, if there are other vCenters, answers requests at once with the
+/// failure. After a fault in the search for a single node, the first other node that joins ends the pause: its search
+/// shows whether the trouble is the machine's or the vCenter's.
 async fn fail_fast(
     shared: &Shared,
     index: VcenterIndex,
@@ -116,7 +118,7 @@ async fn fail_fast(
         if alone.is_some_and(pending) {
             break;
         }
-        // A single vCenter's nodes wait for it instead of spinning through their own backoff.
+        // With a single vCenter, nodes wait for it instead of retrying with their own backoff.
         if shared.vcenters.len() == 1 {
             continue;
         }
@@ -148,7 +150,7 @@ async fn resolve(
 ) -> Result<(), CallError> {
     let mut left: BTreeSet<&String> = batch.keys().collect();
     match by_reference(shared, index, batch, &mut left).await {
-        // One machine that hangs holds up the read of all; the searches show which one it is.
+        // One machine that hangs delays the read of all; the searches show which one hangs.
         Err(err) if err.is_timeout() => {
             tracing::warn!(error = %Chain(&err), "references not read");
         }
@@ -162,8 +164,8 @@ async fn resolve(
     search_each(shared, index, batch, &left, hanging).await
 }
 
-/// Searches node by node. What fails for one while others are found is that node's own trouble and holds up nobody;
-/// two failures in a row, or nothing but failures, are the vCenter's. One that hangs is neither and goes on beside them.
+/// Searches node by node. A failure among successes is that node's own trouble and delays no other. Two failures in a
+/// row, or only failures, are trouble of the vCenter. A search that hangs is neither and continues beside the others.
 async fn search_each(
     shared: &Shared,
     index: VcenterIndex,
@@ -194,7 +196,7 @@ async fn search_each(
     Ok(())
 }
 
-/// The failure that tells most: a later one may only say that it is too early to try again.
+/// Returns the most telling failure: a later one may only say that it is too early to try again.
 fn cause(earlier: Vec<(&String, CallError)>, last: CallError) -> CallError {
     match last.kind {
         CallErrorKind::NotYet(_) => earlier.into_iter().next().map_or(last, |(_, first)| first),
@@ -202,7 +204,7 @@ fn cause(earlier: Vec<(&String, CallError)>, last: CallError) -> CallError {
     }
 }
 
-/// Reads the references that nodes carry. Who is not found there is looked for like any other.
+/// Reads the references that nodes carry. Nodes that are not found this way stay in `left`.
 async fn by_reference<'a>(
     shared: &Shared,
     index: VcenterIndex,
@@ -241,8 +243,8 @@ async fn by_reference<'a>(
             let candidates = &batch[*name].candidates;
             let uuid = match object.text("config.uuid").and_then(parse_uuid) {
                 Some(uuid) => Some(uuid).filter(|uuid| candidates.contains(uuid)),
-                // It is there, and cannot say which one it is: its storage is lost. Nothing is published from it
-                // before it can.
+                // The machine exists without a readable UUID: its storage is lost. Nothing is published from it until
+                // it has one.
                 None => candidates.first().copied(),
             };
             if let Some(uuid) = uuid {

@@ -10,7 +10,7 @@ use crate::{
     model::parse_uuid,
 };
 
-/// Paths asked of every machine. Leaves only: the collector then tells of changes that matter and of no others.
+/// Paths to read of every machine. All are leaves, so that the collector reports only changes that matter.
 pub(super) const PATHS: &[&str] = &[
     "config.uuid",
     "guest.hostName",
@@ -30,11 +30,11 @@ pub(super) const PATHS: &[&str] = &[
 ];
 
 const EXTRA_CONFIG: &str = "config.extraConfig";
-/// What addresses are made of.
+/// Paths that addresses are made of.
 pub(super) const ADDRESS_PATHS: &[&str] = &["guest.", EXTRA_CONFIG];
-/// What zones are made of.
+/// Paths that zones are made of.
 pub(super) const PLACEMENT_PATHS: &[&str] = &["runtime.host", "resourcePool", "parent"];
-/// What the instance type is made of.
+/// Paths that the instance type is made of.
 pub(super) const SIZE_PATHS: &[&str] = &["summary.config."];
 
 /// Power state of a machine.
@@ -45,15 +45,15 @@ pub(super) enum Power {
     Suspended,
 }
 
-/// What is known of one machine.
+/// State of one machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Machine {
-    /// Whether the collector shows it now. False says nothing about why.
+    /// True if the collector shows the machine now. False says nothing about the reason.
     pub present: bool,
-    /// BIOS UUID. Kept when it becomes unset, as happens while a machine is inaccessible.
+    /// BIOS UUID. Kept when the property becomes unset, as happens while a machine is inaccessible.
     pub uuid: Option<MachineId>,
     pub guest: Guest,
-    /// False only when the guest says so; what it reported before may be stale then.
+    /// True only if VMware Tools are reported as not running; earlier guest information may be stale then.
     pub tools_stopped: bool,
     pub guest_id: Option<String>,
     pub n_cpus: Option<u32>,
@@ -63,12 +63,12 @@ pub(super) struct Machine {
     pub pool: Option<MoRef>,
     pub parent: Option<MoRef>,
     pub vapp: Option<MoRef>,
-    /// Paths that could not be read at the last look. Their fields hold what was known before, if anything was.
+    /// Paths that the last read could not return. Their fields keep the earlier values, if any.
     pub unread: BTreeSet<&'static str>,
 }
 
 impl Machine {
-    /// A machine as one complete read shows it: what is neither there nor unreadable is unset.
+    /// Builds a machine from one complete read: a property that is neither returned nor unreadable is unset.
     pub(super) fn entering(
         changes: &[PropertyChange],
         missing: &[(String, Fault)],
@@ -76,7 +76,7 @@ impl Machine {
     ) -> Self {
         let mut machine = before.cloned().unwrap_or_default();
         machine.present = true;
-        // A property that an earlier read could not have, and that is unset, stands in neither list now.
+        // A property that was unreadable before and is unset now is in neither list.
         machine.unread.clear();
         machine.apply(changes, missing);
         for path in PATHS {
@@ -87,7 +87,7 @@ impl Machine {
         machine
     }
 
-    /// Takes over changed properties, and notes those that could not be read: such a one is not unset.
+    /// Applies changed properties, and notes those that could not be read; the latter are not unset.
     pub(super) fn apply(&mut self, changes: &[PropertyChange], missing: &[(String, Fault)]) {
         for change in changes {
             self.unread.remove(change.name.as_str());
@@ -100,7 +100,7 @@ impl Machine {
                 })
             };
             for asked in PATHS.iter().filter(of_it) {
-                // Reading what the guest was told may need a privilege of its own; without it nothing is missed.
+                // Reading guestinfo may need an extra privilege; without it, guestinfo counts as unset.
                 if asked.starts_with(EXTRA_CONFIG) && fault.kind == FaultKind::NoPermission {
                     self.set(asked, None);
                 } else {
@@ -110,7 +110,7 @@ impl Machine {
         }
     }
 
-    /// The first path below one of these that could not be read.
+    /// Returns the first unreadable path under one of these prefixes.
     pub(super) fn unread_of(&self, prefixes: &[&str]) -> Option<&'static str> {
         let is_of = |path: &&&str| prefixes.iter().any(|prefix| path.starts_with(prefix));
         self.unread.iter().find(is_of).copied()
@@ -158,7 +158,7 @@ impl Machine {
         }
     }
 
-    /// Where it stands.
+    /// Location of the machine in the inventory.
     pub(super) fn placement(&self, machine: &MoRef) -> Placement {
         Placement {
             machine: machine.clone(),
@@ -228,7 +228,8 @@ mod tests {
         let whole = Machine::entering(&[on.clone(), named.clone()], &[], None);
         assert!(whole.unread.is_empty());
 
-        // Entering again without the guest: the name stays, and is known to be old; what is not there is unset.
+        // A machine that enters again keeps the values of an unreadable part, noted as unread; a property that is
+        // missing is unset.
         let half = Machine::entering(
             std::slice::from_ref(&named),
             &missing("runtime", system_error()),
@@ -240,10 +241,10 @@ mod tests {
         let mut other = Machine::entering(&[on], &missing("guest", system_error()), Some(&whole));
         assert_eq!(other.guest.host_name.as_deref(), Some("n1"));
         assert_eq!(other.unread_of(ADDRESS_PATHS), Some("guest.hostName"));
-        // A value that comes is known again, one by one.
+        // A value that arrives is no longer unread, path by path.
         other.apply(&[named], &[]);
         assert_eq!(other.unread_of(ADDRESS_PATHS), Some("guest.ipAddress"));
-        // A complete read leaves nothing unread, of unset properties neither.
+        // A complete read leaves nothing unread, not even properties that are unset.
         let complete = Machine::entering(
             &[change("runtime.powerState", "<val>poweredOn</val>")],
             &[],
@@ -251,7 +252,7 @@ mod tests {
         );
         assert!(complete.unread.is_empty(), "{:?}", complete.unread);
         assert_eq!(complete.guest.host_name, None);
-        // A login that may not see guestinfo sees a machine without it.
+        // A login that may not read guestinfo sees a machine without it.
         let refused =
             missing("config.extraConfig[\"guestinfo.metadata\"]", FaultKind::NoPermission);
         assert!(Machine::entering(&[], &refused, Some(&whole)).unread.is_empty());

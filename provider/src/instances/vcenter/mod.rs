@@ -1,12 +1,13 @@
 //! Machines in one or more vCenters, kept current by property collectors.
 //!
-//! Three tasks per vCenter: [`join`] finds the machines of new nodes in batches ([`inventory`], or one by one: [`search`];
-//! both leave out what [`scope`] leaves out), [`view`] keeps them in one list view with one filter and waits for changes
-//! ([`reread`] asks again for what could not be read) or [`poll`] reads them now and then, [`zone_reader`] reads tags when somebody needs a zone. They
-//! share [`state`] and nothing else, so a vCenter that hangs holds up nobody but itself. [`answers`] are given from
-//! it, what a node is told in [`describe`]; [`proof`] asks anew before a machine is called gone.
+//! Each vCenter has three tasks. [`join`] finds the machines of new nodes, in batches ([`inventory`]) or one by one
+//! ([`search`]), without those that [`scope`] excludes. [`view`] keeps the machines in one list view with one filter
+//! and waits for changes, and [`reread`] reads again what could not be read; in polling mode, [`poll`] reads the
+//! machines periodically instead. [`zone_reader`] reads tags when a node needs a zone. The tasks share only [`state`],
+//! so a vCenter that hangs delays no other. [`answers`] and [`describe`] answer the controllers from that state;
+//! [`proof`] reads anew before it calls a machine gone.
 //!
-//! [`v1`] has none of that: it is upstream's calls one for one.
+//! [`v1`] uses none of this: it makes upstream's calls one for one.
 
 mod answers;
 mod census;
@@ -37,20 +38,20 @@ use crate::{mutant::Active, supervisor::InstancesMode, tasks::Tasks, telemetry::
 
 pub use v1::VcenterV1;
 
-/// How the vCenter backend behaves.
+/// Settings of the vCenter backend.
 #[derive(Clone, Debug)]
 pub struct Tuning {
-    /// How answers are had. [`InstancesMode::V1`] is [`VcenterV1`]'s and counts as polling here.
+    /// Source of the answers. [`InstancesMode::V1`] belongs to [`VcenterV1`] and counts as polling here.
     pub mode: InstancesMode,
-    /// How long joins are collected before they are looked up together.
+    /// Time for which joins are collected before one lookup (default 50 ms).
     pub join_window: Duration,
-    /// How long a hit waits for slower vCenters, which might show a second machine.
+    /// Time that a hit waits for slower vCenters, which might show a second machine (default 1 s).
     pub grace: Duration,
-    /// Age at which tags, ancestors and datacenters are read anew when somebody asks.
+    /// Age at which tags, ancestors and datacenters are read anew on demand (default 600 s).
     pub zone_ttl: Duration,
-    /// At least this long between the two searches that prove absence without a reference.
+    /// Minimum time between the two searches that prove absence without a reference (default 5 s).
     pub absence_period: Duration,
-    /// Seeds the jitter of all pauses.
+    /// Seed of the jitter of all pauses.
     pub seed: u64,
 }
 
@@ -67,7 +68,7 @@ impl Default for Tuning {
     }
 }
 
-/// What addresses and zones are made of and which machines count, per vCenter where it differs.
+/// Rules for addresses and zones, and the machines that count, per vCenter where they differ.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     pub selection: Selection,
@@ -86,7 +87,7 @@ pub struct VcenterInstances {
 }
 
 impl VcenterInstances {
-    /// A backend over these vCenters; nothing is called before [`VcenterInstances::spawn`].
+    /// Creates a backend over these vCenters; no call is made before [`VcenterInstances::spawn`].
     pub(crate) fn new(
         vcenters: Vec<Vcenter>,
         policy: Policy,
@@ -125,7 +126,7 @@ impl VcenterInstances {
         futures::future::join_all(closing).await;
     }
 
-    /// Tells [`VcenterInstances::health`] as long as the backend lives.
+    /// Returns a function that reports [`VcenterInstances::health`], and nothing once the backend is dropped.
     pub(crate) fn probe(&self) -> Box<dyn Fn() -> Vec<(String, bool)> + Send> {
         let shared = Arc::downgrade(&self.shared);
         Box::new(move || {
@@ -133,7 +134,8 @@ impl VcenterInstances {
         })
     }
 
-    /// Whether each vCenter's view is current, by name; one without machines has nothing to show and counts.
+    /// Health of each vCenter by name: true if its last call succeeded, its view is current, and no other vCenter
+    /// answers under its name. A vCenter without machines of nodes needs no current view.
     pub fn health(&self) -> Vec<(String, bool)> {
         let state = self.shared.lock();
         let views = self.shared.vcenters.iter().zip(&state.vcenters);

@@ -1,9 +1,10 @@
-//! Keeps the machines of joined nodes current without waiting for updates: one read of all of them serves everybody.
+//! Keeps the machines of joined nodes current by reads instead of updates; one read of all machines serves every
+//! caller.
 //!
-//! They are read when somebody asks about life and death and the last read is more than seconds old, and every few minutes
-//! otherwise; machines of new nodes at once. All who ask together wait for one read. Where a read fails nobody else
-//! asks until the loop, which tries again less and less often, has had an answer. What a read does not show is not there
-//! to be seen, and that alone proves nothing.
+//! A question that needs a current answer, such as that about existence, starts a read if the last one is more than
+//! seconds old. Otherwise a read happens every few minutes, and at once for machines of new nodes. Concurrent callers
+//! wait for one read. After a failed read, only the loop tries again, less and less often, and callers get the failure
+//! until a read succeeds. A machine missing from a read is not visible, and that alone proves nothing.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -22,27 +23,27 @@ use super::{
 };
 use crate::model::{NodeIdentity, Unknown};
 
-/// How old an answer about life and death may be; also the least time between two reads.
+/// Maximum age of an answer about existence or power state; also the minimum time between two reads.
 pub(super) const WINDOW: Duration = Duration::from_secs(5);
-/// Without a question the machines are read this often.
+/// Time between two reads without a question.
 pub(super) const IDLE: Duration = Duration::from_secs(300);
-/// A question waits for a read no longer than this; so it is answered before whoever asked gives up.
+/// Longest wait of a question for a read, so that the answer comes before its caller gives up.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Several changes of one moment become one read.
+/// Time in which several changes are collected for one read.
 const SETTLE: Duration = Duration::from_millis(20);
 /// Objects per call.
 const CHUNK: usize = 1000;
 
 impl VcenterState {
-    /// Whether the machine was read no longer ago than this.
+    /// True if the last read of the machine began at most `limit` ago.
     pub(super) fn is_current(&self, machine: &MoRef, now: Instant, limit: Duration) -> bool {
         let read_at = self.read_times.get(machine);
         read_at.is_some_and(|at| now.saturating_duration_since(*at) <= limit)
     }
 }
 
-/// What speaks against an answer from what was read of a machine; `None` when nothing does. Whoever needs a younger read
-/// than there is waits for one.
+/// Returns why the last read of a machine is not a basis for an answer; `None` if it is one. Unless the last read
+/// failed, notes that the node waits for a newer one.
 pub(super) fn objection(
     vcenter: &mut VcenterState,
     link: &Link,
@@ -59,13 +60,13 @@ pub(super) fn objection(
     Some(Unknown::Pending)
 }
 
-/// Sees to it that the machine of a node, if one is known, was read a short while ago.
+/// Makes sure that the machine of a node, if one is known, was read within [`WINDOW`].
 ///
-/// Cancel safe: a read cut short is begun again by the next question.
+/// Cancel safe: the next question restarts an interrupted read.
 ///
 /// # Errors
 ///
-/// Why it could not be read.
+/// If the machine could not be read, or not in time.
 pub(super) async fn refresh(shared: &Shared, node: &NodeIdentity) -> Result<(), Unknown> {
     let now = Instant::now();
     let stale = {
@@ -74,11 +75,11 @@ pub(super) async fn refresh(shared: &Shared, node: &NodeIdentity) -> Result<(), 
         link.filter(|link| !state.vcenters[link.vcenter].is_current(&link.machine, now, WINDOW))
     };
     let Some(link) = stale else { return Ok(()) };
-    // Known before the queue is joined: the loop may be waiting for an answer that never comes.
+    // Checked before the caller queues: the loop may be waiting for an answer that never comes.
     known_failure(shared, link.vcenter)?;
     let read = async {
         let _turn = shared.vcenters[link.vcenter].reading.lock().await;
-        // Somebody else's read may have come meanwhile.
+        // Another caller's read may have ended meanwhile.
         if shared.lock().vcenters[link.vcenter].is_current(&link.machine, Instant::now(), WINDOW) {
             return Ok(());
         }
@@ -94,7 +95,7 @@ pub(super) async fn refresh(shared: &Shared, node: &NodeIdentity) -> Result<(), 
 
 /// # Errors
 ///
-/// That the last read failed: the loop is at it, and nobody else asks.
+/// If the last read failed: the loop repeats it, and no caller reads beside it.
 fn known_failure(shared: &Shared, index: VcenterIndex) -> Result<(), Unknown> {
     match &shared.lock().vcenters[index].read_failure {
         Some(failure) => Err(Unknown::Unavailable(failure.why.clone())),
@@ -102,7 +103,7 @@ fn known_failure(shared: &Shared, index: VcenterIndex) -> Result<(), Unknown> {
     }
 }
 
-/// A read that was not answered in time is one that failed: the loop goes on with it, alone.
+/// Records a read that was not answered in time as failed. The loop alone repeats it.
 fn given_up(shared: &Shared, index: VcenterIndex) -> Unknown {
     let why = format!("machines not read within {} s", PATIENCE.as_secs());
     {
@@ -122,7 +123,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     let backend = &shared.vcenters[index];
     let jitter = Jitter::new(shared.tuning.seed, &format!("{}/poll", backend.client.name()));
     let mut backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60), jitter);
-    // Which read was last found wanting, and when to try again.
+    // Start of the last failed or incomplete read, and the time of the next try.
     let mut wanting: Option<(Instant, Instant)> = None;
     let begun = Instant::now();
     loop {
@@ -131,7 +132,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
             let read_at = vcenter.read_at.unwrap_or(begun);
             let retry = match &vcenter.read_failure {
                 Some(failure) => Some((failure.at, failure.retry)),
-                // What could not be read of a machine is asked for again.
+                // Properties that could not be read are read again.
                 None => is_torn(vcenter).then_some((read_at, Retry::WithBackoff)),
             };
             match (retry, wanting) {
@@ -164,7 +165,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     }
 }
 
-/// Reads what is to be read now, if anything.
+/// Reads the machines that are due, if any.
 async fn serve(shared: &Shared, index: VcenterIndex, due: Instant) -> Result<(), CallError> {
     let now = Instant::now();
     let (is_whole, new) = {
@@ -176,7 +177,7 @@ async fn serve(shared: &Shared, index: VcenterIndex, due: Instant) -> Result<(),
         }
         let is_trouble = vcenter.read_failure.is_some();
         let is_asked = !vcenter.read_wanted.is_empty() && !is_trouble;
-        // Somebody's read may have come meanwhile.
+        // A caller's read may have ended meanwhile.
         let is_old = vcenter.read_at.is_none_or(|at| now >= at + IDLE);
         let is_due = now >= due && (is_trouble || is_old || is_torn(vcenter));
         let lost = std::mem::take(&mut vcenter.lost);
@@ -198,7 +199,7 @@ fn is_torn(vcenter: &VcenterState) -> bool {
     vcenter.machines.values().any(|machine| machine.present && !machine.unread.is_empty())
 }
 
-/// Reads the machines of all nodes. To be called with the turn.
+/// Reads the machines of all nodes. The caller holds the `reading` lock.
 async fn read_all(shared: &Shared, index: VcenterIndex) -> Result<(), CallError> {
     let wanted: Vec<MoRef> = {
         let vcenter = &mut shared.lock().vcenters[index];
@@ -211,7 +212,7 @@ async fn read_all(shared: &Shared, index: VcenterIndex) -> Result<(), CallError>
     read(shared, index, &wanted).await
 }
 
-/// Reads these machines, and notes how that went.
+/// Reads these machines, and records the result.
 async fn read(shared: &Shared, index: VcenterIndex, wanted: &[MoRef]) -> Result<(), CallError> {
     let at = Instant::now();
     let result = read_each(shared, index, wanted, at).await;
@@ -235,7 +236,7 @@ async fn read(shared: &Shared, index: VcenterIndex, wanted: &[MoRef]) -> Result<
     };
     shared.announce(waiting);
     if result.is_err() {
-        // The loop sees to it that the vCenter is asked again.
+        // The loop asks the vCenter again.
         shared.vcenters[index].view.notify_one();
     }
     result
@@ -273,7 +274,7 @@ async fn read_each(
     Ok(())
 }
 
-/// What there is of these machines: without those that are gone, and without properties that this server does not know.
+/// Retrieves these machines, without those that are gone and without properties that this server does not know.
 async fn retrieve(
     shared: &Shared,
     index: VcenterIndex,
@@ -296,7 +297,7 @@ async fn retrieve(
                 tracing::warn!(path = %path, "this vCenter does not know a property");
                 shared.lock().vcenters[index].refused.insert(path.clone());
             }
-            // Older servers name the first one that is gone instead of leaving it out.
+            // Older servers name the first machine that is gone in a fault, instead of omitting it.
             Some(FaultKind::ManagedObjectNotFound(Some(gone))) if machines.contains(gone) => {
                 machines.retain(|machine| machine != gone);
             }

@@ -1,14 +1,14 @@
-//! Whether a machine exists, and the proof when it does not.
+//! Answers whether a machine exists, and proves its absence.
 //!
-//! With a reference, known or noted on the node: the reference itself must be answered with `ManagedObjectNotFound`, and
-//! a search by UUID in both byte orders in every vCenter must come back empty. An empty answer alone proves nothing,
-//! because it is also what a login without privileges gets; an error proves nothing at all.
+//! With a reference, known to this process or noted on the node, the proof has two parts: vCenter answers the reference
+//! with `ManagedObjectNotFound`, and a search by UUID in both byte orders finds nothing in any vCenter. An empty answer
+//! alone proves nothing, because a login without privileges gets the same; an error proves nothing at all.
 //!
-//! Without a reference nothing shows that this login, in this inventory, ever saw the machine: another hand initialized
-//! the node, and the machine was not visible since. No amount of searching tells such a machine from one that is hidden,
-//! so the answer is [`Unknown::Unproven`] until a person confirms by annotation that it is gone. Even then it takes two
-//! searches a period apart, and a whole [`census`] in which every machine says which one it is. Decision 11 has the
-//! reasons, and what else was considered as evidence.
+//! Without a reference, nothing shows that this login ever saw the machine in this inventory: something else
+//! initialized the node, and the machine has not been visible since. No search distinguishes such a machine from a
+//! hidden one, so the answer is [`Unknown::Unproven`] until a person confirms by annotation that the machine is gone.
+//! Even then the proof takes two searches a period apart, and a whole [`census`] in which every machine has a UUID.
+//! Decision 11 has the reasons, and the other evidence that was considered.
 
 use std::time::Duration;
 
@@ -31,17 +31,17 @@ pub(super) const NOT_VISIBLE: &str = "its machine is not visible to this login; 
 pub(super) const UNPROVEN: &str = "no machine with its provider ID is visible, and no reference shows that this login ever \
     saw one; if the machine is gone, delete the Node, or annotate it with \
     vsphere.cloud-provider/machine-gone=<its provider ID>";
-/// Privileges do not come back within seconds; asking at every look would only be noise.
+/// Pause before a question about a hidden machine reads again: privileges do not return within seconds.
 const HIDDEN_PAUSE: Duration = Duration::from_secs(30);
 
 enum Reference {
-    /// Answered as the node's machine.
+    /// vCenter answers with the node's machine, or with one that has no UUID now.
     There,
-    /// Answered with "no such object".
+    /// vCenter answers "no such object".
     NotFound,
-    /// Answered as another machine: references are given out again after a restore from backup.
+    /// vCenter answers with another machine: it reuses references after a restore from backup.
     Another,
-    /// Not answered at all: objects that a login may not see are left out.
+    /// vCenter does not answer: it omits objects that a login cannot see.
     Hidden,
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn exists(
             if tracked.was_just_seen(Instant::now()) {
                 return Err(Lookup::Found(()));
             }
-            // It exists, and that is all anybody needs to know for a while.
+            // The machine exists outside the configured datacenters; no read is needed for a while.
             if let Some(why) = tracked.outside(Instant::now()) {
                 return Err(Lookup::Unknown(Unknown::Outside(why)));
             }
@@ -80,7 +80,7 @@ pub(super) async fn exists(
                     Err(Lookup::Gone { proved_at, matched: tracked.matched })
                 }
                 _ => match &tracked.hidden {
-                    // A person's word is news.
+                    // A person's confirmation ends the pause.
                     Some((Unknown::Unproven(_), _)) if node.confirmed_gone => {
                         Ok(tracked.link.clone())
                     }
@@ -96,7 +96,7 @@ pub(super) async fn exists(
             Err(answer) => return answer,
         }
     };
-    // A node without a provider ID was never ours to take away (upstream: an error, not "no").
+    // A node without a provider ID was never ours, so the provider may not delete it (upstream: an error, not "no").
     let uuid = match node.provider_id.as_deref().map(str::parse::<ProviderId>) {
         Some(Ok(ProviderId(uuid))) => uuid,
         Some(Err(err)) => return Lookup::Unknown(Unknown::NotOurs(err.to_string())),
@@ -130,7 +130,7 @@ async fn prove(
         (Some(link), _) => Some(link),
         (None, Some(noted)) => {
             let Some(vcenter) = locate(shared, noted).await? else {
-                // It may be found in one of ours: a vCenter that was restored has another instance UUID.
+                // A configured vCenter may still have the machine: a restored vCenter has another instance UUID.
                 if is_looked_for(shared, node) {
                     return Ok(Lookup::Unknown(Unknown::Pending));
                 }
@@ -145,11 +145,11 @@ async fn prove(
     if let Some(reference) = &reference {
         match by_reference(shared, reference).await? {
             Reference::NotFound => {}
-            // References are given out anew after a restore from a backup, which also loses machines that run: such an
-            // inventory does not prove anything by what it lacks.
+            // vCenter reuses references after a restore from a backup, which also loses running machines. Absence from
+            // such an inventory proves nothing.
             Reference::Another => was_seen = false,
             Reference::There => {
-                // There, and not in the view: tell the view again.
+                // The machine exists, but the view does not show it: add it to the view again.
                 again(shared, node);
                 return Ok(Lookup::Found(()));
             }
@@ -188,13 +188,13 @@ async fn prove(
     Ok(Lookup::Gone { proved_at: now, matched })
 }
 
-/// The vCenter in which a noted reference means something.
+/// Returns the vCenter whose instance UUID a noted reference names.
 async fn locate(
     shared: &Shared,
     noted: &MachineReference,
 ) -> Result<Option<VcenterIndex>, CallError> {
     for (index, backend) in shared.vcenters.iter().enumerate() {
-        // Known after the first login; a vCenter that never answered may be the one.
+        // The UUID is known after the first login; a vCenter that never answered may be the one.
         if backend.client.instance_uuid().is_none() {
             backend.client.session().await?;
         }
@@ -205,7 +205,8 @@ async fn locate(
     Ok(None)
 }
 
-/// Nothing is to be learned now, and asking at every look would only be noise.
+/// Records why existence is unknown. The answer holds for [`HIDDEN_PAUSE`], because a read at every look would only add
+/// noise.
 fn hide(shared: &Shared, node: &NodeIdentity, why: Unknown) -> Lookup<()> {
     tracing::info!(node = %node.name, reason = %why, "whether the machine exists is not known");
     shared.with(|state, _| {
@@ -216,12 +217,12 @@ fn hide(shared: &Shared, node: &NodeIdentity, why: Unknown) -> Lookup<()> {
     Lookup::Unknown(why)
 }
 
-/// Whether the vCenters are being asked for the machine.
+/// True if a lookup of the machine is running.
 fn is_looked_for(shared: &Shared, node: &NodeIdentity) -> bool {
     shared.lock().nodes.get(&node.name).is_some_and(|tracked| tracked.attempt.is_some())
 }
 
-/// The reason for a node whose reference names a vCenter that is not ours.
+/// Reason for a node whose reference names a vCenter that is not configured.
 pub(super) fn elsewhere(noted: &MachineReference) -> String {
     format!(
         "its machine was in the vCenter with instance UUID {}, which the configuration does not reach; add that vCenter to \
@@ -230,7 +231,7 @@ pub(super) fn elsewhere(noted: &MachineReference) -> String {
     )
 }
 
-/// Looks for the machine again, and shows it to the view again.
+/// Starts a new lookup of the machine, which also adds it to the view again.
 fn again(shared: &Shared, node: &NodeIdentity) {
     shared.with(|state, effects| {
         if let Some(tracked) = state.nodes.get_mut(&node.name) {
@@ -255,14 +256,14 @@ async fn by_reference(shared: &Shared, link: &Link) -> Result<Reference, CallErr
                 Some(uuid) if uuid != link.uuid && uuid != swap_byte_order(link.uuid) => {
                     Reference::Another
                 }
-                // One that cannot say which machine it is has lost its storage, not its existence.
+                // A machine without a readable UUID has lost its storage, not its existence.
                 Some(_) | None => Reference::There,
             })
         }
     }
 }
 
-/// Notes when the machine was first not to be found, and says it.
+/// Returns the time at which the machine was first found absent; notes `now` if this is the first time.
 fn first_absence(shared: &Shared, node: &NodeIdentity, now: Instant) -> Instant {
     shared.with(|state, _| {
         let tracked = state.nodes.get_mut(&node.name);

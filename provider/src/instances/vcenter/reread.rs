@@ -1,9 +1,9 @@
 //! Reads machines that the view does not deliver whole.
 //!
-//! A server in trouble names unreadable properties in `missingSet`, and nothing obliges it to tell when they have become
-//! readable. And a machine that leaves the view and comes back between two deliveries need not be delivered at all: for the
-//! collector nothing has changed. So all machines that lack something are read together after a while, less and less
-//! often, until they are whole.
+//! A server in trouble names unreadable properties in `missingSet`, and need not report when they become readable. A
+//! machine that leaves the view and returns between two deliveries may never be delivered, because nothing has changed
+//! for the collector. So all incomplete machines are read together after a pause, less and less often, until they are
+//! complete.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -14,10 +14,10 @@ use super::{Shared, machine::Machine, state::VcenterIndex, view::left};
 
 /// Objects per call.
 const CHUNK: usize = 1000;
-/// The view delivers a machine that joined it within moments. After this time the machine is read without the view.
+/// Time for the view to deliver a machine that joined it. After this time the machine is read without the view.
 const DELIVERY: Duration = Duration::from_secs(10);
 
-/// When to ask again, for one vCenter.
+/// Schedule of the reads for one vCenter.
 pub(super) struct Reread<'a> {
     shared: &'a Shared,
     index: VcenterIndex,
@@ -27,9 +27,9 @@ pub(super) struct Reread<'a> {
     is_whole: bool,
 }
 
-/// Machines of the view that are to be read.
+/// Machines of the view to read.
 struct Lacking {
-    /// Some of their properties could not be read.
+    /// Machines with properties that could not be read.
     torn: Vec<MoRef>,
     /// Members of the view that were never delivered.
     undelivered: Vec<MoRef>,
@@ -43,8 +43,8 @@ impl<'a> Reread<'a> {
         Self { shared, index, paths, backoff, at: None, is_whole: false }
     }
 
-    /// Sets the time of the next read, or none when every machine is whole. `is_whole`: the view has delivered all of its
-    /// machines once.
+    /// Schedules the next read, or none if every machine is complete. `is_whole` is true if the view has delivered all
+    /// of its machines once.
     pub(super) fn plan(&mut self, is_whole: bool) {
         self.is_whole = is_whole;
         let Lacking { torn, undelivered } = self.lacking();
@@ -57,7 +57,7 @@ impl<'a> Reread<'a> {
         }
     }
 
-    /// Ends when it is time to read; never, when nothing lacks.
+    /// Waits until the next read is due; pending for ever if none is scheduled.
     ///
     /// Cancel safe.
     pub(super) async fn due(&self) {
@@ -67,7 +67,7 @@ impl<'a> Reread<'a> {
         }
     }
 
-    /// Reads all machines that lack something.
+    /// Reads all incomplete machines.
     pub(super) async fn run(&mut self) {
         self.at = None;
         let client = &self.shared.vcenters[self.index].client;
@@ -90,7 +90,7 @@ impl<'a> Reread<'a> {
             self.shared.with(|state, effects| {
                 for object in objects {
                     let changes = PropertyChange::from_values(object.properties);
-                    // A machine that has left meanwhile stays away.
+                    // A machine that has left meanwhile stays absent.
                     let change = |before: Option<&Machine>| {
                         let has_left = before.is_some_and(|machine| !machine.present);
                         (!has_left).then(|| Machine::entering(&changes, &object.missing, before))

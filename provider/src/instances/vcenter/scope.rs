@@ -1,8 +1,8 @@
-//! Which found machines count: those in the datacenters that the configuration names.
+//! Selects the found machines that count: those in the datacenters that the configuration names.
 //!
-//! Searches go over the whole inventory, because one search is cheaper than one per datacenter; what is found elsewhere
-//! is left out afterwards. While the configuration names every datacenter there is, or none, that takes no call: folders
-//! and datacenters come along with a read that is due anyway. Otherwise the ancestors of what was found are read.
+//! Searches cover the whole inventory, because one search is cheaper than one per datacenter; machines elsewhere are
+//! dropped afterwards. While the configuration names all datacenters, or none, that takes no call: folders and
+//! datacenters come with a read that is due anyway. Otherwise the ancestors of the found machines are read.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,34 +23,34 @@ use crate::{
     model::MachineId,
 };
 
-/// A name that stands for nothing is looked for again after this long, and each time after twice as long: an answer may have
-/// been empty by mistake, or somebody may be creating the datacenter.
+/// First pause before a name that does not resolve is tried again; each next pause is twice as long. An answer may have
+/// been empty by mistake, or a person may be creating the datacenter.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
-/// The longest time between two such looks.
+/// Longest such pause.
 const LAST_RETRY: Duration = Duration::from_secs(60);
 /// Objects per call.
 const CHUNK: usize = 1000;
 
-/// What the names in the configuration stand for, with its age.
+/// Resolved datacenter names of the configuration, with the age of the answer.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     listed: Listed,
     read_at: Instant,
-    /// For how long the next answers come from this one.
+    /// Time for which the answer is reused.
     lasts: Duration,
 }
 
-/// Leaves out what is elsewhere. The default one leaves out nothing.
+/// Filter that drops machines elsewhere. The default one drops nothing.
 #[derive(Debug, Default)]
 pub(super) struct Sieve {
-    /// Machines that do not count, and why.
+    /// Machines that do not count, with the reason.
     outside: BTreeMap<MoRef, Outcome>,
-    /// Names that stand for nothing, when there are such.
+    /// Names that do not resolve, if any.
     problem: Option<String>,
 }
 
 impl Sieve {
-    /// What is to be said about a search for `uuid` that found these machines.
+    /// Outcome of a search for `uuid` that found these machines.
     pub(super) fn choose(&self, shared: &Shared, uuid: MachineId, machines: &[MoRef]) -> Outcome {
         let is_inside = |machine: &&MoRef| !self.outside.contains_key(*machine);
         let inside: Vec<MoRef> = machines.iter().filter(is_inside).cloned().collect();
@@ -61,23 +61,24 @@ impl Sieve {
         }
     }
 
-    /// What is to be said when nothing was found.
+    /// Outcome of a search that found nothing.
     pub(super) fn absent(&self) -> Outcome {
         self.unless_problem(Outcome::Absent)
     }
 
-    /// Whether a machine counts.
+    /// True if a machine counts.
     pub(super) fn passes(&self, machine: &MoRef) -> bool {
         !self.outside.contains_key(machine)
     }
 
-    /// As with upstream, a name that stands for nothing wins over "not found": the machine may be just there.
+    /// As in upstream, a name that does not resolve takes precedence over "not found": the machine may be in that
+    /// datacenter.
     fn unless_problem(&self, outcome: Outcome) -> Outcome {
         self.problem.clone().map_or(outcome, Outcome::Failed)
     }
 }
 
-/// What is known without a call; `None` when the folders must be read first.
+/// Datacenters that are known without a call; `None` if the folders must be read first.
 fn known(shared: &Shared, index: VcenterIndex) -> Option<Listed> {
     if shared.policy.datacenters[index].names.is_empty() {
         return Some(Listed { is_everything: true, ..Listed::default() });
@@ -86,18 +87,18 @@ fn known(shared: &Shared, index: VcenterIndex) -> Option<Listed> {
     (known.read_at.elapsed() < known.lasts).then_some(known.listed)
 }
 
-/// Whether folders and datacenters should come along with the next read.
+/// True if the next read should include folders and datacenters.
 pub(super) fn wants_tree(shared: &Shared, index: VcenterIndex) -> bool {
     known(shared, index).is_none()
 }
 
-/// The datacenters that an inventory read can be limited to; `None` when it has to be whole.
+/// Datacenters that an inventory read can be limited to; `None` if the read must be whole.
 pub(super) fn containers(shared: &Shared, index: VcenterIndex) -> Option<Vec<MoRef>> {
     let listed = known(shared, index).filter(|listed| !listed.is_everything)?;
     Some(listed.datacenters.into_iter().collect())
 }
 
-/// Takes note of folders and datacenters that came along.
+/// Resolves the names with the folders and datacenters of a read, and keeps the result.
 pub(super) fn learn(shared: &Shared, index: VcenterIndex, tree: &Tree) -> Listed {
     let wanted = &shared.policy.datacenters[index];
     let listed = wanted.among(tree);
@@ -122,17 +123,17 @@ pub(super) fn learn(shared: &Shared, index: VcenterIndex, tree: &Tree) -> Listed
     listed
 }
 
-/// What is known without a call, for answers about machines that were not found at all.
+/// Returns a sieve without a call, for answers about machines that were not found at all.
 pub(super) fn blind_sieve(shared: &Shared, index: VcenterIndex) -> Sieve {
     let problem = known(shared, index).and_then(|listed| listed.problem);
     Sieve { problem, ..Sieve::default() }
 }
 
-/// A sieve for these machines.
+/// Returns a sieve for these machines.
 ///
 /// # Errors
 ///
-/// As every call; nothing is known then.
+/// If a call fails.
 pub(super) async fn sieve(
     shared: &Shared,
     index: VcenterIndex,

@@ -1,7 +1,7 @@
-//! Searches for one machine each, none of which holds up the others.
+//! Searches for single machines; no search delays the others.
 //!
-//! A vCenter may take very long over one machine while it answers for all others at once. So a search that is not
-//! answered soon goes on beside the next ones, and its failure is that node's alone, until several hang.
+//! A vCenter may take very long over one machine while it answers at once for all others. A slow search therefore
+//! continues beside the next ones, and its failure concerns that node alone, until several have failed.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -17,11 +17,11 @@ use crate::{
     mutant::mutant,
 };
 
-/// A search that takes longer no longer holds up the next one.
+/// Time after which a search no longer delays the next one.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// So many at a time: enough for a few bad machines, too few to burden a vCenter that hangs as a whole.
+/// Maximum number of slow searches: enough for a few bad machines, too few to burden a vCenter that hangs as a whole.
 const MAX_HANGING: usize = 8;
-/// So many nodes in a row whose searches failed late: that is the vCenter, not the machines.
+/// Number of nodes in a row whose slow searches failed, from which on the vCenter is the cause and not the machines.
 const TROUBLE: usize = 3;
 
 type Search<'a> = BoxFuture<'a, (String, JoinRequest, Result<Outcome, CallError>)>;
@@ -44,13 +44,13 @@ impl<'a> Hanging<'a> {
         self.searches.is_empty()
     }
 
-    /// Waits for one of them to end, and answers. Pending for ever when there is none.
+    /// Waits for one search to end, and answers its node. Pending for ever if no search is running.
     ///
-    /// Cancel safe: a search stays until it has ended.
+    /// Cancel safe: an unfinished search stays in the set.
     ///
     /// # Errors
     ///
-    /// When so many have failed that the vCenter itself is in trouble.
+    /// If the searches for [`TROUBLE`] nodes have failed: the vCenter itself is in trouble.
     pub(super) async fn next(&mut self) -> Result<(), CallError> {
         let Some((name, request, result)) = self.searches.next().await else {
             return std::future::pending().await;
@@ -62,7 +62,7 @@ impl<'a> Hanging<'a> {
             }
             Err(err) => {
                 tracing::warn!(node = %name, error = %Chain(&err), "machine not looked up");
-                // Nodes that are gone count no more.
+                // Deleted nodes no longer count.
                 let nodes = &self.shared.lock().nodes;
                 self.failed.retain(|it| nodes.contains_key(it));
                 self.failed.insert(name.clone());
@@ -74,11 +74,11 @@ impl<'a> Hanging<'a> {
         trouble
     }
 
-    /// Searches for one node's machine; returns when it is answered or has taken too long to wait for.
+    /// Searches for the machine of one node; returns once the node is answered or the search is slow.
     ///
     /// # Errors
     ///
-    /// As every call, when the search fails soon; nobody was answered then.
+    /// If the search fails within [`PATIENCE`], without an answer to its node; or as [`Self::next`].
     pub(super) async fn search(
         &mut self,
         name: &str,
@@ -121,7 +121,7 @@ async fn by_search(
         if machines.iter().any(|machine| sieve.passes(machine)) {
             return Ok(outcome);
         }
-        // What is elsewhere does not count; the other byte order may be here.
+        // A machine elsewhere does not count; the other byte order may match one inside.
         absent = outcome;
     }
     let Some(name) = &request.name else { return Ok(absent) };

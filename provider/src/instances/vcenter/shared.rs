@@ -1,4 +1,4 @@
-//! What the tasks of the backend share, and the one way to change it.
+//! State that the tasks of the backend share, and the one function that changes it.
 
 use std::{
     collections::BTreeSet,
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{supervisor::InstancesMode, telemetry::Telemetry};
 
-/// The vCenters, what is known of them, and how to wake who waits for news.
+/// The vCenters, their state, and the signals for tasks and for the reader of news.
 pub(super) struct Shared {
     pub(super) vcenters: Vec<Backend>,
     state: Mutex<State>,
@@ -28,17 +28,17 @@ pub(super) struct Shared {
     news: Mutex<BTreeSet<String>>,
     news_arrived: Notify,
     grace: Notify,
-    /// Proofs at a time: enough for a rack, too few to hurt a vCenter when everything is gone.
+    /// Permits for concurrent proofs: enough for a rack, too few to hurt a vCenter when everything is gone.
     pub(super) proofs: Semaphore,
 }
 
-/// One vCenter: its client, and what its tasks wait for.
+/// One vCenter: its client, and the signals for its tasks.
 pub(super) struct Backend {
     pub(super) client: Vcenter,
     pub(super) join: Notify,
     pub(super) view: Notify,
     pub(super) zones: Notify,
-    /// Held while machines are polled: one read at a time, and who waited takes what came of it.
+    /// Held while machines are polled: one read runs at a time, and callers that waited use its result.
     pub(super) reading: AsyncMutex<()>,
 }
 
@@ -70,7 +70,7 @@ impl Shared {
         }
     }
 
-    /// Whether machines are read now and then, instead of being told of.
+    /// True if the backend reads machines periodically, instead of waiting for updates.
     pub(super) fn polls(&self) -> bool {
         matches!(self.tuning.mode, InstancesMode::Poll | InstancesMode::V1)
     }
@@ -79,7 +79,7 @@ impl Shared {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Changes state, then wakes whom it concerns.
+    /// Changes the state, then wakes the tasks concerned.
     pub(super) fn with<T>(&self, change: impl FnOnce(&mut State, &mut Effects) -> T) -> T {
         let mut effects = Effects::default();
         let result = change(&mut self.lock(), &mut effects);
@@ -107,7 +107,7 @@ impl Shared {
     pub(super) async fn run_grace(&self) {
         loop {
             self.grace.notified().await;
-            // Each hit waits as long: one that came meanwhile is not decided with the first.
+            // Each hit waits the full time: a later one is not decided with the first.
             while let Some(oldest) = self.oldest_hit() {
                 let grace = self.tuning.grace;
                 tokio::time::sleep_until(oldest + grace).await;
@@ -120,7 +120,7 @@ impl Shared {
         self.lock().oldest_hit()
     }
 
-    /// The linked machine, if the collector shows it and it still is the one.
+    /// Returns the linked machine, if the collector shows it and its UUID is still that of the link.
     pub(super) fn linked<'a>(state: &'a State, name: &str) -> Option<(&'a Link, &'a Machine)> {
         let link = state.nodes.get(name)?.link.as_ref()?;
         let machine = state.vcenters[link.vcenter].machines.get(&link.machine)?;
@@ -128,7 +128,7 @@ impl Shared {
         is_it.then_some((link, machine))
     }
 
-    /// Whether the collector shows a machine where the node's is, and cannot say at present which one it is.
+    /// True if the collector shows a machine under the node's reference, and that machine has no UUID now.
     pub(super) fn is_nameless(state: &State, name: &str) -> bool {
         let link = state.nodes.get(name).and_then(|tracked| tracked.link.as_ref());
         let machine =
@@ -136,9 +136,9 @@ impl Shared {
         machine.is_some_and(|machine| machine.present && machine.uuid.is_none())
     }
 
-    /// Waits for news and takes them.
+    /// Waits for news and takes all names.
     ///
-    /// Cancel safe: names that were not returned are returned next time.
+    /// Cancel safe: the next call returns the names that this one did not.
     pub(super) async fn news(&self) -> BTreeSet<String> {
         loop {
             let arrived = self.news_arrived.notified();

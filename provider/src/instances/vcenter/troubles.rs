@@ -1,4 +1,4 @@
-//! Nodes whose machines this backend cannot look after, as far as it knows without a call.
+//! Nodes whose machines this backend cannot manage, as far as it knows without a call.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::{
     model::{Unknown, parse_uuid},
 };
 
-/// A machine that was found is delivered within moments; longer than this is trouble.
+/// Time within which vCenter delivers a machine that was found; a longer wait is trouble.
 const DELIVERY: Duration = Duration::from_secs(60);
 
-/// Every such node, in order of name.
+/// Returns all such nodes, in order of name.
 pub(super) fn troubles(shared: &Shared) -> Vec<Trouble> {
     let state = shared.lock();
     let now = Instant::now();
@@ -55,7 +55,7 @@ fn trouble(
     let noted = tracked.identity.reference.as_ref()?;
     let mut is_ours = false;
     for backend in &shared.vcenters {
-        // Before the first login nobody knows which vCenter it is.
+        // Before the first login, the instance UUID of the vCenter is unknown.
         let instance = backend.client.instance_uuid().and_then(parse_uuid)?;
         if instance == noted.vcenter {
             is_ours = true;
@@ -64,12 +64,12 @@ fn trouble(
             }
         }
     }
-    // Its machine may still be found in one of ours: a vCenter that was restored has another instance UUID.
+    // A configured vCenter may still have the machine, because a restored vCenter has another instance UUID.
     let was_looked_for = tracked.attempt.is_none() && tracked.absent_since.is_some();
     (!is_ours && was_looked_for).then(|| (TroubleKind::UnknownVcenter, proof::elsewhere(noted)))
 }
 
-/// That another vCenter answers under a name, if one does.
+/// Returns a message if another vCenter answers under this name.
 fn replaced(client: &Vcenter) -> Option<String> {
     let other = client.other_instance()?;
     let (name, first) = (client.name(), client.instance_uuid().unwrap_or_default());

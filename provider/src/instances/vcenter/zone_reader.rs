@@ -1,4 +1,4 @@
-//! Reads ancestors and tags for those who need a zone, together and at most once per while.
+//! Reads ancestors and tags for nodes that need a zone, together and at limited intervals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,27 +12,27 @@ use crate::{
     model::{Unknown, Zone},
 };
 
-/// A missing tag is looked for again after this long, when somebody asks.
+/// Pause before a missing tag is read again on demand.
 const MISSING_RETRY: Duration = Duration::from_secs(5);
-/// A failed read is not repeated sooner.
+/// Minimum pause after a failed read.
 const FAILURE_PAUSE: Duration = Duration::from_secs(2);
 
-/// What was read, with its age.
+/// Ancestors and tags, with the age of the read.
 #[derive(Debug, Default)]
 pub(super) struct ZoneCache {
     ancestors: Ancestors,
-    /// Objects above machines that were asked for and not shown: the login may not see them.
+    /// Requested objects above machines that vCenter did not show: the login may not see them.
     hidden: BTreeSet<MoRef>,
     tags: BTreeMap<MoRef, Vec<TagId>>,
     names: BTreeMap<TagId, Tag>,
     categories: BTreeMap<CategoryId, String>,
-    /// When the last whole read began, and when it ended.
+    /// Start and end of the last whole read.
     read_at: Option<(Instant, Instant)>,
     failure: Option<(String, Instant)>,
 }
 
 impl ZoneCache {
-    /// The zone of a placement, an honest "not known", or `None` when something must be read first.
+    /// Returns the zone of a placement or why it is unknown; `None` if a read is needed first.
     pub(super) fn answer(
         &self,
         placement: &Placement,
@@ -52,7 +52,7 @@ impl ZoneCache {
         }
         match zones::resolve(placement, &self.ancestors, &self.tag_names(placement), categories) {
             Ok(zone) => Some(Ok(zone)),
-            // From its end: a read that takes as long as this pause would be repeated at once.
+            // Measured from the end of the read: a read as long as this pause would be repeated at once.
             Err(_) if now.duration_since(ended_at) >= MISSING_RETRY => None,
             Err(err) => Some(Err(err.into())),
         }
@@ -154,8 +154,8 @@ async fn read(
             ancestors.insert(object.object, parent);
         }
     }
-    // Tags of everything concerned in one call: old ones too once they have some age, so that the answer is of one
-    // moment.
+    // One call reads the tags of all objects concerned, and old tags again once they have some age, so that the answer
+    // is from one moment.
     let mut hidden = BTreeSet::new();
     let objects: Vec<MoRef> = {
         let cache = &shared.lock().vcenters[index].zones;
@@ -180,7 +180,7 @@ async fn read(
             Some(tag) => tag.clone(),
             None => match client.tag(&id).await {
                 Ok(tag) => tag,
-                // Deleted since the list was read.
+                // The tag was deleted since the list was read.
                 Err(err) if err.retry() == Retry::Never => continue,
                 Err(err) => return Err(err),
             },

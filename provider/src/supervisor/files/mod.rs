@@ -1,7 +1,6 @@
-//! What is mounted about the Supervisor, read and checked before anything is called.
+//! The files mounted for the Supervisor, read and checked before the first call.
 //!
-//! Files come through a function, so that nothing below `main` opens one. Every error names the file, what is wrong with
-//! it and what to do.
+//! A function supplies the files, so that no code below `main` opens one. Every error names the file, the problem and the remedy.
 
 use std::{
     io,
@@ -15,10 +14,10 @@ use super::{OwnerReference, token::parse_token};
 
 /// The host name that the Supervisor has inside a workload cluster; its certificate carries it.
 const HOST: &str = "supervisor.default.svc";
-/// The variable that holds its port.
+/// Environment variable with the port of the Supervisor.
 const PORT_VARIABLE: &str = "SUPERVISOR_APISERVER_PORT";
 
-/// Where things are.
+/// Paths of the mounted files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountPaths {
     /// `--supervisor-credentials-dir`: holds `token`, `ca.crt` and `namespace`.
@@ -45,28 +44,28 @@ impl MountPaths {
         self.credentials.join("token")
     }
 
-    /// The files that must stay as they are while the provider runs.
+    /// The files that must not change while the provider runs.
     pub fn constant(&self) -> [PathBuf; 3] {
         [self.credentials.join("ca.crt"), self.credentials.join("namespace"), self.owner.clone()]
     }
 }
 
-/// What was read.
+/// Content of the mounted files.
 #[derive(Clone, Debug)]
 pub struct Mounted {
     /// Address of the Supervisor.
     pub server: Uri,
-    /// Certificates that it is trusted by, in DER.
+    /// Trusted root certificates of the Supervisor, in DER.
     pub roots: Vec<Vec<u8>>,
     /// The namespace that holds the cluster's machines.
     pub namespace: String,
-    /// Who owns what we create.
+    /// Owner of the objects that the provider creates.
     pub owner: OwnerReference,
-    /// Things to be said once at start.
+    /// Warnings to log once at start.
     pub warnings: Vec<String>,
 }
 
-/// Why the Supervisor cannot be reached with what is mounted.
+/// Reason why the Supervisor cannot be reached with the mounted files.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MountError {
     /// A file cannot be read.
@@ -74,19 +73,19 @@ pub enum MountError {
     Unreadable {
         /// The file.
         path: String,
-        /// What the system says.
+        /// Error of the operating system.
         problem: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// A file holds something else than it should.
+    /// A file with unexpected content.
     #[error("{path}: {problem}; {remedy}")]
     Content {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// The address is missing or wrong.
@@ -94,18 +93,18 @@ pub enum MountError {
     Server {
         /// The flag or variable.
         origin: &'static str,
-        /// What is wrong.
+        /// The problem.
         problem: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
 }
 
-/// Reads and checks what is mounted. `port` is the value of `SUPERVISOR_APISERVER_PORT`.
+/// Reads and checks the mounted files. `port` is the value of `SUPERVISOR_APISERVER_PORT`.
 ///
 /// # Errors
 ///
-/// See [`MountError`]; the first thing that is wrong.
+/// See [`MountError`]; reports the first problem.
 pub fn read_mounted(
     paths: &MountPaths,
     port: Option<&str>,
@@ -192,7 +191,7 @@ fn roots(path: &Path, pem: &[u8]) -> Result<Vec<Vec<u8>>, MountError> {
     Ok(roots)
 }
 
-/// The namespace, without blanks around it: upstream takes it as it is, and a newline at the end breaks every URL.
+/// Returns the namespace without surrounding blanks. Upstream keeps them, and a newline at the end breaks every URL.
 fn namespace(path: &Path, bytes: &[u8], warnings: &mut Vec<String>) -> Result<String, MountError> {
     let remedy = "write the name of the Supervisor namespace there, and nothing else";
     let text =
@@ -210,7 +209,7 @@ fn namespace(path: &Path, bytes: &[u8], warnings: &mut Vec<String>) -> Result<St
     Ok(name.to_owned())
 }
 
-/// Whether it is a DNS label, as names of namespaces are.
+/// True if the text is a DNS label, as names of namespaces are.
 fn is_namespace(name: &str) -> bool {
     let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     name.len() <= 63 && name.bytes().all(is_inner) && !name.starts_with('-') && !name.ends_with('-')

@@ -5,7 +5,7 @@ use super::*;
 const OWNER: &[u8] =
     br#"{"apiVersion":"cluster.x-k8s.io/v1beta1","kind":"Cluster","name":"tkc1","uid":"u1"}"#;
 
-/// A directory with everything in it.
+/// A mount with all files.
 fn mount() -> BTreeMap<PathBuf, Vec<u8>> {
     let paths = MountPaths::default();
     let key = rcgen::generate_simple_self_signed(vec![HOST.to_owned()]).unwrap();
@@ -99,7 +99,7 @@ fn an_empty_owner_reference_is_told() {
     assert!(mounted.warnings[0].contains("no apiVersion, kind, name, uid"));
 }
 
-/// What is said about one file with this content, or without it.
+/// The error about one file with this content, or without the file.
 fn complaint(path: &Path, content: Option<&str>) -> String {
     let mut files = mount();
     match content {

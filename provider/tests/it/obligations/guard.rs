@@ -1,4 +1,4 @@
-//! Many machines gone at once, and a Supervisor that shows less than there is.
+//! Many machines gone at once, and a Supervisor that shows too few machines.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn nodes_left(lab: &Lab) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_empty_once_deletes_nothing() {
-    // One node that is not ready, or all of them: the list is believed of none.
+    // With one node that is not ready and with all of them, the provider does not trust the list.
     for n_not_ready in [1, 10] {
         let lab = Lab::joined(10, InstancesMode::Poll).await;
         for i in 0..n_not_ready {
@@ -18,7 +18,7 @@ async fn a_list_that_is_empty_once_deletes_nothing() {
         lab.supervisor.empty_lists(1);
         sleep(5 * MINUTE).await;
         assert_eq!(nodes_left(&lab), 10);
-        // After an expired watch, where a list takes the place of the view.
+        // After an expired watch a list replaces the view.
         let lab = Lab::joined(10, InstancesMode::Auto).await;
         for i in 0..n_not_ready {
             lab.not_ready(&name(i));
@@ -80,7 +80,7 @@ async fn half_of_the_machines_really_deleted_is_held_and_then_completed() {
     sleep(25 * SECOND).await;
     assert_eq!(nodes_left(&lab), 20);
     assert!(lab.cluster.events().contains(&"NodeDeletionHeld".to_owned()));
-    // A tenth per period from then on.
+    // The guard then releases a tenth per period.
     lab.until(MINUTE, |lab| nodes_left(lab) == 10).await;
     sleep(5 * MINUTE).await;
     for i in 10..20 {
@@ -119,7 +119,7 @@ async fn an_empty_list_is_held_back_however_few_nodes_had_their_machines() {
     for i in 0..3 {
         cluster.join(&name(i), "");
     }
-    // A tenth of the nodes, so that the ordinary limit would let them go.
+    // The three nodes are a tenth of all, so the ordinary limit would let them go.
     for i in 0..30 {
         cluster.put(old_node(&format!("foreign-{i}"), "k3s://foreign"));
     }

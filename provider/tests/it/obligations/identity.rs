@@ -1,4 +1,4 @@
-//! Which machine a node is, and what becomes of the node with it.
+//! Identity of a node's machine, and its effect on the node.
 
 use super::*;
 
@@ -34,7 +34,7 @@ async fn a_machine_that_is_being_deleted_keeps_its_node_until_it_is_gone() {
     lab.not_ready(&name(0));
     sleep(2 * MINUTE).await;
     assert!(lab.is_there(&name(0)));
-    // Off while it is deleted: shut down, and there.
+    // A machine that is off during its deletion is shut down, but exists.
     deleting["status"]["powerState"] = json!("PoweredOff");
     lab.supervisor.put(deleting);
     sleep(10 * SECOND).await;
@@ -72,12 +72,12 @@ async fn a_machine_made_anew_under_its_name_is_another_one() {
     let mut anew = object(&name(0), "", "10.7.0.1");
     anew["metadata"]["uid"] = json!("another");
     lab.supervisor.put(anew);
-    // Who the new one is is not said yet: it might be the old one.
+    // The new machine does not report its UUID yet: it might be the old one.
     sleep(2 * MINUTE).await;
     assert!(lab.is_there(&name(0)));
     lab.supervisor.set(&name(0), "/status/biosUUID", json!("u7777"));
     lab.until(10 * SECOND, |lab| !lab.is_there(&name(0))).await;
-    // Its node is another one too.
+    // The node of the new machine is another one, too.
     lab.cluster.join(&name(0), "");
     lab.until(5 * SECOND, |lab| lab.is_initialized(&name(0))).await;
     assert_eq!(lab.cluster.node(&name(0)).unwrap()["spec"]["providerID"], "vsphere://u7777");
@@ -93,7 +93,7 @@ async fn a_uuid_that_two_machines_have_is_counted_and_answered_by_the_one_of_the
     sleep(SECOND).await;
     assert!(lab.measures("vsphere_supervisor_duplicate_uuids 1"));
     assert_eq!(lab.addresses(&name(0)), ["10.0.0.1"], "not those of the copy");
-    // While one of them is there the node's machine is.
+    // While one of the two exists, the node's machine exists.
     lab.not_ready(&name(0));
     lab.supervisor.delete(&name(0));
     sleep(2 * MINUTE).await;
@@ -156,7 +156,7 @@ async fn a_provider_id_without_a_uuid_leaves_the_name_as_the_identity() {
 async fn a_foreign_provider_id_is_left_alone() {
     for id in ["aws:///eu-1a/i-1", "k3s://foreign", "abc", "VSPHERE://abc"] {
         let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
-        // With a machine of the node's name, and of what follows the scheme.
+        // The machines have the names of the nodes, and one has the UUID that follows the scheme.
         supervisor.put(object("foreign", "abc", "10.1.0.1"));
         supervisor.put(object("gone", "def", "10.1.0.2"));
         cluster.join(&name(0), "");

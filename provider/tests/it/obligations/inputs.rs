@@ -1,4 +1,4 @@
-//! Input that cannot be used: named, survived, and nothing written because of it.
+//! Unusable input: the provider names and survives it, and writes nothing because of it.
 
 use std::convert::Infallible;
 
@@ -7,7 +7,8 @@ use kube::client::Body;
 
 use super::*;
 
-/// Nodes of before that are not ready, under a provider whose Supervisor answers through this client.
+/// Runs a provider whose Supervisor answers through `client`, with an old node that is not ready;
+/// returns the failed check.
 async fn told(client: kube::Client) -> String {
     let cluster = Cluster::new();
     cluster.put(old_node("ours", "vsphere://abc"));
@@ -22,7 +23,7 @@ async fn told(client: kube::Client) -> String {
     lab.telemetry.supervisor_check().unwrap().unwrap_err()
 }
 
-/// A server that says this to everybody.
+/// A server that gives every request this answer.
 fn server(code: u16, text: &'static str) -> kube::Client {
     let service = tower::service_fn(move |_: Request<Body>| async move {
         let mut response = Response::new(Body::from(text.as_bytes().to_vec()));
@@ -59,7 +60,7 @@ async fn an_answer_that_is_no_list_is_named() {
 async fn objects_that_do_not_say_who_they_are_prove_nothing() {
     let lab = Lab::joined(3, InstancesMode::Poll).await;
     lab.not_ready(&name(0));
-    // A UUID that is a number might be the one looked for.
+    // A UUID that is a number might be the wanted one.
     let mut odd = machine(7);
     odd["status"]["biosUUID"] = json!(7);
     lab.supervisor.put(odd);

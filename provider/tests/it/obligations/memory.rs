@@ -1,4 +1,4 @@
-//! How much a namespace of many machines costs, as a process of its own.
+//! Memory of a provider process for a namespace with many machines.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use crate::{
     process::{Process, kubeconfig, serve_cluster, serve_supervisor},
 };
 
-/// Machines in the namespace, each of about ten kilobytes as real ones are.
+/// Machines in the namespace, each of about ten kilobytes like real ones.
 const MACHINES: usize = 10_000;
-/// What the process may have resident then, at its worst. Kept whole, the objects alone would be a hundred megabytes.
+/// Maximum peak of the resident memory. The complete objects alone would take a hundred megabytes.
 const LIMIT_KIB: u64 = 64 * 1024;
 
-/// The most that a process had resident, in KiB.
+/// Peak of the resident memory of a process, in KiB.
 fn peak(pid: u32) -> u64 {
     let status = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status"));
     let status = status.unwrap();

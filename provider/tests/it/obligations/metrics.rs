@@ -1,9 +1,9 @@
-//! What is measured of a Supervisor, and what readiness says (`cpi-supervisor` 3.10).
+//! Metrics of a Supervisor, and its readiness (`cpi-supervisor` 3.10).
 
 use super::*;
 
 impl Lab {
-    /// The value of a metric with these labels, as it is written.
+    /// Value of the metric with this name and labels, as in the text; 0 if absent.
     fn value(&self, name: &str) -> i64 {
         let text = self.telemetry.metrics();
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

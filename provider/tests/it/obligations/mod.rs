@@ -1,5 +1,5 @@
-//! What InstancesV2 owes in Supervisor mode, case by case: the whole provider between a Supervisor and a cluster, judged by
-//! what becomes of the nodes. The list that these tests are is `docs/supervisor-cases.md`.
+//! Obligations of InstancesV2 in Supervisor mode, case by case: the whole provider between a Supervisor and a cluster,
+//! judged by the nodes. `docs/supervisor-cases.md` lists these tests.
 
 mod guard;
 mod identity;
@@ -28,7 +28,7 @@ use crate::{
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A provider that runs as long as this lives.
+/// A provider that runs as long as this value exists.
 struct Lab {
     supervisor: Supervisor,
     cluster: Cluster,
@@ -52,7 +52,7 @@ fn forbidden(watch: bool, list: bool) -> Refusals {
     Refusals { watch: code(watch), list: code(list), get: None }
 }
 
-/// A machine of this number, and its node as kubelet makes it.
+/// Name of the machine with this number, and of its node.
 fn name(i: usize) -> String {
     format!("n{i:04}")
 }
@@ -75,13 +75,13 @@ fn old_node(name: &str, provider_id: &str) -> Value {
 }
 
 impl Lab {
-    /// Starts a provider, and nothing more.
+    /// Starts a provider, without waiting for its nodes.
     fn start(supervisor: Supervisor, cluster: Cluster, tuning: SupervisorTuning) -> Self {
         let client = supervisor.client();
         Self::start_with(supervisor, cluster, tuning, client)
     }
 
-    /// With a client of the Supervisor's that does more than to ask.
+    /// Starts a provider with a client of the Supervisor that does more than send requests.
     fn start_with(
         supervisor: Supervisor,
         cluster: Cluster,
@@ -124,7 +124,7 @@ impl Lab {
         (self.supervisor.clone(), self.cluster.clone())
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     async fn until(&self, limit: Duration, is_so: impl Fn(&Self) -> bool) {
         let waiting = async {
             while !is_so(self) {
@@ -157,13 +157,13 @@ impl Lab {
         texts.filter(|text| !text.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Calls since the last question, as numbers of reads, lists and watches.
+    /// Calls since the last call of this method: numbers of reads, lists and watches.
     fn count(&self) -> [usize; 3] {
         let calls = self.supervisor.take_calls();
         ["GET ", "LIST", "WATCH"].map(|kind| calls.iter().filter(|it| it.starts_with(kind)).count())
     }
 
-    /// Whether metrics have this line.
+    /// True if the metrics have this line.
     fn measures(&self, line: &str) -> bool {
         self.telemetry.metrics().lines().any(|it| it == line)
     }

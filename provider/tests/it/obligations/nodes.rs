@@ -1,4 +1,4 @@
-//! What nodes are told, how soon, and at which price.
+//! Writes to nodes: their content, their delay and their price in calls.
 
 use provider::{
     AddressPolicy, ClusterFamily, HostnameEntry, LateZone, NoneWanted, VmOperatorVersion,
@@ -37,12 +37,12 @@ async fn a_machine_switched_off_gets_its_node_the_shutdown_taint_without_a_call(
     let is_tainted = |lab: &Lab| has_taint(&lab.cluster.node(&name(0)).unwrap(), "shutdown");
     lab.until(10 * SECOND, is_tainted).await;
     assert_eq!(lab.count(), [0, 0, 0]);
-    // Ready again, and the taint goes.
+    // The node is ready again, and the taint goes.
     lab.supervisor.set(&name(0), "/status/powerState", json!("PoweredOn"));
     lab.cluster.set_ready(&name(0), true);
     lab.until(10 * SECOND, |lab| !is_tainted(lab)).await;
     assert_eq!(lab.count(), [0, 0, 0]);
-    // Suspended is not off in this mode.
+    // A suspended machine is not off in this mode.
     lab.not_ready(&name(1));
     lab.supervisor.set(&name(1), "/status/powerState", json!("Suspended"));
     sleep(MINUTE).await;
@@ -69,7 +69,7 @@ async fn another_address_family_is_taken_over_by_nodes_of_before() {
         let lab = Lab::start(supervisor.clone(), cluster.clone(), tuning);
         lab.until(10 * SECOND, |lab| lab.addresses("node") == want).await;
         lab.cluster.take_writes();
-        // And written once: a list of two addresses is the same in the next period.
+        // The provider writes once: a list of two addresses is the same in the next period.
         sleep(11 * MINUTE).await;
         assert_eq!(lab.cluster.take_writes(), Vec::<String>::new(), "{family}");
         lab.stopped().await;
@@ -95,7 +95,7 @@ async fn between_v1_and_v2_nodes_stay_as_they_are_byte_for_byte() {
         let nodes: Vec<Value> =
             ["n0000", "n0001", "n0002", "many"].map(|name| lab.cluster.node(name).unwrap()).into();
         assert!(lab.is_initialized("many"), "{mode:?}");
-        // The version too: nobody wrote anything.
+        // The version is the same too: there was no write.
         assert_eq!(*before.get_or_insert_with(|| nodes.clone()), nodes, "{mode:?}");
         sleep(11 * MINUTE).await;
         assert_eq!(lab.cluster.node("many").as_ref(), nodes.last(), "{mode:?}");
@@ -110,7 +110,7 @@ async fn v1_judges_every_node_in_turn_however_many_are_not_ready() {
         lab.supervisor.set(&name(i), "/status/powerState", json!("PoweredOff"));
         lab.not_ready(&name(i));
     }
-    // Two lists per node at five per second; the pass over addresses takes its share.
+    // Two lists per node at five per second; the pass over addresses needs its share.
     let is_tainted = |lab: &Lab, i| has_taint(&lab.cluster.node(&name(i)).unwrap(), "shutdown");
     lab.until(3 * MINUTE, |lab| (0..120).all(|i| is_tainted(lab, i))).await;
 }
@@ -119,7 +119,7 @@ async fn v1_judges_every_node_in_turn_however_many_are_not_ready() {
 async fn a_watch_of_nodes_that_ends_at_once_is_opened_ever_more_seldom() {
     let lab = Lab::joined(2, InstancesMode::Auto).await;
     lab.cluster.end_watches(true);
-    // The one that is open goes on until a node changes, or nothing has for a while.
+    // The open watch continues until a node changes, or until it was silent for a while.
     sleep(2 * MINUTE).await;
     let before = lab.cluster.n_watches();
     sleep(5 * MINUTE).await;
@@ -156,7 +156,7 @@ async fn a_zone_that_comes_late_is_left_out_or_added_as_the_flag_says() {
         sleep(2 * SECOND).await;
         let want = if late_zone == LateZone::Added { json!("zone-b") } else { json!(null) };
         assert_eq!(zone(&lab), want);
-        // A zone that changes is not followed.
+        // The provider does not follow a later change of the zone.
         lab.supervisor.set(
             "node",
             "/metadata/labels",
@@ -185,7 +185,7 @@ async fn the_first_list_is_waited_for_as_long_as_the_flag_says_and_a_late_one_st
     lab.until(MINUTE, |lab| lab.is_initialized(&name(0))).await;
 }
 
-/// What a node of kubelet's has for addresses after a provider with this policy has looked at it.
+/// Addresses of a node that kubelet set up, after a provider with this policy has run.
 async fn addresses_after(policy: AddressPolicy, address: &str) -> Value {
     let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
     let mut machine = object("node", "abc", "");

@@ -1,4 +1,4 @@
-//! What the Supervisor allows, and how it fails.
+//! Permissions on the Supervisor, and its failures.
 
 use std::sync::Mutex;
 
@@ -132,7 +132,7 @@ async fn a_410_amid_the_pages_of_a_list_begins_it_again_and_proves_nothing() {
     lab.until(10 * SECOND, |lab| !lab.is_there(&name(0))).await;
     let want = ["LIST", "LIST …", "LIST", "LIST …", "LIST", "LIST …", "GET n0000"];
     assert_eq!(lab.supervisor.take_calls(), want, "six machines on two pages, at the third try");
-    // One that never becomes complete.
+    // A list that never becomes complete.
     lab.supervisor.pages_of(3, u32::MAX);
     lab.not_ready(&name(1));
     lab.supervisor.delete(&name(1));
@@ -150,7 +150,7 @@ async fn a_watch_that_stalls_silently_is_stale_after_three_minutes() {
     lab.supervisor.mute(true);
     lab.until(5 * MINUTE, |lab| lab.is_state("stale")).await;
     lab.supervisor.take_calls();
-    // What was told before is not believed: gone is gone, and there is there.
+    // The old view does not count: a machine that is gone is gone, and one that exists exists.
     lab.not_ready(&name(0));
     lab.not_ready(&name(1));
     lab.supervisor.delete(&name(0));
@@ -192,7 +192,7 @@ async fn a_burst_of_401_at_a_token_rotation_costs_no_node_and_ends_at_once() {
     for i in 0..3 {
         lab.not_ready(&name(i));
     }
-    // Revoked before the file is there: refused for half a minute.
+    // The token is revoked before the new file exists: calls are refused for half a minute.
     lab.supervisor.accept("two");
     lab.supervisor.cut();
     sleep(30 * SECOND).await;
@@ -202,7 +202,7 @@ async fn a_burst_of_401_at_a_token_rotation_costs_no_node_and_ends_at_once() {
     *file.lock().unwrap() = "two\n";
     lab.until(50 * SECOND, |lab| lab.is_state("fresh")).await;
     assert_eq!(lab.cluster.n_nodes(), 5);
-    // With the file there in time one call is refused, and sent again.
+    // If the file exists in time, one call is refused and sent again.
     sleep(5 * SECOND).await;
     *file.lock().unwrap() = "three\n";
     lab.supervisor.accept("three");

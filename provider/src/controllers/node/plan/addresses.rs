@@ -1,4 +1,4 @@
-//! Addresses: what is published, and the patch that does it.
+//! Addresses: the list to publish, and the patch that publishes it.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::{
     mutant::{Active, mutant},
 };
 
-/// Whatever is not known leaves the addresses as they are.
+/// Decides about the addresses of a node. Unknown addresses leave the published ones unchanged.
 pub(super) fn refresh_addresses(node: &Node, lookup: &Lookup<Metadata>, active: Active) -> Plan {
     let (addresses, order, reference) = match lookup {
         Lookup::Found(metadata) => match &metadata.addresses {
@@ -34,8 +34,8 @@ pub(super) fn refresh_addresses(node: &Node, lookup: &Lookup<Metadata>, active: 
     }
 }
 
-/// What is published for a node: the cloud's addresses, the node's own host name if the cloud has none, and the
-/// choice that kubelet was given.
+/// Returns the addresses to publish: the cloud's addresses, plus the node's own host name if the cloud has none,
+/// restricted by the node IP that kubelet was given.
 pub(super) fn published(node: &Node, addresses: &[Address]) -> Result<Vec<Address>, String> {
     let mut addresses = addresses.to_vec();
     if !addresses.is_empty() && !addresses.iter().any(|a| a.kind == AddressKind::Hostname) {
@@ -48,9 +48,9 @@ pub(super) fn published(node: &Node, addresses: &[Address]) -> Result<Vec<Addres
     }
 }
 
-/// A patch of the status, or nothing when the addresses are the same or none.
+/// A patch of the status; `None` if the addresses are unchanged or empty.
 ///
-/// The status subresource of nodes takes annotations too (kubelet uses that), so a reference needs no write of its own.
+/// The status subresource of nodes takes annotations too (kubelet uses that), so a reference needs no separate write.
 pub(super) fn status_patch(
     node: &Node,
     addresses: &[Address],
@@ -74,8 +74,8 @@ pub(super) fn status_patch(
         return None;
     }
     let mut list: Vec<Value> = addresses.iter().map(Address::to_json).collect();
-    // The list merges by type otherwise, and a type with two addresses would lose one; also where none are known, because
-    // the stored list may have some by now.
+    // Without this entry the list merges by type, and a type with two addresses would lose one. It is needed even if no
+    // addresses are known, because the stored list may have some by now.
     list.push(json!({"$patch": "replace"}));
     let mut patch = json!({"metadata": {"uid": node.uid}, "status": {"addresses": list}});
     if let Some(reference) = reference {

@@ -1,4 +1,4 @@
-//! Labels: which are added, which follow others, which are allowed.
+//! Labels: those to add, those that follow others, and the valid keys.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub(super) fn at_initialization(
     labels
 }
 
-/// Zone and region labels that an initialized node has in no spelling, and its machine has by now.
+/// Zone and region labels that an initialized node lacks in both spellings, from the zone that its machine has by now.
 pub(super) fn of_late_zone(node: &Node, lookup: &Lookup<Metadata>) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let Lookup::Found(Metadata { zone: Ok(Some(zone)), .. }) = lookup else { return labels };
@@ -58,7 +58,7 @@ pub(super) fn of_late_zone(node: &Node, lookup: &Lookup<Metadata>) -> BTreeMap<S
     labels
 }
 
-/// Decides about the labels of an initialized node. `lookup` is asked for only when something is written anyway.
+/// Decides about the labels of an initialized node. Calls `lookup` only if it writes anyway.
 pub(crate) fn reconcile_labels(node: &Node, lookup: impl FnOnce() -> Lookup<Metadata>) -> Plan {
     let mut labels = BTreeMap::new();
     for (beta, stable) in LABEL_PAIRS {
@@ -80,7 +80,7 @@ pub(crate) fn reconcile_labels(node: &Node, lookup: impl FnOnce() -> Lookup<Meta
     Plan::Write(Writes { node: Some(body), ..Writes::default() })
 }
 
-/// Whether a key belongs to Kubernetes: `(^|\.)(kubernetes|k8s)\.io/`.
+/// True if a key belongs to Kubernetes: `(^|\.)(kubernetes|k8s)\.io/`.
 fn is_reserved(key: &str) -> bool {
     let Some((prefix, _)) = key.split_once('/') else { return false };
     ["kubernetes.io", "k8s.io"].iter().any(|domain| {
@@ -88,7 +88,7 @@ fn is_reserved(key: &str) -> bool {
     })
 }
 
-/// Whether a key is a qualified name, as Kubernetes defines it.
+/// True if a key is a qualified name, as Kubernetes defines it.
 pub(crate) fn valid_label(key: &str) -> bool {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),

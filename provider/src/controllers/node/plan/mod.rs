@@ -1,4 +1,4 @@
-//! What to do about one node. Pure: a node and what is known of its machine in, writes out.
+//! Decisions about one node. Pure: a node and the lookup of its machine in, writes out.
 
 mod addresses;
 mod labels;
@@ -20,16 +20,16 @@ use crate::{
 
 pub(crate) use labels::{reconcile_labels, valid_label};
 
-/// What to do about a node.
+/// Decision about a node.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Plan {
     /// Nothing to do.
     Nothing,
-    /// Not now, and why.
+    /// Wait, for this reason.
     Wait(Unknown),
-    /// Nothing but the reference is to be written, and that is not urgent.
+    /// Write only the reference, which is not urgent.
     Record(MachineReference),
-    /// These writes, in order.
+    /// Make these writes, in order.
     Write(Writes),
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn initialize(
 ) -> Plan {
     let metadata = match lookup {
         Lookup::Found(metadata) => metadata,
-        // A machine that is gone initializes nothing; whether its node goes too is not decided here.
+        // A machine that is gone initializes nothing; another controller decides about its node.
         Lookup::Gone { .. } => return Plan::Wait(Unknown::NotSeen),
         Lookup::Unknown(why) => return Plan::Wait(why.clone()),
     };
@@ -66,7 +66,7 @@ pub(crate) fn initialize(
         Err(_) if hurry => None,
         Err(why) => return Plan::Wait(why.clone()),
     };
-    // During initialization the annotation is checked against what the cloud says, nothing added.
+    // During initialization the annotation is checked against the cloud's addresses alone.
     if let Some(annotation) = &node.provided_node_ip
         && let Err(text) = provided_ip::apply(annotation, addresses)
         && !hurry
@@ -91,9 +91,9 @@ pub(crate) fn initialize(
     Plan::Write(Writes { status, node: Some(body) })
 }
 
-/// Decides about the addresses of an initialized node, and about the reference when the node does not have it: another hand
-/// initialized the node, or its machine has moved. Without a reference nobody could prove after a restart that the machine
-/// is gone, so it is recorded at once, in a write of its own when no other is due.
+/// Decides about the addresses of an initialized node, and about a missing or old reference: another provider initialized
+/// the node, or its machine has moved. Without a reference the provider could not prove after a restart that the machine is
+/// gone, so the reference is recorded at once, in its own write if no other one is due.
 pub(crate) fn refresh(
     node: &Node,
     lookup: &Lookup<Metadata>,
@@ -116,7 +116,7 @@ pub(crate) fn refresh(
         (Plan::Nothing | Plan::Wait(_), moved) if !labels.is_empty() => {
             Plan::Write(Writes { node: Some(body(moved)), ..Writes::default() })
         }
-        // The status takes the reference, and no labels.
+        // The status carries the reference, but no labels.
         (Plan::Write(writes), _) if !labels.is_empty() => {
             Plan::Write(Writes { node: Some(body(None)), ..writes })
         }
@@ -124,12 +124,12 @@ pub(crate) fn refresh(
     }
 }
 
-/// The machine's reference, when the node does not say it yet.
+/// The machine's reference, if the node does not have it yet.
 fn news<'a>(node: &Node, metadata: &'a Metadata) -> Option<&'a MachineReference> {
     metadata.reference.as_ref().filter(|reference| node.reference.as_ref() != Some(reference))
 }
 
-/// A patch that records where the node's machine is. It needs no version: no one else writes this annotation.
+/// A patch that records the reference of a node's machine. It needs no version: no one else writes this annotation.
 pub(super) fn reference_patch(node: &Node, reference: &MachineReference) -> Value {
     json!({"metadata": {"uid": node.uid, "annotations": annotations(reference)}})
 }

@@ -1,4 +1,4 @@
-//! Plans by table.
+//! Tables of plans.
 
 use tokio::time::Instant;
 
@@ -210,7 +210,7 @@ fn a_reference_that_the_node_does_not_have_is_recorded() {
     ] {
         assert_eq!(refreshed(&node, metadata), want, "{name}");
     }
-    // A write that is due anyway takes it along.
+    // A write that is due anyway carries the reference too.
     let plan =
         refresh(&node(json!({})), &Lookup::Found(metadata()), LateZone::LeftOut, Active::default());
     let Plan::Write(writes) = plan else { panic!("{plan:?}") };

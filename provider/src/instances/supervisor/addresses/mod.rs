@@ -1,7 +1,7 @@
-//! The addresses a node reports in Supervisor mode. Pure: what the Supervisor says of the machine in, a list out.
+//! Chooses the addresses that a node reports in Supervisor mode. Pure: a machine object in, a list out.
 //!
-//! The selection is `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/instances.go`,
-//! `createNodeAddresses`, text by text, with two quirks as choices.
+//! The selection follows `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/instances.go`,
+//! `createNodeAddresses`, text by text, with two quirks as options.
 
 use std::{
     collections::BTreeSet,
@@ -15,38 +15,38 @@ use crate::{
     supervisor::ClusterFamily,
 };
 
-/// What stands at the end of a list of addresses.
+/// Entry at the end of a list of addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostnameEntry {
-    /// A host name of no letters, as upstream has it. It takes the place of kubelet's.
+    /// An empty host name, as upstream has it. It replaces kubelet's.
     #[default]
     Empty,
-    /// None, so that the node keeps kubelet's.
+    /// No entry, so that the node keeps kubelet's host name.
     Omitted,
 }
 
-/// What a machine reports that has addresses, and none of them wanted.
+/// List for a machine that has addresses, none of them wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NoneWanted {
-    /// Nothing, so that the node keeps what it has.
+    /// An empty list, so that the node keeps its addresses.
     #[default]
     Nothing,
-    /// The host name entry alone, as upstream has it. It takes the place of all addresses of the node.
+    /// The host name entry alone, as upstream has it. It replaces all addresses of the node.
     HostnameEntry,
 }
 
-/// Which addresses a node reports.
+/// Rules for the addresses that a node reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressPolicy {
     /// Families of the cluster.
     pub family: ClusterFamily,
-    /// The end of the list.
+    /// Entry at the end of the list.
     pub hostname: HostnameEntry,
-    /// The list without a wanted address.
+    /// List for a machine without a wanted address.
     pub none_wanted: NoneWanted,
 }
 
-/// The addresses in publishing order; none while the machine has none.
+/// Returns the addresses in publishing order; none while the machine has none.
 pub(super) fn node_addresses(machine: &MachineObject, policy: AddressPolicy) -> Vec<Address> {
     let MachineObject { primary4, primary6, interface_addresses, .. } = machine;
     if primary4.is_empty() && primary6.is_empty() && interface_addresses.is_empty() {
@@ -54,7 +54,7 @@ pub(super) fn node_addresses(machine: &MachineObject, policy: AddressPolicy) -> 
     }
     let mut chosen: Vec<&str> = Vec::new();
     let mut seen = BTreeSet::new();
-    // Primary addresses are taken as they are, whatever they are.
+    // Primary addresses are taken unchecked.
     for family in policy.family.families() {
         let primary = match family {
             Family::V4 => primary4,
@@ -84,7 +84,7 @@ pub(super) fn node_addresses(machine: &MachineObject, policy: AddressPolicy) -> 
     addresses
 }
 
-/// An address in the one form that it has for Go: IPv4 written as IPv6 is IPv4.
+/// Parses an address to the one form that it has for Go: IPv4 written as IPv6 is IPv4.
 fn parse(text: &str) -> Option<IpAddr> {
     text.parse::<IpAddr>().ok().map(|address| address.to_canonical())
 }
@@ -96,7 +96,7 @@ fn is_link_local(address: IpAddr) -> bool {
     }
 }
 
-/// fe80::/10.
+/// True if the address is in fe80::/10.
 fn is_unicast_link_local(address: Ipv6Addr) -> bool {
     address.segments()[0] & 0xffc0 == 0xfe80
 }

@@ -124,7 +124,7 @@ fn link_local_is_what_go_calls_link_local_unicast() {
 fn primary_addresses_are_taken_as_they_are() {
     let odd = machine("169.254.0.7", "not an address", &["169.254.0.7"]);
     assert_eq!(listed(&odd, of(ClusterFamily::V4V6)), ["169.254.0.7", "not an address", "-"]);
-    // Of which family they are is not looked at.
+    // The family of a primary address is not checked.
     let other = machine("2001:db8::1", "", &["2001:db8::1"]);
     assert_eq!(listed(&other, of(ClusterFamily::V4)), ["2001:db8::1", "-"]);
 }

@@ -1,4 +1,4 @@
-//! Answers from the view, or what must be asked before there is one. Pure.
+//! Answers from the view, or names the request that must come first. Pure.
 //!
 //! | view | machine in it | machine not in it |
 //! | --- | --- | --- |
@@ -7,7 +7,7 @@
 //! | not current | one read by name, then answered | the same, then a proof |
 //! | poll | a list, when the last one is too old for the question | as if current, after it |
 //!
-//! While the Supervisor does not answer our own list and watch, nobody asks it anything: all is unknown.
+//! While the backend's own list or watch fails, questions send no request: the answer is unknown.
 
 use tokio::time::Instant;
 
@@ -24,71 +24,72 @@ use crate::{
     model::{AddressOrder, Metadata, NodeIdentity, Unknown, Zone},
 };
 
-/// What there is to say, or to do before.
+/// Answer to a question, or the request that must come first.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Answer<T> {
-    /// This.
+    /// The answer is known.
     Found(T),
-    /// Not known, and asking would not help now.
+    /// The answer is unknown, and a request would not help now.
     Unknown(Unknown),
-    /// Ask again when the first list is in, or the time for it is over.
+    /// Ask again once the first list is in, or its deadline has passed.
     NeedsSync,
     /// Read the machine of this name, then ask again.
     NeedsGet(String),
     /// Make a new list, then ask again.
     NeedsList,
-    /// Not seen where it should be. Only a proof tells whether it is gone.
+    /// The machine is not where it should be. Only a proof shows whether it is gone.
     NeedsProof,
 }
 
-/// What a read of one machine by its name came to.
+/// Result of a read of one machine by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// It is there; the view has it now.
+    /// The machine exists; the view has it now.
     Seen,
-    /// There is none of that name.
+    /// No machine has that name.
     NotFound,
-    /// Not known.
+    /// The read failed.
     Failed(Unknown),
 }
 
 /// A read of one machine by its name, for a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reading {
-    /// The name that was read. It need not be the node's.
+    /// Name that was read. It need not be the node's.
     pub machine: String,
-    /// A proof is as old as the beginning of what proves it.
+    /// Start of the read: a proof is as old as the start of its evidence.
     pub began_at: Instant,
-    /// An answer is as young as its end: a slow one is not asked for again at once.
+    /// End of the read: an answer is as young as its end, so a slow one is not requested again at once.
     pub ended_at: Instant,
     pub read: Read,
 }
 
-/// A question.
+/// A question about a node, with the state that answers it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
     pub view: &'a View,
     pub freshness: &'a Freshness,
-    /// The first list is waited for until then.
+    /// Deadline of the wait for the first list.
     pub sync_deadline: Instant,
     pub node: &'a NodeIdentity,
-    /// Under which name the node's machine was last seen; the node's own, if never.
+    /// Name under which the node's machine was last seen; the node's own, if never.
     pub machine: &'a str,
     /// The last read of a machine for this node.
     pub read: Option<&'a Reading>,
     pub now: Instant,
 }
 
-/// How a node's machine was found.
+/// Match between a node and its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Match {
-    /// It is the one.
+    /// The machine is the node's.
     Strict,
-    /// It has the node's name and another UUID, or none: good for addresses, as with v1, and for nothing else.
+    /// The machine has the node's name and another UUID, or none. It serves for addresses, as with v1, and for nothing
+    /// else.
     ByNameOnly,
 }
 
-/// The machine that the node is.
+/// Returns the machine that the node is.
 pub(super) fn find_strict<'a>(
     view: &'a View,
     identity: &Identity,
@@ -100,7 +101,7 @@ pub(super) fn find_strict<'a>(
     }
 }
 
-/// The machine whose addresses the node gets.
+/// Returns the machine whose addresses the node gets.
 fn find<'a>(
     view: &'a View,
     identity: &Identity,
@@ -111,7 +112,7 @@ fn find<'a>(
         .or_else(|| view.by_name(&node.name).map(|entry| (entry, Match::ByNameOnly)))
 }
 
-/// Whether the machine exists. Never says that it does not.
+/// Answers whether the machine exists. Never says that it does not.
 pub(super) fn exists(asked: Asked<'_>) -> Answer<()> {
     let identity = match identity(asked.node) {
         Ok(identity) => identity,
@@ -127,7 +128,7 @@ pub(super) fn exists(asked: Asked<'_>) -> Answer<()> {
     }
 }
 
-/// Whether the machine is off. Suspended is not off in this mode, and neither is a state that is not said.
+/// Answers whether the machine is off. In this mode neither suspended nor a state that is not reported counts as off.
 pub(super) fn shutdown(asked: Asked<'_>) -> Answer<bool> {
     let identity = match identity(asked.node) {
         Ok(identity) => identity,
@@ -144,7 +145,7 @@ pub(super) fn shutdown(asked: Asked<'_>) -> Answer<bool> {
     Answer::Found(machine.power == PowerState::Off)
 }
 
-/// What the node is to be told, and how its machine was found.
+/// Answers with the metadata for the node, and with the match that found its machine.
 pub(super) fn metadata(
     asked: Asked<'_>,
     wanted: ZoneWanted,
@@ -154,14 +155,14 @@ pub(super) fn metadata(
         Ok(identity) => identity,
         Err(why) => return Answer::Unknown(why),
     };
-    // Zones are wanted when a node begins.
+    // Zones are wanted when a node is initialized.
     let purpose = match wanted {
         ZoneWanted::Yes => Purpose::Life,
         ZoneWanted::No => Purpose::Addresses,
     };
     let found = find(asked.view, &identity, asked.node);
     if let Some(before) = asked.not_current(purpose, found.map(|(entry, _)| entry)) {
-        // With a proof nobody could do anything here.
+        // Metadata have no use for a proof.
         return if before == Answer::NeedsProof {
             Answer::Unknown(Unknown::NotSeen)
         } else {
@@ -184,7 +185,7 @@ pub(super) fn metadata(
 }
 
 impl Asked<'_> {
-    /// What comes before an answer, when neither the view nor the entry is young enough to be believed.
+    /// Returns what must come before an answer, if neither the view nor the entry is young enough to be believed.
     fn not_current<T>(&self, purpose: Purpose, entry: Option<&Entry>) -> Option<Answer<T>> {
         let Self { freshness, now, .. } = *self;
         if freshness.is_current(purpose, now) {
@@ -211,21 +212,21 @@ impl Asked<'_> {
         }
         let machine = entry.map_or(self.machine, |entry| &entry.machine.name);
         match self.recent_read(machine) {
-            // Under the node's name there is another machine, or none. Whether this one is elsewhere, a list tells.
+            // Another machine has the node's name, or none has. Only a list shows whether the node's own is elsewhere.
             Some(Read::Seen | Read::NotFound) => Some(Answer::NeedsProof),
             Some(Read::Failed(why)) => Some(Answer::Unknown(why.clone())),
             None => Some(Answer::NeedsGet(machine.to_owned())),
         }
     }
 
-    /// The result of a read of this machine that ended a short while ago.
+    /// Returns the result of a read of this machine that ended within [`WINDOW`].
     fn recent_read(&self, machine: &str) -> Option<&Read> {
         let reading = self.read.filter(|it| it.machine == machine)?;
         let age = self.now.saturating_duration_since(reading.ended_at);
         (age <= WINDOW).then_some(&reading.read)
     }
 
-    /// True if the entry is what a read showed whose answer is young, however long it was on its way.
+    /// True if a read that ended a short while ago shows the entry, however long it took.
     fn was_just_read(&self, entry: &Entry) -> bool {
         self.recent_read(&entry.machine.name) == Some(&Read::Seen)
             && self.read.is_some_and(|reading| entry.seen_at >= reading.began_at)
@@ -236,7 +237,7 @@ fn unreadable(machine: &MachineObject, what: &str) -> Unknown {
     Unknown::Incomplete(format!("{what} of VirtualMachine {} cannot be read", machine.name))
 }
 
-/// What a node with this machine is told, the texts as v1 has them.
+/// Builds the metadata of a node with this machine; the texts are those of v1.
 pub(super) fn describe(
     node: &NodeIdentity,
     machine: &MachineObject,
@@ -244,7 +245,7 @@ pub(super) fn describe(
     policy: AddressPolicy,
 ) -> Result<Metadata, Unknown> {
     let id = match (&node.provider_id, how) {
-        // It has an identity, and this is not it: it keeps its own.
+        // The node has another identity than this machine, and keeps it.
         (Some(own), Match::ByNameOnly) => own.clone(),
         _ if machine.bios_uuid.is_empty() => {
             let what = format!("VirtualMachine {} has no BIOS UUID yet", machine.name);

@@ -34,7 +34,7 @@ fn machine(name: &str, uuid: &str) -> MachineObject {
     }
 }
 
-/// A view with `n/AA` and `e/` (no UUID yet), listed at its making.
+/// A view with `n/AA` and `e/` (no UUID yet), listed at the start.
 struct Stage {
     view: View,
     freshness: Freshness,
@@ -227,7 +227,7 @@ async fn a_node_is_told_what_v1_told_it() {
         let zone = Zone { zone: "zone-a".to_owned(), region: String::new() };
         assert_eq!(metadata.zone, Ok(Some(zone)), "{name}");
         assert_eq!((metadata.instance_type, metadata.reference), (None, None), "{name}");
-        // The relaxation is for what a node is told, not for whether it stays.
+        // The relaxation applies to metadata, not to existence.
         let want = if how == Match::Strict { Answer::Found(()) } else { Answer::NeedsProof };
         assert_eq!(stage.exists(&node), want, "{name}");
     }

@@ -1,8 +1,8 @@
-//! A VirtualMachine object as far as this provider reads it, whatever version it came in.
+//! Reads a VirtualMachine object as far as the provider needs it, in any API version.
 //!
-//! The paths are the same in v1alpha2, v1alpha5 and v1alpha6 (what an older version lacks is not there), so one reader
-//! serves all. Everything else is dropped at once: a namespace of ten thousand machines of ten kilobytes each must not
-//! be kept. A field of another type than it should have costs that field, never the object.
+//! The paths are the same in v1alpha2, v1alpha5 and v1alpha6 (an older version lacks some), so one reader serves all.
+//! The rest is dropped at once: a namespace of ten thousand machines of ten kilobytes each must not stay in memory. A
+//! field of an unexpected type costs that field, never the object.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +14,21 @@ use crate::model::{parse_uuid, swap_byte_order};
 /// The label that holds a machine's zone.
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
-/// Whether a machine runs.
+/// Power state of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum PowerState {
     /// Running.
     On,
     /// Switched off.
     Off,
-    /// Suspended. Not shut down, as upstream has it in this mode.
+    /// Suspended. Not shut down in this mode, as upstream has it.
     Suspended,
-    /// Not said.
+    /// Not reported, or not a state that the provider knows.
     #[default]
     Unknown,
 }
 
-/// Something of a machine that may not be readable.
+/// Part of a machine that may be unreadable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Field {
     /// `metadata.labels`.
@@ -37,11 +37,11 @@ pub(super) enum Field {
     Uuid,
     /// `status.powerState`.
     Power,
-    /// Anything of `status.network`.
+    /// Any part of `status.network`.
     Network,
 }
 
-/// One machine.
+/// A machine as the provider reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MachineObject {
     /// `metadata.name`, which is the node's name too.
@@ -52,11 +52,11 @@ pub(super) struct MachineObject {
     pub resource_version: String,
     /// `metadata.creationTimestamp`.
     pub created: Option<Timestamp>,
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// True if `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// The label `topology.kubernetes.io/zone`, when not empty.
     pub zone: Option<String>,
-    /// `status.biosUUID` as it is written; empty when not known yet.
+    /// `status.biosUUID` as written; empty if not known yet.
     pub bios_uuid: String,
     /// `spec.biosUUID`, in versions that have it.
     pub wanted_uuid: String,
@@ -68,22 +68,23 @@ pub(super) struct MachineObject {
     pub primary6: String,
     /// Addresses of all interfaces in order, without prefix lengths.
     pub interface_addresses: Vec<String>,
-    /// What could not be read; it has its default, or what it was before.
+    /// Parts that could not be read; their fields have the default or the earlier value.
     pub odd: BTreeSet<Field>,
 }
 
-/// Why an object is no machine.
+/// Error for an object without a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a VirtualMachine without a name")]
 pub(super) struct Nameless;
 
-/// A UUID as it is compared: upstream trims and lowers the one it looks for, we both, and one without dashes gets them.
+/// Normalizes a UUID for comparison: trimmed, in lower case, with dashes. Upstream normalizes only the one that it
+/// looks for, and adds no dashes.
 pub(super) fn uuid_key(text: &str) -> String {
     parse_uuid(text)
         .map_or_else(|| text.trim().to_lowercase(), |uuid| uuid.hyphenated().to_string())
 }
 
-/// The ways to write the UUID of a key: as it stands, and in the byte order in which a guest reports it.
+/// Returns the ways to write the UUID of a key: as it is, and in the byte order in which a guest reports it.
 pub(super) fn byte_orders(key: &str) -> impl Iterator<Item = String> + use<> {
     let swapped = parse_uuid(key).map(|uuid| swap_byte_order(uuid).hyphenated().to_string());
     std::iter::once(key.to_owned()).chain(swapped)
@@ -94,7 +95,7 @@ impl MachineObject {
     ///
     /// # Errors
     ///
-    /// Only when it has no name.
+    /// If the object has no name.
     pub(super) fn from_json(value: &Value) -> Result<Self, Nameless> {
         let mut read = Reader { value, odd: BTreeSet::new() };
         let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
@@ -111,7 +112,7 @@ impl MachineObject {
             "PoweredOn" => PowerState::On,
             "PoweredOff" => PowerState::Off,
             "Suspended" => PowerState::Suspended,
-            // A state that we do not know is none that we act upon.
+            // The provider does not act upon a state that it does not know.
             _ => PowerState::Unknown,
         };
         Ok(Self {
@@ -131,12 +132,12 @@ impl MachineObject {
         })
     }
 
-    /// The UUID that it is found by; `None` when it has none (yet).
+    /// Returns the UUID that the machine is found by; `None` if it has none (yet).
     pub(super) fn uuid_key(&self) -> Option<String> {
         Some(uuid_key(&self.bios_uuid)).filter(|key| !key.is_empty())
     }
 
-    /// The same with what could not be read taken from `before`, if that is the same object.
+    /// Replaces what could not be read by the values from `before`, if that is the same object.
     pub(super) fn or_as_before(mut self, before: &Self) -> Self {
         if self.uid != before.uid {
             return self;
@@ -159,7 +160,7 @@ impl MachineObject {
         self
     }
 
-    /// Whether a node would be told something else about the other one.
+    /// True if both give a node the same metadata.
     pub(super) fn tells_the_same(&self, other: &Self) -> bool {
         let it = |m: &Self| {
             (
@@ -175,14 +176,14 @@ impl MachineObject {
     }
 }
 
-/// Reads fields and takes note of those that cannot be read.
+/// Reads fields and notes those that cannot be read.
 struct Reader<'a> {
     value: &'a Value,
     odd: BTreeSet<Field>,
 }
 
 impl Reader<'_> {
-    /// A text; what is missing or null is empty.
+    /// Reads a text; a missing or null value is empty.
     fn text(&mut self, pointer: &str, field: Field) -> String {
         let value = self.value;
         let mut parents = pointer.match_indices('/').map(|(at, _)| &pointer[..at]).skip(1);

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A machine as the API shows it in a version; they differ in what we do not read.
+/// Returns a machine as the API shows it in a version. Versions differ in what the provider does not read.
 fn object(version: &str) -> Value {
     let host = if version == "v1alpha2" { "host" } else { "nodeName" };
     let mut value = json!({
@@ -101,7 +101,7 @@ fn a_machine_without_a_network_has_no_addresses() {
     }
 }
 
-/// The addresses of interfaces.
+/// Reads the addresses of interfaces.
 fn interfaces(list: Value) -> Vec<String> {
     let value = json!({"metadata": {"name": "n"}, "status": {"network": {"interfaces": list}}});
     let machine = MachineObject::from_json(&value).unwrap();
@@ -148,15 +148,15 @@ fn an_odd_field_costs_itself_and_nothing_else() {
         let machine = MachineObject::from_json(&value).unwrap();
         let want = BTreeSet::from([field]);
         assert_eq!(machine.odd, want, "{pointer}: {odd}");
-        // With what was known before it is whole again, and still said to be odd.
+        // With the earlier values the machine is whole again, and its parts still count as odd.
         let whole = machine.clone().or_as_before(&sound);
         assert_eq!(MachineObject { odd: BTreeSet::new(), ..whole.clone() }, sound, "{pointer}");
         assert_eq!(whole.odd, want);
-        // Not with what was known of another object of that name.
+        // Values of another object of that name are not used.
         let other = MachineObject { uid: "u2".to_owned(), ..sound };
         assert_eq!(machine.clone().or_as_before(&other), machine, "{pointer}");
     }
-    // A status of another type: all that is in it.
+    // A status of another type makes all its parts unreadable.
     let value = json!({"metadata": {"name": "n"}, "status": "gone"});
     let odd = MachineObject::from_json(&value).unwrap().odd;
     assert_eq!(odd, BTreeSet::from([Field::Uuid, Field::Power, Field::Network]));

@@ -1,8 +1,8 @@
-//! Whether a machine is proved gone. Pure: a claim and evidence in, a verdict out.
+//! Judges whether a machine is proved gone. Pure: a claim and evidence in, a verdict out.
 //!
-//! Nodes deleted because a look-up failed are the oldest class of reports against this provider, so every way in which
-//! "not found" can be said of a machine that is there is ruled out first (`cpi-supervisor` 3.5). The guard against mass
-//! disappearance (rule 4 there) is the lifecycle controller's, one for both backends.
+//! Nodes deleted because a look-up failed are the oldest class of reports against this provider. The proof therefore
+//! first rules out every way in which "not found" can be reported for a machine that exists (`cpi-supervisor` 3.5). The
+//! lifecycle controller has the guard against mass disappearance (rule 4 there), one for both backends.
 
 use tokio::time::Instant;
 
@@ -17,44 +17,45 @@ use crate::{
     mutant::{Active, mutant},
 };
 
-/// Said when no node has its machine.
+/// Reason for an unknown answer while no node has its machine.
 pub(crate) const NEVER_MATCHED: &str = "no node was matched to a machine since the start; check the Supervisor's address, namespace and credentials";
 
 /// The claim that a node's machine is gone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim<'a> {
     pub node: &'a NodeIdentity,
-    /// Under which name its machine was last seen; the node's own, if never.
+    /// Name under which its machine was last seen; the node's own, if never.
     pub machine: &'a str,
-    /// Evidence must have been asked for no earlier.
+    /// Earliest time at which evidence may have been requested.
     pub after: Instant,
-    /// When a machine of this name or UUID last came, went or became another one. Older evidence tells of before.
+    /// Time at which a machine of this name or UUID last came, went or became another one. Older evidence does not show
+    /// that.
     pub changed_at: Option<Instant>,
-    /// Whether this node was matched to its machine before.
+    /// True if this node was matched to its machine before.
     pub matched: bool,
-    /// Whether any node was matched to a machine since the start.
+    /// True if any node was matched to a machine since the start.
     pub any_matched: bool,
     pub now: Instant,
     pub active: Active,
 }
 
-/// The verdict.
+/// Verdict on a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The machine is there.
+    /// The machine exists.
     Present,
-    /// The machine is gone, as this was asked for at that time.
+    /// The machine is gone, according to evidence that was requested at that time.
     Gone { proved_at: Instant },
     /// A list is needed that begins no earlier than this.
     NeedsList { after: Instant },
     /// The claim's machine must be read, no earlier than this.
     NeedsGet { after: Instant },
-    /// Nobody can tell.
+    /// The evidence cannot decide.
     Unknown(Unknown),
 }
 
 impl Claim<'_> {
-    /// What may be said before any evidence is looked at.
+    /// Checks what needs no evidence, and returns the identity of the node.
     fn identity(&self) -> Result<Identity, Unknown> {
         let identity = identity(self.node)?;
         if let Identity::Uuid(key) = &identity
@@ -66,11 +67,12 @@ impl Claim<'_> {
         if self.any_matched || mutant!(self.active, NeverMatchedSkipped) {
             return Ok(identity);
         }
-        // The provider runs on a node of this cluster. When none of them is anywhere, we look in the wrong place.
+        // The provider runs on a node of this cluster. If none of the nodes has a machine here, it looks in the wrong
+        // place.
         Err(Unknown::Unavailable(NEVER_MATCHED.to_owned()))
     }
 
-    /// The earliest beginning of evidence that counts.
+    /// Earliest start of evidence that counts.
     fn earliest(&self) -> Instant {
         let youngest_of_old = self.now.checked_sub(EVIDENCE_AGE).unwrap_or(self.after);
         self.after.max(youngest_of_old).max(self.changed_at.unwrap_or(self.after))
@@ -112,13 +114,13 @@ pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict 
     Verdict::Gone { proved_at: listing.began_at }
 }
 
-/// Whether a provider ID without a UUID makes the node nobody's. It does not, but for the mutant.
+/// True if a provider ID without a UUID makes the node match no machine, which only happens with the mutant.
 pub(super) fn is_disowned(active: Active, node: &NodeIdentity) -> bool {
     node.provider_id.is_some() && mutant!(active, EmptyUuidIsGone)
 }
 
-/// Judges by a read of the claim's machine, where lists are forbidden. That proves less, so it is believed only of a
-/// node that is nothing but its name, or that had the machine of that name. A read of another name proves nothing.
+/// Judges by a read of the claim's machine, where lists are forbidden. A read proves less, so it counts only for a node
+/// that is identified by name, or that had the machine of that name. A read of another name proves nothing.
 pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&Reading>) -> Verdict {
     let identity = match claim.identity() {
         Ok(identity) => identity,
@@ -143,8 +145,8 @@ pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&Reading>) -> Verdict 
     }
 }
 
-/// What a read of a machine by its name says about a list that does not show it: a list can leave out what it claims to hold
-/// whole. A namesake in the list shows that the list knows the name, and so needs no read.
+/// Returns what a read by name objects to a list without that machine: a list can omit objects although it claims to be
+/// complete. A namesake in the list shows that the list knows the name, and so needs no read.
 pub(super) fn objection(read: &Read) -> Option<Unknown> {
     match read {
         Read::NotFound => None,

@@ -1,4 +1,4 @@
-//! The loops against a small Supervisor, in virtual time.
+//! Tests of the loops against a small fake Supervisor, in virtual time.
 
 #[path = "../../../../tests/it/supervisor.rs"]
 #[allow(dead_code, reason = "the tests of the whole provider use the rest")]
@@ -26,7 +26,7 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// A backend that runs as long as this lives.
+/// A backend that runs until the lab is dropped.
 struct Lab {
     fake: Fake,
     instances: SupervisorInstances,
@@ -51,7 +51,7 @@ fn node(name: &str, provider_id: Option<&str>) -> NodeIdentity {
     }
 }
 
-/// The node of the fake's machine of this number, initialized.
+/// Returns the initialized node of the fake's machine with this number.
 fn nth(i: usize) -> NodeIdentity {
     node(&format!("n{i:04}"), Some(&format!("vsphere://u{i:04}")))
 }
@@ -60,12 +60,12 @@ async fn seconds(n: u64) {
     sleep(Duration::from_secs(n)).await;
 }
 
-/// Long enough for everything that is under way.
+/// Waits long enough for everything that is running.
 async fn moment() {
     sleep(Duration::from_millis(500)).await;
 }
 
-/// Metadata, once it is known: where it is pending, a word about the node was promised.
+/// Returns metadata once they are known. While they are pending, waits for the promised news of the node.
 async fn metadata(
     instances: &dyn Instances,
     node: &NodeIdentity,
@@ -82,7 +82,7 @@ async fn metadata(
 }
 
 impl Lab {
-    /// Nothing has happened yet.
+    /// Starts a backend and does not wait for it.
     fn new(fake: Fake, mode: InstancesMode) -> Self {
         Self::with(fake, mode, Active::default())
     }
@@ -96,7 +96,7 @@ impl Lab {
         Self { fake, instances, telemetry, stop }
     }
 
-    /// The first list is in, and these nodes are known.
+    /// Starts a backend that knows these nodes, and waits for the first list.
     async fn started(fake: Fake, mode: InstancesMode, n_nodes: usize) -> Self {
         let lab = Self::new(fake, mode);
         for i in 0..n_nodes {
@@ -180,7 +180,7 @@ async fn changes_are_told_at_once() {
     assert_eq!(told().await, ["n0001"]);
     let Lookup::Found(metadata) = lab.instances.metadata(&nth(1), ZoneWanted::No) else { panic!() };
     assert_eq!(metadata.addresses.unwrap()[0].address, "10.9.9.9");
-    // The monitor looks for this by itself.
+    // A power state is not announced: the monitor asks for it by itself.
     lab.fake.set("n0002", "/status/powerState", json!("PoweredOff"));
     moment().await;
     assert_eq!(lab.instances.shutdown(&nth(2)), Lookup::Found(true));
@@ -196,7 +196,7 @@ async fn a_node_that_comes_before_its_machine_waits_for_it() {
     let early = node("early", None);
     assert_eq!(lab.metadata(&early, ZoneWanted::Yes).await, Lookup::Unknown(Unknown::NotSeen));
     assert_eq!(lab.calls(), ["GET early"]);
-    // Asked again at once it is not read again.
+    // A repeated question does not read the machine again at once.
     assert_eq!(lab.metadata(&early, ZoneWanted::Yes).await, Lookup::Unknown(Unknown::NotSeen));
     assert!(lab.calls().is_empty());
     lab.fake.put(object("early", "", "10.0.0.9"));
@@ -231,7 +231,7 @@ async fn one_list_proves_all_that_is_gone() {
         }
     }
     assert_eq!(lab.calls(), ["LIST"]);
-    // Remembered for who is content with that, and made anew for who is not.
+    // The list is reused for a question that accepts its age, and made anew for one that does not.
     let minute_ago = asked_at.checked_sub(Duration::from_secs(5)).unwrap();
     assert!(is_gone(&Instances::exists(&lab.instances, &nodes[0], minute_ago).await));
     assert!(lab.calls().is_empty());
@@ -245,7 +245,7 @@ async fn what_the_list_has_is_not_gone() {
     let lab = Lab::started(Fake::with(3), InstancesMode::Auto, 3).await;
     seconds(2).await;
     lab.calls();
-    // The watch says it is gone, and so it is; then it is there again under another name.
+    // The machine is deleted, and exists again under another name.
     lab.fake.mute(true);
     lab.fake.delete("n0000");
     lab.fake.put(object("renamed", "U0000", "10.0.0.1"));
@@ -253,18 +253,18 @@ async fn what_the_list_has_is_not_gone() {
     lab.fake.cut();
     moment().await;
     assert_eq!(lab.exists(&nth(0)).await, Lookup::Found(()));
-    // Made anew under its name: the old one is gone, whatever the new one is.
+    // A new machine has the name: the old one is gone, whatever the new one is.
     lab.fake.delete("n0001");
     lab.fake.put(object("n0001", "other", "10.0.0.1"));
     moment().await;
     assert!(is_gone(&lab.exists(&nth(1)).await));
-    // Made anew, and not said yet what it is.
+    // A new machine has the name, and no UUID yet.
     lab.fake.delete("n0002");
     lab.fake.put(object("n0002", "", "10.0.0.1"));
     moment().await;
     let answer = lab.exists(&nth(2)).await;
     assert!(matches!(answer, Lookup::Unknown(Unknown::Incomplete(_))), "{answer:?}");
-    // Somebody else's.
+    // The provider ID is that of another provider.
     let answer = lab.exists(&node("n0000", Some("aws:///i-1"))).await;
     assert!(matches!(answer, Lookup::Unknown(Unknown::NotOurs(_))), "{answer:?}");
 }
@@ -284,7 +284,7 @@ async fn machines_that_a_list_does_not_show_count_as_missing() {
     lab.fake.delete("n0000");
     moment().await;
     assert_eq!(lab.instances.n_missing(), 1);
-    // The store was emptied; only the list shows it.
+    // The store lost machines; only the list shows it.
     lab.fake.lose("n0001");
     lab.fake.lose("n0002");
     assert!(is_gone(&lab.exists(&nth(0)).await));
@@ -304,7 +304,7 @@ async fn an_old_version_leads_to_a_new_list() {
     assert_eq!(lab.state(), ViewState::Fresh);
     assert!(is_gone(&lab.exists(&nth(0)).await));
     assert_eq!(lab.exists(&nth(1)).await, Lookup::Found(()));
-    // And when opening the watch is told so.
+    // The same, when the request for a watch is answered with 410.
     seconds(2).await;
     lab.calls();
     lab.fake.refuse(Refusals { watch: Some(410), ..Refusals::default() });
@@ -329,7 +329,7 @@ async fn a_list_comes_in_pages_of_one_moment() {
     for i in 0..7 {
         assert_eq!(lab.exists(&nth(i)).await, Lookup::Found(()));
     }
-    // One that never becomes complete proves nothing.
+    // A list that never becomes complete proves nothing.
     lab.fake.delete("n0000");
     moment().await;
     lab.fake.pages_of(3, 99);
@@ -390,7 +390,7 @@ async fn a_watch_that_says_nothing_is_not_believed() {
     lab.calls();
     assert_eq!(lab.exists(&nth(0)).await, Lookup::Found(()));
     assert_eq!(lab.calls(), ["GET n0000"]);
-    // Seen just now.
+    // The last read is young enough for this question.
     assert_eq!(lab.instances.shutdown(&nth(0)), Lookup::Found(false));
     lab.fake.delete("n0001");
     assert!(is_gone(&lab.exists(&nth(1)).await));
@@ -420,7 +420,7 @@ async fn where_watching_is_forbidden_lists_are_made_when_somebody_asks() {
     let [n_gets, n_lists, n_watches] = lab.count();
     assert!((3..=6).contains(&n_lists), "{n_lists} lists in six ticks");
     assert_eq!((n_gets, n_watches), (0, 0));
-    // A pass over addresses is content with the last list.
+    // A pass over addresses accepts the last list.
     for node in &nodes {
         assert!(matches!(lab.instances.metadata(node, ZoneWanted::No), Lookup::Found(_)));
     }
@@ -429,12 +429,12 @@ async fn where_watching_is_forbidden_lists_are_made_when_somebody_asks() {
     seconds(10).await;
     lab.fake.delete("n0000");
     assert!(is_gone(&lab.exists(&nth(0)).await));
-    // A node that begins is told what is true now.
+    // A new node gets current metadata.
     lab.fake.put(object("late", "abc", "10.0.0.77"));
     seconds(10).await;
     let answer = lab.metadata(&node("late", None), ZoneWanted::Yes).await;
     assert!(matches!(answer, Lookup::Found(_)), "{answer:?}");
-    // Nobody asks for an hour: twelve lists, one more for a try to watch that falls between two, and six such tries.
+    // An hour without questions: twelve lists, one more for a try to watch that falls between two, and six such tries.
     seconds(300).await;
     lab.calls();
     seconds(3600).await;
@@ -442,7 +442,7 @@ async fn where_watching_is_forbidden_lists_are_made_when_somebody_asks() {
     assert_eq!(n_gets, 0);
     assert!((12..=13).contains(&n_lists), "{n_lists}");
     assert!((5..=6).contains(&n_watches), "{n_watches}");
-    // Allowed at last.
+    // The watch is permitted at last.
     lab.fake.refuse(Refusals::default());
     seconds(900).await;
     assert_eq!(lab.state(), ViewState::Fresh);
@@ -486,7 +486,7 @@ async fn where_listing_is_forbidden_machines_are_read_by_name() {
     let answer = lab.exists(&nth(2)).await;
     assert!(matches!(answer, Lookup::Unknown(Unknown::Incomplete(_))), "never seen: {answer:?}");
     assert!(is_gone(&lab.exists(&node("n0002", None)).await), "it is nothing but its name");
-    // A 404 about something else, as of a resource that is not served any more, is no absence.
+    // A 404 about something else, such as a resource that is not served any more, does not count as absence.
     lab.fake.refuse(Refusals { get: Some(404), ..forbidden(true, true) });
     for known in [nth(1), node("n0001", None)] {
         let answer = lab.exists(&known).await;

@@ -1,4 +1,4 @@
-//! The deliberate defects of this mode: each answers something else than the backend does without it.
+//! Tests of the deliberate defects of this mode: with each, the backend answers differently than without it.
 
 use super::*;
 use crate::mutant::Mutant;
@@ -7,7 +7,7 @@ fn with(mutant: Mutant) -> [Active; 2] {
     [Active { mutant: None }, Active { mutant: Some(mutant) }]
 }
 
-/// A backend whose view has these machines, and knows their nodes.
+/// Starts a backend whose view has these machines, and that knows their nodes.
 async fn started(fake: Fake, mode: InstancesMode, active: Active, n_nodes: usize) -> Lab {
     let lab = Lab::with(fake, mode, active);
     for i in 0..n_nodes {

@@ -1,10 +1,10 @@
-//! A Supervisor that answers slowly, in part, or not for now.
+//! Tests with a Supervisor that answers slowly, in part, or not for now.
 
 use futures::StreamExt as _;
 
 use super::*;
 
-/// A tick of the lifecycle controller: every question has twenty seconds.
+/// Runs a tick of the lifecycle controller: every question has twenty seconds.
 async fn tick(lab: &Lab, nodes: &[NodeIdentity]) -> Vec<Lookup<()>> {
     let ask = |node: NodeIdentity| async move {
         let asked = lab.exists(&node);
@@ -116,7 +116,7 @@ async fn a_server_that_asks_for_no_pause_is_asked_ever_more_seldom() {
         lab.fake.ask_to_wait(pause);
         lab.fake.refuse(Refusals { get: Some(429), list: Some(429), watch: Some(429) });
         lab.fake.cut();
-        // Only a first few seconds of a fast server: without a pause it would be asked for ever at one instant.
+        // Without a pause, a fast server would be asked for ever at one instant of the virtual clock.
         lab.calls();
         seconds(300).await;
         let [_, n_lists, n_watches] = lab.count();
@@ -150,7 +150,7 @@ async fn one_list_that_fails_holds_a_proof_up_for_seconds() {
     let minute_ago = || Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
     seconds(100).await;
     lab.calls();
-    // As the monitor asks: all nodes at once, and what fails is shared.
+    // The monitor asks about all nodes at once, and they share the failure.
     let asked = (0..20).map(|_| Instances::exists(&lab.instances, &gone, minute_ago()));
     for answer in futures::future::join_all(asked).await {
         assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
@@ -159,7 +159,7 @@ async fn one_list_that_fails_holds_a_proof_up_for_seconds() {
     lab.fake.refuse(Refusals::default());
     seconds(6).await;
     assert!(is_gone(&Instances::exists(&lab.instances, &gone, minute_ago()).await));
-    // One that fails again and again is asked for ever more seldom.
+    // A list that fails again and again is requested less and less often.
     lab.fake.refuse(Refusals { list: Some(500), ..Refusals::default() });
     seconds(61).await;
     lab.calls();

@@ -1,4 +1,4 @@
-//! Calls of the first way, one by one against upstream's (`cpi-supervisor` 2.6).
+//! Compares the calls of mode v1 with upstream's, one by one (`cpi-supervisor` 2.6).
 
 use super::*;
 use crate::instances::supervisor::SupervisorV1;
@@ -36,7 +36,7 @@ impl Old {
         assert_eq!(self.instances.metadata(node, zone), Lookup::Unknown(Unknown::Pending));
         assert_eq!(self.instances.changed().await, BTreeSet::from([node.name.clone()]));
         let answer = self.instances.metadata(node, zone);
-        // Asked again by who writes: the same answer, and no call.
+        // The controller asks again when it writes: the answer is the same, and costs no call.
         assert_eq!(self.instances.metadata(node, zone), answer);
         answer
     }

@@ -1,6 +1,6 @@
 //! The machines of the namespace as last seen, found by name and by UUID. Pure.
 //!
-//! What is told may be told late: an answer to a read may be newer than the next event of the watch. Versions decide,
+//! News may come late: the answer to a read may be newer than the next event of the watch. Resource versions decide,
 //! where they are numbers.
 
 use std::{
@@ -17,33 +17,33 @@ use super::{
 };
 use crate::mutant::{Active, mutant};
 
-/// For this long it is remembered when something about a machine changed; no evidence that old is used.
+/// Time for which a change of a machine is remembered; no evidence that old is used.
 pub(super) const EVIDENCE_AGE: Duration = Duration::from_secs(60);
 
 /// One machine and when it was last confirmed.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub machine: Arc<MachineObject>,
-    /// The request or event that showed it this way.
+    /// Start of the last request, or time of the last event, that confirmed the machine.
     pub seen_at: Instant,
-    /// Only a read by name shows it, at a version that the view had already taken in without it. Either the list or
-    /// the watch left it out, or the read was answered from an old cache: another read will tell.
+    /// True if only a read by name shows the machine, at a version that the view had already taken in without it.
+    /// Either the list or the watch omitted it, or the read was answered from an old cache: another read will tell.
     pub in_doubt: bool,
 }
 
 impl Entry {
-    /// Whether it must be read again before it is believed.
+    /// True if the machine must be read again before it is believed.
     pub(super) fn must_be_read(&self, now: Instant) -> bool {
         self.in_doubt && now.saturating_duration_since(self.seen_at) > EVIDENCE_AGE
     }
 }
 
-/// What nodes may have to be told of.
+/// Machines whose nodes may have news.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     /// Names of the machines.
     pub names: BTreeSet<String>,
-    /// UUIDs that they have or had.
+    /// UUIDs that these machines have or had.
     pub uuids: BTreeSet<String>,
 }
 
@@ -59,14 +59,14 @@ impl Changes {
     }
 }
 
-/// The machines.
+/// Machines of the namespace, by name and by UUID.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     machines: BTreeMap<String, Entry>,
     by_uuid: BTreeMap<String, BTreeSet<String>>,
-    /// Version up to which everything is taken in.
+    /// Resource version up to which the view has taken in everything.
     version: String,
-    /// When a machine of this name or UUID last came, went or changed.
+    /// Time at which a machine of this name or UUID last came, went or became another one.
     touched: BTreeMap<Key, Instant>,
     pub active: Active,
 }
@@ -77,7 +77,7 @@ enum Key {
     Uuid(String),
 }
 
-/// Whether `a` is a version before `b`. Versions that are no numbers are never before each other.
+/// True if version `a` is before version `b`. Versions that are not numbers are never before each other.
 fn is_before(a: &str, b: &str) -> bool {
     matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if a < b)
 }
@@ -87,8 +87,8 @@ fn is_number(version: &str) -> bool {
 }
 
 impl View {
-    /// Takes over a complete list at once; `None` when it is older than what is known, which happens when an API server
-    /// answers from an old cache.
+    /// Replaces the machines with a complete list; `None` if the list is older than the view, which happens when an API
+    /// server answers from an old cache.
     pub(super) fn replace(&mut self, listing: &Listing, now: Instant) -> Option<Changes> {
         if self.is_ahead_of(listing) {
             return None;
@@ -98,14 +98,14 @@ impl View {
             .machines
             .iter()
             .filter(|(name, entry)| {
-                // A read that came later may know of a machine that the list does not.
+                // A later read may have shown a machine that the list does not have.
                 let is_newer = is_before(&listing.version, &entry.machine.resource_version);
                 listing.by_name(name).is_none() && !is_newer
             })
             .map(|(name, _)| name.clone())
             .collect();
         for name in gone {
-            // The list is what shows it, so it proves it as well: the change is as old as the list.
+            // The list shows the absence, so it proves it as well: the change is as old as the list.
             self.take_out(&name, listing.began_at);
         }
         for machine in listing.machines() {
@@ -116,18 +116,18 @@ impl View {
         Some(changes)
     }
 
-    /// Whether a list tells of before what is known.
+    /// True if the view is newer than a list.
     pub(super) fn is_ahead_of(&self, listing: &Listing) -> bool {
         is_before(&listing.version, &self.version)
     }
 
-    /// Forgets the machines and how far they were told: versions begin anew, as after a store was restored.
+    /// Drops the machines and the version: versions begin anew, as after a restore of the store.
     pub(super) fn start_over(&mut self) {
         let touched = std::mem::take(&mut self.touched);
         *self = Self { touched, active: self.active, ..Self::default() };
     }
 
-    /// Takes over what an event of the watch shows.
+    /// Applies an event of the watch.
     pub(super) fn apply(&mut self, machine: MachineObject, now: Instant) -> Changes {
         let mut changes = Changes::default();
         self.advance(&machine.resource_version);
@@ -135,14 +135,14 @@ impl View {
         changes
     }
 
-    /// Takes over what a read or a list begun at that time shows, if that is news.
+    /// Applies what a read or a list that began at `begun_at` shows, if that is news.
     pub(super) fn inject(&mut self, machine: &Arc<MachineObject>, begun_at: Instant) -> Changes {
         let mut changes = Changes::default();
         let known = self.machines.get(&machine.name);
         let is_news = if known.is_some() {
             is_number(&machine.resource_version)
         } else {
-            // One that the watch told to be deleted meanwhile must not come back.
+            // A machine that the watch reported as deleted meanwhile must not come back.
             let changed_at = self.changed_at(&machine.name, machine.uuid_key().as_deref());
             changed_at.is_none_or(|changed_at| changed_at < begun_at)
         };
@@ -160,8 +160,8 @@ impl View {
         changes
     }
 
-    /// Takes over what a read begun at that time shows, also at an older version than the one that is known, unless that
-    /// was read later: a restored store counts from before.
+    /// Applies a read that began at `begun_at`, even at an older version than the known one, unless the known one was
+    /// seen later: a restored store counts from an earlier version.
     pub(super) fn overrule(&mut self, machine: &Arc<MachineObject>, begun_at: Instant) -> Changes {
         let known = self.machines.get(&machine.name);
         let is_back = known.is_some_and(|entry| {
@@ -177,7 +177,7 @@ impl View {
         changes
     }
 
-    /// Takes out a machine in doubt that a read begun at that time did not find.
+    /// Removes a machine in doubt that a read begun at `begun_at` did not find.
     pub(super) fn not_found(&mut self, name: &str, begun_at: Instant) {
         let known = self.machines.get(name);
         if known.is_some_and(|entry| entry.in_doubt && entry.seen_at <= begun_at) {
@@ -185,7 +185,7 @@ impl View {
         }
     }
 
-    /// Takes out a machine that the watch tells is deleted, unless another of that name has taken its place.
+    /// Removes a machine that the watch reports as deleted, unless another one of that name has taken its place.
     pub(super) fn remove(&mut self, machine: &MachineObject, now: Instant) {
         self.advance(&machine.resource_version);
         let known = self.machines.get(&machine.name).map(|entry| &entry.machine.uid);
@@ -194,7 +194,7 @@ impl View {
         }
     }
 
-    /// Notes up to where the watch has told.
+    /// Notes the version up to which the watch has delivered.
     pub(super) fn advance(&mut self, version: &str) {
         if !version.is_empty() && !is_before(version, &self.version) {
             version.clone_into(&mut self.version);
@@ -265,8 +265,8 @@ impl View {
         self.machines.get(name)
     }
 
-    /// The machine with this UUID, as it stands before the other byte order. Of several (a restored copy has the UUID of its original) the one that has the
-    /// node's name, else one that is not being deleted, else the oldest.
+    /// Returns the machine with this UUID as written, else in the other byte order. Of several (a restored copy has the
+    /// UUID of its original) takes the one with the node's name, else one that is not being deleted, else the oldest.
     pub(super) fn by_uuid(&self, key: &str, node_name: &str) -> Option<&Entry> {
         byte_orders(&uuid_key(key)).find_map(|key| self.by_key(&key, node_name))
     }
@@ -282,8 +282,8 @@ impl View {
         })
     }
 
-    /// When a machine of this name or with this UUID last came, went or became another one, as far as that is not long
-    /// ago.
+    /// Returns the time at which a machine of this name or UUID last came, went or became another one, unless that is
+    /// long ago.
     pub(super) fn changed_at(&self, name: &str, uuid: Option<&str>) -> Option<Instant> {
         let name = self.touched.get(&Key::Name(name.to_owned()));
         let keys = uuid.into_iter().flat_map(byte_orders);
@@ -295,7 +295,7 @@ impl View {
         self.machines.len()
     }
 
-    /// UUIDs that several machines have.
+    /// Number of UUIDs that several machines have.
     pub(super) fn n_duplicates(&self) -> usize {
         self.by_uuid.values().filter(|names| names.len() > 1).count()
     }

@@ -89,7 +89,7 @@ async fn events_are_taken_in_order_of_versions() {
     }
     assert!(view.by_uuid("u", "a").is_none(), "the index follows");
     assert!(view.by_uuid("w", "a").is_some());
-    // Deleted, and another of that name was there before that was told.
+    // The machine was deleted, and another one of that name came before the event of the deletion.
     let mut other = machine("a/w@9");
     other.uid = "other".to_owned();
     view.apply(other, now);
@@ -107,7 +107,7 @@ async fn a_list_replaces_everything_that_is_not_newer() {
     restored.start_over();
     restored.replace(&listing("4", &["a/u@2"]), now).unwrap();
     assert_eq!(listed(&restored), ["a/u@2"]);
-    // Read one at a time, and newer than the list that comes next.
+    // Single reads that are newer than the next list.
     view.inject(&Arc::new(machine("c/w@8")), now);
     view.inject(&Arc::new(machine("b/v2@9")), now);
     view.replace(&listing("7", &["b/v1@6"]), now).unwrap();
@@ -115,7 +115,7 @@ async fn a_list_replaces_everything_that_is_not_newer() {
     assert_eq!(view.version, "7");
     view.replace(&listing("9", &["b/v2@9"]), now).unwrap();
     assert_eq!(listed(&view), ["b/v2@9"]);
-    // Versions of a server that does not count.
+    // Versions of a server that are not numbers.
     view.replace(&listing("zz", &["a/u@x"]), now).unwrap();
     assert_eq!(listed(&view), ["a/u@x"]);
     view.inject(&Arc::new(machine("a/u@y")), now);
@@ -177,7 +177,7 @@ async fn it_is_remembered_when_a_machine_came_or_went() {
     view.remove(&machine("a/u@3"), later);
     assert_eq!(view.changed_at("x", Some("u")), Some(later));
     assert_eq!(view.changed_at("a", None), Some(later));
-    // A list that shows it gone is as good as its beginning.
+    // A list that shows the machine gone counts from its start.
     view.apply(machine("b/v@4"), later);
     let listing = listing("5", &[]);
     tokio::time::advance(Duration::from_secs(10)).await;

@@ -1,4 +1,4 @@
-//! Rounds of asking every vCenter for the machine of a node, and what is concluded from the answers.
+//! Rounds of asking every vCenter for the machine of a node, and the conclusion from the answers.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,23 +9,23 @@ use super::{
 };
 use crate::model::Unknown;
 
-/// How long "not here" of one vCenter is believed while another one is in trouble.
+/// Validity of an "absent" answer of one vCenter while another one is in trouble.
 const ABSENCE_HOLDS: Duration = Duration::from_secs(60);
 
-/// Whether a machine still is where it does not count is asked again after this long, when somebody wants to know.
+/// Validity of the answer that a machine is in an excluded datacenter; a question after that starts a new lookup.
 const OUTSIDE_PAUSE: Duration = Duration::from_secs(60);
 
 impl Tracked {
-    /// When the first vCenter showed its machine, while others have not answered yet.
+    /// Time of the first hit, while other vCenters have not answered.
     fn hit_at(&self) -> Option<Instant> {
         self.attempt.as_ref()?.hit_at
     }
 }
 
 impl State {
-    /// Begins a round of asking, unless one is under way.
+    /// Starts a round of asking, unless one is running.
     ///
-    /// While one vCenter is in trouble, the others are not asked again and again for a machine that may be in it.
+    /// While one vCenter is in trouble and may have the machine, the others are asked once per [`ABSENCE_HOLDS`].
     pub(in crate::instances::vcenter) fn start_attempt(
         &mut self,
         name: &str,
@@ -48,7 +48,7 @@ impl State {
             attempt: self.attempts,
             name: candidates.is_empty().then(|| name.to_lowercase()),
             candidates,
-            // Without a provider ID nobody has said yet that it is this machine.
+            // Without a provider ID, the node has not been matched to this machine yet.
             reference: tracked
                 .identity
                 .reference
@@ -75,7 +75,7 @@ impl State {
         }
     }
 
-    /// Takes one vCenter's answer.
+    /// Applies the answer of one vCenter.
     pub(in crate::instances::vcenter) fn answer(
         &mut self,
         vcenter: VcenterIndex,
@@ -87,7 +87,7 @@ impl State {
     ) {
         let Some(tracked) = self.nodes.get_mut(name) else { return };
         let Some(attempt) = tracked.attempt.as_mut().filter(|a| a.number == number) else {
-            // The attempt was decided without this vCenter. A second machine is news all the same.
+            // The attempt was decided without this vCenter. A second machine is still news.
             if let (Outcome::Hit(machine, uuid), Some(link)) = (&outcome, &tracked.link)
                 && (link.vcenter != vcenter || link.machine != *machine)
                 && link.uuid == *uuid
@@ -136,7 +136,7 @@ impl State {
         }
     }
 
-    /// When the oldest hit came that waits for slower vCenters.
+    /// Time of the oldest hit that waits for slower vCenters.
     pub(in crate::instances::vcenter) fn oldest_hit(&self) -> Option<Instant> {
         self.nodes.values().filter_map(Tracked::hit_at).min()
     }
@@ -163,7 +163,8 @@ impl State {
         }
         let link = hits.pop();
         let before = self.nodes.get(name).and_then(|t| t.link.clone());
-        // Also where the new one is refused below: of two nodes that have each other's machines one has to let go first.
+        // The old link ends even if the new one is refused below: of two nodes with each other's machines, one has to
+        // let go first.
         if before.is_some() && before != link && ambiguous.is_none() && link.is_some() {
             self.unlink(name, effects);
         }
@@ -200,10 +201,11 @@ impl State {
                 vcenter.desired.insert(link.machine.clone(), name.to_owned());
                 let is_lost = vcenter.machines.get(&link.machine).is_some_and(|m| !m.present);
                 if is_lost {
-                    // Found although the view lost it: it waits for the view like one that was never delivered.
+                    // The view lost the machine, and a lookup found it. It waits for the view like one that was never
+                    // delivered.
                     vcenter.machines.remove(&link.machine);
                     if vcenter.in_view.remove(&link.machine) {
-                        // It may still be a member, and adding a member again would not make it enter.
+                        // The machine may still be a member, and adding a member again would not make it enter.
                         vcenter.lost.insert(link.machine.clone());
                     }
                 }
@@ -212,7 +214,7 @@ impl State {
                 if is_new || is_lost {
                     tracked.linked_at = Some(now);
                 }
-                // A link that is confirmed is no news: whoever is told of it asks again at once.
+                // A confirmed link is not news: the reader of the news would ask again at once.
                 if is_new {
                     effects.changed.insert(name.to_owned());
                 }

@@ -1,7 +1,7 @@
-//! What the vCenter backend knows, under one lock: nodes, their links to machines, and the machines.
+//! State of the vCenter backend under one lock: nodes, their links to machines, and the machines.
 //!
-//! How a node finds its machine is in [`attempt`]. Pure bookkeeping: no await happens here, so the lock is held briefly
-//! and never across one.
+//! [`attempt`] finds the machine of a node. The state is pure bookkeeping: no code here awaits, so the lock is held
+//! briefly and never across an await.
 
 mod attempt;
 #[cfg(test)]
@@ -22,7 +22,7 @@ use crate::model::{MachineId, MachineReference, NodeIdentity, Unknown};
 /// Index of a vCenter in the backend's list.
 pub(super) type VcenterIndex = usize;
 
-/// Which machine a node is.
+/// The machine of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub vcenter: VcenterIndex,
@@ -30,13 +30,13 @@ pub(super) struct Link {
     pub uuid: MachineId,
 }
 
-/// What one vCenter answered when asked for a node's machine.
+/// Answer of one vCenter to the lookup of a node's machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Hit(MoRef, MachineId),
     Absent,
     Ambiguous(String),
-    /// There, in a datacenter that the configuration leaves out.
+    /// The machine exists, in a datacenter that the configuration excludes.
     Outside(String),
     Failed(String),
 }
@@ -47,121 +47,123 @@ pub(super) struct Attempt {
     pub number: u64,
     pub waiting: BTreeSet<VcenterIndex>,
     pub answers: BTreeMap<VcenterIndex, Outcome>,
-    /// When the first vCenter that shows its machine has answered.
+    /// Time of the first hit, while other vCenters have not answered.
     pub hit_at: Option<Instant>,
 }
 
-/// A node and what is known of it.
+/// State of one node.
 #[derive(Debug)]
 pub(super) struct Tracked {
     pub identity: NodeIdentity,
     pub link: Option<Link>,
-    /// Since when there is this link.
+    /// Time at which the link was made, or found again after the view had lost the machine.
     pub linked_at: Option<Instant>,
-    /// Whether there ever was a link.
+    /// True if the node ever had a link.
     pub matched: bool,
     pub attempt: Option<Attempt>,
-    /// Why the last attempt found nothing; taken by whoever asks next.
+    /// Reason for which the last attempt found nothing; the next question takes it.
     pub failure: Option<Unknown>,
-    /// When all vCenters first said, without error, that they show no such machine.
+    /// Time at which all vCenters first answered, without error, that they show no such machine.
     pub absent_since: Option<Instant>,
-    /// vCenters that did not show it, and when they said so.
+    /// vCenters that did not show the machine, with the time of the answer.
     pub absent_in: BTreeMap<VcenterIndex, Instant>,
-    /// Why nothing can be learned about its existence, and until when it is not asked about again.
+    /// Reason for which existence cannot be learned now, and the time until which no question tries again.
     pub hidden: Option<(Unknown, Instant)>,
-    /// Why its machine does not count, and until when that is believed.
+    /// Reason for which the machine does not count, and the time until which that holds.
     pub outside: Option<(String, Instant)>,
     /// When absence was last proved.
     pub gone: Option<Instant>,
-    /// A direct read or a search found the machine that the view does not show: how often in a row, and until when that is
-    /// believed.
+    /// Number of times in a row that a direct read or a search found the machine although the view does not show it,
+    /// and the time until which the last result holds.
     pub seen: Option<(u32, Instant)>,
 }
 
-/// What is asked of one vCenter for one node.
+/// Request to one vCenter to find the machine of one node.
 #[derive(Clone, Debug)]
 pub(super) struct JoinRequest {
     pub attempt: u64,
     pub candidates: Vec<MachineId>,
-    /// Asked by DNS name when there is no UUID.
+    /// DNS name to search by, when there is no UUID.
     pub name: Option<String>,
-    /// Where the node says its machine is, if it was initialized.
+    /// Reference to the machine from the node, if the node was initialized.
     pub reference: Option<MachineReference>,
 }
 
-/// A read of machines that failed.
+/// A failed read of machines.
 #[derive(Clone, Debug)]
 pub(super) struct ReadFailure {
-    /// When it began.
+    /// Time at which the read began, or was given up.
     pub at: Instant,
     pub why: String,
     pub retry: Retry,
 }
 
-/// What is known of one vCenter.
+/// State of one vCenter.
 #[derive(Debug, Default)]
 pub(super) struct VcenterState {
     pub pending: BTreeMap<String, JoinRequest>,
-    /// Machines that nodes are linked to, and to which.
+    /// Machines that nodes are linked to, with the name of the node.
     pub desired: BTreeMap<MoRef, String>,
-    /// Nodes whose machine is one of those, linked to another node: they are looked for again when that link ends.
+    /// Nodes whose machine is linked to another node, by machine. The end of that link starts a new lookup for them.
     pub awaited: BTreeMap<MoRef, BTreeSet<String>>,
-    /// Machines that the view was told of.
+    /// Machines that were given to the view; when polling, machines that were read.
     pub in_view: BTreeSet<MoRef>,
-    /// Members that the view does not show although they are there: to be taken out before they are added again.
+    /// Members that exist although the view does not show them; they must be removed before they are added again.
     pub lost: BTreeSet<MoRef>,
     pub machines: BTreeMap<MoRef, Machine>,
-    /// Whether the view is current: built, delivered whole, and being waited on.
+    /// True if the view is current: built, delivered whole, and being waited on. When polling: if the last read
+    /// succeeded.
     pub fresh: bool,
-    /// Whether the last call failed; others do not wait for such a vCenter.
+    /// True if the last call failed; lookups do not wait for such a vCenter.
     pub troubled: bool,
-    /// Machines in the inventory at the last whole read.
+    /// Number of machines in the inventory at the last whole read, or an estimate after an abandoned one.
     pub inventory_size: Option<usize>,
     pub census: Option<Census>,
-    /// What the configured datacenters are; none before they were needed.
+    /// Resolved datacenters of the configuration; `None` before they are needed.
     pub scope: Option<Known>,
     pub zones: ZoneCache,
     pub zone_wanted: BTreeSet<String>,
-    /// Where machines are polled: when the last read that showed all of them began, and when each was read.
+    /// When polling: start of the last read that covered all machines, and start of the last read of each machine.
     pub read_at: Option<Instant>,
     pub read_times: BTreeMap<MoRef, Instant>,
     /// The last read, if it failed.
     pub read_failure: Option<ReadFailure>,
     /// Nodes that wait for a read.
     pub read_wanted: BTreeSet<String>,
-    /// Properties that this server does not know.
+    /// Properties that this vCenter does not know.
     pub refused: BTreeSet<String>,
 }
 
-/// Everything.
+/// State of the whole backend.
 #[derive(Debug)]
 pub(super) struct State {
     pub nodes: BTreeMap<String, Tracked>,
     pub vcenters: Vec<VcenterState>,
     attempts: u64,
-    /// Nodes that are gone, by UID: a question that was under way when a node went must not bring it back.
+    /// Deleted nodes by UID: a question that was running when a node was deleted must not restore its record.
     forgotten: Forgotten,
 }
 
-/// What a change of state asks others to do.
+/// Work for other tasks after a change of state.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Effects {
     /// vCenters with new pending joins.
     pub join: BTreeSet<VcenterIndex>,
-    /// vCenters whose view should hold other machines.
+    /// vCenters whose view needs other members.
     pub view: BTreeSet<VcenterIndex>,
-    /// Nodes about which there is news.
+    /// Nodes with news.
     pub changed: BTreeSet<String>,
-    /// A hit waits for slower vCenters.
+    /// True if a hit waits for slower vCenters.
     pub grace: bool,
 }
 
-/// The longest time for which a machine is believed to exist that only a search or a direct read shows.
+/// Longest validity of a search or direct read that found a machine which the view does not show.
 const SEEN_AT_MOST: Duration = Duration::from_secs(60);
 
 impl Tracked {
-    /// Notes that a direct read or a search found the machine. The first time it is asked about again at the next look; a
-    /// server that goes on to contradict itself is asked ever more seldom.
+    /// Notes that a direct read or a search found the machine. The first result is not kept, so that the next look
+    /// reads again. If the server keeps contradicting itself, results hold for 10 s, then twice as long each time, up
+    /// to [`SEEN_AT_MOST`].
     pub(super) fn note_seen(&mut self, now: Instant) {
         let n = self.seen.map_or(0, |(n, _)| n);
         let pause = if n == 0 { Duration::ZERO } else { Duration::from_secs(5 << n.min(6)) };
@@ -173,7 +175,7 @@ impl Tracked {
         self.seen.is_some_and(|(_, until)| now < until)
     }
 
-    /// Why its machine does not count, as long as that is believed.
+    /// Returns why the machine does not count, while that answer holds.
     pub(super) fn outside(&self, now: Instant) -> Option<String> {
         self.outside.as_ref().filter(|(_, until)| now < *until).map(|(why, _)| why.clone())
     }
@@ -185,20 +187,20 @@ impl State {
         Self { nodes: BTreeMap::new(), vcenters, attempts: 0, forgotten: Forgotten::default() }
     }
 
-    /// The record of a node that exists now, as the cluster says. See [`Self::track`].
+    /// Tracks a node that exists now according to the cluster. See [`Self::track`].
     pub(super) fn observe(&mut self, node: &NodeIdentity, effects: &mut Effects) -> bool {
         self.forgotten.recall(&node.uid);
         self.track(node, effects)
     }
 
-    /// The record of a node, begun anew when the node is another one than before. True if it is new. A node that was forgotten
-    /// gets none.
+    /// Finds or creates the record of a node; a changed node gets a new one, unless the change confirms its link.
+    /// Returns true if the record is new. A forgotten node gets none.
     pub(super) fn track(&mut self, node: &NodeIdentity, effects: &mut Effects) -> bool {
         let known = self.nodes.get_mut(&node.name);
         if let Some(tracked) = known
             && tracked.identity.uid == node.uid
         {
-            // A provider ID that names the linked machine confirms the link; anything else asks again.
+            // A provider ID that names the linked machine confirms the link; any other change starts a new lookup.
             let confirms = tracked.link.as_ref().is_none_or(|link| {
                 node.candidates().is_ok_and(|c| c.is_empty() || c.contains(&link.uuid))
             });
@@ -211,7 +213,7 @@ impl State {
             return false;
         }
         self.forget(&node.name, effects);
-        // It may be the same node with another identity.
+        // The same node may have another identity, and `forget` has just noted its UID.
         self.forgotten.recall(&node.uid);
         self.nodes.insert(
             node.name.clone(),
@@ -246,14 +248,14 @@ impl State {
         self.forgotten.note(gone.identity.uid, Instant::now());
     }
 
-    /// Ends a link: the reference no longer stands for the node's machine. A node that was refused because of this link is looked for
-    /// again.
+    /// Ends a link: the reference no longer stands for the node's machine. Starts a new lookup for nodes that were
+    /// refused because of this link.
     pub(super) fn unlink(&mut self, name: &str, effects: &mut Effects) {
         let Some(link) = self.nodes.get_mut(name).and_then(|t| t.link.take()) else { return };
         let vcenter = &mut self.vcenters[link.vcenter];
         vcenter.desired.remove(&link.machine);
-        // A machine that has left needs no call to be taken out of the view. Others stay known as long as the view
-        // shows them: a node may be linked to them again before it was told.
+        // A machine that has left needs no call to leave the view. Others stay known while the view shows them: a node
+        // may be linked to them again before the view is changed.
         if !vcenter.machines.get(&link.machine).is_some_and(|m| m.present) {
             vcenter.in_view.remove(&link.machine);
             vcenter.machines.remove(&link.machine);
@@ -266,7 +268,7 @@ impl State {
         }
     }
 
-    /// Takes over what the collector says of a machine; its node, if any, has news.
+    /// Applies a change of a machine from the collector, and announces news of its node, if any.
     pub(super) fn machine_changed(
         &mut self,
         vcenter: VcenterIndex,
@@ -284,8 +286,8 @@ impl State {
         if before == Some(&after) {
             return;
         }
-        // A machine that left is not announced: nothing can be published from it, and only a node that is not
-        // ready makes anyone ask whether it still exists.
+        // The departure of a machine is not announced: nothing can be published from it, and a controller asks about
+        // existence only for a node that is not ready.
         let is_news = after.present;
         let uuid = after.uuid;
         state.machines.insert(machine.clone(), after);

@@ -1,4 +1,4 @@
-//! Rounds of asking, without any call: what is known of a node after each answer.
+//! Tests of lookup rounds without calls: the state of a node after each answer.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn machine() -> MoRef {
     MoRef::new("VirtualMachine", "vm-1")
 }
 
-/// A node whose machine every vCenter was asked about.
+/// Returns the state after every vCenter was asked for the machine of node `a`.
 fn asked(n_vcenters: usize) -> State {
     let mut state = State::new(n_vcenters);
     let provider_id = format!("vsphere://{}", id());
@@ -33,7 +33,7 @@ fn asked(n_vcenters: usize) -> State {
     state
 }
 
-/// Gives the answer of one vCenter to the question that is open.
+/// Applies the answer of one vCenter to the open attempt.
 fn answer(state: &mut State, vcenter: VcenterIndex, outcome: Outcome) -> Effects {
     let number = state.nodes["a"].attempt.as_ref().map_or(0, |it| it.number);
     let mut effects = Effects::default();
@@ -123,7 +123,7 @@ async fn a_hit_waits_for_slower_vcenters_and_not_for_those_in_trouble() {
     state.vcenters[1].troubled = true;
     let effects = answer(&mut state, 0, hit());
     assert!(!effects.grace && state.nodes["a"].link.is_some());
-    // The slower one has it too: whoever came first was a guess.
+    // The slower vCenter has the machine too: the first answer was a guess.
     let number = 1;
     let mut effects = Effects::default();
     state.answer(1, "a", number, hit(), Instant::now(), &mut effects);
@@ -169,7 +169,7 @@ async fn nodes_that_have_each_others_machines_exchange_them() {
         let node = NodeIdentity { name: (*name).to_owned(), uid, ..node(Some(&provider_id)) };
         state.observe(&node, effects);
     }
-    // Each has the machine of the next one first, then its own.
+    // Each node first gets the machine of the next one, then its own.
     for offset in [1, 0] {
         names.iter().for_each(|name| state.start_attempt(name, Instant::now(), effects));
         for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! The questions of the controllers, each with the calls that upstream makes for it.
+//! Answers the questions of the controllers, each with the calls that upstream makes for it.
 
 use provider_vcenter::{CallError, Chain, FilterSpec, MoRef, ObjectContent};
 use tokio::time::Instant;
@@ -15,11 +15,12 @@ use crate::{
     },
 };
 
-/// Upstream reads the whole summary to learn whether a machine is off, and this to learn whether it is there.
+/// Property that upstream reads to learn whether a machine exists. To learn whether it is off, upstream reads the whole
+/// summary.
 const STATE: &str = "summary.runtime.powerState";
 
-/// What a kubelet shows, in vCenter's byte order. One without dashes is a machine ID in place of what firmware would tell; upstream
-/// leaves that as it is, because it is shorter.
+/// Converts the UUID that a kubelet reports to vCenter's byte order. A value without dashes is a machine ID in place of
+/// the firmware's UUID; upstream keeps its byte order, because it is shorter.
 fn as_upstream_reads_it(shown: &str) -> Option<MachineId> {
     let uuid = parse_uuid(shown)?;
     Some(if shown.contains('-') { swap_byte_order(uuid) } else { uuid })
@@ -39,7 +40,7 @@ fn power_state(object: &ObjectContent, path: &str) -> Option<String> {
 }
 
 impl State {
-    /// Takes note of a node; whether it is new.
+    /// Notes a node; returns true if it is new.
     pub(super) fn note_seen(&mut self, node: &NodeIdentity) -> bool {
         if self.seen.get(&node.name) == Some(&node.uid) {
             return false;
@@ -59,7 +60,7 @@ impl State {
 }
 
 impl Shared {
-    /// Finds the machine of a new node. Upstream tries once, and so does this; whoever asks about the node tries again.
+    /// Finds the machine of a new node. Tries once, as upstream does; the next question about the node tries again.
     pub(super) async fn register(&self, node: &NodeIdentity) {
         let Some(uuid) = node.system_uuid.as_deref().and_then(as_upstream_reads_it) else { return };
         let noted = match self.discover_by_uuid(uuid).await {
@@ -72,11 +73,11 @@ impl Shared {
         }
     }
 
-    /// Takes note of where a node's machine was found.
+    /// Notes the location of a node's machine.
     ///
     /// # Errors
     ///
-    /// When it is not the node's, or another node's too.
+    /// If the machine is not the node's, or also belongs to another node.
     fn note(&self, node: &NodeIdentity, found: &Found) -> Result<Known, Unknown> {
         let candidates = node.candidates().map_err(|err| Unknown::NotOurs(err.to_string()))?;
         if !candidates.is_empty() && !candidates.contains(&found.uuid) {
@@ -95,12 +96,12 @@ impl Shared {
                 let why = format!("its machine already belongs to node {owner}");
                 return Err(Unknown::Ambiguous(why));
             }
-            // The reference stands for another machine than it did when that node was matched.
+            // The reference now stands for another machine than when that node was matched.
             Some((owner, _)) => drop(state.known.remove(&owner)),
             None => {}
         }
         state.absent.remove(&node.name);
-        // It may have been deleted meanwhile.
+        // The node may have been deleted meanwhile.
         if state.seen.get(&node.name) == Some(&node.uid) {
             state.known.insert(node.name.clone(), known.clone());
         }
@@ -113,7 +114,8 @@ impl Shared {
         state.known.get(&node.name).filter(|_| is_it).cloned()
     }
 
-    /// The UUID to look for: that of the provider ID; else where the machine was found; else by the node's name.
+    /// Returns the UUID to look for: from the provider ID, else from the last known location, else from a search by the
+    /// node's name.
     async fn uuid_of(&self, node: &NodeIdentity) -> Result<MachineId, Unknown> {
         if let Some(id) = &node.provider_id {
             let id = id.parse::<ProviderId>();
@@ -128,7 +130,7 @@ impl Shared {
         self.note(node, &found).map(|known| known.uuid)
     }
 
-    /// Everything about a machine, each time: where it is, its zone, and its properties twice.
+    /// Reads the metadata of a machine: its location, its zone, and its properties twice.
     pub(super) async fn metadata(
         &self,
         node: &NodeIdentity,
@@ -148,7 +150,7 @@ impl Shared {
         let known = self.note(node, &found)?;
         let zone = match wanted {
             ZoneWanted::Yes => describe::zone_if_whole(&found.machine, zone),
-            // Asked for all the same; nobody would use it.
+            // The zone was read all the same, as upstream does; the caller has no use for it.
             ZoneWanted::No => Ok(None),
         };
         let instance = self.vcenters[known.vcenter].instance_uuid().and_then(parse_uuid);
@@ -163,7 +165,7 @@ impl Shared {
         })
     }
 
-    /// Whether the machine exists. Whether it is off is asked right after, as the framework does.
+    /// Answers whether the machine exists. Also reads whether it is off, because the framework asks for that next.
     pub(super) async fn exists(&self, node: &NodeIdentity) -> Lookup<()> {
         let uuid = match self.uuid_of(node).await {
             Ok(uuid) => uuid,
@@ -171,7 +173,7 @@ impl Shared {
         };
         let place = match self.discover_by_uuid(uuid).await {
             Ok(Some(found)) => {
-                // That it is another node's as well does not make it less there.
+                // A machine that also belongs to another node exists all the same.
                 let _ = self.note(node, &found);
                 Ok((found.vcenter, found.reference))
             }
@@ -188,13 +190,13 @@ impl Shared {
         }
     }
 
-    /// What an empty search means: where the machine was, nothing must be left. Says where it is, if it is.
+    /// Reads the machine's reference after an empty search. Returns its location if it exists, else the answer.
     async fn absent(
         &self,
         node: &NodeIdentity,
         uuid: MachineId,
     ) -> Result<(VcenterIndex, MoRef), Lookup<()>> {
-        // A node without a provider ID was never ours to take away.
+        // A node without a provider ID was never ours, so the provider may not delete it.
         if node.provider_id.is_none() {
             return Err(Lookup::Unknown(Unknown::NotOurs("no provider ID".to_owned())));
         }
@@ -215,7 +217,7 @@ impl Shared {
             (None, None) => return self.nowhere(node, uuid).await,
         };
         let is_known = self.known(node).is_some();
-        // Upstream's call, but for a reference that this process did not find itself.
+        // The call is upstream's, except for a reference that this process did not find itself.
         let paths: &[&str] = if is_known { &[STATE] } else { &[STATE, "config.uuid"] };
         let spec = FilterSpec::of_objects("VirtualMachine", paths, vec![machine.clone()]);
         let is_another = |object: &ObjectContent| {
@@ -223,7 +225,7 @@ impl Shared {
             shown.is_some_and(|shown| shown != uuid && shown != swap_byte_order(uuid))
         };
         match self.vcenters[vcenter].retrieve(&spec).await {
-            // References are given out again after a restore from backup.
+            // vCenter reuses references after a restore from backup.
             Ok(objects) if objects.first().is_some_and(is_another) => {
                 Err(Lookup::Unknown(Unknown::Unproven(proof::UNPROVEN.to_owned())))
             }
@@ -242,8 +244,9 @@ impl Shared {
         }
     }
 
-    /// A machine without a reference. Upstream believes one empty search of the datacenters that are configured; here it
-    /// takes a person's word, two searches a period apart, one of everything, and a census that leaves no doubt.
+    /// Decides about a machine without a reference. Upstream believes one empty search of the configured datacenters.
+    /// This backend needs a person's confirmation, two searches a period apart, one search of everything, and a census
+    /// without doubt.
     async fn nowhere(
         &self,
         node: &NodeIdentity,
@@ -280,7 +283,7 @@ impl Shared {
         Err(Lookup::Gone { proved_at: now, matched: false })
     }
 
-    /// Why the machine may be in this vCenter although no search finds it. Upstream does not ask.
+    /// Returns why the machine may be in this vCenter although no search finds it. Upstream does not check this.
     async fn doubt(
         &self,
         vcenter: VcenterIndex,

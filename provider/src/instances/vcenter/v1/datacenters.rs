@@ -1,7 +1,7 @@
-//! Which datacenters are searched: looked up anew before every search, as upstream does.
+//! Resolves the datacenters to search, anew before every search, as upstream does.
 //!
-//! A name is looked for in the whole tree of folders, a path is walked, an object id is asked for its ancestors. Unlike
-//! upstream, what only looks like an object id is then looked for as a name.
+//! A name is searched in the whole tree of folders, a path is walked, and the ancestors of an object id are read.
+//! Unlike upstream, a name that only looks like an object id is then searched as a name.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use provider_vcenter::{Chain, FilterSpec, MoRef, Vcenter};
 
 use crate::instances::datacenters::{decode, is_like};
 
-/// Kinds of objects as ids begin with them (`govmomi: object/types.go`).
+/// Kinds of objects that ids begin with (`govmomi: object/types.go`).
 const ID_PREFIXES: [&str; 10] = [
     "datacenter",
     "datastore",
@@ -23,7 +23,7 @@ const ID_PREFIXES: [&str; 10] = [
     "vm",
 ];
 
-/// The datacenters that these names stand for, all for none; and what went wrong, name by name.
+/// Returns the datacenters that these names stand for (all, if there are no names), and the problems, name by name.
 pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> (Vec<MoRef>, Vec<String>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     if names.is_empty() {
@@ -52,7 +52,7 @@ pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> (Vec<MoRef>, 
     (found, problems)
 }
 
-/// The object id that a value may be.
+/// Returns the object id that a value looks like.
 fn id_of(value: &str) -> Option<&str> {
     if let Some(id) = value.strip_prefix("Datacenter:") {
         return Some(id);
@@ -71,8 +71,8 @@ async fn by_id(client: &Vcenter, id: &str) -> Result<Option<MoRef>, String> {
     }
 }
 
-/// Every datacenter of this name, folder by folder. No folder is looked into twice: an answer that put one into itself would be
-/// followed for ever.
+/// Finds every datacenter of this name, folder by folder. Looks into no folder twice, because an answer that puts a
+/// folder into itself would be followed for ever.
 async fn anywhere(client: &Vcenter, name: &str) -> Result<Vec<MoRef>, String> {
     let mut found = Vec::new();
     let root = root(client).await?;
@@ -91,7 +91,7 @@ async fn anywhere(client: &Vcenter, name: &str) -> Result<Vec<MoRef>, String> {
     Ok(found)
 }
 
-/// Every datacenter at this path, from the root folder on.
+/// Finds every datacenter at this path, from the root folder on.
 async fn along(client: &Vcenter, path: &str) -> Result<Vec<MoRef>, String> {
     let session = client.session().await.map_err(|err| Chain(&err).to_string())?;
     let is_absolute = path.starts_with('/');
@@ -120,7 +120,7 @@ async fn along(client: &Vcenter, path: &str) -> Result<Vec<MoRef>, String> {
     Ok(found)
 }
 
-/// The root folder. Upstream asks where it is before it looks into it.
+/// Returns the root folder. As in upstream, reads its ancestors before its children.
 async fn root(client: &Vcenter) -> Result<MoRef, String> {
     let failed = |err: provider_vcenter::CallError| Chain(&err).to_string();
     let root = client.session().await.map_err(failed)?.content.root_folder;

@@ -1,14 +1,14 @@
-//! Upstream's way one call for one: no view, a search of every datacenter per question, for comparison and rollback.
+//! Makes upstream's calls one for one, for comparison and rollback: no view, a search of every datacenter per question.
 //!
 //! | part | what it is |
 //! | --- | --- |
 //! | [`search`], [`datacenters`] | finds a machine (`pkg/common/connectionmanager/search.go`, `pkg/common/vclib/datacenter.go`) |
 //! | [`zones`] | reads its zone (`pkg/cloudprovider/vsphere/zones.go`, `pkg/common/connectionmanager/zones.go`) |
-//! | [`whole`] | what its whole properties say |
-//! | [`answers`] | the order of all that (`pkg/cloudprovider/vsphere/{nodemanager,instances,instances_v2}.go`) |
+//! | [`whole`] | converts its whole properties |
+//! | [`answers`] | orders these calls (`pkg/cloudprovider/vsphere/{nodemanager,instances,instances_v2}.go`) |
 //!
-//! Calls are upstream's as long as all goes well. Where upstream crashes, takes an error for an absence or never recovers,
-//! this does not; `docs/differences-from-upstream.md` has the list.
+//! Calls are upstream's as long as they succeed. Where upstream crashes, takes an error for an absence or never
+//! recovers, this backend does not; `docs/differences-from-upstream.md` has the list.
 
 mod answers;
 mod datacenters;
@@ -32,7 +32,7 @@ use crate::{
     tasks::Tasks,
 };
 
-/// The machines of one or more vCenters, asked for anew each time.
+/// Backend for one or more vCenters that looks up machines anew for each question.
 #[derive(Clone)]
 pub struct VcenterV1 {
     shared: Arc<Shared>,
@@ -50,21 +50,22 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Nodes that there are, by name, and their UIDs: another one of the same name is another node.
+    /// UIDs of existing nodes by name: a node with the same name and another UID is another node.
     seen: BTreeMap<String, String>,
-    /// Nodes whose machines are to be found as soon as they appear, by name.
+    /// New nodes whose machines have not been looked up yet, by name.
     registrations: BTreeMap<String, NodeIdentity>,
-    /// Where machines of nodes were found last.
+    /// Last known location of each node's machine.
     known: BTreeMap<String, Known>,
-    /// Nodes whose machines were found nowhere although nobody knows where they were, and since when.
+    /// Time of the first empty search per node, for nodes without a known location whose machine a person confirmed as
+    /// gone.
     absent: BTreeMap<String, Instant>,
-    /// The last census of each vCenter, for nodes of whose machines nobody knows where they were.
+    /// The last census of each vCenter, for nodes without a known location.
     censuses: BTreeMap<VcenterIndex, Census>,
-    /// Whether the last visit of each vCenter went well.
+    /// True for each vCenter whose last visit succeeded.
     is_well: Vec<bool>,
 }
 
-/// Where the machine of a node is.
+/// Location of a node's machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
     vcenter: VcenterIndex,
@@ -73,7 +74,7 @@ struct Known {
 }
 
 impl VcenterV1 {
-    /// A backend over these vCenters; nothing is called before [`VcenterV1::spawn`].
+    /// Creates a backend over these vCenters; no call is made before [`VcenterV1::spawn`].
     pub(crate) fn new(
         vcenters: Vec<Vcenter>,
         policy: Policy,
@@ -86,7 +87,7 @@ impl VcenterV1 {
         Self { shared: Arc::new(Shared { vcenters, policy, tuning, skip_deletion, state, desk }) }
     }
 
-    /// Starts the task that asks for the node controller.
+    /// Starts the task that makes the calls for the node controller.
     pub(crate) fn spawn(&self, tasks: &Tasks) {
         let shared = Arc::clone(&self.shared);
         let span = tracing::info_span!("vcenter", task = "v1");
@@ -98,7 +99,7 @@ impl VcenterV1 {
         futures::future::join_all(self.shared.vcenters.iter().map(Vcenter::close)).await;
     }
 
-    /// Tells [`VcenterV1::health`] as long as the backend lives.
+    /// Returns a function that reports [`VcenterV1::health`], and nothing once the backend is dropped.
     pub(crate) fn probe(&self) -> Box<dyn Fn() -> Vec<(String, bool)> + Send> {
         let shared = Arc::downgrade(&self.shared);
         Box::new(move || {
@@ -106,7 +107,7 @@ impl VcenterV1 {
         })
     }
 
-    /// Whether the last visit of each vCenter went well, by name; one that was not visited yet counts.
+    /// Health of each vCenter by name: true if the last visit succeeded or none was made yet.
     pub(crate) fn health(&self) -> Vec<(String, bool)> {
         let state = self.shared.lock();
         let names = self.shared.vcenters.iter().map(|client| client.name().to_owned());
@@ -141,7 +142,7 @@ impl Shared {
 }
 
 impl Instances for VcenterV1 {
-    /// A node that is seen for the first time is looked up, and only then.
+    /// Queues a lookup of the machine only when the node is seen for the first time.
     fn observe(&self, node: &NodeIdentity) {
         let is_new = self.shared.lock().note_seen(node);
         if is_new {
@@ -170,7 +171,7 @@ impl Instances for VcenterV1 {
         self.shared.desk.take_off(&node.name)
     }
 
-    /// One node after the other, as the framework's loop does.
+    /// Limits the questions to one node at a time, as the framework's loop does.
     fn n_at_once(&self) -> usize {
         1
     }

@@ -1,7 +1,7 @@
-//! Finds a machine: every datacenter of one vCenter after the other, until one of them has it.
+//! Finds a machine: searches every datacenter of one vCenter after the other, until one vCenter has it.
 //!
-//! Found in several places, upstream takes the one that answered last; here it is none. A property read that fails is
-//! no absence.
+//! If several datacenters have the machine, upstream takes the one that answered last; this backend takes none. A
+//! failed read of properties does not count as absence.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::{
     model::{MachineId, Unknown, swap_byte_order},
 };
 
-/// How often a vCenter is connected to in one visit, and the pause after each failure.
+/// Number of attempts to connect to a vCenter per visit, and the pause after each failure.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What a machine is searched by.
+/// Search key of a machine.
 #[derive(Clone, Copy, Debug)]
 enum By<'a> {
     Uuid(MachineId),
@@ -39,7 +39,8 @@ fn unavailable(err: &CallError) -> Unknown {
 }
 
 impl Shared {
-    /// The machine with this UUID in either byte order, described; `None` when every vCenter has said that it has none.
+    /// Finds the machine with this UUID in either byte order, and reads it; `None` if every vCenter answered that it
+    /// has none.
     pub(super) async fn discover_by_uuid(&self, uuid: MachineId) -> Result<Option<Found>, Unknown> {
         for uuid in [uuid, swap_byte_order(uuid)] {
             if let Some(found) = self.search(By::Uuid(uuid)).await? {
@@ -49,7 +50,7 @@ impl Shared {
         Ok(None)
     }
 
-    /// The machine whose guest has this name, or this address; `None` as above.
+    /// Finds the machine whose guest has this name, or this address; `None` as in [`Self::discover_by_uuid`].
     pub(super) async fn discover_by_name(&self, name: &str) -> Result<Option<Found>, Unknown> {
         let name = name.trim().to_lowercase();
         for by in [By::DnsName(&name), By::Address(&name)] {
@@ -83,11 +84,12 @@ impl Shared {
                 n => return Err(Unknown::Ambiguous(format!("{n} machines answer to {by:?}"))),
             }
         }
-        // What could not be asked may have it.
+        // A place that could not be searched may have the machine.
         trouble.map_or(Ok(None), Err)
     }
 
-    /// Searches the datacenters of one vCenter. An error ends the visit; what concerns one datacenter is `trouble`.
+    /// Searches the datacenters of one vCenter. An error ends the visit; `trouble` gets errors that concern one
+    /// datacenter.
     async fn visit(
         &self,
         index: VcenterIndex,
@@ -128,7 +130,7 @@ impl Shared {
             for reference in machines {
                 match read(client, &reference, whole::FOUND).await {
                     Ok(machine) => match machine.uuid {
-                        // A server may not care which datacenter it is asked for.
+                        // A server may ignore the datacenter, and then finds the same machine again.
                         Some(_) if found.iter().any(|it| it.reference == reference) => {}
                         Some(uuid) => {
                             found.push(Found { vcenter: index, reference, uuid, machine });
@@ -152,7 +154,7 @@ impl Shared {
                 Ok(()) => return Ok(()),
                 Err(err) => {
                     n_failed += 1;
-                    // Upstream also pauses after the last one.
+                    // Upstream also pauses after the last failure.
                     tokio::time::sleep(PAUSE).await;
                     if n_failed >= ATTEMPTS {
                         return Err(err);

@@ -1,15 +1,15 @@
-//! A machine from its whole `config`, `summary` and `guest`, which upstream reads where leaves would do.
+//! Converts the whole `config`, `summary` and `guest` of a machine, which upstream reads where leaves would do.
 
 use provider_vcenter::{ObjectContent, PropertyChange, xml::Element};
 
 use crate::instances::vcenter::machine::{Machine, PATHS};
 
-/// What is read of a machine that was found; the second time in another order.
+/// Properties to read of a machine that was found.
 pub(super) const FOUND: &[&str] = &["config", "summary", "guest"];
-/// What is read of it once more to describe it.
+/// The same properties, in upstream's order, for the second read, which describes the machine.
 pub(super) const DESCRIBED: &[&str] = &["guest", "summary", "config"];
 
-/// What the properties say, in the terms in which the leaves say it.
+/// Builds a machine from whole properties, as if its leaves had been read.
 pub(super) fn machine(object: &ObjectContent) -> Machine {
     let is_read = |path: &&&str| {
         let root = path.split(['.', '[']).next().unwrap_or_default();
@@ -33,10 +33,10 @@ pub(super) fn machine(object: &ObjectContent) -> Machine {
     machine
 }
 
-/// The value of a path inside whole properties.
+/// Returns the value of a leaf inside whole properties.
 fn leaf(object: &ObjectContent, path: &str) -> Option<Element> {
     match path {
-        // As upstream: the summary says which machine it is.
+        // As in upstream: the UUID comes from the summary.
         "config.uuid" => at(object, "summary.config.uuid").cloned(),
         "guest.net" => {
             let guest = object.properties.get("guest")?;

@@ -1,7 +1,7 @@
-//! The zone of a machine, read as upstream reads it: a vAPI login for each path, object by object, tag by tag.
+//! Reads the zone of a machine as upstream does: a vAPI login for each path, object by object, tag by tag.
 //!
-//! The next path is tried when one lacks a tag. Unlike upstream the nearest tag wins for both categories, and a read that
-//! fails ends the search: a farther tag in its place would be written for good.
+//! If one path lacks a tag, the next one is tried. Unlike upstream, the nearest tag wins for both categories, and a
+//! failed read ends the search: a tag from farther up in its place would be final.
 
 use provider_vcenter::{CallError, Chain, FilterSpec, MoRef, Retry, Vcenter};
 
@@ -11,7 +11,7 @@ use crate::{
     model::{Unknown, Zone},
 };
 
-/// Why there is no zone.
+/// Reason for the lack of a zone.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
@@ -70,7 +70,7 @@ fn is_elsewhere(err: &ZoneError) -> bool {
     matches!(err, ZoneError::Missing(_) | ZoneError::NotVisible(_))
 }
 
-/// One property of the machine that is a reference.
+/// Reads one property of the machine that is a reference.
 async fn reference(
     client: &Vcenter,
     machine: &MoRef,
@@ -81,7 +81,7 @@ async fn reference(
     Ok(objects.first().and_then(|object| object.reference(path)))
 }
 
-/// Zone and region from the object and everything above it, in a login of its own.
+/// Reads zone and region from the object and everything above it, in a separate login.
 async fn along(
     client: &Vcenter,
     start: &MoRef,
@@ -111,7 +111,7 @@ async fn walk(
         for id in client.tags_on(&object).await? {
             let tag = match client.tag(&id).await {
                 Ok(tag) => tag,
-                // Deleted since the list was read.
+                // The tag was deleted since the list was read.
                 Err(err) if err.retry() == Retry::Never => continue,
                 Err(err) => return Err(err.into()),
             };

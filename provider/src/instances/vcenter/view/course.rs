@@ -1,27 +1,27 @@
-//! The course of one view, as a state machine: what the outcome of each call means, and which call comes next. Pure.
+//! State machine of one view: it decides from the outcome of each call which call comes next. Pure.
 //!
-//! Two calls keep a view: the wait for changes, and the change of its members. Either can fail without the view being lost,
-//! and neither may forget what it has not done: a wait that failed begins again from the last version or from none, a
-//! change of members that failed is made again after a pause.
+//! Two calls keep a view: the wait for changes, and the change of its members. Either can fail without the loss of the
+//! view, and neither may drop its unfinished work. A failed wait starts again from the last version or from none; a
+//! failed change of members is repeated after a pause.
 
 use std::time::Duration;
 
 use provider_vcenter::{Backoff, CallError, FaultKind, Retry};
 use tokio::time::Instant;
 
-/// Failures in a row of either call after which the view is built anew.
+/// Consecutive failures of either call that a view survives; the next one rebuilds it.
 const MAX_FAILURES: u32 = 2;
 /// The longest pause that a server may ask for.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// How a call failed, as far as the view is concerned.
+/// Effect of a failed call on the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
     /// The session or the view is gone.
     Final,
     /// The version of the collector is gone; the filter may still be there.
     Version,
-    /// Nothing is lost; the server asks for this pause, if for any.
+    /// Nothing is lost. The pause is that which the server asks for, if any.
     Passing(Option<Duration>),
 }
 
@@ -47,37 +47,37 @@ pub(super) enum Happened {
     Delivered { truncated: bool },
     /// The wait failed.
     WaitFailed(Loss),
-    /// The members of the view are those that are wanted.
+    /// The members of the view are the wanted ones.
     Changed,
     /// The members could not be changed.
     ChangeFailed(Loss),
 }
 
-/// What to do about an outcome.
+/// Next step after an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Wait on, from the last version.
     WaitOn,
-    /// The picture has become whole: settle it, then wait on.
+    /// The first delivery is complete: settle it, then wait on.
     Settle,
     /// Everything has to be delivered again: wait from no version.
     BeginAgain,
-    /// Leave the server alone for a while; then wait on, or begin again where that is due.
+    /// Pause; then wait on, or begin again if `begin_again` is set.
     Pause { wanted: Option<Duration>, begin_again: bool },
     /// Build the view anew.
     Rebuild,
 }
 
-/// Where a view is in its course.
+/// Progress of one view.
 #[derive(Debug)]
 pub(super) struct Course {
-    /// Whether everything was delivered once since the filter, or the version, was made.
+    /// True if everything was delivered once since the filter, or the version, was made.
     is_whole: bool,
-    /// Whether the last delivery was cut.
+    /// True if the last delivery was truncated.
     is_truncated: bool,
-    /// Waits that failed in a row.
+    /// Number of failed waits in a row.
     n_wait_failures: u32,
-    /// Changes of members that failed in a row, and when the next is due.
+    /// Number of failed changes of members in a row, and the time of the next try.
     n_change_failures: u32,
     change_at: Option<Instant>,
 }
@@ -94,27 +94,28 @@ impl Course {
         }
     }
 
-    /// Whether everything was delivered once.
+    /// True if everything was delivered once.
     pub(super) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Whether the wait may block: the picture is whole, and the view is known to have outlived the last failure.
+    /// True if the wait may block: everything was delivered, and the view has survived the last failure.
     pub(super) fn may_block(&self) -> bool {
         self.is_whole && self.n_wait_failures == 0
     }
 
-    /// Whether answers may be given from the view.
+    /// True if answers may come from the view.
     pub(super) fn is_current(&self) -> bool {
         self.is_whole && self.n_wait_failures == 0
     }
 
-    /// When a change of members that failed is due again.
+    /// Time at which a failed change of members is tried again.
     pub(super) fn change_at(&self) -> Option<Instant> {
         self.change_at
     }
 
-    /// Takes an outcome over. `backoff` gives the pause before a change of members is tried again.
+    /// Applies an outcome and returns the next step. `backoff` gives the pause before another try to change the
+    /// members.
     pub(super) fn next(&mut self, happened: Happened, backoff: &mut Backoff) -> Next {
         match happened {
             Happened::Delivered { truncated } => {
@@ -250,7 +251,7 @@ mod tests {
         course.next(CHANGE, &mut backoff);
         let at = course.change_at().expect("it failed");
         assert!(at > Instant::now() && at <= Instant::now() + Duration::from_secs(2), "{at:?}");
-        // A delivery meanwhile does not make it forgotten.
+        // A delivery in between does not cancel the retry.
         course.next(WHOLE, &mut backoff);
         assert_eq!(course.change_at(), Some(at));
         course.next(Happened::Changed, &mut backoff);

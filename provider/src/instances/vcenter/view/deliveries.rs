@@ -1,4 +1,4 @@
-//! What the collector tells, taken over.
+//! Applies the deliveries of the collector to the state.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use provider_vcenter::{MoRef, UpdateKind, UpdateSet};
 use super::members::left;
 use crate::instances::vcenter::{Shared, machine::Machine, state::VcenterIndex};
 
-/// Takes a delivery over; `entered` collects the machines that it shows.
+/// Applies a delivery; `entered` collects the machines that enter with it.
 pub(super) fn deliver(
     shared: &Shared,
     index: VcenterIndex,
@@ -37,7 +37,7 @@ pub(super) fn deliver(
     });
 }
 
-/// After a whole delivery: what did not come is not there to be seen.
+/// Ends a complete delivery: members that did not enter are not visible.
 pub(super) fn settle(shared: &Shared, index: VcenterIndex, entered: &BTreeSet<MoRef>) {
     let missing: Vec<MoRef> =
         shared.lock().vcenters[index].in_view.difference(entered).cloned().collect();

@@ -1,4 +1,4 @@
-//! The view on the server: built, told of changes, given up.
+//! Builds the view on the server, changes its members, and frees it.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -18,7 +18,7 @@ pub(super) struct Built {
     pub(super) session: Session,
     view: MoRef,
     filter: MoRef,
-    /// What the filter asks of every machine.
+    /// Paths that the filter reads of every machine.
     pub(super) paths: Vec<&'static str>,
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn build(
             add(shared, index, &session, &view, others).await?;
             view
         }
-        // One of them is gone. An empty view takes the others and names those that it cannot find.
+        // One of the machines is gone. An empty view accepts the others and returns those that the server cannot find.
         Err(err) if err.is_object_gone() && !first.is_empty() => {
             let view = client.create_list_view(&session, &[]).await?;
             add(shared, index, &session, &view, &wanted).await?;
@@ -86,7 +86,7 @@ async fn add(
     Ok(())
 }
 
-/// Frees what the server still holds, if the session lives on.
+/// Frees the view and its filter on the server, if the session still exists.
 pub(super) async fn abandon(shared: &Shared, index: VcenterIndex, built: &Built, why: &CallError) {
     if why.retry() == Retry::AfterLogin || why.is_object_gone() {
         return;
@@ -101,11 +101,11 @@ pub(super) async fn abandon(shared: &Shared, index: VcenterIndex, built: &Built,
 struct Change {
     add: Vec<MoRef>,
     remove: Vec<MoRef>,
-    /// Whether what is removed is to be added again: the view lost it although it is there.
+    /// True if the removed machines are to be added again: the view lost them although they exist.
     is_repair: bool,
 }
 
-/// The next change of the members, if they are not those that are wanted.
+/// Returns the next change of the members, if one is needed.
 fn next_change(vcenter: &VcenterState) -> Option<Change> {
     let lost: Vec<MoRef> = vcenter.lost.iter().take(CHUNK).cloned().collect();
     if !lost.is_empty() {
@@ -118,7 +118,7 @@ fn next_change(vcenter: &VcenterState) -> Option<Change> {
     (!add.is_empty() || !remove.is_empty()).then_some(Change { add, remove, is_repair: false })
 }
 
-/// Notes a change that was made.
+/// Records a change that the server has answered.
 fn note(vcenter: &mut VcenterState, change: &Change) {
     for machine in &change.remove {
         if change.is_repair {
@@ -131,8 +131,8 @@ fn note(vcenter: &mut VcenterState, change: &Change) {
     vcenter.in_view.extend(change.add.iter().cloned());
 }
 
-/// Tells the view of machines that joined or parted since. What could not be told stays to be told: only what the server has
-/// answered is noted. A change whose answer was lost is made twice, and that changes nothing.
+/// Adds machines to the view that joined since, and removes those that parted. Records only changes that the server has
+/// answered, so that a failed one stays due. Repeating a change whose answer was lost has no effect.
 pub(super) async fn adjust(
     shared: &Shared,
     index: VcenterIndex,
@@ -146,7 +146,7 @@ pub(super) async fn adjust(
         let (add, remove) = (&change.add, &change.remove);
         let missing = client.modify_list_view(&built.session, &built.view, add, remove).await?;
         note(&mut shared.lock().vcenters[index], &change);
-        // What is removed need not be there any more.
+        // Removed machines may not exist any more.
         for machine in missing.iter().filter(|machine| add.contains(machine)) {
             left(shared, index, machine);
         }

@@ -1,8 +1,9 @@
-//! Keeps the machines of joined nodes in one list view with one filter, and waits for what changes.
+//! Keeps the machines of joined nodes in one list view with one filter, and waits for changes.
 //!
-//! While the wait blocks, the view is told of joined and parted machines; the collector then delivers them to the
-//! same wait. What is lost with a session, a restart or a collector version is built again: one login, one view, one
-//! filter, one delivery. Until then the old picture stays, and nobody takes absence from it.
+//! While the wait blocks, another call adds joined machines to the view and removes parted ones; the collector then
+//! delivers them to the same wait. After the loss of a session, a restart or a lost collector version, the view is
+//! rebuilt: one login, one view, one filter, one delivery. Until then the old state stays, and the backend concludes no
+//! absence from it.
 //!
 //! [`course`] decides what each outcome means; this file makes the calls.
 
@@ -24,11 +25,11 @@ use self::{
 use super::{Shared, idle::keep_alive, reread::Reread, state::VcenterIndex};
 use crate::mutant::mutant;
 
-/// While there is nothing to wait for, the session is kept alive this often. vCenter ends one after 30 idle minutes;
-/// an administrator may shorten that, and a login costs more than this call.
+/// Interval of keep-alive calls while no machine is watched. vCenter ends a session after 30 idle minutes; an
+/// administrator may shorten that, and a login costs more than this call.
 const KEEP_ALIVE: Duration = Duration::from_secs(300);
 
-/// A view that has lived this long is a success: the next loss begins a new series of pauses. One that is lost again
+/// Lifetime from which on a view counts as a success: its loss begins a new series of pauses. A view that is lost
 /// sooner is part of the trouble, however much it delivered.
 const LIVED: Duration = Duration::from_secs(5);
 
@@ -53,7 +54,8 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         let is_first = backoff.failures() == 0;
         let pause = backoff.fail();
         let is_logged_out = err.retry() == Retry::AfterLogin;
-        // To learn that the session is gone is to be answered; the login that follows need not wait, unless it was no help.
+        // vCenter has answered if it says that the session is gone. The login that follows need not wait, unless the
+        // last one did not help.
         let is_answered = is_logged_out && !was_logged_out;
         was_logged_out = is_logged_out;
         {
@@ -63,7 +65,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         }
         let pause = match err.retry() {
             _ if is_answered => Duration::ZERO,
-            // What was lost is on our side of the wire; the first attempt to build it again need not wait.
+            // The loss is on our side of the wire; the first attempt to rebuild need not wait.
             Retry::AfterLogin | Retry::Never if is_first => Duration::ZERO,
             _ if is_first && is_session_bound_loss(&err) => Duration::ZERO,
             Retry::After(wait) => wait.min(Duration::from_secs(60)),
@@ -74,7 +76,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     }
 }
 
-/// Waits for a machine to be watched, or until it is time to keep the session alive, and does so.
+/// Waits for a machine to watch; after [`KEEP_ALIVE`] without one, keeps the session alive.
 async fn idle(shared: &Shared, index: VcenterIndex) {
     let backend = &shared.vcenters[index];
     if tokio::time::timeout(KEEP_ALIVE, backend.view.notified()).await.is_ok() {
@@ -114,13 +116,13 @@ async fn watch(
     let built_at = Instant::now();
     let mut reread = Reread::new(shared, index, &built.paths);
     loop {
-        // Another call was told that the session has ended; what it held has ended with it.
+        // Another call may have learned that the session has ended; view and filter have ended with it.
         if let Err(err) = client.still_holds(&built.session) {
             return err;
         }
         reread.plan(course.is_whole());
-        // The first delivery is there at once or not at all; nothing may block before the picture is whole, nor
-        // before it is known whether the view outlived a failure.
+        // The first delivery comes at once or not at all. The wait may not block before everything was delivered, nor
+        // before it is known whether the view survived a failure.
         let wait = if course.may_block() { client.poll() } else { Duration::ZERO };
         let waited = {
             let poll = client.wait_for_updates(&built.session, &version, wait);
@@ -190,17 +192,17 @@ async fn watch(
     }
 }
 
-/// The filter may still be there: everything again from it costs one call.
+/// Restarts the wait from no version. The filter may still exist, and one call then delivers everything again.
 fn begin_again(version: &mut String, entered: &mut BTreeSet<MoRef>) {
     version.clear();
     entered.clear();
 }
 
-/// Waits for changes; meanwhile changes the members of the view, and reads again what could not be read.
+/// Waits for changes; meanwhile changes the members of the view, and reads incomplete machines again.
 ///
 /// # Errors
 ///
-/// That the members could not be changed, and that the view has to be built anew for it.
+/// If the members could not be changed and the view must be rebuilt for that.
 async fn wait_and_change(
     shared: &Shared,
     index: VcenterIndex,
@@ -217,7 +219,7 @@ async fn wait_and_change(
             }
         };
         tokio::select! {
-            // Deliveries first: they may be what the next change of the view depends on.
+            // Deliveries first: the next change of the view may depend on them.
             biased;
             result = &mut poll => return Ok(result),
             () = change => {

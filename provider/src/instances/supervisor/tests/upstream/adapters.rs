@@ -1,4 +1,4 @@
-//! `PV/vmoperator/adapter/*/adapter_test.go` as far as machines go: each version is asked for by its own path.
+//! `PV/vmoperator/adapter/*/adapter_test.go` as far as it concerns machines: each version has its own path.
 
 use super::*;
 use crate::supervisor::VmOperatorVersion;
@@ -57,7 +57,7 @@ async fn an_empty_uuid_finds_nothing_and_sends_nothing() {
     way.fake.put(object("empty", "", "10.0.0.9"));
     assert!(is_gone(&way.exists(&node("empty", Some("vsphere://"))).await), "upstream's answer");
     assert!(way.fake.take_calls().is_empty());
-    // Neither does a view take it for the UUID of a machine that has none yet: the name decides.
+    // The view does not match it to a machine without a UUID either: the name decides.
     for way in ways(|fake| fake.put(object("empty", "", "10.0.0.9"))).await {
         if way.mode == InstancesMode::V1 {
             continue;

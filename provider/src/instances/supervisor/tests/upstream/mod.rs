@@ -1,5 +1,6 @@
-//! The cases that upstream tests in this mode, each by name and in each way of asking (`cpi-supervisor` 10.1, Instances and
-//! Zones; adapters and addresses stand beside what they test). The list is `docs/supervisor-cases.md`.
+//! The cases that upstream tests in this mode, each by name and in each mode of the backend (`cpi-supervisor` 10.1,
+//! Instances and Zones; other cases of adapters and addresses are beside the code that they test).
+//! `docs/supervisor-cases.md` lists them.
 
 mod adapters;
 mod instances;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use super::*;
 use crate::instances::SupervisorV1;
 
-/// One way of asking about the machines of a fake.
+/// One mode of the backend, with its fake.
 struct Way {
     mode: InstancesMode,
     fake: Fake,
@@ -24,7 +25,7 @@ impl Drop for Way {
     }
 }
 
-/// Every way, each with machines of its own. `n0000` to `n0002` are there, and their nodes are known.
+/// Starts every mode, each with its own fake. Machines `n0000` to `n0002` exist, and their nodes are known.
 async fn ways(prepare: impl Fn(&Fake)) -> Vec<Way> {
     let mut ways = Vec::new();
     for mode in [InstancesMode::Auto, InstancesMode::Poll, InstancesMode::V1] {
@@ -67,7 +68,7 @@ impl Way {
         self.instances.exists(node, Instant::now()).await
     }
 
-    /// As the controller asks: whether it exists first.
+    /// Asks as the controller does: about existence first.
     async fn shutdown(&self, node: &NodeIdentity) -> Option<bool> {
         match self.exists(node).await {
             Lookup::Found(()) => match self.instances.shutdown(node) {
@@ -78,7 +79,7 @@ impl Way {
         }
     }
 
-    /// From now on every request fails, and the view of before is too old to answer from.
+    /// Makes every request fail, and waits until the view is too old to answer from.
     async fn fail(&self) {
         self.fake.refuse(Refusals { get: Some(500), list: Some(500), watch: Some(500) });
         self.fake.cut();
