@@ -1,8 +1,8 @@
-//! v1 and V2 of Supervisor mode on the same generated histories: what they write of Nodes is the same.
+//! Plays v1 and V2 of Supervisor mode on the same generated histories and requires the same writes to Nodes.
 //!
-//! Upstream asks at every period, and so does v1; V2 hears of each change. Where a period lies between two happenings, a
-//! value that v1 writes of a provider ID, a label or the list of addresses is one that V2 has written too, byte for byte,
-//! and the Nodes are equal once all is calm. What comes and goes between two periods V2 alone sees. The invariants hold of both.
+//! v1 asks at every period, as upstream does; V2 watches each change. With a period between two happenings, V2 must have written
+//! every provider ID, label and list of addresses that v1 wrote, byte for byte, and the Nodes must be equal once all is calm. A
+//! change that is undone within a period is visible to V2 only. Both must keep the invariants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,27 +23,27 @@ use crate::scenario::{Act, Scenario};
 
 /// Machines in the world.
 const MACHINES: u32 = 6;
-/// Address periods, so that as much happens in fewer hours.
+/// Address sync period of both; short, so that much happens in few hours.
 const STATUS: Duration = Duration::from_secs(60);
-/// Seconds in which a period begins and every machine has been asked about.
+/// Seconds in which a period begins and v1 asks about every machine.
 const SEEN: u8 = 70;
-/// After the last happening: two address periods, a NotReady node judged and held, a kubelet up again.
+/// Pause after the last happening: two address periods, a NotReady node judged and held, a kubelet up again.
 const CALM: Duration = Duration::from_secs(300);
 
 /// Something that happens to a machine through its object, or to its guest.
 #[derive(Clone, Debug)]
 pub enum Happening {
-    /// Switched on or off.
+    /// The machine is switched on or off.
     Power(u32, bool),
-    /// Another address.
+    /// The guest gets another address.
     Address(u32, u8),
-    /// Tools report nothing, or again.
+    /// The tools stop or start again.
     Tools(u32, bool),
-    /// The kubelet falls silent, or is back.
+    /// The kubelet stops or starts again.
     Kubelet(u32, bool),
-    /// Moved to another host.
+    /// The machine moves to another host.
     Moved(u32, u32),
-    /// Deleted.
+    /// The machine is deleted.
     Deleted(u32),
     /// A machine joins.
     Joins(u8),
@@ -54,7 +54,7 @@ pub enum Happening {
 /// Happenings and the pauses before them, in seconds.
 pub type History = Vec<(u8, Happening)>;
 
-/// Any history.
+/// Generates histories of one to eleven happenings.
 pub fn histories() -> impl Strategy<Value = History> {
     use Happening as H;
     let machine = || 1..=MACHINES;
@@ -68,7 +68,7 @@ pub fn histories() -> impl Strategy<Value = History> {
         2 => (0..20_u8).prop_map(H::Joins),
         1 => Just(H::Restart),
     ];
-    // A period between two of them, so that v1 sees each.
+    // v1 sees each happening, because a period passes between two of them.
     prop::collection::vec((SEEN..SEEN + 60, happening), 1..12)
 }
 
@@ -116,12 +116,12 @@ pub fn scenario(history: &History) -> Scenario {
             scenario = scenario.at(at, act);
         }
     }
-    // What is left off or silent stays so: both have to say the same of that, too.
+    // Machines that are off and kubelets that are silent stay so: v1 and V2 must agree about them, too.
     scenario.horizon = at + CALM;
     scenario
 }
 
-/// What a run says of Nodes.
+/// Writes and final state of Nodes in one run.
 #[derive(Debug, PartialEq, Eq)]
 struct Said {
     /// Every Node at the end: labels, provider ID, taints, addresses.
@@ -136,7 +136,7 @@ fn said(run: &Run) -> Said {
     let mut end = BTreeMap::new();
     for node in run.end.cluster.all(&GroupResource::core("nodes")) {
         let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        // When a taint came is told by the time of a period.
+        // `timeAdded` depends on when a period begins, so it is left out.
         let mut taints = node["spec"]["taints"].clone();
         for taint in taints.as_array_mut().into_iter().flatten() {
             if let Some(taint) = taint.as_object_mut() {
@@ -152,14 +152,14 @@ fn said(run: &Run) -> Said {
         end.insert(name, fields);
     }
     let mut written = BTreeSet::new();
-    // Also of those that are gone at the end.
+    // Includes Nodes that are gone at the end.
     for (name, events) in run.nodes_by_name() {
         for (_, op, node) in events {
             let open = node["spec"]["taints"].as_array().into_iter().flatten();
             let waits = open
                 .map(|it| it["key"].as_str())
                 .any(|key| key == Some("node.cloudprovider.kubernetes.io/uninitialized"));
-            // What the kubelet said before is not the provider's, and a deletion shows what was written before.
+            // Fields of an uninitialized Node are the kubelet's, and a deletion event repeats an earlier state.
             if waits || *op == Op::Deleted {
                 continue;
             }
@@ -176,10 +176,10 @@ fn said(run: &Run) -> Said {
     Said { end, written, calls }
 }
 
-/// A history on which they differ.
+/// A history on which v1 and V2 differ.
 #[derive(Debug)]
 pub struct Difference {
-    /// What differs.
+    /// Description of the difference.
     pub what: String,
     /// The shortest history that shows it.
     pub scenario: Scenario,
@@ -192,23 +192,23 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What was compared.
+/// Amounts that [`compare`] compared.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Compared {
-    /// Histories.
+    /// Number of histories.
     pub histories: u32,
-    /// Nodes at their ends.
+    /// Number of Nodes at the ends of all histories.
     pub nodes: u64,
-    /// Values that v1 wrote.
+    /// Number of values that v1 wrote.
     pub values: u64,
-    /// Calls to the Supervisor: v1's and V2's.
+    /// Calls to the Supervisor: by v1 and by V2.
     pub calls: (u64, u64),
 }
 
-/// Plays so many histories twice each, V2 with a deliberate defect if one is given.
+/// Plays `runs` histories with v1 and with V2, the latter with a deliberate defect if `mutant` names one.
 ///
 /// # Errors
-/// The first difference, with the shortest history that shows it.
+/// Returns the first difference, with the shortest history that shows it.
 pub fn compare(
     runs: u32,
     seed: u64,
@@ -234,7 +234,7 @@ pub fn compare(
         let (v1, broken_by_v1) = played(InstancesMode::V1, None);
         let (v2, broken_by_v2) = played(InstancesMode::Auto, mutant);
         differs(&v1, &v2).map_err(TestCaseError::fail)?;
-        // Both may be wrong in the same way.
+        // v1 and V2 may be wrong in the same way, so each is judged by itself.
         for (name, broken) in [("v1", broken_by_v1), ("V2", broken_by_v2)] {
             if let Some(violation) = broken.first() {
                 return Err(TestCaseError::fail(format!("{name} breaks {violation}")));

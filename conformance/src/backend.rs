@@ -1,5 +1,5 @@
-//! What stands behind a provider: where it looks for machines. Checks ask here, so that one promise is put to
-//! the test in every mode.
+//! The system that a provider asks for machines: vCenter or a Supervisor. Checks take its differences from
+//! here, so that one check tests a promise in every mode.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use sim::ledger::Record;
 use sim::world::objects::GroupResource;
 use sim::world::{Command, ControlPlane};
 
-/// What stands behind a provider.
+/// The system that a provider asks for machines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
@@ -21,10 +21,10 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Every one, in the order in which they are judged.
+    /// Every backend, in the order in which they are judged.
     pub const ALL: [Self; 2] = [Self::VCenter, Self::Supervisor];
 
-    /// As the catalogue and the command line write it.
+    /// Returns the word of the catalogue and the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::VCenter => "vcenter",
@@ -32,7 +32,7 @@ impl Backend {
         }
     }
 
-    /// As a sentence names it.
+    /// Returns the name within a sentence.
     pub const fn name(self) -> &'static str {
         match self {
             Self::VCenter => "vCenter",
@@ -40,7 +40,7 @@ impl Backend {
         }
     }
 
-    /// As a headline says it.
+    /// Returns the name in a headline.
     pub const fn title(self) -> &'static str {
         match self {
             Self::VCenter => "vCenter mode",
@@ -48,12 +48,12 @@ impl Backend {
         }
     }
 
-    /// Whether it is vCenter.
+    /// True for vCenter.
     pub const fn is_vcenter(self) -> bool {
         matches!(self, Self::VCenter)
     }
 
-    /// Where machines are asked for.
+    /// Returns the face of the simulator that answers requests for machines.
     pub const fn face(self) -> Face {
         match self {
             Self::VCenter => Face::Soap,
@@ -61,7 +61,7 @@ impl Backend {
         }
     }
 
-    /// Operations that are about machines, as rules name them.
+    /// Returns the operations on machines, as patterns of fault rules.
     pub const fn operations(self) -> &'static [&'static str] {
         match self {
             Self::VCenter => &[
@@ -80,7 +80,7 @@ impl Backend {
         }
     }
 
-    /// Whether it is a call to what stands behind the provider.
+    /// True for a call to this backend.
     pub fn takes(self, call: &Record) -> bool {
         match self {
             Self::VCenter => call.is_vcenter_call(),
@@ -88,7 +88,7 @@ impl Backend {
         }
     }
 
-    /// Whether it is a call that waits for news: the long poll, the watch.
+    /// True for a call that waits for changes: the long poll of vCenter, the watch of a Supervisor.
     pub fn is_news(self, call: &Record) -> bool {
         match self {
             Self::VCenter => call.op == "WaitForUpdatesEx",
@@ -96,7 +96,8 @@ impl Backend {
         }
     }
 
-    /// Whatever keeps a provider up to date ends, and has to be begun anew: sessions, watches.
+    /// Returns the command that ends what keeps a provider up to date: the sessions of vCenter, the watches
+    /// of a Supervisor.
     pub const fn cut(self) -> Command {
         match self {
             Self::VCenter => Command::ExpireSessions { vcenter: None, family: None },
@@ -105,7 +106,7 @@ impl Backend {
     }
 }
 
-/// The machines of a Supervisor.
+/// The resource of machines in a Supervisor.
 pub(crate) fn virtual_machines() -> GroupResource {
     GroupResource::of("vmoperator.vmware.com", "virtualmachines")
 }

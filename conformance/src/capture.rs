@@ -1,4 +1,4 @@
-//! What the provider logs during a run, kept apart from what other runs log.
+//! Captures the log of a provider during one run, apart from the logs of other runs.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,25 +19,25 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use crate::judge::Secrets;
 use crate::scenario::Scenario;
 
-/// Words shorter than this are not kept.
+/// Shortest word that is kept, in bytes.
 const SHORTEST: usize = 6;
 
 /// Log lines of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Captured {
     lines: Lines,
-    /// The words of what is logged below the level of `lines`.
+    /// Distinct words of events below level info.
     whispers: Words,
     begin: SinceBegin,
 }
 
-/// Where lines go.
+/// Buffer of formatted log lines.
 #[derive(Clone, Debug, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
-/// The words that were written, each once. What a provider logs at level trace in hours of virtual time is gigabytes, and says
-/// the same again and again; whoever looks for secrets needs each word once. Lines with a password that has blanks in it, and
-/// is no word, are kept whole.
+/// Set of the words in a log. A provider at level trace logs gigabytes in hours of virtual time, mostly repetitions, and the
+/// search for secrets needs each word only once. A line that contains a password with blanks is kept whole, because such a
+/// password is not one word.
 #[derive(Clone, Debug, Default)]
 struct Words {
     words: Arc<Mutex<HashSet<Box<[u8]>>>>,
@@ -45,7 +45,7 @@ struct Words {
 }
 
 impl Words {
-    /// Every word, in order, one per line.
+    /// Returns every word, sorted, one per line.
     fn text(&self) -> String {
         let words = self.words.lock().expect("no writer panics");
         let mut sorted: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
@@ -57,14 +57,14 @@ impl Words {
 impl io::Write for Words {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut words = self.words.lock().expect("no writer panics");
-        // The writer is given an event at a time.
+        // The formatter calls `write` once per event.
         if let Some(phrases) = &self.phrases
             && phrases.told_by(&String::from_utf8_lossy(bytes)).is_some()
         {
             words.insert(bytes.trim_ascii().into());
         }
         for word in bytes.split(|byte| byte.is_ascii_whitespace()) {
-            // No secret is as short, and times are the most frequent of short words.
+            // Every secret is longer, and most short words are times.
             if word.len() >= SHORTEST && !words.contains(word) {
                 words.insert(word.into());
             }
@@ -93,16 +93,16 @@ impl Lines {
 }
 
 impl Captured {
-    /// Captures the log of a run of this scenario.
+    /// Returns an empty capture for a run of `scenario`.
     pub(crate) fn of(scenario: &Scenario) -> Self {
         let phrases = Secrets::with_blanks(scenario).expect("a scenario has a few passwords");
         let whispers = Words { phrases: phrases.map(Arc::new), ..Words::default() };
         Self { whispers, ..Self::default() }
     }
 
-    /// Runs `work` with its log lines captured, at every level. Works for one thread: that of the run.
+    /// Runs `work` and captures its log lines at every level, on the current thread only.
     pub(crate) fn during<R>(&self, work: impl FnOnce() -> R) -> R {
-        // The sim runs in the same thread, and is not what is looked through.
+        // The sim runs on the same thread; its lines are not searched for secrets.
         let lower = filter_fn(|it| *it.level() > Level::INFO && !it.target().starts_with("sim"));
         let told = tracing_subscriber::fmt::layer()
             .with_writer(self.lines.clone())
@@ -118,17 +118,17 @@ impl Captured {
         tracing::subscriber::with_default(subscriber, work)
     }
 
-    /// The run begins now; lines tell the time since then.
+    /// Marks the begin of the run; log lines count time from here.
     pub(crate) fn begin(&self) {
         self.begin.0.get_or_init(Instant::now);
     }
 
-    /// Everything so far, down to level info.
+    /// Returns all lines so far, of level info and above.
     pub(crate) fn text(&self) -> String {
         self.lines.text()
     }
 
-    /// The words of everything so far that is more verbose than that.
+    /// Returns the words of all lines so far below level info.
     pub(crate) fn whispers(&self) -> String {
         self.whispers.text()
     }
@@ -146,7 +146,7 @@ impl FormatTime for SinceBegin {
     }
 }
 
-/// Lines of captured logs with the time of each, as [`Captured`] writes them.
+/// Splits captured logs into lines with the time of each, as [`Captured`] writes them.
 pub(crate) fn lines(logs: &str) -> impl Iterator<Item = (Duration, &str)> {
     logs.lines().filter_map(|line| {
         let (time, rest) = line.split_once(' ')?;

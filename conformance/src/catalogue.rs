@@ -1,4 +1,4 @@
-//! The table of every check: what it promises, for whom, why, and where the promise comes from.
+//! The table of all checks: the promise, the providers that it binds, the reason and the source of each.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::backend::Backend;
 /// The committed table.
 const TABLE: &str = include_str!("../catalogue.yaml");
 
-/// How binding a check is.
+/// Binding force of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Requirement {
@@ -23,7 +23,7 @@ pub enum Requirement {
     Info,
 }
 
-/// An enum whose values are one word each, in the table, on the command line and in reports.
+/// Defines an enum whose values are one word each, in the table, on the command line and in reports.
 macro_rules! words {
     ($(#[$of:meta])* $type:ident { $($(#[$doc:meta])* $name:ident = $word:literal,)+ }) => {
         $(#[$of])*
@@ -33,10 +33,10 @@ macro_rules! words {
         }
 
         impl $type {
-            /// Every one.
+            /// Every value, in the order of the table.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// As the table writes it.
+            /// Returns the word of the table.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)+
@@ -55,17 +55,17 @@ macro_rules! words {
 words! {
     /// A rung of the ladder.
     Level {
-        /// It starts, authenticates and initializes one node.
+        /// The provider starts, authenticates and initializes one node.
         Boots = "L0",
-        /// It is correct while nothing fails.
+        /// The provider is correct while nothing fails.
         Correct = "L1",
-        /// It is safe under every single fault.
+        /// The provider is safe under every single fault.
         Safe = "L2",
-        /// It is right again after every fault.
+        /// The provider recovers from every fault.
         Live = "L3",
-        /// It keeps its budgets.
+        /// The provider keeps its budgets.
         Efficient = "L4",
-        /// It stands many faults at once, for long.
+        /// The provider withstands many faults at once, for a long time.
         Hardened = "L5",
     }
 }
@@ -77,19 +77,20 @@ words! {
         Safety = "safety",
         /// Something good happens in time.
         Liveness = "liveness",
-        /// No more is done than is needed.
+        /// The provider does not do more than needed.
         Efficiency = "efficiency",
-        /// The trouble of one is not that of another.
+        /// A failure of one object or server does not affect the others.
         Isolation = "isolation",
-        /// Nothing is left behind.
+        /// The provider leaves nothing behind.
         Hygiene = "hygiene",
-        /// What Kubernetes expects of a cloud provider.
+        /// The provider meets the expectations of Kubernetes.
         Contract = "contract",
     }
 }
 
 impl Class {
-    /// Whether a provider that does little keeps such a promise, so that one which could do little shows nothing.
+    /// True if a provider that does little keeps promises of this class, so that a run in which it could do
+    /// little proves nothing.
     pub const fn asks_for_restraint(self) -> bool {
         matches!(self, Self::Safety | Self::Efficiency | Self::Hygiene)
     }
@@ -119,21 +120,21 @@ words! {
     }
 }
 
-/// One line of the table.
+/// One entry of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// Permanent ID.
     pub id: String,
-    /// What holds.
+    /// The promise, as a sentence.
     pub title: String,
-    /// How binding it is.
+    /// Binding force.
     pub requirement: Requirement,
     /// Rung of the ladder.
     pub level: Level,
-    /// Which kind of promise it is.
+    /// Class of the promise.
     pub class: Class,
-    /// What it is about.
+    /// Surface that the promise is about.
     pub surface: Surface,
     /// Backends it applies to.
     pub backends: Vec<String>,
@@ -141,60 +142,60 @@ pub struct Entry {
     pub profiles: Vec<String>,
     /// Features it needs.
     pub features: Vec<String>,
-    /// Where the promise comes from.
+    /// Source of the promise.
     pub source: String,
     /// The scenario that exercises it.
     pub scenario: Option<String>,
-    /// How it is judged, exactly.
+    /// Exact rule by which the check is judged.
     pub oracle: String,
-    /// The bound in calls, bytes or time, where there is one.
+    /// Bound in calls, bytes or time, as text, if the check has one.
     pub budget: Option<String>,
-    /// The bound in calls to what stands behind the provider, where the check counts them.
+    /// Maximum number of calls by backend, if the check counts calls.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<Backend, u64>,
-    /// Why it matters.
+    /// Reason for the promise.
     pub why: String,
-    /// How a provider's author mends it.
+    /// Instructions for the author of a provider that fails.
     pub remedy: String,
-    /// The check that says the same.
+    /// ID of the check that tests the same promise, if this one is an alias.
     #[serde(rename = "alias-of")]
     pub alias_of: Option<String>,
 }
 
 impl Entry {
-    /// How many calls it allows with this backend.
+    /// Returns the maximum number of calls with this backend.
     ///
     /// # Panics
-    /// For an entry without: a test holds checks and catalogue together.
+    /// Panics if the entry has no such number; a test compares the checks with the catalogue.
     pub fn allowed(&self, backend: Backend) -> u64 {
         self.calls[&backend]
     }
 
-    /// The bound in words, where there is one.
+    /// Returns all bounds in words, or `None` if the entry has none.
     pub fn bound(&self) -> Option<String> {
         let calls = self.calls.iter().map(|(at, n)| format!("{}: at most {n} calls", at.name()));
         let calls: Vec<String> = self.budget.iter().cloned().chain(calls).collect();
         (!calls.is_empty()).then(|| calls.join("; "))
     }
 
-    /// Whether it asks for more than the contract of Kubernetes.
+    /// True if the check requires more than the contract of Kubernetes.
     pub fn is_policy(&self) -> bool {
         self.source.starts_with("policy")
     }
 }
 
-/// Every entry, in the table's order.
+/// Returns every entry, in the order of the table.
 pub fn entries() -> &'static [Entry] {
     static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
     ENTRIES.get_or_init(|| serde_saphyr::from_str(TABLE).expect("a test reads the committed table"))
 }
 
-/// The entry with this ID.
+/// Returns the entry with this ID.
 pub fn entry(id: &str) -> Option<&'static Entry> {
     entries().iter().find(|entry| entry.id == id)
 }
 
-/// What to tell someone who asks for an ID that is not there.
+/// Returns the error text for an unknown ID, with the nearest known one.
 pub fn unknown_id(id: &str) -> String {
     let known = entries().iter().map(|entry| entry.id.as_str());
     let hint = nearest(&id.to_uppercase(), known).map(|near| format!("; is it {near}?"));
@@ -202,14 +203,14 @@ pub fn unknown_id(id: &str) -> String {
     format!("no check is called {id:?}{hint}")
 }
 
-/// The known word that takes the fewest edits to get to; none where more than half of it would be another.
+/// Returns the known word with the fewest edits to `word`; `None` if the edits exceed half of its length.
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let scored = known.map(|it| (edits(word, it), it));
     let (n, near) = scored.min_by_key(|(n, _)| *n)?;
     (2 * n <= near.chars().count()).then_some(near)
 }
 
-/// Levenshtein's distance.
+/// Levenshtein distance of two words, in characters.
 fn edits(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -285,7 +286,7 @@ mod tests {
         let bound = entry.bound().unwrap();
         assert_eq!(bound, "vCenter: at most 4 calls; Supervisor: at most 2 calls");
         assert_eq!(Backend::ALL.map(|it| entry.allowed(it)), [4, 2]);
-        // What checks count stands nowhere else as a sentence.
+        // An entry with a number of calls does not repeat it as text.
         for it in entries().iter().filter(|it| !it.calls.is_empty()) {
             assert_eq!(it.budget, None, "{}", it.id);
         }

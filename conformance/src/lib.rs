@@ -1,8 +1,8 @@
-//! What a vSphere cloud provider promises, and whether it holds.
+//! Tests whether a vSphere cloud provider keeps its promises.
 //!
-//! Promises stand in `catalogue.yaml` ([`catalogue`]); [`checks`] puts them to the test, each as a
-//! [`scenario`] that the [`lab`] plays in virtual time; [`judge`] looks at everything that happened.
-//! [`kubernetes`] holds the simulated Kubernetes API against a real one.
+//! `catalogue.yaml` holds the promises ([`catalogue`]); [`checks`] test them, each with a
+//! [`scenario`] that the [`lab`] plays in virtual time; [`judge`] examines everything that happened.
+//! [`kubernetes`] compares the simulated Kubernetes API with a real one.
 
 pub mod alike;
 pub mod backend;

@@ -1,8 +1,8 @@
-//! `conformance`: judges a vSphere cloud provider, and says why.
+//! `conformance`: judges a vSphere cloud provider and explains each verdict.
 
 use std::process::ExitCode;
 
-/// Worlds come and go by the hundred on every thread. This allocator gives their memory back (docs/decisions/0013).
+/// Every thread creates and drops hundreds of worlds. This allocator returns their memory (docs/decisions/0013).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,8 +1,7 @@
-//! How long things may take, from the provider's own periods.
+//! Computes time limits from the provider's own periods.
 //!
-//! The bounds are those of the head of `catalogue.yaml`, for clouds that answer at once: F is the address
-//! sync period, P the monitor period. Judges and horizons take them from here, so that a provider with
-//! other periods is given other times.
+//! The bounds are those at the top of `catalogue.yaml`, for clouds that answer at once: F is the address sync period, P
+//! the monitor period. Judges and horizons use these functions, so a provider with other periods gets other limits.
 
 use std::time::Duration;
 
@@ -13,64 +12,66 @@ use crate::scenario::{Act, ProviderSetup, Scenario};
 
 /// Silence after which the control plane calls a node NotReady.
 pub const GRACE: Duration = Duration::from_secs(50);
-/// The longest pause of a provider before it tries again what failed: a minute, stretched by half.
+/// Longest pause of a provider before it retries after a failure: one minute, lengthened by half.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// The same after a credential was refused, where trying sooner would lock the account (SESS-007).
+/// The same after a refused credential, where an earlier retry would lock the account (SESS-007).
 const LOCKED: Duration = Duration::from_secs(300);
-/// A second proof of absence, where many machines are gone at once, is at least this much younger.
+/// Minimum time between two proofs of absence when many machines are gone at once.
 const HOLD: Duration = Duration::from_secs(30);
-/// A vCenter that was started answers 503 for so long.
+/// Time during which a vCenter that was started answers 503.
 const SERVICE_START: Duration = Duration::from_secs(60);
-/// From power-on to a running kubelet.
+/// Time from power-on to a running kubelet.
 const BOOT: Duration = Duration::from_secs(30);
-/// Lease duration and retry period, as `LeaderElection` has them by default.
+/// Default lease duration and retry period of `LeaderElection`.
 const LEASE: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_secs(2);
 
 /// The periods of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Periods {
-    /// F.
+    /// Address sync period, F.
     pub status: Duration,
-    /// P.
+    /// Monitor period, P.
     pub monitor: Duration,
     elects: bool,
 }
 
 impl Periods {
-    /// Those of a set-up.
+    /// Returns the periods of a set-up.
     pub fn of(setup: &ProviderSetup) -> Self {
         let elects = setup.elects();
         Self { status: setup.status_period, monitor: setup.monitor_period, elects }
     }
 
-    /// `T_init`: one initialization.
+    /// Returns `T_init`, the limit for one initialization.
     pub const fn init(self) -> Duration {
         Duration::from_secs(10)
     }
 
-    /// `T_life`: a judgement about nodes that are not Ready, a hold not counted.
+    /// Returns `T_life`, the limit for a decision about nodes that are not Ready, without the hold.
     pub fn life(self) -> Duration {
         2 * self.monitor + Duration::from_secs(5)
     }
 
-    /// How long nodes are held and then let go, a tenth per monitor period, where all are gone at once.
+    /// Returns the limit for the hold of nodes whose machines are all gone at once; the provider then releases a tenth
+    /// of them per monitor period.
     fn hold(self) -> Duration {
         2 * HOLD + 10 * self.monitor
     }
 
-    /// Until somebody leads again: the lease runs out, and a standby looks twice.
+    /// Returns the limit until a replica leads again: the lease expires, and a standby looks twice. Zero without leader
+    /// election.
     pub fn takeover(self) -> Duration {
         if self.elects { LEASE + RETRY * 22 / 10 + Duration::from_secs(5) } else { Duration::ZERO }
     }
 
-    /// Nothing is written any more for so long before the end.
+    /// Returns the time before the end in which the provider must write nothing.
     pub const fn quiet() -> Duration {
         Duration::from_secs(30)
     }
 
-    /// From the moment when every fault is healed until everything has to be right; what vCenter itself
-    /// needs to start, and a provider to dare another login, not counted.
+    /// Returns the limit from the moment when every fault is healed until everything must be right. It excludes the
+    /// start of vCenter and the pause of a provider before another login.
     pub fn settled(self) -> Duration {
         // A changed address may take two passes (NODE-ADDR-004).
         let addresses = 2 * self.status;
@@ -81,7 +82,7 @@ impl Periods {
 }
 
 impl Scenario {
-    /// Lasts until everything has to be right, counted from its last step.
+    /// Sets the horizon to the time when everything must be right, counted from the last step.
     #[must_use]
     pub fn settling(mut self) -> Self {
         let last = self.timeline.last().map(|step| step.at).unwrap_or_default();
@@ -97,8 +98,8 @@ impl Scenario {
 }
 
 impl Scenario {
-    /// Whether it lasts until everything has to be right: nothing happens in the time that [`Self::settling`] gives, no
-    /// rule is left in force, and a provider runs.
+    /// True if the scenario lasts until everything must be right: nothing happens in the time that [`Self::settling`]
+    /// gives, no fault rule stays in force, and a provider runs.
     pub fn is_settled(&self) -> bool {
         let settles = self.clone().settling().horizon <= self.horizon;
         let mut in_force = false;

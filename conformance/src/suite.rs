@@ -1,4 +1,4 @@
-//! Running the catalogue: which checks, with which seed, and what came out.
+//! Runs the checks of the catalogue and collects their conclusions.
 
 mod judged;
 
@@ -16,75 +16,75 @@ use crate::lab::Stage;
 use crate::verdict::Verdict;
 pub use judged::{Calls, Judged};
 
-/// Which checks to run.
+/// Selection of checks.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// IDs, or beginnings of IDs; all if empty.
+    /// IDs or prefixes of IDs; empty selects all.
     pub ids: Vec<String>,
-    /// Surfaces; all if empty.
+    /// Surfaces; empty selects all.
     pub surfaces: Vec<String>,
 }
 
-/// What one check concluded.
+/// Conclusion of one check.
 #[derive(Debug)]
 pub struct Conclusion {
-    /// Its entry in the catalogue.
+    /// Entry of the check in the catalogue.
     pub entry: &'static Entry,
-    /// What stood behind the provider.
+    /// Backend of the provider.
     pub backend: Backend,
-    /// How binding it is for the provider that was judged.
+    /// Binding force for the provider that was judged.
     pub requirement: Requirement,
     /// The worst verdict of its cases.
     pub verdict: Verdict,
-    /// How each case that was played ended.
+    /// Judgements of the cases that were played.
     pub outcomes: Vec<Judged>,
-    /// Cases that were not run, by name, and why.
+    /// Cases that were not run: name and verdict with the reason.
     pub not_run: Vec<(String, Verdict)>,
-    /// The command that runs it again, if it is not that of our provider in virtual time.
+    /// Command that repeats the check, if it differs from the one for our provider in virtual time.
     pub again: Option<String>,
-    /// How long it took.
+    /// Wall time of the check.
     pub took: Duration,
 }
 
-/// What stands in `results.json`.
+/// One check in `results.json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// The ID.
+    /// ID of the check.
     pub id: String,
-    /// What stood behind the provider.
+    /// Backend of the provider.
     pub mode: Backend,
-    /// What it promises.
+    /// The promise.
     pub title: String,
-    /// How binding it is.
+    /// Binding force.
     pub requirement: Requirement,
     /// The verdict and its reason.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// Cases that were run.
+    /// Number of cases that were run.
     pub cases: usize,
-    /// Cases that were not.
+    /// Number of cases that were not run.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_run: usize,
-    /// What became of each case that was run and did not pass, where there are several.
+    /// Cases that were run and did not pass, for a check with several cases.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_passed: Vec<CaseSummary>,
-    /// Invariants that were broken, by number, and how often; also those that do not fail this check.
+    /// Broken invariants by number, with the number of violations; includes those that do not fail this check.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub broken: BTreeMap<u8, usize>,
-    /// Calls to vCenters in all cases.
+    /// Number of calls to vCenters in all cases.
     pub vcenter_calls: usize,
-    /// Calls to Supervisors in all cases.
+    /// Number of calls to Supervisors in all cases.
     pub supervisor_calls: usize,
-    /// Calls to the cluster in all cases.
+    /// Number of calls to the cluster in all cases.
     pub cluster_calls: usize,
 }
 
-/// One case of several.
+/// One case of a check with several.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseSummary {
-    /// Its name.
+    /// Name of the case.
     pub case: String,
-    /// Its verdict and the reason.
+    /// Verdict of the case, with its reason.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
@@ -101,7 +101,7 @@ fn is_zero(n: &usize) -> bool {
 }
 
 impl Filter {
-    /// Whether a check is wanted: by its own ID, or by that of an alias of it.
+    /// True if the filter selects a check: by its own ID or that of an alias, and by its surface.
     pub fn wants(&self, id: &str) -> bool {
         let surface = catalogue::entry(id).map(|entry| entry.surface.as_str()).unwrap_or_default();
         let named = |id: &str| self.ids.iter().any(|wanted| id.starts_with(wanted.as_str()));
@@ -109,12 +109,12 @@ impl Filter {
             && (self.surfaces.is_empty() || self.surfaces.iter().any(|wanted| wanted == surface))
     }
 
-    /// The checks of a mode that are wanted.
+    /// Returns the selected checks of a mode.
     pub fn checks(&self, backend: Backend) -> Vec<Check> {
         checks::all(backend).into_iter().filter(|check| self.wants(check.id)).collect()
     }
 
-    /// Aliases that are asked for, each with the check that holds it.
+    /// Returns the requested aliases, each with the check that tests it.
     pub fn aliases(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         catalogue::entries().iter().filter_map(|entry| {
             let target = entry.alias_of.as_deref()?;
@@ -122,10 +122,10 @@ impl Filter {
         })
     }
 
-    /// That every ID, or beginning of one, and every surface that is asked for is that of some check.
+    /// Checks that every requested ID, prefix and surface is that of some check.
     ///
     /// # Errors
-    /// A sentence about the first that is not, with the name that comes nearest.
+    /// Returns a sentence about the first that is not, with the nearest known name.
     pub fn validate(&self) -> Result<(), String> {
         let entries = catalogue::entries();
         for id in &self.ids {
@@ -158,10 +158,10 @@ impl Conclusion {
             .expect("nothing that is shown fails")
     }
 
-    /// The same; `show` sees each case, by its place, while its world and ledger are still there.
+    /// Runs a check; `show` sees each case, with its index, while its world and ledger still exist.
     ///
     /// # Errors
-    /// What `show` says.
+    /// Returns the first error of `show`.
     pub fn reach_and_show(
         check: &Check,
         stage: &Stage,
@@ -183,7 +183,8 @@ impl Conclusion {
         Ok(Self::of(entry, stage.mode.backend(), cases, Vec::new(), took))
     }
 
-    /// What the cases of a check amount to: the worst of those that were played; partial if these held and others were not.
+    /// Combines the cases of a check: the worst verdict of those that were played, or partial if these held and others were
+    /// not played.
     pub fn of(
         entry: &'static Entry,
         backend: Backend,
@@ -210,7 +211,7 @@ impl Conclusion {
         Self { entry, backend, requirement, verdict, outcomes, not_run, took, again }
     }
 
-    /// What stands in `results.json`.
+    /// Returns the entry for `results.json`.
     pub fn summary(&self) -> Summary {
         let calls = |of: fn(&Calls) -> usize| self.outcomes.iter().map(|it| of(&it.calls)).sum();
         Summary {
@@ -229,7 +230,8 @@ impl Conclusion {
         }
     }
 
-    /// Invariants that were broken in any case, also where that does not fail this check, and how often.
+    /// Returns the broken invariants of all cases with the number of violations, including those that do not fail this
+    /// check.
     fn broken(&self) -> BTreeMap<u8, usize> {
         let mut broken = BTreeMap::new();
         for violation in self.outcomes.iter().flat_map(|it| &it.broken) {
@@ -238,16 +240,16 @@ impl Conclusion {
         broken
     }
 
-    /// Cases that did not pass, of a check that has several.
+    /// Returns the cases that did not pass, if the check has several.
     fn not_passed(&self) -> impl Iterator<Item = &Judged> {
         let several = self.outcomes.len() > 1;
         self.outcomes.iter().filter(move |it| several && it.verdict.reason().is_some())
     }
 
-    /// What a reader of a failure needs: the case, what happened around it, truth beside what was
-    /// written, and the command that plays it again.
+    /// Returns the report of a failure: the case, the events around it, the truth beside what was written, and the command
+    /// that repeats it.
     pub fn evidence(&self, stage: &Stage) -> Option<String> {
-        // The case that the verdict is about.
+        // Shows the case that the verdict is about.
         let is_worst = |it: &&Judged| it.verdict.word() == self.verdict.word();
         let not_passed = || self.outcomes.iter().filter(|it| it.verdict.reason().is_some());
         let outcome = not_passed().find(is_worst).or_else(|| not_passed().next())?;

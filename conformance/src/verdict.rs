@@ -1,4 +1,4 @@
-//! What a check can conclude.
+//! The verdicts of a check.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,47 +8,47 @@ use sim::world::Time;
 
 use crate::judge::{Invariant, Violation};
 
-/// A verdict. Vacuous is not green: what was not exercised is inconclusive.
+/// A verdict. A check that exercised nothing is inconclusive, not passed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum Verdict {
     /// The promise held.
     Pass,
-    /// It held in every case that was played, and some were not.
+    /// The promise held in every case that was played, but some cases were not played.
     Partial(Reason),
-    /// It was broken; the sentence says how.
+    /// The promise was broken; the reason says how.
     Fail(Reason),
-    /// What the check is about did not happen.
+    /// The subject of the check did not occur.
     Inconclusive(Reason),
-    /// It was broken once and held when it was tried again.
+    /// The promise was broken once and held when the check was repeated.
     Flaky(Reason),
-    /// The machine that judges did not keep up, so that nothing can be concluded.
+    /// The harness failed or its machine was too slow, so the check concludes nothing.
     HarnessError(Reason),
-    /// The provider says that it does not do this.
+    /// The provider declares that it does not support this.
     NotSupported(Reason),
-    /// It was not run.
+    /// The check was not run.
     Skipped(Reason),
 }
 
-/// Why a verdict is no pass: a sentence for people, and what programs want of it as data.
+/// Reason for a verdict other than pass: a sentence for people and fields for programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
     /// The sentence.
     #[serde(rename = "reason")]
     pub text: String,
-    /// The moment that it is about, in nanoseconds since the world began.
+    /// The moment that the sentence is about, in nanoseconds since the world began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
-    /// The invariant that was broken, by its number.
+    /// The invariant that was broken, as its number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invariant: Option<Invariant>,
-    /// The case that it is about, where a check has several.
+    /// Name of the case, if the check has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,
 }
 
 impl Reason {
-    /// The same in other words.
+    /// Returns this reason with other words.
     #[must_use]
     pub fn reworded(self, words: impl FnOnce(&str) -> String) -> Self {
         Self { text: words(&self.text), ..self }
@@ -89,7 +89,7 @@ impl From<&Violation> for Reason {
 
 /// A moment that a sentence may be about.
 pub trait Moment {
-    /// It, if there is one.
+    /// Returns the moment, if the value has one.
     fn moment(self) -> Option<Time>;
 }
 
@@ -111,9 +111,9 @@ impl<M: Moment> Moment for Option<M> {
     }
 }
 
-/// A sentence that is told with the moment that it is about.
+/// Adds to a sentence the moment that it is about.
 pub trait Told {
-    /// The sentence, about this moment.
+    /// Returns a reason with this sentence and moment.
     fn at(self, moment: impl Moment) -> Reason;
 }
 
@@ -124,37 +124,37 @@ impl Told for String {
 }
 
 impl Verdict {
-    /// Pass if it holds, else fail with this sentence.
+    /// Returns `Pass` if `holds`, else `Fail` with the sentence from `otherwise`.
     pub fn of<R: Into<Reason>>(holds: bool, otherwise: impl FnOnce() -> R) -> Self {
         if holds { Self::Pass } else { Self::fail(otherwise()) }
     }
 
-    /// It was broken.
+    /// Returns `Fail`: the promise was broken.
     pub fn fail(why: impl Into<Reason>) -> Self {
         Self::Fail(why.into())
     }
 
-    /// It was not exercised.
+    /// Returns `Inconclusive`: the promise was not exercised.
     pub fn inconclusive(why: impl Into<Reason>) -> Self {
         Self::Inconclusive(why.into())
     }
 
-    /// The harness failed.
+    /// Returns `HarnessError`: the harness failed.
     pub fn harness_error(why: impl Into<Reason>) -> Self {
         Self::HarnessError(why.into())
     }
 
-    /// The provider does not claim it.
+    /// Returns `NotSupported`: the provider does not claim the promise.
     pub fn not_supported(why: impl Into<Reason>) -> Self {
         Self::NotSupported(why.into())
     }
 
-    /// It was not run.
+    /// Returns `Skipped`: the check was not run.
     pub fn skipped(why: impl Into<Reason>) -> Self {
         Self::Skipped(why.into())
     }
 
-    /// The first verdict that is no pass.
+    /// Returns this verdict if it is not a pass, else the next one.
     pub fn and(self, next: impl FnOnce() -> Self) -> Self {
         match self {
             Self::Pass => next(),
@@ -162,7 +162,7 @@ impl Verdict {
         }
     }
 
-    /// The word in tables and reports.
+    /// Returns the word for tables and reports.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -176,7 +176,7 @@ impl Verdict {
         }
     }
 
-    /// The reason, if there is one.
+    /// Returns the reason, or `None` for a pass.
     pub fn reason(&self) -> Option<&Reason> {
         match self {
             Self::Pass => None,
@@ -190,17 +190,17 @@ impl Verdict {
         }
     }
 
-    /// Whether it was put to the test at all.
+    /// True if the check was run.
     pub fn is_run(&self) -> bool {
         !matches!(self, Self::NotSupported(_) | Self::Skipped(_))
     }
 
-    /// Whether nothing that was played speaks against the provider or the harness.
+    /// True for `Pass` and `Partial`: no case that was played failed or stayed inconclusive.
     pub fn is_held(&self) -> bool {
         matches!(self, Self::Pass | Self::Partial(_))
     }
 
-    /// The same, with the name of a case in its reason.
+    /// Returns this verdict with the name of a case in its reason.
     #[must_use]
     pub fn of_case(mut self, case: &str) -> Self {
         let reason = match &mut self {
@@ -217,8 +217,8 @@ impl Verdict {
         self
     }
 
-    /// Whether two runs of one check ended alike. Two failures do only if case, invariant and cause agree: the cause is
-    /// the invariant where one was broken, else the words without their numbers.
+    /// True if two runs of one check ended alike. Two failures do so only if case, invariant and cause agree: the cause
+    /// is the broken invariant if there is one, else the words without their numbers.
     pub fn agrees_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Fail(one), Self::Fail(two)) => {
@@ -230,7 +230,7 @@ impl Verdict {
         }
     }
 
-    /// The worse of two: a failure outweighs an inconclusive case.
+    /// Returns the worse of two verdicts: a failure outweighs an inconclusive case.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         let rank = |verdict: &Self| match verdict {
@@ -247,7 +247,7 @@ impl Verdict {
     }
 }
 
-/// The words of a sentence that are the same whenever the same thing happens: those without a digit.
+/// Returns the words of a sentence that repeat whenever the same thing happens: those without a digit.
 fn cause(text: &str) -> Vec<&str> {
     text.split_whitespace().filter(|word| !word.contains(|it: char| it.is_ascii_digit())).collect()
 }

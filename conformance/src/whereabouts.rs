@@ -1,10 +1,10 @@
-//! This process, so that another finds out later whether it still runs.
+//! Identifies a process, so that another process can find out later whether it still runs.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 
-/// This machine since it was started, and the space in which process IDs are counted: elsewhere they mean nothing.
+/// Returns an ID of this boot of the machine and of the PID namespace: process IDs have no meaning elsewhere.
 pub(crate) fn here() -> anyhow::Result<String> {
     let space = Path::new("/proc/self/ns/pid");
     let space = std::fs::read_link(space).with_context(|| space.display().to_string())?;
@@ -18,21 +18,21 @@ fn boot() -> anyhow::Result<String> {
     Ok(boot.trim().to_owned())
 }
 
-/// When a process was started, in the kernel's ticks: an ID is given to another some day.
+/// Returns the start time of a process, in clock ticks of the kernel; it distinguishes processes that reuse an ID.
 fn started(process: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // Field 22; nothing before field 3 can be split but the name, in parentheses.
+    // Start time is field 22; only the name before field 3 may contain blanks, and it stands in parentheses.
     stat.rsplit_once(") ")?.1.split(' ').nth(19).map(str::to_owned)
 }
 
-/// This process in a line: what [`may_run`] wants to know.
+/// Returns a line that identifies this process, for [`may_run`].
 pub(crate) fn this_process() -> anyhow::Result<String> {
     let process = std::process::id();
     let started = started(process).context("/proc does not tell of this process")?;
     Ok(format!("{process} {started} {}", here()?))
 }
 
-/// Whether the process of that line runs, or may run where nobody can look from here.
+/// True if the process of that line runs, or may run in a PID namespace that is not visible from here.
 pub(crate) fn may_run(line: &str) -> anyhow::Result<bool> {
     let mut words = line.split_whitespace();
     let (Some(process), Some(since), Some(place)) = (words.next(), words.next(), words.next())
@@ -40,7 +40,7 @@ pub(crate) fn may_run(line: &str) -> anyhow::Result<bool> {
         return Ok(false);
     };
     if place != here()? {
-        // A machine that was started anew has none of its processes.
+        // A reboot ends all processes, so only the same boot counts.
         return Ok(place.starts_with(&boot()?));
     }
     Ok(process.parse().ok().and_then(started).as_deref() == Some(since))

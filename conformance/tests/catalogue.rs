@@ -1,4 +1,5 @@
-//! The catalogue under plain `cargo test`: one test per check, `cargo test --test catalogue -- NODE-DEL`.
+//! Runs the catalogue under plain `cargo test`: one test per check, `cargo test --test catalogue --
+//! NODE-DEL`.
 
 use conformance::backend::Backend;
 use conformance::lab::Stage;

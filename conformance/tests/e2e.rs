@@ -1,5 +1,6 @@
-//! The suite in containers, from `cargo test -p conformance --test e2e -- --ignored`: a cluster made by kind for each mode, every
-//! scenario, and nothing left afterwards. Needs a Docker engine, or root and `dockerd` (see `kind/README.md`); takes a quarter of an hour.
+//! Runs the suite in containers, from `cargo test -p conformance --test e2e -- --ignored`: a kind cluster for each mode, every
+//! scenario, and a complete cleanup. Needs a Docker engine, or root and `dockerd` (see `kind/README.md`); takes a quarter of an
+//! hour.
 
 use std::process::Command;
 

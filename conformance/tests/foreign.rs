@@ -1,12 +1,12 @@
-//! A provider of any vendor under plain `cargo test`, one test per check:
+//! Judges a provider of any vendor under plain `cargo test`, one test per check:
 //!
 //! ```console
 //! $ PROVIDER=mine.yaml cargo test -p conformance --test foreign -- NODE-ID
 //! ```
 //!
-//! `PROVIDER` is a `kind: Provider` manifest or the name of a built-in one, `PROVIDER_BINARY` the program where that says
-//! `$(binary)`. Checks that need virtual time are ignored. Without `PROVIDER` there is nothing to test. A repository of a vendor has
-//! this as its own test, with a baseline: `conformance/examples/vendor`.
+//! `PROVIDER` is a `kind: Provider` manifest or the name of a built-in one; `PROVIDER_BINARY` is the program for `$(binary)` in
+//! it. Checks that need virtual time are ignored. Without `PROVIDER` nothing is tested. A vendor has such a test in its own
+//! repository, with a baseline: `conformance/examples/vendor`.
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! The simulated Kubernetes API held to the recorded answers of a real one: one test per sequence,
-//! `cargo test --test kubernetes -- configmap`.
+//! Compares the simulated Kubernetes API with the recorded answers of a real one: one test per
+//! sequence, `cargo test --test kubernetes -- configmap`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -67,10 +67,10 @@ fn main() -> anyhow::Result<()> {
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// A row of the docs: what is decided to differ.
+/// A row of the docs: a decided difference.
 struct Row {
     id: String,
-    /// Sequences and test functions of its last column.
+    /// Sequences and test functions in its last column.
     shown: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ fn rows() -> Result<Vec<Row>, Failed> {
     cells.map(row).collect()
 }
 
-/// The names of all test functions of the simulated cluster.
+/// Returns the names of all test functions of the simulated cluster.
 fn functions() -> Result<BTreeSet<String>, Failed> {
     let mut names = BTreeSet::new();
     let mut folders: Vec<PathBuf> =
@@ -106,7 +106,7 @@ fn functions() -> Result<BTreeSet<String>, Failed> {
     Ok(names)
 }
 
-/// Functions with an attribute that makes them tests.
+/// Returns the names of functions with a test attribute.
 fn tests_in(source: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut is_test = false;

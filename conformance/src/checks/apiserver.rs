@@ -1,4 +1,4 @@
-//! CCM-012 and CCM-019: an API server that is not there yet, and one that asks for patience.
+//! CCM-012 and CCM-019: an API server that is not up yet, and one that answers with 429.
 
 use sim::Face;
 use sim::faults::{Action, Rule};
@@ -26,7 +26,7 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// The provider starts ninety seconds before the API server.
+/// The provider starts ninety seconds before the API server answers.
 fn absent(action: Action) -> Case {
     let there = s(90);
     let scenario = world(3, s(240))
@@ -34,7 +34,7 @@ fn absent(action: Action) -> Case {
         .fault(Rule::new("absent", [action]).on(Face::Cluster))
         .at(there, Act::Heal);
     Case::new(scenario, move |run| {
-        // A candidate asks for the lease every two seconds at most.
+        // A candidate asks for the lease at most every two seconds.
         let asked = run
             .calls()
             .filter(|call| call.is_cluster_call() && call.t.since_start() < there)
@@ -47,7 +47,7 @@ fn absent(action: Action) -> Case {
     })
 }
 
-/// Every second write of a Node is answered with 429 and a second to wait.
+/// The API server answers every second write of a Node with 429 and `Retry-After: 1`.
 fn asks_for_patience() -> Case {
     let status = Action::Status { code: 429, retry_after: Some(1), message: None };
     let mut rule = Rule::new("patience", [status])
@@ -68,7 +68,8 @@ fn asks_for_patience() -> Case {
     })
 }
 
-/// A write that was refused with a time to wait, and the same one sent before that was over.
+/// Returns a write that was refused with 429, and the same write repeated less than a second after
+/// the answer.
 fn too_early(run: &Run) -> Option<(&Record, &Record)> {
     let writes: Vec<&Record> = run
         .calls()

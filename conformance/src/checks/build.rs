@@ -1,4 +1,4 @@
-//! What cases are made of.
+//! Parts of cases: durations, worlds, commands and fault rules.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The bound for one initialization without injected latency.
+/// Bound for one initialization without injected latency.
 pub(super) const T_INIT: Duration = s(10);
 /// `--node-status-update-frequency`.
 pub(super) const T_STATUS: Duration = s(300);
@@ -28,21 +28,21 @@ pub(super) const T_STATUS: Duration = s(300);
 pub(super) const T_MONITOR: Duration = s(5);
 /// Bound for judging a NotReady node: two monitor periods and five seconds.
 pub(super) const T_LIFE: Duration = s(15);
-/// The Supervisor's namespace of the cluster.
+/// Namespace of the cluster in the Supervisor.
 pub(super) const NAMESPACE: &str = "workloads";
-/// When nodes of a fresh world have long been initialized.
+/// Time by which the nodes of a fresh world have long been initialized.
 pub(super) const SETTLED: Duration = s(60);
-/// How providers write a Node: one patches, another replaces.
+/// Operations that write a Node: some providers patch, others replace.
 pub(super) const WRITE_NODE: [&str; 2] = ["patch nodes", "update nodes"];
-/// The same for its status.
+/// Operations that write the status of a Node.
 pub(super) const WRITE_STATUS: [&str; 2] = ["patch nodes/status", "update nodes/status"];
 
-/// A world of so many nodes in three zones, all joining at zero.
+/// A world with this many nodes in three zones, all joining at zero.
 pub(super) fn world(nodes: u32, horizon: Duration) -> Scenario {
     Scenario::new("", Topology::zones(3).machines(nodes), horizon)
 }
 
-/// A world whose machines run, and whose first so many run kubelets.
+/// A world of running machines, of which the first `nodes` run kubelets.
 pub(super) fn world_with(nodes: u32, machines: u32, horizon: Duration) -> Scenario {
     let topology = Topology::zones(3).machines(machines).nodes(Nodes::Count(nodes));
     Scenario::new("", topology, horizon)
@@ -58,12 +58,12 @@ pub(super) fn machine_object(n: u32) -> Key {
     Key::new(virtual_machines(), NAMESPACE, name(n))
 }
 
-/// New addresses for the `n`-th machine.
+/// Sets new addresses for the `n`-th machine.
 pub(super) fn set_address(n: u32, addresses: &[&str]) -> Command {
     Command::SetAddresses { machine: machine(n), addresses: vec![ips(addresses)] }
 }
 
-/// Addresses.
+/// Parses addresses.
 pub(super) fn ips(texts: &[&str]) -> Vec<IpAddr> {
     texts.iter().map(|text| text.parse().expect("checks write valid addresses")).collect()
 }
@@ -71,15 +71,15 @@ pub(super) fn ips(texts: &[&str]) -> Vec<IpAddr> {
 /// A way in which a call can fail.
 #[derive(Clone, Debug)]
 pub struct FaultKind {
-    /// Its name in reports.
+    /// Name in reports.
     pub name: &'static str,
-    /// What happens.
+    /// Actions of the fault rule.
     pub actions: Vec<Action>,
-    /// Whether it also makes sense when the operation is carried out.
+    /// True if the fault loses the answer, so that it can also hit an operation that is carried out.
     pub loses_answer: bool,
 }
 
-/// Every kind of failure that a call on this face can meet.
+/// Returns every kind of failure that a call on this face can meet.
 pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
     let one = |name, action, loses_answer| FaultKind { name, actions: vec![action], loses_answer };
     let soap = |name, class: &str| {
@@ -134,7 +134,7 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
         Face::Supervisor => kinds.extend([
             status("401", 401, None, false),
             status("403", 403, None, false),
-            // Of the collection, as where the version is not served: no object is named.
+            // A 404 of the collection, as when the version is not served; it names no object.
             one("404", Action::NotServed, false),
             status("410", 410, None, false),
             status("429", 429, Some(2), false),
@@ -155,12 +155,12 @@ pub(super) fn known_uuid(backend: Backend, scenario: Scenario, n: u32) -> Scenar
         .at(s(0), Command::StartKubelet(machine(n)));
     match backend {
         Backend::VCenter => scenario,
-        // VM Operator tells of it a moment later.
+        // VM Operator reports the UUID a moment later.
         Backend::Supervisor => scenario.with(|it| it.start = false).at(s(3), Act::StartAll),
     }
 }
 
-/// The first machine of [`known_uuid`] is registered anew in this vCenter, or the only one. Its kubelet keeps silent.
+/// Registers the first machine of [`known_uuid`] anew, in this vCenter or the only one. Its kubelet stays silent.
 pub(super) fn known_machine_arrives(vcenter: Option<&str>) -> Command {
     Command::CreateMachine {
         vcenter: vcenter.map(str::to_owned),
@@ -171,15 +171,15 @@ pub(super) fn known_machine_arrives(vcenter: Option<&str>) -> Command {
     }
 }
 
-/// Takes what our provider remembers of a machine off its Node, as if another provider had initialized
-/// it. Other providers have no such annotation, and nothing changes.
+/// Removes our provider's note about a machine from its Node, as if another provider had initialized the Node. Nothing
+/// changes for other providers, which have no such annotation.
 pub(super) fn forget_reference(n: u32) -> Command {
     let annotations = serde_json::json!({"vsphere.cloud-provider/machine": null});
     let patch = serde_json::json!({"metadata": {"annotations": annotations}});
     Command::Cluster(objects::Command::patch(Key::node(name(n)), PatchKind::Merge, patch))
 }
 
-/// A rule for calls that are about machines.
+/// Creates a rule for calls about machines.
 pub(super) fn about_machines(
     backend: Backend,
     id: &str,
@@ -188,26 +188,26 @@ pub(super) fn about_machines(
     Rule::new(id, actions).on(backend.face()).op(backend.operations().iter().copied())
 }
 
-/// Machines may not be listed: each can be read by its name alone.
+/// The provider may not list machines, and must read each by name.
 pub(super) fn unlisted() -> Rule {
     let status = Action::Status { code: 403, retry_after: None, message: None };
     Rule::new("unlisted", [status]).on(Face::Supervisor).op(["list virtualmachines"])
 }
 
-/// The `n`-th machine cannot be found.
+/// The provider cannot find the `n`-th machine.
 pub(super) fn hidden(backend: Backend, n: u32) -> Rule {
     Rule::new("hidden", [Action::Hide(name(n))]).on(backend.face())
 }
 
-/// From the deletion of a machine, or its being switched off, to its end where VM Operator does it; in vCenter it is at once.
+/// Time that VM Operator needs to delete or switch off a machine; vCenter does so at once.
 pub(super) const VANISHING: Duration = s(5);
 
-/// The same for what stands behind the provider.
+/// Time that the backend needs to delete or switch off a machine.
 pub(super) fn vanishing(backend: Backend) -> Duration {
     if backend.is_vcenter() { s(0) } else { VANISHING }
 }
 
-/// What stands behind the provider is away for a while: vCenter stops, the Supervisor answers nothing.
+/// The backend is away for a while: vCenter stops, or the Supervisor answers nothing.
 pub(super) fn away(scenario: Scenario, backend: Backend, from: Duration, to: Duration) -> Scenario {
     match backend {
         Backend::VCenter => scenario
@@ -221,12 +221,12 @@ pub(super) fn away(scenario: Scenario, backend: Backend, from: Duration, to: Dur
     }
 }
 
-/// A Node called `early` that registers with the UUID of no machine, and waits for one of its name.
+/// A Node called `early` that registers with the UUID of no machine, and waits for one with its name.
 pub(super) fn early(uuid: Uuid) -> Command {
     early_with(uuid, serde_json::json!([{"type": "Ready", "status": "True"}]))
 }
 
-/// The same with these conditions.
+/// The same, with these conditions.
 pub(super) fn early_with(uuid: Uuid, conditions: serde_json::Value) -> Command {
     let node = serde_json::json!({
         "apiVersion": "v1",
@@ -245,19 +245,19 @@ pub(super) fn early_with(uuid: Uuid, conditions: serde_json::Value) -> Command {
     Command::Cluster(objects::Command::create(objects::GroupResource::core("nodes"), "", node))
 }
 
-/// The machine that [`early`] waits for; the kubelet is there already.
+/// The machine that [`early`] waits for; its Node is already registered, so no kubelet starts.
 pub(super) fn awaited(uuid: Uuid) -> Command {
     let spec =
         MachineSpec { name: Some("early".into()), uuid: Some(uuid), ..MachineSpec::default() };
     Command::CreateMachine { vcenter: None, spec, cluster: None, power_on: true, kubelet: false }
 }
 
-/// A change by hand to a Node.
+/// Patches a Node by hand.
 pub(super) fn patch(node: &str, patch: serde_json::Value) -> Command {
     Command::Cluster(objects::Command::patch(Key::node(node), PatchKind::StrategicMerge, patch))
 }
 
-/// A machine that runs from now on, whose kubelet registers once it is up.
+/// A machine that runs from now on; its kubelet registers once it is up.
 pub(crate) fn newcomer(name: &str, cluster: Option<&str>) -> Command {
     Command::CreateMachine {
         vcenter: None,

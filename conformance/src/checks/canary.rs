@@ -1,8 +1,8 @@
-//! What shows that a provider was at work while it was expected to hold still.
+//! Canaries: proof that a provider was at work while it was expected to hold still.
 //!
-//! Most safety checks ask that nothing happens, which is also what a provider does that has stopped working. So
-//! something else happens in the same scenario that it must act on, to another machine. If it does not, the
-//! check says nothing about it.
+//! Most safety checks demand that nothing happens, which also holds for a provider that has stopped working. So
+//! the same scenario has another event, about another machine, that the provider must act on. If the provider
+//! does not, the check is inconclusive.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::judge::facts;
 use crate::lab::Run;
 use crate::verdict::Verdict;
 
-/// What a working provider acts on.
+/// An event that a working provider acts on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Canary {
     /// This machine is destroyed; its Node must go.
@@ -28,7 +28,7 @@ pub(super) enum Canary {
     Moved(u32),
 }
 
-/// The address that a moved machine gets; no other has it.
+/// Address of a moved machine; no other machine has it.
 const ADDRESS: &str = "10.66.6.6";
 
 impl Canary {
@@ -40,7 +40,7 @@ impl Canary {
         }
     }
 
-    /// How long a provider may take that meets no trouble.
+    /// Time that a provider without trouble may take.
     fn bound(self) -> Duration {
         match self {
             Self::Gone(_) | Self::Off(_) => VANISHING + GRACE + T_LIFE,
@@ -73,12 +73,12 @@ impl Canary {
 }
 
 impl Case {
-    /// At `at` something happens that the provider must act on in time for a pass to count.
+    /// Adds a canary at `at`: for a pass to count, the provider must act on it in time.
     pub(super) fn canary(self, canary: Canary, at: Duration) -> Self {
         self.canary_within(canary, at, s(0))
     }
 
-    /// The same, where trouble that is over may have left the provider a pause of up to `patience`.
+    /// Adds a canary for a provider that may still pause for up to `patience` after a trouble that is over.
     pub(super) fn canary_within(
         mut self,
         canary: Canary,
@@ -95,14 +95,14 @@ impl Case {
     }
 }
 
-/// What every pass needs, whatever the check: machines that could be asked for, and a node that was initialized.
+/// Inconclusive unless the provider asked for machines and initialized a node; every pass needs both.
 pub(super) fn worked(run: &Run) -> Verdict {
     let (asked, what) = match run.backend() {
         Backend::VCenter => ("Login", "logged in to a vCenter"),
         Backend::Supervisor => ("list virtualmachines", "listed the machines of its Supervisor"),
     };
     let has_asked = run.calls().any(|call| call.op == asked && call.succeeded());
-    // One that may not list reads machine by machine, and an informer may have the list come with its watch.
+    // A provider that may not list reads machine by machine, and an informer may get the list through its watch.
     let has_read = || run.calls().any(|call| call.op == "get virtualmachines" && call.succeeded());
     let has_streamed = || {
         let streams = |call: &Record| {

@@ -142,7 +142,7 @@ fn atomic(run: &Run) -> Verdict {
     Verdict::Pass
 }
 
-/// Whether every label is there that the cloud has a value for: a Supervisor knows zones alone.
+/// True if the node has every label for which the cloud has a value: a Supervisor has only zones.
 fn has_labels(run: &Run, node: &NodeFacts) -> bool {
     match run.backend() {
         Backend::VCenter => !node.labels.contains(&None),
@@ -196,7 +196,7 @@ fn silent(dual_stack: bool) -> Case {
 }
 
 fn absent_machine() -> Case {
-    // The Node registers under a UUID that no machine has until later.
+    // The Node registers with a UUID that no machine has until 200 s.
     let uuid = uuid::Uuid::from_u128(0x4242_1111_2222_4333_8444_0000_0000_0077);
     let scenario = world_with(1, 2, s(900)).at(s(10), early(uuid)).at(s(200), awaited(uuid));
     Case::new(scenario, |run| {
@@ -212,7 +212,7 @@ fn absent_machine() -> Case {
     })
 }
 
-/// So many writes of a Node are answered with a conflict, while somebody else writes a label.
+/// The API server answers `n` writes of a Node with a conflict while a person adds a label.
 fn conflicts(n: u64) -> Case {
     let rule =
         Rule::new("conflict", [Action::Status { code: 409, retry_after: None, message: None }])

@@ -1,4 +1,4 @@
-//! EFF: what a steady provider costs.
+//! EFF: costs of a steady provider.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,18 +33,18 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// When every node of such a world has long been initialized.
+/// Time by which all `n` nodes of a world have long been initialized.
 fn settled(n: u32) -> Duration {
     SETTLED + s(u64::from(n) * 3 / 20)
 }
 
-/// Three address periods in which nothing happens, and then something that a provider at work acts on: a machine
-/// is destroyed. Its node is the last.
+/// Nothing happens for three address periods. Then a machine, that of the last node, is destroyed, and the provider has to
+/// act on that.
 fn steady(n: u32, judge: impl Fn(&Run) -> Verdict + Send + Sync + 'static) -> Case {
     quiet(n, T_STATUS * 3, judge)
 }
 
-/// The same for another time.
+/// The same for another duration.
 fn quiet(n: u32, lasts: Duration, judge: impl Fn(&Run) -> Verdict + Send + Sync + 'static) -> Case {
     let end = settled(n) + lasts;
     let scenario = world(n, end)
@@ -54,12 +54,12 @@ fn quiet(n: u32, lasts: Duration, judge: impl Fn(&Run) -> Verdict + Send + Sync 
     Case::new(scenario, judge).canary(Canary::Gone(n), end)
 }
 
-/// Calls that a check allows, as the catalogue says.
+/// Number of calls that a check allows, from the catalogue.
 fn allowed(id: &str, backend: Backend) -> u64 {
     catalogue::entry(id).map_or(0, |entry| entry.allowed(backend))
 }
 
-/// Two hundred nodes join at once, and the provider may send five requests a second and controller.
+/// Two hundred nodes join at once, and the provider may send five requests per second and controller.
 fn rate() -> Case {
     const QPS: u32 = 5;
     const WINDOW: Duration = s(10);
@@ -83,7 +83,7 @@ fn rate() -> Case {
     })
 }
 
-/// A person removes ten Nodes of twenty and keeps their machines, which change once a minute from then on.
+/// A person removes ten of twenty Nodes and keeps their machines, which change once a minute from then on.
 fn left_alone(backend: Backend) -> Case {
     let begin = SETTLED + s(160);
     let mut scenario = world(20, begin).at(begin, Act::Phase("steady".into()));
@@ -101,7 +101,7 @@ fn left_alone(backend: Backend) -> Case {
     let scenario = scenario.at(end, Act::Phase("after".into()));
     let case = Case::new(scenario, move |run| {
         let of_machines = || run.calls_in("steady").filter(|call| backend.takes(call));
-        // A Supervisor's watch tells of every machine of the namespace, whoever asks.
+        // A Supervisor's watch reports every machine of the namespace to every client.
         let told: u64 = match backend {
             Backend::VCenter => {
                 let ended = of_machines().filter_map(|call| call.ended.as_ref());
@@ -124,7 +124,7 @@ fn left_alone(backend: Backend) -> Case {
 fn slope(backend: Backend, n: u32) -> Case {
     steady(n, move |run| {
         let calls = run.calls_in("steady").filter(|call| backend.takes(call)).count();
-        // The counts of our provider stand in budgets.yaml.
+        // `budgets.yaml` has the counts of our provider.
         let allowed = allowed("EFF-001", backend);
         Verdict::of(calls as u64 <= allowed, || {
             format!("{calls} calls in three periods with {n} nodes; {allowed} are allowed")
@@ -147,8 +147,8 @@ fn intercept(backend: Backend) -> Case {
     })
 }
 
-/// Bytes to and from vCenters in three steady periods, whatever the number of nodes: the requests and answers of
-/// fifteen long polls. Three watches and their bookmarks take less.
+/// Bytes to and from vCenters in three steady periods, for any number of nodes: the requests and answers of fifteen long
+/// polls. Three watches and their bookmarks take less.
 const STEADY_BYTES: u64 = 60_000;
 
 fn bytes(backend: Backend, n: u32) -> Case {
@@ -177,7 +177,8 @@ fn no_writes() -> Case {
     })
 }
 
-/// Two replicas in a steady world: neither asks the cluster for what it refuses, such as the update of a lease of yesterday.
+/// In a steady world neither of two replicas sends requests that the cluster refuses, such as an update of an outdated
+/// lease.
 fn no_refusals() -> Case {
     let end = SETTLED + T_STATUS;
     let scenario = world(3, end + s(1))
@@ -210,7 +211,7 @@ fn polling(backend: Backend) -> Vec<Case> {
     }
 }
 
-/// Where machines may not be watched one list answers all who ask within five seconds.
+/// Without the right to watch machines, the provider answers all questions within five seconds from one list.
 fn shared_lists() -> Case {
     let status = Action::Status { code: 403, retry_after: None, message: None };
     let forbidden =
@@ -234,7 +235,8 @@ fn shared_lists() -> Case {
     case.canary(Canary::Gone(n), end).named("where watching is forbidden")
 }
 
-/// Two thousand machines of which a thousand are nodes of this cluster: ten address periods, 600 monitor ticks.
+/// Of two thousand machines one thousand are nodes of this cluster. The steady phase lasts ten address periods, or 600
+/// monitor ticks.
 fn other_machines() -> Case {
     let n = 1000;
     let begin = settled(n);
@@ -248,7 +250,7 @@ fn other_machines() -> Case {
             .calls_in("steady")
             .filter(|call| run.backend().takes(call) && !run.backend().is_news(call))
             .collect();
-        // Everything is listed again each half hour, in case an event was lost: once or twice, in pages of 500.
+        // The provider lists everything again each half hour, in case an event was lost: once or twice, in pages of 500.
         let relists = reads.iter().filter(|call| call.op == "list virtualmachines").count();
         run.initializes(&names(n), s(0), begin).and(|| {
             let allowed = reads.len() == relists && relists <= 2 * 4;
@@ -260,7 +262,7 @@ fn other_machines() -> Case {
 
 fn no_polling() -> Case {
     quiet(10, s(3600), |run| {
-        // A Supervisor's machines are listed again each 24 to 36 minutes, in case an event was lost.
+        // The provider lists a Supervisor's machines again each 24 to 36 minutes, in case an event was lost.
         let lists = run.calls_in("steady").filter(|call| call.op == RELIST).count();
         if lists > 2 {
             return Verdict::fail(format!("machines were listed {lists} times in a steady hour"));

@@ -1,4 +1,4 @@
-//! OBS-003 and CCM-023: how many events a provider writes, and that those it has something to tell by are there.
+//! OBS-003 and CCM-023: the number of events that a provider writes, and the presence of those that are due.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,15 +28,15 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// From the end of an outage until it is over for the provider: a vCenter that starts answers 503 for a minute.
+/// Time from the end of an outage until the provider has recovered: a vCenter that starts answers 503 for a minute.
 const RECOVERY: Duration = s(240);
 
-/// Events about one object that a provider may write in this time: 25, and one per five minutes.
+/// Number of events about one object that a provider may write in this time: 25, plus one per five minutes.
 fn allowed(lasts: Duration) -> u64 {
     25 + lasts.as_secs() / 300
 }
 
-/// No object has more events than are allowed, repeated ones included; and the provider did write some.
+/// Fails if an object has more events than allowed, repeats included. Inconclusive if the provider wrote none.
 fn few_events(run: &Run, since: Duration, until: Duration) -> Verdict {
     let mut by_object: BTreeMap<String, u64> = BTreeMap::new();
     for event in written(run) {
@@ -53,7 +53,7 @@ fn few_events(run: &Run, since: Duration, until: Duration) -> Verdict {
     }
 }
 
-/// An hour without vCenter or Supervisor, with nodes that are not ready and nodes that join.
+/// vCenter or Supervisor is away for an hour, while some nodes are not ready and another one joins.
 fn long_outage(backend: Backend) -> Case {
     let (begin, end) = (SETTLED, SETTLED + s(3600));
     let mut scenario = away(world(4, end + RECOVERY), backend, begin, end)
@@ -69,7 +69,7 @@ fn long_outage(backend: Backend) -> Case {
     .named("an outage")
 }
 
-/// An hour in which the cluster refuses the deletion of a node whose machine is gone: each try has something to tell.
+/// For an hour the cluster refuses the deletion of a node whose machine is gone, so each attempt has a failure to report.
 fn refused_deletions() -> Case {
     let (begin, end) = (SETTLED, SETTLED + s(3600));
     let refused = Rule::new("refused", [status(403, None)]).on(Face::Cluster).op(["delete nodes"]);
@@ -94,14 +94,14 @@ fn status(code: u16, message: Option<String>) -> Action {
 /// A write of an event.
 struct Written {
     at: Time,
-    /// Kind and name of the object that it is about.
+    /// Kind and name of the object of the event.
     kind: String,
     object: String,
-    /// How often the same thing was seen.
+    /// Number of times that the event was seen.
     count: u64,
 }
 
-/// Every write of an event, in order.
+/// Returns every write of an event, in order.
 fn written(run: &Run) -> impl Iterator<Item = Written> {
     run.log.entries().filter_map(|(at, event)| match event {
         Event::Cluster(event)
@@ -115,8 +115,8 @@ fn written(run: &Run) -> impl Iterator<Item = Written> {
     })
 }
 
-/// The deletion of a node is refused for two and a half hours. For more than an hour of them no event can be written, and those that
-/// were written before expire, as in every cluster. Afterwards the next event about the same thing is there all the same.
+/// The cluster refuses the deletion of a node for two and a half hours. For more than an hour of these the provider can write no
+/// event, and the earlier events expire, as in every cluster. Afterwards the next event about the same node must still appear.
 fn expired() -> Case {
     let end = SETTLED + s(9000);
     let (from, to) = (s(1800), s(6000));
@@ -149,10 +149,10 @@ fn expired() -> Case {
     .named("an event that has expired")
 }
 
-/// How many distinct refusals there are of each node's deletion.
+/// Number of distinct refusals of each node's deletion.
 const REFUSALS: u64 = 60;
 
-/// Two nodes cannot be deleted, each time for another reason. Then the reason stays.
+/// The cluster refuses the deletion of two nodes, each time for another reason. Then the reason stays the same.
 fn storm() -> Case {
     let (begin, end) = (SETTLED, SETTLED + s(3 * 3600));
     let gone = [3, 17];

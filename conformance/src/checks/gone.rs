@@ -1,4 +1,4 @@
-//! NODE-DEL: what happens when machines are really gone, or seem to be in numbers.
+//! NODE-DEL: deletion of Nodes whose machines are really gone, or seem to be in large numbers.
 
 use std::time::Duration;
 
@@ -19,8 +19,7 @@ use crate::lab::{Run, sum};
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
-/// What an event may trail that which it tells of on the real clock: recorders, client-go's like ours, send in the
-/// background.
+/// Time by which an event may follow its cause on the real clock: recorders, client-go's and ours, send in the background.
 const RECORDER: Duration = s(5);
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
@@ -57,7 +56,7 @@ fn mass(backend: Backend) -> Vec<Case> {
     }
 }
 
-/// The reason of the event about a node whose deletion is held back.
+/// Reason of the event about a node whose deletion is held back.
 const HELD: &str = "NodeDeletionHeld";
 
 fn mass_vanish() -> Case {
@@ -105,8 +104,8 @@ fn mass_vanish() -> Case {
     .named("machines really deleted")
 }
 
-/// Many machines are gone, and the watch of nodes never tells that their Nodes went. Later one more goes: it is the only one,
-/// and nothing holds its Node.
+/// Many machines are gone, and the watch of nodes never reports the deletions of their Nodes. Later one more machine is deleted.
+/// Its Node must go without a hold.
 fn gone_after_untold_deletions(backend: Backend) -> Case {
     let (n, many) = (20, 12);
     let last = many + 1;
@@ -136,8 +135,8 @@ fn gone_after_untold_deletions(backend: Backend) -> Case {
     .named("after deletions that no watch told of")
 }
 
-/// Some machines are gone, and a person deletes their Nodes one after the other. Later one more goes: it is the only one, and
-/// nothing holds its Node.
+/// Some machines are gone, and a person deletes their Nodes one after the other. Later one more machine is deleted. Its Node must
+/// go without a hold.
 fn gone_after_deletions_by_hand(backend: Backend) -> Case {
     let (n, some) = (20, 4);
     let (last, later) = (some + 1, s(300));
@@ -167,8 +166,8 @@ fn is_told_as_held(run: &Run, node: &str) -> bool {
     run.events().iter().any(|event| is_it(event) && Some(&event.uid) == uid.as_ref())
 }
 
-/// One node is not ready when most machines vanish. The nodes of the others are still ready then, and nobody would ask for
-/// their machines: it is what the provider sees of all machines that holds the deletion of the one.
+/// One node is not ready when most machines vanish. The nodes of the others are still ready then, so no check of theirs asks for
+/// their machines. The provider's view of all machines must hold the deletion of the one back.
 fn mass_vanish_of_ready(backend: Backend) -> Case {
     let vanish = s(112);
     let mut scenario = world(20, s(900)).at(SETTLED, Command::StopKubelet(machine(1)));
@@ -218,7 +217,7 @@ fn mass_hidden() -> Case {
     Case::new(scenario, move |run| survives(run, n)).named("inventory hidden")
 }
 
-/// The view is too old, and the list that replaces it has nothing in it, once.
+/// The view expires, and the list that replaces it is empty once.
 fn listed_empty_once() -> Case {
     let n = 20;
     let empty = Rule::new("empty", [Action::EmptyResult]).on(Face::Supervisor).op([LIST]).first(1);
@@ -229,8 +228,8 @@ fn listed_empty_once() -> Case {
 
 const LIST: &str = "list virtualmachines";
 
-/// For less than the guard waits nothing is there, whether listed or read by name, as where a backup is brought
-/// back. One node is asked about: it is not the number of those that counts.
+/// Lists and reads by name show no machine for less time than the guard waits, as during a restore from a backup. Only one node
+/// is asked about, so the number of such nodes must not decide.
 fn empty_for_a_moment() -> Case {
     let n = 20;
     let mut empty = Rule::new("empty", [Action::EmptyResult])
@@ -242,7 +241,7 @@ fn empty_for_a_moment() -> Case {
     case.canary_within(Canary::Gone(n), s(200), s(60))
 }
 
-/// So many nodes are not ready when the view has to be made anew and the rule comes into force.
+/// Makes `n_silent` nodes not ready by the time when the view expires and the rule comes into force.
 fn at_once(n: u32, n_silent: u32, rule: Rule) -> Scenario {
     let expired = Rule::new("expired", [Action::WatchGone])
         .on(Face::Supervisor)
@@ -255,8 +254,7 @@ fn at_once(n: u32, n_silent: u32, rule: Rule) -> Scenario {
     scenario.at(s(130), rule).at(s(130), expired)
 }
 
-/// A provider that starts where it sees no machine at all, as in the namespace of somebody else: what it has never
-/// seen has not vanished.
+/// A provider starts and sees no machine at all, as in a wrong namespace: machines that it has never seen have not vanished.
 fn nothing_from_the_start() -> Case {
     let n = 20;
     let nothing = Rule::new("nothing", [Action::EmptyResult]).on(Face::Supervisor);
@@ -275,7 +273,7 @@ fn nothing_from_the_start() -> Case {
     case.canary(Canary::Gone(n), s(450))
 }
 
-/// Most machines are missing from what is listed, for less than the guard waits.
+/// Lists lack most machines, for less time than the guard waits.
 fn half_restored() -> Case {
     let n = 20;
     let actions = (1..=12).map(|n| Action::Hide(name(n)));
@@ -285,24 +283,25 @@ fn half_restored() -> Case {
     case.canary_within(Canary::Gone(n), s(200), s(60))
 }
 
-/// Calls that the deletion of one machine may take, as the catalogue says.
+/// Number of calls that the deletion of one machine may take, from the catalogue.
 pub(crate) fn allowed(backend: Backend) -> u64 {
     catalogue::entry("EFF-009").map_or(0, |entry| entry.allowed(backend))
 }
 
-/// One machine of twenty is deleted, and its node is asked about from a moment on.
+/// One machine of twenty is deleted.
 fn one_gone() -> Scenario {
     world(20, s(400)).at(SETTLED, Command::DeleteMachine(machine(GONE)))
 }
 
 const GONE: u32 = 7;
 
-/// When the kubelet of [`GONE`] was silent for long enough.
+/// Time at which the kubelet of [`GONE`] has been silent for long enough.
 fn silent_since(backend: Backend) -> Duration {
     SETTLED + vanishing(backend) + GRACE
 }
 
-/// The login may not see the machine for a while, in which it is deleted: that it is gone can be known once the login sees again.
+/// The login may not see the machine for a while, and the machine is deleted when the login may see again. The provider can know
+/// only then that the machine is gone.
 fn gone_while_hidden() -> Case {
     let grant = Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: name(GONE) };
     let seen_again = s(240);
@@ -314,7 +313,7 @@ fn gone_while_hidden() -> Case {
     Case::new(scenario, move |run| {
         let gone = name(GONE);
         let deleted = run.deleted(&gone).map(|at| at.since_start());
-        // A provider may wait a while before it asks again for what it must not see.
+        // A provider may wait a while before it asks again about a machine that it may not see.
         let bound = seen_again + s(60);
         run.was_not_ready(&gone).and(|| {
             Verdict::of(deleted.is_some_and(|at| at >= seen_again && at <= bound), || {
@@ -350,7 +349,7 @@ fn really_gone(backend: Backend) -> Case {
     })
 }
 
-/// What it costs to delete one node.
+/// Checks the number of calls for the deletion of one node.
 pub(super) fn cheap_deletion(backend: Backend) -> Case {
     let allowed = allowed(backend);
     Case::new(one_gone(), move |run| {
@@ -363,7 +362,7 @@ pub(super) fn cheap_deletion(backend: Backend) -> Case {
         Verdict::of(n_calls <= allowed, || {
             format!("{n_calls} calls for one deleted machine; {allowed} are allowed")
         })
-        // What is never deleted costs nothing.
+        // A deletion that never happens costs nothing.
         .and(|| match is_gone {
             true => Verdict::Pass,
             false => Verdict::inconclusive("the node was not deleted"),
@@ -376,7 +375,7 @@ fn opted_out() -> Case {
         .with(|it| it.skip_deletion = true)
         .at(SETTLED, Command::DeleteMachine(machine(2)))
         .at(s(200), Act::Phase("long gone".into()));
-    // The same provider without the switch.
+    // The twin is the same provider without the switch.
     let twin = scenario.clone().with(|it| it.skip_deletion = false);
     Case::new(scenario, move |run| {
         let kept = name(2);
@@ -388,7 +387,7 @@ fn opted_out() -> Case {
         }
         let deletions = run.calls().filter(|call| call.op == "delete nodes").count();
         let told = run.events().iter().any(|event| event.reason.starts_with("DeletingNode"));
-        // Forty monitor periods after it is long known.
+        // The phase lasts forty monitor periods, after the absence is long known.
         let writes = run
             .calls_in("long gone")
             .filter(|call| call.is_cluster_call() && call.class == Some(sim::Class::Write))
@@ -401,7 +400,7 @@ fn opted_out() -> Case {
             })
             .and(|| Verdict::of(writes == 0, || format!("{writes} writes about a node that stays")))
     })
-    // It is at work all the same.
+    // The provider still does other work.
     .canary(Canary::Off(3), s(100))
     .paced(Pace::Virtual("it is compared with a run of the same provider in this process"))
 }

@@ -1,4 +1,4 @@
-//! NODE-ID: which machine a node is.
+//! NODE-ID: the machine that belongs to a node.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     checks
 }
 
-/// The only datacenter is called DC0: names that stand for it, and names that do not.
+/// Names that match the only datacenter, DC0, and names that do not.
 fn datacenters() -> Vec<Case> {
     let of = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<String>>();
     let is_meant = [&["DC0"][..], &["/DC0"], &["DC*"], &["D?0"], &["*"], &["DC1", "DC0"], &[]];
@@ -56,8 +56,8 @@ fn datacenters() -> Vec<Case> {
     cases
 }
 
-/// The provider is started with names that do not stand for the datacenter, and later with the right one. A node that joins
-/// meanwhile waits, and one whose kubelet is silent stays: its machine is elsewhere, and not gone.
+/// The provider restarts with names that do not match the datacenter, and later with the right one. A node that joins
+/// meanwhile waits. A node with a silent kubelet stays: its machine is elsewhere, and not gone.
 fn not_meant(listed: Vec<String>) -> Case {
     let (changed, mended) = (SETTLED, s(300));
     let late = || ["late".to_owned()];
@@ -99,12 +99,12 @@ fn stable(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// VM Operator spells UUIDs in capitals from now on: each is the same one.
+/// From now on VM Operator spells UUIDs in capitals; each still identifies the same machine.
 fn respelled() -> Case {
     let capitals = OperatorChange { upper_case_uuids: Some(true), ..OperatorChange::default() };
     let mut scenario = world(4, s(400)).at(SETTLED, Command::SetVmOperator(capitals));
     for n in 1..=3 {
-        // It looks at a machine when something about it changes.
+        // VM Operator looks at a machine when something about it changes.
         let address = format!("10.6.0.{n}");
         scenario = scenario
             .at(SETTLED + s(1), super::build::set_address(n, &[&address]))
@@ -153,7 +153,7 @@ fn empty_uuid(backend: Backend) -> Case {
 fn emptied_uuid() -> Case {
     let scenario = known_uuid(Backend::VCenter, world(2, s(500)), 1)
         .at(s(0), Command::SetUuid { machine: machine(1), uuid: None })
-        // The machine's own UUID comes back; until then vCenter shows none.
+        // The machine gets its own UUID back; until then vCenter shows none.
         .at(s(120), Command::SetUuid { machine: machine(1), uuid: Some(KNOWN_UUID) });
     Case::new(scenario, |run| {
         let early = run.initialized(&name(1));
@@ -182,12 +182,12 @@ fn byte_order(swapped: bool) -> Case {
 
 fn same_name_new_uuid(backend: Backend) -> Case {
     let uuid = uuid::Uuid::from_u128(0x4242_0000_1111_4222_8333_abcd_efab_cdef);
-    // The rebuilt machine's kubelet comes up after its predecessor's Node has long been NotReady.
+    // The kubelet of the rebuilt machine starts after its predecessor's Node has long been NotReady.
     let late = Command::SetTiming { step: Step::Kubelet, completion: Completion::After(s(200)) };
     let scenario = world(3, s(500)).at(s(99), late);
     let scenario = match backend {
         Backend::VCenter => scenario.at(s(100), Command::Replace { machine: machine(1), uuid }),
-        // The object of a name is gone before the next can be made.
+        // The object must be gone before a new one of the same name can be made.
         Backend::Supervisor => {
             scenario.at(s(100), Command::DeleteMachine(machine(1))).at(s(130), rebuilt(uuid))
         }
@@ -211,7 +211,7 @@ fn same_name_new_uuid(backend: Backend) -> Case {
     })
 }
 
-/// The first machine's successor of the same name.
+/// Creates the first machine's successor of the same name.
 fn rebuilt(uuid: uuid::Uuid) -> Command {
     let spec = MachineSpec { name: Some(name(1)), uuid: Some(uuid), ..MachineSpec::default() };
     Command::CreateMachine { vcenter: None, spec, cluster: None, power_on: true, kubelet: true }
@@ -219,13 +219,13 @@ fn rebuilt(uuid: uuid::Uuid) -> Command {
 
 /// The clone has the UUID of the machine whose kubelet registers.
 fn duplicate_here() -> Case {
-    // Machine 3 runs no kubelet; it gets the UUID of machine 1.
+    // Machine 3 runs no kubelet and gets the UUID of machine 1.
     let scenario = known_uuid(Backend::VCenter, world_with(2, 3, s(180)), 1)
         .at(s(0), Command::SetUuid { machine: machine(3), uuid: Some(KNOWN_UUID) });
     Case::new(scenario, ambiguous).named("in one vCenter")
 }
 
-/// The second machine is in another vCenter, which answers this much later than the first.
+/// The second machine is in another vCenter, which answers with this delay.
 fn duplicate_elsewhere(later: Duration) -> Case {
     let topology = Topology::zones(3).machines(2).vcenters(2);
     let spec = MachineSpec {

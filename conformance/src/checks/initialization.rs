@@ -1,4 +1,4 @@
-//! NODE-INIT: how a node gets from its taint to work.
+//! NODE-INIT: initialization of nodes, from the taint to a working node.
 
 use sim::faults::Action;
 use sim::world::vcenter::MachineSpec;
@@ -32,7 +32,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// A node waits for its machine; in vCenter mode also for what its guest reports.
+/// A node waits for its machine; in vCenter mode also for the report of its guest.
 fn late(backend: Backend) -> Vec<Case> {
     match backend {
         Backend::VCenter => vec![late_guest(), late_machine(backend)],
@@ -40,7 +40,7 @@ fn late(backend: Backend) -> Vec<Case> {
     }
 }
 
-/// The machine is powered on after the provider started; its guest reports step by step.
+/// The machine is powered on after the provider has started; its guest reports step by step.
 fn late_guest() -> Case {
     let scenario = world_with(0, 2, s(240))
         .at(s(20), newcomer("late", None))
@@ -55,16 +55,16 @@ fn late_guest() -> Case {
         })
         .and(|| run.initializes(&["late".to_owned()], s(110), T_INIT))
     })
-    // When it looks again goes by a back-off of its own.
+    // The time of the next attempt depends on the provider's own back-off.
     .paced(Pace::Real)
     .named("guest reports late")
 }
 
-/// The Node is there before its machine can be found.
+/// The Node exists before the provider can find its machine.
 fn late_machine(backend: Backend) -> Case {
     let mut scenario = world(2, s(400)).fault(hidden(backend, 1)).at(s(120), Act::Heal);
     if backend == Backend::Supervisor {
-        // A watch that was begun meanwhile would hide it for ever: its client has to list again.
+        // A watch that began meanwhile would hide the machine, so its client has to list again.
         let plane = ControlPlane::Supervisor;
         scenario = scenario.at(s(120), Command::CompactCluster { plane, keep: 0 });
         scenario = scenario.at(s(120), backend.cut());
@@ -81,7 +81,7 @@ fn late_machine(backend: Backend) -> Case {
     .named("machine is visible late")
 }
 
-/// The Node is there before its machine's object tells a UUID.
+/// The Node exists before its machine's object has a UUID.
 pub(super) fn late_uuid() -> Case {
     let late =
         Command::SetTiming { step: Step::VmIdentified, completion: Completion::After(s(100)) };
@@ -103,7 +103,7 @@ pub(super) fn late_uuid() -> Case {
     .named("the UUID is told late")
 }
 
-/// vCenter tells processors, memory and guest; of a VirtualMachine no type is made.
+/// vCenter's processors, memory and guest give an instance type; a VirtualMachine gives none.
 fn instance_type(backend: Backend) -> Case {
     let other = MachineSpec {
         cpus: Some(6),
@@ -159,7 +159,7 @@ fn write_faults() -> Vec<Case> {
     cases
 }
 
-/// A thousand, and more than vCenter tells of in one answer.
+/// A thousand nodes, and in vCenter mode also more than vCenter reports in one answer.
 fn many_at_once(backend: Backend) -> Vec<Case> {
     let mut cases = vec![at_once(backend, 1000).named("1,000 nodes")];
     if backend.is_vcenter() {
@@ -175,7 +175,7 @@ fn at_once(backend: Backend, n: u32) -> Case {
         let calls = run.machine_calls().count();
         let (allowed, begun) = match backend {
             Backend::VCenter => (20 + n as usize / 50, ["Login", "cis.session.create"]),
-            // A list of a thousand comes in two pages.
+            // A list of a thousand machines comes in two pages.
             Backend::Supervisor => (3, ["list virtualmachines", "watch virtualmachines"]),
         };
         run.initializes(&names(n), s(0), bound)

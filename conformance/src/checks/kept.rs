@@ -1,4 +1,5 @@
-//! NODE-009, NODE-010, NODE-014 and NODE-017: what is added to a Node, and what stays of it as others wrote it.
+//! NODE-009, NODE-010, NODE-014 and NODE-017: additions to a Node, and the parts of it that others wrote and that
+//! must stay.
 
 use serde_json::{Value, json};
 use sim::world::Command;
@@ -28,7 +29,8 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     checks
 }
 
-/// Every value that a label of a Node ever had, in order, repetitions left out; null where it was missing.
+/// Returns every value that a label of a Node ever had, in order and without repetitions; null where the label
+/// was missing.
 fn values(run: &Run, node: &str, label: &str) -> Vec<Value> {
     let objects = run.node_events(node).iter().map(|(_, _, node)| &**node);
     let mut values: Vec<Value> =
@@ -41,7 +43,7 @@ fn last(run: &Run, node: &str, label: &str) -> Value {
     run.node_object(node).map(|node| node["metadata"]["labels"][label].clone()).unwrap_or_default()
 }
 
-/// Two labels are configured, and one node has one of them already, with another value.
+/// The configuration has two labels, and one node has one of them already, with another value.
 fn added() -> Case {
     const NEW: (&str, &str) = ("a.example/new", "1");
     const OWN: (&str, &str) = ("b.example/own", "2");
@@ -70,7 +72,8 @@ fn added() -> Case {
     })
 }
 
-/// Labels of Kubernetes' own domains are configured, and one of a domain that only ends with the same letters.
+/// The configuration has labels of Kubernetes' own domains, and labels of domains that only end with the same
+/// letters.
 fn reserved() -> Case {
     const RESERVED: [&str; 4] =
         ["kubernetes.io/z", "k8s.io/z", "foo.kubernetes.io/z", "foo.bar.k8s.io/z"];
@@ -85,7 +88,7 @@ fn reserved() -> Case {
             ALLOWED.iter().find(|key| names(2).iter().any(|node| last(run, node, key) != "1"));
         Verdict::of(taken.is_none(), || format!("a node has the reserved label {taken:?}"))
             .and(|| match run.exits.iter().find(|exit| matches!(exit, Exit::Failed(_))) {
-                // One that does not start leaves out what is allowed, too.
+                // A provider that does not start leaves out the allowed labels, too.
                 Some(exit) => Verdict::fail(format!("the provider does not run: it {exit}")),
                 None => run.initializes(&names(2), s(0), T_INIT),
             })
@@ -97,7 +100,7 @@ fn reserved() -> Case {
     })
 }
 
-/// The machine of a node comes to another zone, and gets another address, so that its node is written.
+/// The machine of a node moves to another zone, and gets another address, so that the provider writes its node.
 fn moved_zone(backend: Backend) -> Case {
     const ADDRESS: &str = "10.6.0.1";
     const ZONE: &str = "topology.kubernetes.io/zone";
@@ -145,9 +148,9 @@ fn zone_of_object(run: &Run, n: u32) -> Value {
     object.map(|object| zone(object)).unwrap_or_default()
 }
 
-/// The name that a kubelet gave its node; no machine has it.
+/// Name that the kubelet gave its node; no machine has it.
 const KUBELETS: &str = "by-kubelet.example";
-/// The name that the guest reports.
+/// Name that the guest reports.
 const GUESTS: &str = "by-guest.example";
 
 fn host_names(backend: Backend) -> Vec<Case> {
@@ -157,7 +160,7 @@ fn host_names(backend: Backend) -> Vec<Case> {
     }
 }
 
-/// A kubelet has written its host name, and the addresses of its machine change later.
+/// A kubelet has written its host name; the scenario lasts long enough for a later change of addresses.
 fn host_name_of_kubelet() -> Scenario {
     let addresses = json!({"status": {"addresses": [{"type": "Hostname", "address": KUBELETS}]}});
     let key = Key::node(name(1));
@@ -165,7 +168,7 @@ fn host_name_of_kubelet() -> Scenario {
     world(2, SETTLED + T_STATUS + s(30)).at(s(0), Command::Cluster(by_kubelet))
 }
 
-/// The entries of type Hostname in every version of a node that shows an address, repetitions left out.
+/// Returns the entries of type Hostname of each version of a node that shows an IP address, without repetitions.
 fn host_names_of(run: &Run, node: &str) -> Vec<Vec<String>> {
     let versions = run.versions(node).into_iter().filter_map(|(_, node)| node);
     let shown = versions.filter(|node| node.ips().next().is_some());
@@ -214,7 +217,7 @@ fn vanished_host_name() -> Case {
     case.canary(Canary::Moved(2), SETTLED).named("the guest has none any more")
 }
 
-/// No VirtualMachine tells a host name. Upstream's provider reports an empty one, which is a report all the same.
+/// A VirtualMachine has no host name. Upstream's provider reports an empty one, which counts as a report.
 fn untold_host_name() -> Case {
     const ADDRESS: &str = "10.6.0.1";
     let scenario = host_name_of_kubelet().at(SETTLED, set_address(1, &[ADDRESS]));

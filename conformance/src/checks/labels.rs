@@ -75,7 +75,7 @@ fn prelabelled(backend: Backend) -> Case {
     })
 }
 
-/// A change by hand to labels of a node that is initialized.
+/// Changes labels of an initialized node by hand.
 fn relabel(at: u64, changes: serde_json::Value) -> crate::scenario::Scenario {
     world(2, s(300)).at(s(at), patch(&name(1), json!({"metadata": {"labels": changes}})))
 }
@@ -97,8 +97,8 @@ fn beta_only() -> Case {
     })
 }
 
-/// A label and an address are to be written at one moment. The second write is of the node as it is after the first one: nothing
-/// is refused for a version that the provider itself has outdated.
+/// A label and an address must be written at one moment. The second write builds on the node after the first one, so the API
+/// server refuses no write for a version that the provider itself has outdated.
 fn with_an_address() -> Case {
     let label = json!({
         "topology.kubernetes.io/zone": null,
@@ -143,7 +143,7 @@ fn ga_changed() -> Case {
     })
 }
 
-/// A node loses its beta labels, and changes a moment later. Another one is to be reconciled meanwhile.
+/// A node loses its beta labels, and changes a moment later. The labels of another node need a reconciliation meanwhile.
 fn stable_only(backend: Backend) -> Case {
     const T_QUIET: std::time::Duration = s(30);
     let without: serde_json::Map<String, serde_json::Value> =
@@ -182,7 +182,7 @@ fn stable_only(backend: Backend) -> Case {
     })
 }
 
-/// The pairs that the cloud has a value for: a Supervisor knows zones alone.
+/// Returns the pairs that the cloud has a value for: a Supervisor has only zones.
 fn pairs(backend: Backend) -> &'static [(&'static str, &'static str)] {
     if backend.is_vcenter() { &PAIRS } else { &PAIRS[..1] }
 }

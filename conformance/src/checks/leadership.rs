@@ -1,4 +1,4 @@
-//! CCM: who leads, what a standby does meanwhile, and how leadership changes hands.
+//! CCM: leadership, the work of a standby, and changes of leadership.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::lab::{Exit, LEASE, Run};
 use crate::scenario::Act;
 use crate::verdict::{Told as _, Verdict};
 
-/// How long a lease lasts without a renewal.
+/// Duration of a lease without a renewal.
 const LEASE_DURATION: Duration = s(15);
-/// When a leader that cannot renew has to have stopped.
+/// Time within which a leader that cannot renew must have stopped.
 const RENEW_DEADLINE: Duration = s(10);
-/// How often others try, with the longest jitter.
+/// Interval between the attempts of candidates, with the longest jitter.
 const RETRY: Duration = Duration::from_millis(4_400);
-/// Time for a takeover beside that, and for a process to end.
+/// Extra time for a takeover, and for a process to end.
 const SLACK: Duration = s(5);
 
 pub(super) fn checks() -> Vec<Check> {
@@ -51,7 +51,7 @@ fn key() -> Key {
     Key::new(GroupResource::of("coordination.k8s.io", "leases"), namespace, name)
 }
 
-/// Changes that a caller asks for, but for the lease and events.
+/// True for writes other than those of leases and events.
 fn works(call: &Record) -> bool {
     call.class == Some(Class::Write) && !call.op.contains("leases") && !call.op.contains("events")
 }
@@ -60,7 +60,7 @@ fn held_and_renewed() -> Case {
     let end = s(180);
     Case::new(world(3, end).with(|it| it.leader_election = true), move |run| {
         let mut terms = terms(run);
-        // It is given up when the provider is told to stop.
+        // The provider gives the lease up when it is told to stop.
         terms.retain(|it| it.from.since_start() < end);
         let Some(first) = terms.first() else {
             return Verdict::fail("there is no lease".to_owned());
@@ -88,8 +88,8 @@ fn held_and_renewed() -> Case {
     })
 }
 
-/// The API server refuses to show the lease for a minute. A candidate that cannot read the lease does not know that there is
-/// none, and does not create it.
+/// For a minute the API server refuses to show the lease. A candidate that cannot read the lease cannot know that it does not
+/// exist, and must not create it.
 fn unreadable_at_first() -> Case {
     let healed = s(60);
     let unreadable =
@@ -204,7 +204,7 @@ fn handover() -> Case {
             return Verdict::fail("a leader that is told to stop does not give its lease up");
         };
         let next = terms.iter().find(|it| it.from > given_up.from && !it.holder.is_empty());
-        // client-go writes the shortest lease there is: who does not know what an empty holder means waits a second.
+        // client-go writes the shortest possible lease, so a client that does not understand an empty holder waits only a second.
         Verdict::of(given_up.lasts == s(1), || {
             format!("the lease that was given up lasts {:?}; it has to last 1 s", given_up.lasts)
                 .at(given_up.from)
@@ -220,7 +220,7 @@ fn handover() -> Case {
     })
 }
 
-/// For two minutes the lease is renewed, by a leader whose clock differs from that of its standby.
+/// For two minutes a leader renews the lease while its clock differs from that of its standby.
 fn apart(seconds: i64) -> Case {
     let (begin, dies) = (s(20), s(140));
     let scenario = world(3, s(260))
@@ -271,7 +271,7 @@ fn fast_clock() -> Case {
     apart(600).named("the leader's clock is ten minutes fast")
 }
 
-/// Renewals fail for less than the renew deadline: the leader goes on to lead.
+/// Renewals fail for less than the renew deadline, and the leader continues to lead.
 fn renewals_falter(code: u16) -> Case {
     let status = Action::Status { code, retry_after: None, message: None };
     let falter =
@@ -295,7 +295,8 @@ fn renewals_falter(code: u16) -> Case {
     .named(format!("renewals are answered with {code} for six seconds"))
 }
 
-/// From the loss of the lease until it is taken again nothing is written, and the process has ended with an error.
+/// Fails unless the process ends with an error within [`RENEW_DEADLINE`] plus [`SLACK`] of the loss of the lease, no replica
+/// writes from a second after that deadline until the lease is taken again, and the newcomer is initialized then.
 fn ends(run: &Run, lost: Duration, free: Duration) -> Verdict {
     let deadline = lost + RENEW_DEADLINE + s(1);
     let by = lost + RENEW_DEADLINE + SLACK;
@@ -322,7 +323,7 @@ fn ends(run: &Run, lost: Duration, free: Duration) -> Verdict {
     .and(|| joins(run, until))
 }
 
-/// The newcomer is initialized in time: its kubelet registers a while after its machine was made, and somebody leads by `since`.
+/// Fails unless the newcomer is initialized within [`T_INIT`] of `since` or of its registration, whichever is later.
 fn joins(run: &Run, since: Duration) -> Verdict {
     let registered = run.when("late", |_| true).map_or(since, Time::since_start);
     run.initializes(&["late".to_owned()], since.max(registered), T_INIT)
@@ -342,8 +343,8 @@ fn renewals_refused() -> Case {
     Case::new(scenario, move |run| ends(run, SETTLED, healed)).named("renewals are refused")
 }
 
-/// The leader's machine is suspended for longer than its lease lasts, and its clock steps back by an hour meanwhile: when it goes on,
-/// its wall clock says that the lease was renewed just now.
+/// The leader's machine is suspended for longer than its lease lasts, and its clock steps back by an hour meanwhile. When the
+/// leader resumes, its wall clock makes the lease look freshly renewed.
 fn suspended() -> Case {
     let (begin, end) = (SETTLED, SETTLED + s(40));
     let scenario = world(6, s(240))
@@ -352,7 +353,7 @@ fn suspended() -> Case {
         .at(begin + s(1), set_address(1, &["10.6.0.1"]))
         .at(begin + s(2), Command::PowerOff(machine(2)))
         .at(begin + s(30), Act::StepClocks(-3600))
-        // Word of it waits for the leader when it wakes.
+        // The news of this change waits for the leader until it resumes.
         .at(end - s(8), set_address(5, &["10.6.0.5"]))
         .at(end, set_address(3, &["10.6.0.3"]))
         .at(end, set_address(4, &["10.6.0.4"]))

@@ -1,4 +1,4 @@
-//! LIFE-…: whether the machines of nodes that are not Ready still exist, and what follows.
+//! LIFE-…: existence of the machines of nodes that are not Ready, and the consequences.
 
 use sim::Face;
 use sim::faults::{Action, Rule};
@@ -62,7 +62,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// A node of which nobody has ever said whether it is ready, and whose machine goes.
+/// The conditions of a node stay empty, and its machine is deleted.
 fn without_condition(backend: Backend) -> Case {
     let scenario = world(12, s(200))
         .at(s(0), awaited(KNOWN_UUID))
@@ -90,8 +90,8 @@ fn without_condition(backend: Backend) -> Case {
     })
 }
 
-/// The machine is destroyed at once, its kubelet missed only after a while: until then nobody asks. Then
-/// somebody does.
+/// The machine is destroyed at once, but its kubelet is missed only after a while. Until then the provider must not ask;
+/// after that it must.
 fn ready_without_machine() -> Case {
     let scenario = world(3, SETTLED)
         .at(SETTLED, Act::Phase("gone".into()))
@@ -112,13 +112,14 @@ fn ready_without_machine() -> Case {
     Case::new(scenario, judge).canary(Canary::Gone(1), SETTLED)
 }
 
-/// The Node has no provider ID, for its machine was gone before anybody looked. vCenter mode leaves it: a name is no
-/// identity there. In a Supervisor a name is one, and an object of that name is proved absent.
+/// The Node has no provider ID, because its machine was gone before the provider looked. In vCenter mode the Node stays,
+/// because a name does not identify a machine there. In a Supervisor it does, and the provider can prove that the object of
+/// that name is absent.
 fn never_matched(backend: Backend) -> Case {
     let scenario = world(4, s(400)).at(s(0), Command::DeleteMachine(machine(1)));
     let scenario = match backend {
         Backend::VCenter => scenario,
-        // The object goes when VM Operator has done its work.
+        // The object is gone once VM Operator has done its work.
         Backend::Supervisor => scenario.with(|it| it.start = false).at(s(20), Act::StartAll),
     };
     let judge = move |run: &Run| {
@@ -203,7 +204,7 @@ fn deletion_fails() -> Case {
     })
 }
 
-/// A deletion is answered with a 404 that says nothing of the node, as by a load balancer without a way to the API server.
+/// The answer to a deletion is a 404 that is not about the node, as from a load balancer without a route to the API server.
 fn foreign_not_found() -> Case {
     let rule =
         Rule::new("no way", [Action::NotServed]).on(Face::Cluster).op(["delete nodes"]).first(1);
@@ -218,7 +219,7 @@ fn foreign_not_found() -> Case {
     .named("a 404 about nothing")
 }
 
-/// While deletions are refused the machine is registered again: what was true at the first attempt no longer is.
+/// The API server refuses deletions until the machine is registered again, so the proof of the first attempt no longer holds.
 fn comes_back_after_a_failed_deletion(
     backend: Backend,
     code: u16,
@@ -228,7 +229,7 @@ fn comes_back_after_a_failed_deletion(
         .on(Face::Cluster)
         .op(["delete nodes"]);
     let again = known_machine_arrives(None);
-    // NotReady at 110 s; attempts follow each period until the rule goes.
+    // The node is NotReady at 110 s; attempts follow in each period until the rule is removed.
     let back = s(132) + vanishing(backend);
     let scenario = known_uuid(backend, world(12, s(400)), 1)
         .at(s(0), rule)
@@ -245,7 +246,7 @@ fn comes_back_after_a_failed_deletion(
     .named(format!("the machine comes back after {code}"))
 }
 
-/// The deletion is on its way while the Node is deleted by hand and registers anew.
+/// While the deletion is under way, a person deletes the Node and it registers anew.
 fn replaced_meanwhile(backend: Backend) -> Case {
     let slow = Rule::new("slow", [Action::Delay(s(10))])
         .on(Face::Cluster)
@@ -261,7 +262,7 @@ fn replaced_meanwhile(backend: Backend) -> Case {
     let nodes = || sim::world::objects::GroupResource::core("nodes");
     let delete = sim::world::objects::Command::delete(sim::world::objects::Key::node(name(1)));
     let create = sim::world::objects::Command::create(nodes(), "", successor);
-    // NotReady at 110 s; the deletion is under way a moment later.
+    // The node is NotReady at 110 s; the deletion is under way a moment later.
     let meanwhile = s(119) + vanishing(backend);
     let scenario = world(12, s(300))
         .at(s(0), slow)
@@ -296,7 +297,7 @@ fn hung_query(backend: Backend) -> Case {
         return hung_read();
     }
     let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Soap).named(name(1));
-    // In a large inventory nodes are searched for one by one.
+    // In a large inventory the provider searches for nodes one by one.
     let scenario = world_with(4, 3000, s(500))
         .at(SETTLED, Command::DeleteMachine(machine(2)))
         .at(SETTLED, Command::StopKubelet(machine(1)))
@@ -312,8 +313,8 @@ fn hung_query(backend: Backend) -> Case {
     })
 }
 
-/// Where machines may not be listed each is read by its name. A node goes without its machine; then one read hangs,
-/// and the next goes too.
+/// The provider may not list machines, so it reads each by name. One node is deleted after its machine. Then a read hangs,
+/// and the next node without a machine must be deleted, too.
 fn hung_read() -> Case {
     let begin = s(200);
     let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Supervisor).named(name(1));
@@ -335,8 +336,8 @@ fn hung_read() -> Case {
     })
 }
 
-/// Where machines may not be listed, 150 nodes are not ready though their machines run: each is read by its name, and the one
-/// without a machine, the last of them, has its turn. A question has time for a hundred reads.
+/// The provider may not list machines, and 150 nodes are not ready though their machines run, so it reads each by name. The
+/// last node, which has no machine, must get its turn. A question has time for a hundred reads.
 fn many_reads() -> Case {
     const N: u32 = 152;
     let stopped = s(200);
@@ -350,7 +351,7 @@ fn many_reads() -> Case {
     Case::new(scenario, move |run| {
         let works = run.deleted(&name(N)).is_some_and(|at| at.since_start() < stopped);
         let deleted = run.deleted(&name(151));
-        // A read each, five a second, twice: that of the tick under way, and that of the next.
+        // One read per node at five a second, twice: for the tick under way, and for the next one.
         let bound = begin + GRACE + vanishing(run.backend()) + T_LIFE + s(60);
         let is_in_time = deleted.is_some_and(|at| at.since_start() <= bound);
         run.does_without_list(works).and(|| {

@@ -1,6 +1,6 @@
-//! The checks: for each ID the cases that exercise it and the judge of each case.
+//! The checks: for each catalogue ID, the cases that exercise it and the judge of each case.
 //!
-//! What an ID promises stands once, in `catalogue.yaml`; here stands how it is put to the test.
+//! `catalogue.yaml` states what an ID promises. This module states how the promise is tested.
 
 mod addresses;
 mod apiserver;
@@ -46,7 +46,7 @@ pub use build::{FaultKind, fault_kinds};
 
 /// A check that can be run.
 pub struct Check {
-    /// Its permanent ID.
+    /// The permanent ID.
     pub id: &'static str,
     /// The cases; all must pass.
     pub cases: Vec<Case>,
@@ -54,34 +54,34 @@ pub struct Check {
 
 /// One way to put a promise to the test.
 pub struct Case {
-    /// What this case varies; empty if it is the only one.
+    /// The variation that this case tests; empty for the only case of a check.
     pub name: String,
-    /// What happens.
+    /// The events of the run, and the world that they happen in.
     pub scenario: Scenario,
-    /// How fast its world may live with a provider that does not live in virtual time.
+    /// Speed of the world when the provider does not run in virtual time.
     pub pace: Pace,
-    /// The entry of its check; [`Check::new`] sets it.
+    /// The catalogue entry of the check; set by [`Check::new`].
     entry: Option<&'static Entry>,
-    /// Invariants that its own scenario breaks, each with the reason.
+    /// Invariants that the scenario itself breaks, each with the reason.
     exempt: Vec<(Invariant, &'static str)>,
     judge: Box<dyn Fn(&Run) -> Verdict + Send + Sync>,
 }
 
-/// How a case ended.
+/// Result of a case.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The case.
+    /// Name of the case.
     pub case: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// Invariants that were broken, whatever the verdict.
+    /// Invariants that the run broke, whatever the verdict.
     pub broken: Vec<Violation>,
-    /// What happened.
+    /// The run that was judged.
     pub run: Run,
 }
 
 impl Case {
-    /// The only case of a check.
+    /// Creates the only case of a check.
     pub(crate) fn new(
         scenario: Scenario,
         judge: impl Fn(&Run) -> Verdict + Send + Sync + 'static,
@@ -90,26 +90,26 @@ impl Case {
         Self { name, scenario, pace, entry: None, exempt, judge: Box::new(judge) }
     }
 
-    /// One of several cases.
+    /// Names the case, for a check with several cases.
     #[must_use]
     pub(crate) fn named(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// With a provider that is a process, the world of this case lives like this.
+    /// Sets the speed of the world for a provider that runs as a process.
     #[must_use]
     pub(crate) fn paced(self, pace: Pace) -> Self {
         Self { pace, ..self }
     }
 
-    /// With an invariant that its own scenario breaks, or lets a provider break, for this reason.
+    /// Exempts an invariant that the scenario breaks or lets a provider break, with the reason.
     #[must_use]
     pub(crate) fn exempt(mut self, invariant: Invariant, reason: &'static str) -> Self {
         self.exempt.push((invariant, reason));
         self
     }
 
-    /// Invariants that are not held against a run of this case, each with the reason.
+    /// Invariants that do not count against a run of this case, each with the reason.
     pub fn exemptions(&self) -> &[(Invariant, &'static str)] {
         &self.exempt
     }
@@ -119,22 +119,22 @@ impl Case {
         self.outcome(run(&self.scenario, stage))
     }
 
-    /// What a run of this case amounts to.
+    /// Judges a finished run of this case.
     pub fn outcome(&self, run: Run) -> Outcome {
         let broken = judge::all(&run);
         let verdict = self.verdict(&run, &broken);
         Outcome { case: self.name.clone(), verdict, broken, run }
     }
 
-    /// The verdict over a run in which these invariants were broken.
+    /// Computes the verdict over a run that broke these invariants.
     ///
-    /// A world that is unsound is the harness's own failure. A broken safety invariant is final: it outranks whatever the
-    /// case itself concludes, unless that fails too and says more.
+    /// An unsound world is a failure of the harness. A broken safety invariant is final: it outranks the verdict of the case,
+    /// unless the case fails too and gives more detail.
     fn verdict(&self, run: &Run, broken: &[Violation]) -> Verdict {
         if let Some(unsound) = broken.iter().find(|it| it.invariant == Invariant::WorldIsSound) {
             return Verdict::harness_error(unsound);
         }
-        // What the case itself asks for had no time to come about.
+        // A run that was stopped gave the case no time for its own conditions.
         let ran_away = |it: &&Violation| it.invariant == Invariant::NoPanic;
         if run.passed.is_some()
             && let Some(violation) = broken.iter().rfind(ran_away)
@@ -160,8 +160,8 @@ impl Case {
         }
     }
 
-    /// The verdict of this case alone. A rule that never fired makes a pass vacuous, and so does a provider that
-    /// never logged in or never initialized a node. Of `faults/reads` and `faults/updates` one is enough.
+    /// Computes the verdict of this case alone. A pass becomes inconclusive if a rule never fired, or if the provider never
+    /// logged in or never initialized a node. Of `faults/reads` and `faults/updates` one has to fire.
     fn judge(&self, run: &Run) -> Verdict {
         if let Some(refused) = run.ledger.iter().find(|it| it.op.starts_with("refused: ")) {
             return Verdict::inconclusive(format!("a step did not happen: {}", refused.op));
@@ -181,10 +181,11 @@ impl Case {
     }
 }
 
-/// Whether a broken invariant fails the check of this entry.
+/// True if a broken invariant fails the check of this entry.
 ///
-/// Of ours every one does. Another provider, and ours where it makes upstream's calls (`v1`), is failed by what makes it unsafe, whatever the check is about; what is policy
-/// beyond the contract, and what is no matter of safety, fails the checks that are about it, and is told by the others.
+/// For our provider every broken invariant counts. For another provider, and for ours where it makes upstream's calls (`v1`), a
+/// broken safety invariant of the contract always counts. Any other one fails only checks of its own surface and class, and a
+/// policy beyond the contract only checks of policy. The other checks report it.
 fn counts(invariant: Invariant, entry: Option<&Entry>, run: &Run) -> bool {
     let is_final = invariant.class() == Class::Safety && !invariant.is_policy();
     let is_about = |entry: &Entry| {
@@ -196,7 +197,7 @@ fn counts(invariant: Invariant, entry: Option<&Entry>, run: &Run) -> bool {
     is_ours || is_final || entry.is_none_or(is_about)
 }
 
-/// What a rule is about: what stands before a slash in its name.
+/// Returns the subject of a rule: the part of its name before the slash.
 fn about(rule: &str) -> &str {
     rule.split_once('/').map_or(rule, |(about, _)| about)
 }
@@ -209,7 +210,7 @@ impl Check {
     }
 }
 
-/// Every check that is run in a mode, in the order of the catalogue.
+/// Returns every check of a mode, in the order of the catalogue.
 pub fn all(backend: Backend) -> Vec<Check> {
     let mut all: Vec<Check> = [
         initialization::checks(backend),

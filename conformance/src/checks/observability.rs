@@ -1,6 +1,7 @@
-//! OBS: what an operator can see from outside.
+//! OBS: signals that an operator can see from outside.
 //!
-//! Metrics and health are read from ours in process: the endpoint of a provider that is a process is not read.
+//! The checks read metrics and health of our provider in process. They do not read the endpoint of a provider that is a
+//! process.
 
 use std::time::Duration;
 
@@ -46,12 +47,13 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 }
 
 const ENDPOINT: Pace = Pace::Virtual("the endpoint of a provider that is a process is not read");
-/// How long outages last.
+/// Duration of the outages.
 const DOWN: Duration = s(180);
-/// From the end of an outage until health has to say so: a vCenter that starts answers 503 for a minute.
+/// Time from the end of an outage until health must be good: a vCenter that starts answers 503 for a minute.
 const RECOVERY: Duration = s(240);
 
-/// Two VirtualMachines tell the same BIOS UUID, as a clone does until it has its own: counted, and health has nothing to say.
+/// Two VirtualMachines report the same BIOS UUID, as a clone does until it has its own. The metric counts them, and health
+/// stays good.
 fn one_uuid_twice() -> Case {
     const SEEN: Duration = s(120);
     let scenario = known_uuid(Backend::Supervisor, world_with(2, 3, s(240)), 1)
@@ -60,12 +62,12 @@ fn one_uuid_twice() -> Case {
     Case::new(scenario, |run| is_ready(run, SEEN)).named("two machines have one UUID")
 }
 
-/// The scrape at this moment, of the first replica that was read then.
+/// Returns the scrape at this moment, of the first replica that was read then.
 fn scrape_at(run: &Run, at: Duration) -> Option<&Scrape> {
     run.scrapes.iter().find(|scrape| scrape.at.since_start() == at)
 }
 
-/// A verdict about the scrape at this moment; inconclusive without one.
+/// Judges the scrape at this moment; inconclusive without one.
 fn at(run: &Run, moment: Duration, judge: impl FnOnce(&Scrape) -> Verdict) -> Verdict {
     match scrape_at(run, moment) {
         Some(scrape) => judge(scrape),
@@ -73,7 +75,7 @@ fn at(run: &Run, moment: Duration, judge: impl FnOnce(&Scrape) -> Verdict) -> Ve
     }
 }
 
-/// Every check of `/readyz` and `/livez` passes at this moment.
+/// Passes if every check of `/readyz` and `/livez` passes at this moment.
 fn is_ready(run: &Run, moment: Duration) -> Verdict {
     at(run, moment, |scrape| {
         let mut bad: Vec<_> = scrape.unready().collect();
@@ -82,7 +84,7 @@ fn is_ready(run: &Run, moment: Duration) -> Verdict {
     })
 }
 
-/// Exactly these checks of `/readyz` fail at this moment, and none of `/livez`.
+/// Passes if exactly these checks of `/readyz` fail at this moment, and none of `/livez`.
 fn fails(run: &Run, moment: Duration, wanted: &[&str]) -> Verdict {
     at(run, moment, |scrape| {
         let failing: Vec<_> = scrape.unready().map(|(name, _)| name).collect();
@@ -102,7 +104,7 @@ fn dead(scrape: &Scrape) -> impl Iterator<Item = (&str, &str)> {
     scrape.live.iter().filter_map(|(name, outcome)| Some((&**name, &**outcome.as_ref().err()?)))
 }
 
-/// vCenter or Supervisor is away for a while, and health is read before, meanwhile and afterwards.
+/// vCenter or Supervisor is away for a while; the scenario reads health before, during and after that.
 fn disturbed(backend: Backend) -> Scenario {
     let end = SETTLED + DOWN;
     away(world(4, end + RECOVERY + T_STATUS), backend, SETTLED, end)
@@ -169,7 +171,7 @@ fn outage(backend: Backend) -> Case {
     .named("an outage")
 }
 
-/// Of two vCenters one is away.
+/// One of two vCenters is away.
 fn one_of_two() -> Case {
     let end = SETTLED + DOWN;
     let topology = Topology::zones(3).machines(3).vcenters(2);
@@ -188,7 +190,7 @@ fn one_of_two() -> Case {
     .named("one of two vCenters")
 }
 
-/// Nodes whose kind of trouble this is, as the metric says at a moment.
+/// Fails unless the metric has `wanted` nodes in this kind of trouble at a moment, and none in another kind.
 fn troubled(run: &Run, moment: Duration, kind: &str, wanted: u32) -> Verdict {
     at(run, moment, |scrape| {
         let samples = scrape.samples();
@@ -204,7 +206,7 @@ fn troubled(run: &Run, moment: Duration, kind: &str, wanted: u32) -> Verdict {
     })
 }
 
-/// Warning events with this reason are about exactly these nodes.
+/// Fails unless the Warning events with this reason are about exactly these nodes.
 fn warned(run: &Run, reason: &str, nodes: &[String]) -> Verdict {
     let events = run.events().into_iter().filter(|it| it.reason == reason && it.kind == "Warning");
     let mut about: Vec<String> = events.map(|it| it.object).collect();
@@ -213,7 +215,7 @@ fn warned(run: &Run, reason: &str, nodes: &[String]) -> Verdict {
     Verdict::of(about == nodes, || format!("events {reason} are about {about:?}, not {nodes:?}"))
 }
 
-/// The vCenter of two silent nodes is taken out of the configuration.
+/// The configuration loses the vCenter of two silent nodes.
 fn unknown_vcenter() -> Case {
     let silent = ["node-1-0001", "node-1-0002"];
     let mut scenario = Scenario::new("", Topology::zones(3).machines(3).vcenters(2), s(500))
@@ -241,7 +243,8 @@ fn unknown_vcenter() -> Case {
     .named("a vCenter that is not configured")
 }
 
-/// A node that another hand initialized, whose machine the provider has never seen: a person is asked, and readiness stays.
+/// Another initializer initialized a node, and the provider has never seen its machine. An event asks a person to act; the
+/// provider stays ready.
 fn hidden_machine() -> Case {
     let scenario = world(4, s(400))
         .with(|it| it.start = false)
@@ -264,7 +267,7 @@ fn hidden_machine() -> Case {
     .named("a machine that was never seen")
 }
 
-/// A node that is not ready, whose machine the login may not see any more: a person is told which.
+/// A node is not ready, and the login may no longer see its machine. An event names that machine.
 fn lost_privilege() -> Case {
     let grant = Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: name(2) };
     let scenario = world(4, s(400))
@@ -284,7 +287,7 @@ fn lost_privilege() -> Case {
     .named("a machine that is not visible any more")
 }
 
-/// The privilege on a machine is lost, given back, and lost once more: a person is told twice.
+/// The privilege on a machine is lost, given back, and lost again: each loss must cause an event.
 fn lost_again() -> Case {
     let grant = Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: name(2) };
     let again = s(600);
@@ -317,13 +320,13 @@ fn lost_again() -> Case {
     .named("a machine that is not visible for the second time")
 }
 
-/// Not ready before anything is known, ready when the first node is initialized.
+/// The provider is not ready before it knows anything, and is ready once the first node is initialized.
 fn readiness(backend: Backend) -> Case {
     let scenario = world(4, s(120))
         .with(|it| it.start = false)
         .at(s(10), Act::StartAll)
         .at(s(10), Act::Scrape);
-    // From the start of the provider on, once a second.
+    // One scrape per second from the start of the provider on.
     let scenario = (11..=60).fold(scenario, |scenario, n| scenario.at(s(n), Act::Scrape));
     Case::new(scenario, move |run| {
         let first = names(4).iter().filter_map(|node| run.initialized(node)).min();
@@ -348,7 +351,7 @@ fn readiness(backend: Backend) -> Case {
     .named("start")
 }
 
-/// Of two replicas one says that it leads: that which the lease names. When it dies, the other does.
+/// Of two replicas only the holder of the lease reports that it leads. After its death the other one does.
 fn leadership() -> Case {
     let scenario = world(3, s(150))
         .with(|it| it.replicas = 2)

@@ -1,4 +1,4 @@
-//! What judges ask of a run.
+//! Questions that judges ask of a run.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,17 +24,17 @@ pub(super) struct Reported {
 }
 
 impl Run {
-    /// A Node at the end.
+    /// Returns a Node at the end.
     pub(super) fn node(&self, name: &str) -> Option<NodeFacts> {
         self.end.cluster.get(&Key::node(name)).map(|node| facts(node))
     }
 
-    /// A Node at the end, as it is.
+    /// Returns the unparsed object of a Node at the end.
     pub(super) fn node_object(&self, name: &str) -> Option<&Value> {
         self.end.cluster.get(&Key::node(name)).map(|node| &**node)
     }
 
-    /// Every stored version of a Node, the first included; `None` marks its deletion.
+    /// Returns every stored version of a Node, the first included; `None` marks its deletion.
     pub(super) fn versions(&self, name: &str) -> Vec<(Time, Option<NodeFacts>)> {
         let key = Key::node(name);
         let mut versions = Vec::new();
@@ -47,7 +47,7 @@ impl Run {
         versions
     }
 
-    /// When a Node was first as `wanted`.
+    /// Returns the time at which a Node first satisfied `wanted`.
     pub(super) fn when(&self, name: &str, wanted: impl Fn(&NodeFacts) -> bool) -> Option<Time> {
         self.versions(name)
             .into_iter()
@@ -55,7 +55,7 @@ impl Run {
             .map(|(at, _)| at)
     }
 
-    /// When a Node was first as `wanted` after `since`.
+    /// Returns the first time from `since` on at which a version of the Node satisfied `wanted`.
     pub(super) fn when_after(
         &self,
         name: &str,
@@ -69,22 +69,22 @@ impl Run {
             .map(|(at, _)| at)
     }
 
-    /// When a Node was deleted.
+    /// Returns the time at which a Node was deleted.
     pub(super) fn deleted(&self, name: &str) -> Option<Time> {
         self.versions(name).into_iter().find(|(_, node)| node.is_none()).map(|(at, _)| at)
     }
 
-    /// The uid of a Node as it was first seen.
+    /// Returns the uid of the first version of a Node.
     pub(super) fn first_uid(&self, name: &str) -> Option<String> {
         self.versions(name).into_iter().find_map(|(_, node)| Some(node?.uid))
     }
 
-    /// When a Node lost its uninitialized taint.
+    /// Returns the time at which a Node lost its uninitialized taint.
     pub(super) fn initialized(&self, name: &str) -> Option<Time> {
         self.when(name, |node| !node.uninitialized)
     }
 
-    /// Names of all Nodes at the end.
+    /// Returns the names of all Nodes at the end.
     pub(super) fn nodes(&self) -> Vec<String> {
         let nodes = GroupResource::core("nodes");
         self.end
@@ -94,7 +94,7 @@ impl Run {
             .collect()
     }
 
-    /// Events in the cluster at the end.
+    /// Returns the Events in the cluster at the end.
     pub(super) fn events(&self) -> Vec<Reported> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         self.end
@@ -110,7 +110,7 @@ impl Run {
             .collect()
     }
 
-    /// The provider's writes of a Node, answered or not.
+    /// Returns the provider's writes of a Node, answered or not.
     pub(super) fn writes_on<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Record> {
         self.calls().filter(move |call| {
             call.is_cluster_call()
@@ -120,12 +120,12 @@ impl Run {
         })
     }
 
-    /// Calls to what stands behind the provider.
+    /// Returns the calls to the backend: vCenter or Supervisor.
     pub(super) fn machine_calls(&self) -> impl Iterator<Item = &Record> {
         self.calls().filter(|call| self.backend().takes(call))
     }
 
-    /// The same without those that wait for news.
+    /// Returns these calls without those that wait for news.
     pub(super) fn questions(&self) -> impl Iterator<Item = &Record> {
         self.machine_calls().filter(|call| !self.backend().is_news(call))
     }
@@ -155,7 +155,7 @@ impl Run {
         Verdict::Pass
     }
 
-    /// Inconclusive unless a node shows several addresses: one cannot change places.
+    /// Inconclusive unless a node shows several addresses: a single one has no order.
     pub(super) fn shows_several(&self, name: &str) -> Verdict {
         let node = self.node(name);
         let shown: BTreeSet<&str> = node.iter().flat_map(NodeFacts::ips).collect();
@@ -165,8 +165,8 @@ impl Run {
         Verdict::inconclusive(format!("node {name} shows no two addresses: {shown:?}"))
     }
 
-    /// In a world in which machines may not be listed: whether the provider did what it has to before anything else
-    /// happened. One that needs lists for it is asked for no more.
+    /// Checks a world in which the provider may not list machines. Passes if the provider did what the case needs
+    /// first; a provider that needs lists for that is not supported.
     pub(super) fn does_without_list(&self, did: bool) -> Verdict {
         let asked = |op: &str| self.calls().any(|call| call.op == op && !call.was_faulted());
         match did {
@@ -190,12 +190,12 @@ impl Run {
     }
 }
 
-/// Nodes `node-0001` to `node-<n>`.
+/// Returns the names `node-0001` to `node-<n>`.
 pub(super) fn names(n: u32) -> Vec<String> {
     (1..=n).map(name).collect()
 }
 
-/// The name of the `n`-th machine and node.
+/// Returns the name of the `n`-th machine and node.
 pub(super) fn name(n: u32) -> String {
     format!("node-{n:04}")
 }

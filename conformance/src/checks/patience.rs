@@ -1,6 +1,6 @@
-//! EFF-010: what is refused is tried again ever more seldom, and not given up.
+//! EFF-010: the provider retries a refused operation ever more seldom, and does not give up.
 //!
-//! A provider without a back-off does its work as well as any other, until something says no for an hour.
+//! A provider without a back-off works as well as any other, until an operation fails for an hour.
 
 use std::time::Duration;
 
@@ -67,12 +67,12 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![Check::new("EFF-010", cases)]
 }
 
-/// How long the refusals last.
+/// Duration of the refusals.
 const REFUSED: Duration = s(600);
-/// What may pass after it until everything has come right.
+/// Time after the refusals by which everything must be right.
 const PAUSE: Duration = s(180);
 
-/// Attempts in that time that are still patient: one per twenty seconds and thing that is refused.
+/// Number of attempts during the refusals that count as patient: one per twenty seconds and refused thing.
 fn allowed(things: usize) -> usize {
     let each = catalogue::entry("EFF-010").map_or(0, |entry| entry.allowed(Backend::VCenter));
     things * usize::try_from(each).unwrap_or(usize::MAX)
@@ -86,7 +86,7 @@ fn refused(rule: Rule, begin: Duration, scenario: Scenario) -> Scenario {
         .at(begin + REFUSED, Act::Phase(String::new()))
 }
 
-/// 429 with a time to wait, for everything that is written.
+/// The API server answers all writes of a status with 429 and a time to wait.
 fn throttled() -> Case {
     let status = Action::Status { code: 429, retry_after: Some(30), message: None };
     let rule = Rule::new("refused", [status]).on(Face::Cluster).op(WRITE_STATUS);
@@ -102,7 +102,7 @@ fn forbidden(operations: &[&'static str]) -> Rule {
     Rule::new("refused", [status]).on(Face::Cluster).op(operations.iter().copied())
 }
 
-/// How often these were tried while they were refused: more than once, and not often.
+/// Fails if these operations were tried too often while they were refused.
 fn tried(run: &Run, operations: &[&str], things: usize) -> Verdict {
     let calls =
         run.calls_in("refused").filter(|call| operations.contains(&call.op.as_str())).count();
@@ -112,7 +112,8 @@ fn tried(run: &Run, operations: &[&str], things: usize) -> Verdict {
     })
 }
 
-/// Few calls to vCenter or Supervisor while something was refused: as many as for so many things.
+/// Fails if the provider called vCenter or Supervisor too often during the refusals: the bound is that of `things` refused
+/// things.
 fn few_calls(run: &Run, things: usize) -> Verdict {
     let asked = run.calls_in("refused").filter(|call| run.backend().takes(call)).count();
     let allowed = allowed(things);
@@ -121,7 +122,7 @@ fn few_calls(run: &Run, things: usize) -> Verdict {
     })
 }
 
-/// The Node of a deleted machine goes once everything works again.
+/// Fails unless the Node of a deleted machine is deleted once everything works again.
 fn goes_in_the_end(run: &Run, node: &str) -> Verdict {
     let gone = run.deleted(node).map(|at| at.since_start());
     let end = SETTLED + REFUSED + PAUSE;
@@ -158,7 +159,7 @@ fn refused_deletion() -> Case {
     .named("nodes cannot be deleted")
 }
 
-/// Every session ends two seconds after the last look, as with a vCenter that keeps no sessions.
+/// Sessions end every two seconds, as with a vCenter that keeps no sessions.
 fn sessions_end_young() -> Case {
     let mut scenario = world(3, SETTLED + REFUSED + PAUSE + T_STATUS)
         .at(SETTLED, Act::Phase("refused".into()))
@@ -180,7 +181,8 @@ fn sessions_end_young() -> Case {
     .named("sessions end at once")
 }
 
-/// Lists and watches work, and machines may not be read by name: a machine is gone, and the last look at it is refused.
+/// Lists and watches work, but the provider may not read machines by name. A machine is gone, and the last read of it is
+/// refused.
 fn no_last_look() -> Case {
     let status = Action::Status { code: 403, retry_after: None, message: None };
     let rule = Rule::new("refused", [status]).on(Face::Supervisor).op(["get virtualmachines"]);
@@ -192,7 +194,7 @@ fn no_last_look() -> Case {
     .named("the last look is refused")
 }
 
-/// Watches work, machines cannot be listed, and one is gone: nothing else proves that.
+/// Watches work, lists fail, and a machine is gone: only a list could prove that.
 fn no_proof() -> Case {
     const LISTS: [&str; 1] = ["list virtualmachines"];
     let status = Action::Status { code: 500, retry_after: None, message: None };
@@ -205,7 +207,7 @@ fn no_proof() -> Case {
     .named("machines cannot be listed, and one is gone")
 }
 
-/// The login may not see the cluster of a machine, which has its zone. When it may, the node is initialized.
+/// The login may not see the cluster of a machine, which has the zone tag. Once it may, the node is initialized.
 fn hidden_zone() -> Case {
     let grant =
         Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: "DC0_C0".to_owned() };
@@ -227,7 +229,8 @@ fn hidden_zone() -> Case {
     .named("a zone cannot be seen")
 }
 
-/// Searches find a machine that nothing else shows: the view, and where `reads` fail, too, a read by its reference.
+/// Only searches find a machine. The view does not show it, and with `RetrievePropertiesEx` in `operations` neither does a
+/// read by reference.
 fn found_alone(name_of: &'static str, operations: &'static [&'static str]) -> Case {
     let rule = Rule::new("refused", [Action::Hide(name(1))]).on(Face::Soap).op(operations.to_vec());
     let scenario = world(3, SETTLED + REFUSED + PAUSE + T_STATUS)
@@ -245,7 +248,7 @@ fn found_alone(name_of: &'static str, operations: &'static [&'static str]) -> Ca
     .named(name_of)
 }
 
-/// A search answers from before the deletion of a machine.
+/// A search gives answers from before the deletion of a machine.
 fn found_of_old() -> Case {
     let rule = Rule::new("refused", [Action::ReadStale(1)]).on(Face::Soap).op(["FindAllByUuid"]);
     let scenario =
@@ -256,7 +259,7 @@ fn found_of_old() -> Case {
     .named("a search shows a machine of old")
 }
 
-/// An address changes every five seconds, as that of a card whose DHCP server has gone mad.
+/// An address changes every five seconds, as with a broken DHCP server.
 fn unsteady() -> Case {
     let mut scenario = world(3, SETTLED + REFUSED + PAUSE + T_STATUS)
         .at(SETTLED, Act::Phase("refused".into()))
@@ -276,7 +279,7 @@ fn unsteady() -> Case {
     .named("an address changes all the time")
 }
 
-/// A machine that runs is not to be seen, and its node is not ready.
+/// The provider cannot see a running machine whose node is not ready.
 fn unseen(backend: Backend) -> Case {
     let scenario =
         world(20, SETTLED + REFUSED + PAUSE).at(SETTLED, Command::StopKubelet(machine(1)));
@@ -286,7 +289,7 @@ fn unseen(backend: Backend) -> Case {
     .named("a machine cannot be seen")
 }
 
-/// Watches are accepted, and end before they told anything.
+/// Watches are accepted, and end before they deliver an event.
 fn ending(face: Face, operations: &'static [&'static str]) -> Case {
     let rule = Rule::new("refused", [Action::WatchLasts(Duration::ZERO)])
         .on(face)
@@ -302,8 +305,8 @@ fn ending(face: Face, operations: &'static [&'static str]) -> Case {
     .named(format!("{} end at once", operations.join(", ")))
 }
 
-/// One kind of call to vCenter or Supervisor fails while a node joins. When the calls work again, changes of the newcomer's
-/// machine are seen like those of others.
+/// One kind of call to vCenter or Supervisor fails while a node joins. Once the calls work again, the provider must see
+/// changes of the newcomer's machine like those of others.
 fn failing(backend: Backend, what: &'static str, operations: &'static [&'static str]) -> Case {
     let action = match backend {
         Backend::VCenter if !what.ends_with("unavailable") => {
@@ -316,7 +319,7 @@ fn failing(backend: Backend, what: &'static str, operations: &'static [&'static 
         Backend::Supervisor => Action::Status { code: 500, retry_after: None, message: None },
     };
     let rule = Rule::new("refused", [action]).on(backend.face()).op(operations.iter().copied());
-    // Polls fail once there is a picture that they keep; everything else from the start.
+    // Polls fail once the provider has a view to keep; all other calls fail from the start.
     let begin = if operations == ["WaitForUpdatesEx"] { SETTLED } else { s(0) };
     let end = begin + REFUSED;
     let later =

@@ -1,4 +1,4 @@
-//! NODE-020 to NODE-025: addresses that a kubelet was given on its command line, as an annotation of its Node tells them.
+//! NODE-020 to NODE-025: addresses from the kubelet's command line, which an annotation of the Node carries.
 
 use sim::world::{Command, Topology};
 
@@ -11,7 +11,7 @@ use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
 const ANNOTATION: &str = "alpha.kubernetes.io/provided-node-ip";
-/// When the provider starts: the annotation is there by then.
+/// Start of the provider; the Node has the annotation by then.
 const START: std::time::Duration = s(5);
 const V4: &str = "10.6.0.1";
 const V6: &str = "fd00::6:1";
@@ -28,7 +28,7 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// A machine with an address of each family, whose kubelet was given these.
+/// A machine with an address of each family, whose Node has this annotation.
 fn provided(annotation: &str) -> Scenario {
     let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
     Scenario::new("", topology, SETTLED + T_STATUS + s(60))
@@ -43,14 +43,14 @@ fn annotate(annotation: &str) -> Command {
     patch(&name(1), serde_json::json!({"metadata": {"annotations": {ANNOTATION: annotation}}}))
 }
 
-/// The addresses that the node shows at the end: type and text, the hostname left out.
+/// Returns the addresses that the node shows at the end, as type and text, without the host name.
 fn shown(run: &Run) -> Vec<(String, String)> {
     let node = run.node(&name(1));
     let all = node.map(|node| node.addresses).unwrap_or_default();
     all.into_iter().filter(|(kind, _)| kind != "Hostname").collect()
 }
 
-/// Fails unless the addresses of each type that has one of these are these, in this order, and they come first.
+/// Fails unless each address type that has a wanted address shows exactly these, in this order, and they come first.
 fn shows(run: &Run, wanted: &[&str]) -> Verdict {
     let shown = shown(run);
     let kinds: Vec<&String> = shown.iter().map(|(kind, _)| kind).collect();
@@ -61,7 +61,7 @@ fn shows(run: &Run, wanted: &[&str]) -> Verdict {
     let mut matched = kinds.iter().filter(|kind| of(kind).iter().any(|it| wanted.contains(it)));
     let is_alone = matched.clone().all(|kind| of(kind) == wanted);
     let is_first = shown.first().is_some_and(|(_, text)| text == wanted[0]);
-    // Not every cloud tells one.
+    // Not every cloud reports a host name.
     let names_itself = |node: &NodeFacts| node.addresses.iter().any(|(kind, _)| kind == "Hostname");
     let had_name = run.when(&name(1), names_itself).is_some();
     let has_name = run.node(&name(1)).is_some_and(|node| names_itself(&node));
@@ -85,7 +85,7 @@ fn spelled() -> Case {
     Case::new(provided(V6_LONG), |run| shows(run, &[V6]))
 }
 
-/// Fails if the node lost its taint before `until`, or if others had none to lose.
+/// Fails if the node lost its taint before `until`, or if the other nodes were not initialized in time.
 fn waits(run: &Run, until: std::time::Duration) -> Verdict {
     let initialized = run.initialized(&name(1)).filter(|at| at.since_start() < until);
     run.initializes(&names(3)[1..], START, T_INIT).and(|| {
@@ -98,7 +98,7 @@ fn waits(run: &Run, until: std::time::Duration) -> Verdict {
 fn unknown() -> Case {
     let comes = SETTLED + s(60);
     let scenario = provided("10.6.0.99").at(comes, set_address(1, &["10.6.0.99", V6]));
-    // Touched a moment later: a Supervisor shows the address after a while.
+    // The Node changes a moment later, because a Supervisor shows the address with a delay.
     let scenario = scenario.at(
         comes + s(20),
         patch(&name(1), serde_json::json!({"metadata": {"labels": {"touched": "true"}}})),

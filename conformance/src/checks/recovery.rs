@@ -1,4 +1,4 @@
-//! LIVE: after every fault the provider gets back to work by itself.
+//! LIVE: after every fault the provider resumes its work by itself.
 
 use std::time::Duration;
 
@@ -35,12 +35,12 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     checks
 }
 
-/// Alive and right at the end, and nothing broken on the way.
+/// Passes if every liveness invariant holds at the end.
 fn right(run: &Run) -> Verdict {
     liveness(run).first().map_or(Verdict::Pass, Verdict::fail)
 }
 
-/// Every life, without faults; the sweep lets each of their calls fail.
+/// Plays every life without faults; the sweep lets each of their calls fail.
 fn led(backend: Backend) -> Vec<Case> {
     let case = |life: Life| {
         let virtual_alone = life.scenario.timeline.iter().find_map(|step| match step.act {
@@ -73,7 +73,7 @@ fn every_fault(backend: Backend) -> Vec<Case> {
                 .at(s(130), Command::StartKubelet(machine(4)))
                 .at(s(300), Act::Heal);
             let label = format!("{} {kind}", face.as_str());
-            // After the start the tags are known; who asks again is a new node.
+            // The provider has read the tags at its start; a new node makes it ask again.
             let scenario = if face == Face::Vapi { joining(scenario) } else { scenario };
             cases.push(Case::new(scenario, right).named(label));
         }
@@ -82,7 +82,7 @@ fn every_fault(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// A machine is deleted, and the first read by name afterwards is answered from a cache that still has it.
+/// A machine is deleted, and a cache that still has it answers the first read by name afterwards.
 fn still_shown(backend: Backend) -> Case {
     let ops: &[&str] = match backend {
         Backend::VCenter => &["Retrieve*"],
@@ -159,7 +159,7 @@ fn outage_at_start(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// Nobody asks for a longer watch: clients ask for five to ten minutes.
+/// Longest timeout of a watch: clients ask for five to ten minutes.
 const WATCH_TIMEOUT: Duration = s(600);
 
 fn watches(backend: Backend) -> Vec<Case> {
@@ -171,7 +171,7 @@ fn watches(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// What happened while nobody watched is forgotten: a list has to tell.
+/// The Supervisor forgets the changes during an outage, so the provider must list again.
 fn forgotten() -> Case {
     let plane = ControlPlane::Supervisor;
     let scenario = away(world(4, s(1500)), Backend::Supervisor, SETTLED, s(100))
@@ -197,7 +197,7 @@ fn forgotten() -> Case {
 
 fn broken_watches(face: Face, op: &str) -> Vec<Case> {
     let mut cases = Vec::new();
-    // What ends or fails is noticed at once; of what says nothing only time tells.
+    // An end or a failure is noticed at once; silence only after a timeout.
     for (case, action, times, bound) in [
         ("410", Action::WatchGone, 3, s(60)),
         ("silent", Action::WatchSilent, 1, WATCH_TIMEOUT),
@@ -210,7 +210,7 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
         let rule = Rule::new("watch", [action]).on(face).op([op]).first(times);
         let scenario = world(3, s(1800))
             .fault(rule)
-            // A node that joins and one that stops while the watch is broken.
+            // One node joins and another stops while the watch is broken.
             .at(s(20), newcomer("newcomer", None))
             .at(s(60), Command::PowerOff(machine(1)))
             .at(s(60), set_address(2, &["10.6.0.2"]));
@@ -273,7 +273,7 @@ fn unanswered(backend: Backend) -> Vec<Case> {
         let op = ops[0];
         let rule =
             Rule::new("unanswered", [Action::Blackhole]).on(face).op(ops.iter().copied()).first(2);
-        // Few nodes among many machines are searched for; many nodes are read page by page.
+        // The provider searches for few nodes among many machines, and reads many nodes page by page.
         let scenario = match op {
             "Find*" => world_with(3, 400, s(900)),
             _ => world(8, s(900)),
@@ -281,7 +281,7 @@ fn unanswered(backend: Backend) -> Vec<Case> {
         let scenario = scenario.fault(rule);
         cases.push(
             Case::new(scenario, move |run| {
-                // The deadline of a call is 30 s; of a long poll its wait and that.
+                // The deadline of a call is 30 s; that of a long poll is its wait plus 30 s.
                 let hung = run.calls().filter(|call| call.was_faulted()).find(|call| {
                     let ended = call.ended.as_ref().map(|ended| ended.at.since(call.t));
                     ended.is_none_or(|took| took > s(150))

@@ -1,7 +1,7 @@
-//! ROB-001 to ROB-003: answers whose bytes are not what they should be.
+//! ROB-001 to ROB-003: answers with bad bytes.
 //!
-//! Each kind of bad bytes meets each operation of one face at its first calls, so that a provider gets on to the next
-//! one: all that it reads at its start, and when a node joins and another is not ready.
+//! Each kind of bad bytes hits the first calls of each operation of one face, so that a provider reaches the next
+//! operation: every read at its start, and those when a node joins and another is not ready.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -65,7 +65,7 @@ fn on_each_face(backend: Backend, kinds: &[(&str, Action)]) -> Vec<Case> {
     faces(backend).iter().flat_map(|face| -> Vec<Case> { of_face(face) }).collect()
 }
 
-/// As the ledger and rules name a face.
+/// Returns the name of a face in case names.
 fn title(face: Face) -> &'static str {
     match face {
         Face::Soap => "SOAP",
@@ -75,7 +75,7 @@ fn title(face: Face) -> &'static str {
     }
 }
 
-/// Operations of a face whose answers a provider may read.
+/// Returns the operations of a face whose answers a provider may read.
 fn operations(face: Face) -> Vec<&'static str> {
     match face {
         Face::Soap | Face::Vapi => {
@@ -99,15 +99,15 @@ fn operations(face: Face) -> Vec<&'static str> {
     }
 }
 
-/// Bytes are bad from here on.
+/// Time at which the bad bytes begin.
 const BEGIN: Duration = SETTLED;
-/// And are good again.
+/// Time at which the bad bytes end.
 const END: Duration = s(300);
-/// A pause of a provider may have grown to a minute and a half, and that after a refused login to five minutes.
+/// Longest pause of a provider: it may have grown to a minute and a half, or after a refused login to five minutes.
 const PATIENCE: Duration = s(330);
 
-/// A life in which the first calls of each operation are answered with bad bytes. A provider that starts reads everything
-/// anew, a node joins, another is silent though its machine runs, and a third one loses its machine.
+/// A life in which the first calls of each operation get bad bytes. The provider restarts and reads everything anew, a
+/// node joins, another is silent though its machine runs, and a third one loses its machine.
 fn life(
     backend: Backend,
     face: Face,
@@ -131,7 +131,7 @@ fn life(
         .at(BEGIN + s(30), Command::DeleteMachine(machine(5)))
         .at(BEGIN + s(40), newcomer("newcomer", None))
         .at(END, Act::Heal)
-        // What hangs on a connection with bad bytes gets a new one.
+        // Calls that hang on a connection with bad bytes get a new one.
         .at(END, backend.cut())
         .at(END, Command::EndWatches { plane: ControlPlane::Workload })
         .at(END, Command::StartKubelet(machine(1)));
@@ -146,12 +146,13 @@ fn spoiled(backend: Backend, face: Face, kind: &str, action: &Action) -> Case {
         .named(format!("{}: {kind}", title(face)))
 }
 
-/// MiB that no answer has: a full vCenter is told in pages, and a list of 10,000 VirtualMachines is a third of it.
+/// MiB that no real answer has: vCenter sends a full inventory in pages, and a list of 10,000 VirtualMachines is a third
+/// of it.
 fn too_large(face: Face) -> u32 {
     if face.is_kubernetes() { 300 } else { 100 }
 }
 
-/// Lists and watches of an API server, and everything of a vCenter, are answered with so many MiB.
+/// An API server answers lists and watches, and a vCenter all operations, with this many MiB.
 fn huge(backend: Backend, face: Face) -> Case {
     let mib = too_large(face);
     let action = Action::Spoil(Spoil::Padded(mib));
@@ -174,12 +175,12 @@ fn huge(backend: Backend, face: Face) -> Case {
     .named(format!("{}: an answer of {mib} MiB", title(face)))
 }
 
-/// Calls that were answered with bad bytes.
+/// Returns the calls that got bad bytes.
 fn bad(run: &Run, face: Face) -> impl Iterator<Item = &Record> {
     run.calls().filter(move |call| call.face == Some(face) && call.was_faulted())
 }
 
-/// The part of a Node that bad bytes must not change. Readiness is not part of it.
+/// Returns the part of a Node that bad bytes must not change. Readiness is not part of it.
 fn kept(node: &NodeFacts) -> (Option<&String>, &[Option<String>], Vec<&str>, bool) {
     (node.provider_id.as_ref(), &node.labels, node.ips().collect(), node.uninitialized)
 }
@@ -206,7 +207,7 @@ fn lives(run: &Run, face: Face, known: &[&str]) -> Verdict {
     if let Some(exit) = ended {
         return Verdict::fail(format!("the process {exit}"));
     }
-    // The machine of the fifth is gone: its node may go, too.
+    // The machine of the fifth node is gone, so that node may go, too.
     for node in names(4) {
         let Some(before) =
             run.versions(&node).into_iter().rfind(|(at, _)| at.since_start() <= BEGIN)

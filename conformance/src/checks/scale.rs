@@ -1,4 +1,4 @@
-//! ROB-006: an inventory that is large, and a cluster that is not.
+//! ROB-006: a large inventory and a small cluster.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 
-/// Machines of the world, and those of them that are nodes.
+/// Number of machines of the world, and of those that are nodes.
 const MACHINES: u32 = 5000;
 const NODES: u32 = 10;
-/// Objects that one answer may have: a page of a thousand machines and what stands above them. A provider keeps an answer in
-/// memory as a whole.
+/// Most objects in one answer: a page of a thousand machines and the objects above them. A provider keeps an answer in memory
+/// as a whole.
 const OBJECTS: u64 = 1200;
-/// Bytes of one answer: those of a page of 500 VirtualMachines, twice.
+/// Most bytes in one answer: twice those of a page of 500 VirtualMachines.
 const BYTES: u64 = 4 << 20;
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![Check::new("ROB-006", [large_inventory(backend)])]
 }
 
-/// Nodes join among five thousand machines, sessions and watches end, the provider starts anew, and a node loses its machine.
+/// Nodes join among five thousand machines, sessions and watches end, the provider restarts, and a node loses its machine.
 fn large_inventory(backend: Backend) -> Case {
     const LOST: Duration = s(90);
     let scenario = world_with(NODES, MACHINES, s(300))
@@ -50,7 +50,7 @@ fn is_read_in_pages(run: &Run) -> Verdict {
         let ended = call.ended.as_ref();
         ended.map_or((0, 0), |ended| (ended.objects, ended.bytes))
     };
-    // What a watch tells comes event by event.
+    // A watch sends event by event.
     let answers = || run.machine_calls().filter(|call| !call.op.starts_with("watch "));
     let large = answers().find(|call| size(call).0 > OBJECTS || size(call).1 > BYTES);
     Verdict::of(large.is_none(), || {

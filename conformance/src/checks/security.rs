@@ -1,4 +1,4 @@
-//! SEC-001, SEC-004 and CCM-014: what is told of credentials, and which rights a provider needs.
+//! SEC-001, SEC-004 and CCM-014: secrecy of credentials, and the rights that a provider needs.
 
 use std::time::Duration;
 
@@ -31,11 +31,12 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// A password of characters that are written otherwise in XML, in JSON and in URLs.
+/// A password with characters that XML, JSON and URLs escape.
 const PASSWORD: &str = "n3w&pa<ss>/\"w%rd'1";
 const SECRET: &str = "credentials";
 
-/// Credentials are used, refused and replaced, and answers with sessions in them cannot be read.
+/// The provider's credentials work, are refused and are replaced, and some answers that carry sessions cannot be
+/// read.
 fn told(backend: Backend) -> Case {
     let (refused, known) = (s(120), s(200));
     let scenario = world(4, s(550)).with(|it| it.verbose = true);
@@ -86,18 +87,18 @@ fn told(backend: Backend) -> Case {
                 "credentials used: {was_used}, refused: {was_refused}, used anew: {is_new}"
             ));
         }
-        // A line about the refusal shows that what was said then is among what is looked through.
+        // A log line about the refusal shows that the searched log covers that time.
         let n_lines = run.logged_after(refused).count();
         if n_lines == 0 || (!run.hosted && run.whispers.is_empty()) {
             return Verdict::inconclusive("nothing was logged when the credentials were refused");
         }
-        // That none of it tells a secret is an invariant, judged over every run.
+        // The invariant `NoSecretTold`, judged over every run, covers the secrets themselves.
         run.initializes(&names(4), s(0), SETTLED)
     })
     .canary(Canary::Gone(4), s(500))
 }
 
-/// Whatever a provider does in its life, so that it needs all that it was given.
+/// Events that make a provider use every right that it was given.
 fn life() -> Scenario {
     let beta_alone = json!({"metadata": {"labels": {
         "topology.kubernetes.io/zone": null,
@@ -115,7 +116,7 @@ fn of_vcenter(backend: Backend, scenario: Scenario) -> Scenario {
     scenario.with(|it| it.secret = backend.is_vcenter().then(|| SECRET.to_owned()))
 }
 
-/// The account of a vCenter may read and nothing else, and neither server refuses anything.
+/// With a vCenter account that may only read, neither server refuses a call.
 fn documented(backend: Backend) -> Case {
     Case::new(of_vcenter(backend, life()), |run| {
         let refused = run.calls().find(|call| {
@@ -133,7 +134,7 @@ fn documented(backend: Backend) -> Case {
     .named("the documented role")
 }
 
-/// Nodes are initialized with their zones, follow their machines, are marked, and go.
+/// The nodes get their zones, follow their machines, get the shutdown taint and are deleted.
 fn whole_surface(run: &Run) -> Verdict {
     let bound = SETTLED + GRACE + T_LIFE * 3;
     let zoned = run.node(&name(1)).is_some_and(|node| node.labels[0].as_deref() == Some("zone-a"));
@@ -150,7 +151,7 @@ fn whole_surface(run: &Run) -> Verdict {
     })
 }
 
-/// Operations that make something for the session of the caller alone.
+/// Operations that create objects only in the caller's session.
 const OF_SESSION: [&str; 9] = [
     "CreateFilter",
     "DestroyPropertyFilter",
@@ -179,14 +180,14 @@ fn changes_no_inventory(run: &Run) -> Verdict {
 }
 
 impl Case {
-    /// The same with a leader that is elected, of one replica.
+    /// Turns leader election on, with one replica.
     fn electing(mut self) -> Self {
         self.scenario.provider.leader_election = true;
         self.named("with an election")
     }
 }
 
-/// Verbs and a resource of which one is missing.
+/// Verbs, resource and API group of a right that the role lacks.
 type Right = (&'static [&'static str], &'static str, &'static str);
 
 /// Rights of the role in the cluster, each with its API group.
@@ -220,13 +221,14 @@ fn missing_in_cloud(backend: Backend) -> Vec<Case> {
     }
 }
 
-/// The same life, whose provider starts anew when the first nodes are initialized: it needs each of its rights again.
+/// The same life with a provider that restarts once the first nodes are initialized, so that it needs each right
+/// again.
 fn restarted(backend: Backend) -> Scenario {
     let scenario = Scenario { horizon: s(200), ..of_vcenter(backend, life()) };
     scenario.at(SETTLED, Act::Crash(0)).at(SETTLED + s(1), Act::Start(0))
 }
 
-/// A role without this right, in the words of an API server.
+/// The role lacks this right; the API server refuses with its usual message.
 fn missing(backend: Backend, face: Face, (verbs, resource, group): Right) -> Case {
     let is_lease = resource == "leases";
     let mut scenario = restarted(backend).with(|it| it.leader_election = is_lease);
@@ -249,7 +251,7 @@ fn missing(backend: Backend, face: Face, (verbs, resource, group): Right) -> Cas
     .named(format!("without {} of {resource}", verbs.join(", ")))
 }
 
-/// Passes if a line of the log or an event says what is missing.
+/// Passes if a log line or an event names the missing right.
 fn named(run: &Run, says: &dyn Fn(&str) -> bool) -> Verdict {
     let events = run.events().into_iter().map(|event| event.message);
     let logged = || run.logged_after(SETTLED);
@@ -263,7 +265,7 @@ fn named(run: &Run, says: &dyn Fn(&str) -> bool) -> Verdict {
     })
 }
 
-/// The account may not read a machine: vCenter names the object and the privilege.
+/// The account may not read a machine. vCenter's fault names the object and the privilege.
 fn unseen() -> Case {
     let fault = Action::SoapFault { class: "NoPermission".to_owned(), message: None };
     let operations = Backend::VCenter.operations().iter().copied();
@@ -284,7 +286,7 @@ fn untagged() -> Case {
     .named("without the right to read tags")
 }
 
-/// Requests to the cluster that the framework's table of rights and upstream's manifests have.
+/// Requests to the cluster that are in the framework's table of rights or in upstream's manifests.
 const TABLE: [(&[&str], &str); 17] = [
     (&["get", "list", "watch", "update", "patch", "delete"], "nodes"),
     (&["patch"], "nodes/status"),
@@ -315,7 +317,7 @@ fn in_the_table(backend: Backend) -> Case {
             })
         };
         let unknown = run.calls().filter(of_api).find(|call| !is_known(call));
-        // A patch of the Node itself that has a status says that it was meant to be written.
+        // A patch of the Node itself that has a status was meant for the subresource.
         let status = run
             .calls()
             .find(|call| call.op == "patch nodes" && call.req.detail.contains("\"status\":"));
@@ -330,7 +332,7 @@ fn in_the_table(backend: Backend) -> Case {
             })
         })
         .and(|| changes_no_inventory(run))
-        // One that asks for nothing keeps to the table, too.
+        // A provider that sends no requests would keep to the table, too.
         .and(|| whole_surface(run))
     })
 }

@@ -19,7 +19,7 @@ use crate::verdict::{Told as _, Verdict};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = promises(backend);
-    // A log at its most verbose is where credentials are told, if anywhere.
+    // A log at its most verbose is the likeliest place for leaked credentials.
     for case in checks.iter_mut().flat_map(|check| &mut check.cases) {
         case.scenario.provider.verbose = true;
     }
@@ -27,7 +27,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 }
 
 fn promises(backend: Backend) -> Vec<Check> {
-    // A Supervisor knows tokens, and no sessions.
+    // A Supervisor has tokens and no sessions.
     if !backend.is_vcenter() {
         let cases = [token(Duration::ZERO), token(s(60)), token_while_down()];
         return vec![Check::new("SESS-008", cases)];
@@ -44,7 +44,7 @@ fn promises(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// The token is another one, and whatever was begun with the old one ends.
+/// The token is replaced twice, and each time all watches end a while later.
 fn token(grace: Duration) -> Case {
     let scenario = world(4, s(700))
         .at(SETTLED, Act::Token { grace })
@@ -63,7 +63,7 @@ fn token(grace: Duration) -> Case {
     case.canary(Canary::Gone(4), s(200)).named(name)
 }
 
-/// Rotated while nothing answers: the first call that is answered needs the new one.
+/// The token is replaced during an outage, so the first call that is answered needs the new one.
 fn token_while_down() -> Case {
     let scenario = away(world(4, s(700)), Backend::Supervisor, SETTLED, s(240))
         .at(s(100), Act::Token { grace: Duration::ZERO });
@@ -71,7 +71,7 @@ fn token_while_down() -> Case {
     case.canary_within(Canary::Gone(4), s(300), s(60)).named("rotated during an outage")
 }
 
-/// Nobody had to start it again.
+/// Fails if the provider was started more than once.
 fn one_start(run: &Run) -> Verdict {
     let n = run.exits.len();
     Verdict::of(n <= 1, || format!("the provider was started {n} times"))
@@ -109,7 +109,7 @@ fn steady() -> Case {
     .named("four steady hours")
 }
 
-/// A cluster without nodes gives no reason for a call, and vCenter ends sessions that make none for half an hour.
+/// A cluster without nodes gives no reason for a call, and vCenter ends sessions that make no call for half an hour.
 fn idle() -> Case {
     let joins = s(2 * 3600);
     let scenario = world_with(0, 3, joins + s(120)).at(joins, newcomer("newcomer", None));
@@ -122,12 +122,12 @@ fn idle() -> Case {
 }
 
 fn expiring() -> Case {
-    // vAPI sessions idle out every ten minutes; a provider that wants none meanwhile opens none.
+    // vAPI sessions idle out after ten minutes; a provider that needs none meanwhile opens none.
     let rules = LoginRules { idle_timeout: s(600), ..LoginRules::default() };
     let scenario = world(10, s(2 * 3600)).at(s(0), Command::SetLoginRules { vcenter: None, rules });
     Case::new(scenario, |run| {
         let n = logins(run, "cis.session.create").len();
-        // Tags are refreshed on a slow timer.
+        // The provider refreshes tags on a slow timer.
         Verdict::of(n <= 14, || format!("{n} vAPI logins in two hours")).and(|| {
             let soap = logins(run, "Login").len();
             Verdict::of(soap <= 2, || format!("{soap} SOAP logins in two hours"))
@@ -138,7 +138,7 @@ fn expiring() -> Case {
 }
 
 fn single_flight() -> Case {
-    // Slow logins, and many nodes that need the session at once.
+    // Logins are slow, and many nodes need the session at once.
     let slow = Rule::new("slow login", [Action::Delay(s(3))]).on(Face::Soap).op(["Login"]);
     let scenario = world(40, s(400))
         .fault(slow)
@@ -165,7 +165,7 @@ fn single_flight() -> Case {
 fn logout(at: Duration) -> Case {
     let scenario = world(5, at + s(30)).at(at, Act::Stop(0));
     Case::new(scenario, move |run| {
-        // What is not open cannot be left behind.
+        // Only an open session can be left behind.
         for op in ["Login", "cis.session.create"] {
             if !run.calls().any(|it| it.op == op && it.succeeded() && it.t.since_start() < at) {
                 return Verdict::inconclusive(format!("no {op} before the stop"));
@@ -189,7 +189,7 @@ fn hundred_expiries() -> Case {
     })
 }
 
-/// The session of the tags ends and the other lives on; the next node needs its zone.
+/// The vAPI session ends while the SOAP session lives on; the next node needs its zone.
 fn tags_alone() -> Case {
     let joins = SETTLED + s(10);
     let end = Command::ExpireSessions { vcenter: None, family: Some(Family::Vapi) };
@@ -203,8 +203,8 @@ fn tags_alone() -> Case {
     .named("the session of the tags alone ends")
 }
 
-/// While logins are refused for the cap: gaps grow, and once room was made it
-/// takes one more at most.
+/// While vCenter refuses logins because of the session cap, the gaps between attempts grow. Once room is made, the provider logs
+/// in after at most the longest of these gaps.
 fn full_table() -> Case {
     let full = LoginRules { soap_cap: 0, vapi_cap_per_user: 0, ..LoginRules::default() };
     let room = s(600);
@@ -214,7 +214,7 @@ fn full_table() -> Case {
         .at(room, Command::SetLoginRules { vcenter: None, rules: LoginRules::default() })
         .at(s(610), set_address(1, &["10.6.0.1"]));
     let judge = move |run: &Run| {
-        // Every call of a caller without a session is refused there, also those that come together.
+        // vCenter refuses every call of a caller without a session then, also several at once.
         let mut refused: Vec<Duration> = run
             .machine_calls()
             .filter(|call| call.face == Some(Face::Soap) && !call.succeeded())
@@ -258,8 +258,8 @@ fn longest_gap(times: &[Duration]) -> Duration {
     times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
 }
 
-/// Gaps between attempts grow by a factor of 1.5 at least, until they have reached the limit. What is jittered around
-/// the limit may shrink again, though not below half of it.
+/// Fails unless the gaps between attempts grow by a factor of at least 1.5 until they reach half of the longest gap. Jitter may
+/// shrink later gaps, but not below that half.
 fn patient(times: &[Duration]) -> Verdict {
     let gaps: Vec<Duration> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let limit = longest_gap(times) / 2;
@@ -293,7 +293,7 @@ fn wrong_password() -> Case {
     Case::new(scenario, judge).canary_within(Canary::Gone(5), repaired, LOCKED)
 }
 
-/// The identity service refuses a good password once: no reason to leave new nodes alone for minutes.
+/// The identity service refuses a valid password once; new nodes must not wait for minutes because of that.
 fn rejected_once() -> Case {
     let refused = Action::SoapFault { class: "InvalidLogin".to_owned(), message: None };
     let rule = Rule::new("refused", [refused]).on(Face::Soap).op(["Login"]).first(1);
@@ -302,11 +302,10 @@ fn rejected_once() -> Case {
         .named("a good password is refused once")
 }
 
-/// The longest pause after a credential was refused.
+/// Longest pause after a refused credential.
 const LOCKED: Duration = s(300);
 
-/// The new password reaches the provider through its Secret; sessions end before or after.
-/// The password changes in vCenter, and the old one has been rejected a few times by the time the Secret has the new one.
+/// The password changes in vCenter, and vCenter rejects the old one a few times before the Secret has the new one.
 fn rotated_late() -> Case {
     let secret = "vsphere-credentials";
     let new = "a new password";
@@ -315,7 +314,7 @@ fn rotated_late() -> Case {
         user: PROVIDER_USER.to_owned(),
         password: Password::new(new),
     };
-    // Three attempts in the first minute, and then none for five: the new password must not wait for that.
+    // The provider makes three attempts in the first minute and then none for five. The new password must not wait for that.
     let known = s(180);
     let scenario = world(3, s(500))
         .with(|it| it.secret = Some(secret.to_owned()))
@@ -325,15 +324,15 @@ fn rotated_late() -> Case {
         .at(known + s(60), newcomer("newcomer", None));
     Case::new(scenario, move |run| {
         let rejected = logins(run, "Login").len();
-        // A Secret may be read once a minute.
+        // A provider may read the Secret only once a minute.
         run.initializes(&["newcomer".to_owned()], known + s(60), s(70))
             .and(|| Verdict::of(rejected > 2, || "no login was rejected meanwhile".to_owned()))
     })
     .named("after logins were rejected")
 }
 
-/// The old password was rejected twice, and the Secret has the new one before vCenter does: the new one is rejected once. It is another
-/// credential, whose first rejection is met with the first pause.
+/// vCenter rejects the old password twice. The Secret then has the new password before vCenter does, so vCenter rejects the new
+/// one once. That is the first rejection of another credential and deserves only the first pause.
 fn rotated_early() -> Case {
     let secret = "vsphere-credentials";
     let password = |text: &str| Command::RotatePassword {
@@ -363,6 +362,7 @@ fn rotated_early() -> Case {
     .named("the Secret has the new password first")
 }
 
+/// The new password reaches the provider through its Secret; sessions end after both changes.
 fn rotation(overlap: bool) -> Case {
     let secret = "vsphere-credentials";
     let new = "a new password";
@@ -394,7 +394,7 @@ fn rotation(overlap: bool) -> Case {
             })
         })
         .and(|| {
-            // The one end is that which the driver asked for.
+            // The driver caused the one end.
             Verdict::of(run.exits == [Exit::Stopped], || format!("it ended: {:?}", run.exits))
         })
         .and(|| run.initializes(&names(5), s(0), T_INIT))

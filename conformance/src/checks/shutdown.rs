@@ -1,4 +1,4 @@
-//! NODE-SHUT and LIFE-…: nodes whose machines are off, or whose power nobody can read.
+//! NODE-SHUT and LIFE-…: nodes whose machines are off or have an unreadable power state.
 
 use serde_json::Value;
 use sim::Face;
@@ -85,7 +85,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// A suspended machine counts as shut down in vCenter mode. In a Supervisor it counts as one that runs.
+/// A suspended machine counts as shut down in vCenter mode, and as running in a Supervisor.
 fn suspended(backend: Backend) -> Case {
     let scenario = world(3, s(300)).at(SETTLED, Command::Suspend(machine(1)));
     match backend {
@@ -111,11 +111,11 @@ fn power_unreadable(backend: Backend) -> Vec<Case> {
     }
 }
 
-/// Nothing can be read while a node is marked whose machine is off: it stays so, and no other is marked.
+/// All reads fail while one node has the shutdown taint and its machine is off. That node keeps the taint, and no other gets it.
 fn marked_while_failing(code: u16) -> Case {
     let (broken, healed) = (s(200), s(400));
     let failing = [match code {
-        // Of the collection.
+        // A 404 of the collection.
         404 => Action::NotServed,
         _ => Action::Status { code, retry_after: None, message: None },
     }];
@@ -143,7 +143,7 @@ fn marked_while_failing(code: u16) -> Case {
     case.canary_within(Canary::Gone(3), healed, PATIENCE).named(format!("{code}"))
 }
 
-/// A node stays Ready for a while after its machine was switched off; it is marked then, and not before.
+/// A node stays Ready for a while after its machine was switched off; the provider sets the taint only once it is NotReady.
 fn ready_and_off() -> Case {
     let judge = |run: &Run| {
         let marked = run.when(&name(1), |node| node.shutdown);
@@ -157,7 +157,7 @@ fn ready_and_off() -> Case {
     Case::new(world(3, SETTLED), judge).canary(Canary::Off(1), SETTLED)
 }
 
-/// The node is marked shut down in time and still there.
+/// Passes if the node was NotReady, got the shutdown taint in time and still exists.
 fn marked(run: &Run, n: u32) -> Verdict {
     let at = run.when(&name(n), |node| node.shutdown);
     run.was_not_ready(&name(n))
@@ -177,7 +177,7 @@ fn marked_once(run: &Run, n: u32) -> Verdict {
     }
 }
 
-/// How often another power state was told of the first machine, from when it begins to flap.
+/// Number of power changes that VM Operator reports of the first machine, from the time when it begins to flap (150 s).
 fn power_told(run: &Run) -> u64 {
     let mut before = None;
     let mut n = 0;
@@ -196,7 +196,7 @@ fn power_told(run: &Run) -> u64 {
 
 fn flapping(backend: Backend) -> Case {
     let mut scenario = world(3, s(900)).at(SETTLED, Command::StopKubelet(machine(1)));
-    // VM Operator needs 2.5 s to switch a machine and to tell.
+    // VM Operator needs 2.5 s to switch a machine and to report that.
     let (times, pause) = if backend.is_vcenter() { (20, 2) } else { (12, 4) };
     for n in 0..times {
         let act =
@@ -213,7 +213,7 @@ fn flapping(backend: Backend) -> Case {
             .writes_on(&node)
             .filter(|call| (s(150)..s(200)).contains(&call.t.since_start()))
             .count() as u64;
-        // Fifty seconds of flapping: ten monitor periods.
+        // The machine flaps for fifty seconds: ten monitor periods.
         let allowed = s(50).as_secs() / T_MONITOR.as_secs();
         Verdict::of(writes <= allowed, || format!("{writes} writes in ten monitor periods")).and(
             || {
@@ -245,7 +245,7 @@ fn back() -> Case {
 }
 
 fn power_alone() -> Case {
-    // The machine runs again, its kubelet does not.
+    // The machine runs again; its kubelet does not.
     let scenario = world(3, s(300))
         .at(SETTLED, Command::PowerOff(machine(1)))
         .at(
@@ -266,16 +266,16 @@ fn power_alone() -> Case {
     })
 }
 
-/// Since when a provider cannot read power states.
+/// Time since which a provider cannot read power states.
 #[derive(Clone, Copy)]
 enum Since {
-    /// It knew them before.
+    /// The provider knew the states before.
     Watching,
-    /// It has never known them.
+    /// The provider has never known them.
     Starting,
 }
 
-/// Everything about a machine is answered except whether it runs.
+/// vCenter answers everything about a machine except its power state.
 fn no_power() -> Rule {
     let paths = vec!["runtime.powerState".into(), "summary.runtime.powerState".into()];
     let fault = "SystemError".to_owned();
@@ -286,8 +286,8 @@ fn no_power() -> Rule {
     )
 }
 
-/// While power states are unreadable one machine is off, one runs without a kubelet, and one is really
-/// gone: its node shows that questions about existence were asked and answered.
+/// While power states are unreadable, one machine is off, one runs without a kubelet, and one is really gone. The Node of the
+/// last shows that the provider asked about existence and got answers.
 fn unreadable(since: Since) -> Case {
     let (broken, healed) = (SETTLED + s(1), s(200));
     let mut scenario = world(12, s(400))
@@ -314,7 +314,7 @@ fn unreadable(since: Since) -> Case {
         }
         existence_was_answered(run, 3, broken + GRACE + T_LIFE)
             .and(|| {
-                // What was held back comes once it can be read: the fault stood in its way, and nothing else.
+                // The provider sets the taint once it can read the power state: only the fault prevented it.
                 let bound = healed + T_LIFE + s(60);
                 let at = run.when(&name(1), |node| node.shutdown);
                 match at.filter(|at| at.since_start() <= bound) {
@@ -336,7 +336,7 @@ fn unreadable(since: Since) -> Case {
     })
 }
 
-/// A taint that is there stays as it is when the view is built anew without power states.
+/// A node keeps its shutdown taint when the view is built anew without power states.
 fn stays() -> Case {
     let broken = s(200);
     let scenario = world(12, broken + s(120))
@@ -368,8 +368,8 @@ fn stays() -> Case {
     case.named("marked before")
 }
 
-/// Inconclusive unless a machine was read without its power, and the node of the `gone`-th machine, which
-/// was destroyed meanwhile, went in time.
+/// Inconclusive unless the provider read a machine without its power state, and the Node of the `gone`-th machine, which was
+/// destroyed meanwhile, was deleted in time.
 fn existence_was_answered(run: &Run, gone: u32, bound: std::time::Duration) -> Verdict {
     let read = |call: &&sim::ledger::Record| {
         call.was_faulted() && call.ended.as_ref().is_some_and(|ended| ended.objects > 0)
@@ -385,8 +385,8 @@ fn existence_was_answered(run: &Run, gone: u32, bound: std::time::Duration) -> V
     }
 }
 
-/// Four writes in a row of the taint are answered with a conflict. Readers of the API conflict all day, and are told to read again and
-/// write again, which takes less than a second.
+/// The API server answers four writes of the taint in a row with a conflict. Conflicts are common: the client reads and writes
+/// again, which takes less than a second.
 fn conflicts() -> Case {
     let status = Action::Status { code: 409, retry_after: None, message: None };
     let conflict =
@@ -396,16 +396,16 @@ fn conflicts() -> Case {
     Case::new(scenario, |run| marked(run, 1)).named("four conflicts in a row")
 }
 
-/// When others write a taint each.
+/// Times at which other writers add one taint each.
 const FOREIGN: [u64; 11] = [100, 102, 104, 106, 108, 110, 111, 113, 115, 117, 119];
 
-/// The taint of the n-th of them.
+/// Key of the n-th foreign taint.
 fn foreign(n: usize) -> String {
     format!("example.com/foreign-{n}")
 }
 
 fn lost_update() -> Case {
-    // The write of the taint is slow; meanwhile somebody else adds one.
+    // The write of the taint is slow; meanwhile others add theirs.
     let slow = Rule::new("slow", [Action::Delay(s(4))])
         .on(Face::Cluster)
         .op(WRITE_NODE)
@@ -413,7 +413,7 @@ fn lost_update() -> Case {
         .first(1);
     let mut scenario = world(3, s(400)).at(s(59), slow).at(SETTLED, Command::PowerOff(machine(1)));
     for (n, at) in FOREIGN.into_iter().enumerate() {
-        // Each adds one and leaves the others: a list that was written over is not mended by the next.
+        // Each writer adds one taint and leaves the others, so that a later write does not repair a list that was overwritten.
         let taint = serde_json::json!({"key": foreign(n), "effect": "NoSchedule"});
         let (kind, patch) = if n == 0 {
             (PatchKind::Merge, serde_json::json!({"spec": {"taints": [taint]}}))

@@ -1,4 +1,4 @@
-//! CCM-013, CCM-015, CCM-021 and LIVE-007: watches that are cut, a settled cluster, the end of a process, and a clock that steps.
+//! CCM-013, CCM-015, CCM-021 and LIVE-007: interrupted watches, a settled cluster, the end of a process, and a clock that steps.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// Every stream is cut, and lists and watches are refused for a few seconds, in which a machine goes and another one joins.
+/// Every stream ends, and lists and watches are refused for five seconds, in which one machine is deleted and another joins.
 fn interrupted(backend: Backend, next: Option<u16>) -> Case {
     let (cut, healed) = (SETTLED, SETTLED + s(5));
     let reads = ["list nodes", "watch nodes", "list virtualmachines", "watch virtualmachines"];
@@ -64,7 +64,7 @@ fn interrupted(backend: Backend, next: Option<u16>) -> Case {
     })
 }
 
-/// Two address periods under a leader, after which a machine goes.
+/// For two address periods nothing changes under a leader; then a machine is deleted.
 fn settled() -> Case {
     let end = SETTLED + T_STATUS * 2;
     let scenario = world(10, end)
@@ -92,8 +92,8 @@ fn told(call: Option<&Record>) -> String {
     call.map(ToString::to_string).unwrap_or_default()
 }
 
-/// The process is told to stop while it works: a machine joins, one is off and one has another address. In the other case each of
-/// its writes takes three seconds. That no session is left open is an invariant of every run.
+/// The process is told to stop amid work: one machine joins, one is off and one has another address. With `slow`, each write
+/// takes three seconds. An invariant of every run demands that no session is left open.
 fn stopped(slow: bool) -> Case {
     let stop = s(106);
     let mut scenario = world(6, s(200))
@@ -114,7 +114,7 @@ fn stopped(slow: bool) -> Case {
                 && call.op != "Logout"
                 && !call.op.contains("leases")
         });
-        // The answer to a write that was under way is waited for.
+        // The provider waits for the answer to a write that was under way.
         let cut = run.calls().find(|call| {
             call.is_cluster_call()
                 && call.class == Some(Class::Write)
@@ -145,7 +145,7 @@ fn stopped(slow: bool) -> Case {
     case.named(if slow { "amid slow writes" } else { "amid work" })
 }
 
-/// The provider's clock steps against those of API server and vCenter, while it leads.
+/// The provider's clock steps against those of API server and vCenter, while the provider leads.
 fn stepped(backend: Backend, seconds: i64) -> Case {
     let (step, end) = (SETTLED, s(400));
     let window = s(60);
@@ -160,7 +160,7 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
         let lost = run.ended_at.iter().find(|at| at.since_start() < end);
         let first = holders.first().copied().unwrap_or_default();
         let other = holders.iter().find(|it| **it != first && !it.is_empty());
-        // Renewals, long polls and bookmarks go on as before.
+        // Renewals, long polls and bookmarks continue as before.
         let calls = |from: Duration| {
             let of =
                 run.calls().filter(|call| (from..from + window).contains(&call.t.since_start()));
@@ -205,7 +205,7 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
     })
 }
 
-/// Why the step of the clock did not happen, as far as the renewals of the lease show.
+/// Returns a sentence if the renewals of the lease do not show the step of the clock.
 fn unmoved(run: &Run, step: Duration, seconds: i64) -> Option<String> {
     let renewed = |from: Duration, to: Duration| {
         let of = renewals(run).into_iter().rfind(|(at, _)| (from..to).contains(at));
@@ -221,7 +221,7 @@ fn unmoved(run: &Run, step: Duration, seconds: i64) -> Option<String> {
     }
 }
 
-/// When the lease was written, and the time that it was renewed at as its holder says, in seconds.
+/// Returns the time of each write of the lease, with the renewal time that its holder wrote, in seconds.
 fn renewals(run: &Run) -> Vec<(Duration, i64)> {
     let stamp = |text: &str| text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second);
     terms(run)

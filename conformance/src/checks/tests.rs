@@ -1,4 +1,4 @@
-//! The verdict of a case: what its own judge says, and what no run may break.
+//! Verdicts of cases: the judge of the case, combined with the invariants of every run.
 
 use sim::world::Command;
 use sim::world::objects::{self, Key};

@@ -1,4 +1,5 @@
-//! NODE-006, NODE-019, NODE-029, NODE-030 and NODE-037: nodes that wait for their machines, and how often the provider asks.
+//! NODE-006, NODE-019, NODE-029, NODE-030 and NODE-037: nodes that wait for their machines, and the rate of the provider's
+//! requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,9 +23,9 @@ use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::{Told as _, Verdict};
 
-/// The longest of three periods and 30 s, for nodes that wait: nothing of theirs is periodic.
+/// The longest of three periods and 30 s; for nodes that wait no period applies.
 const T_QUIET: Duration = s(30);
-/// How soon a change of the Node has to lead to an attempt.
+/// Time within which a change of the Node must lead to an attempt.
 const AT_ONCE: Duration = s(2);
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
@@ -40,7 +41,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     checks
 }
 
-/// The machine runs and has addresses, and nothing tells its UUID for a while.
+/// The machine runs and has addresses, but no source reports its UUID for a while.
 fn without_identity(backend: Backend) -> Case {
     let told = s(10) + T_QUIET;
     let scenario = match backend {
@@ -70,19 +71,19 @@ fn without_identity(backend: Backend) -> Case {
     .paced(Pace::Real)
 }
 
-/// VM Operator looks at objects, or does not for a while.
+/// Switches the reconciliation of VM Operator on or off.
 fn reconciles(does: bool) -> Command {
     Command::SetVmOperator(OperatorChange { reconciles: Some(does), ..OperatorChange::default() })
 }
 
-/// The object of the machine tells no UUID any more; everything else of its status stays.
+/// Removes the UUIDs from the machine's object; the rest of the status stays.
 fn without_uuids(n: u32) -> Command {
     let untold = json!({"status": {"biosUUID": null, "instanceUUID": null}});
     let patch = objects::Command::patch(machine_object(n), PatchKind::Merge, untold);
     Command::Supervisor(patch.on_status())
 }
 
-/// A change of the Node that says nothing about its machine.
+/// Changes the Node without a statement about its machine.
 fn touch(n: u32) -> Command {
     patch(&name(n), json!({"metadata": {"labels": {"touched": "true"}}}))
 }
@@ -103,7 +104,7 @@ fn without_addresses() -> Case {
         };
         let opened = run.initialized(&node);
         let shown = run.when(&node, |node| node.ips().next().is_some());
-        // The machine powers on some seconds after it is wanted, and VM Operator tells of it a moment later.
+        // The machine powers on some seconds after its creation, and VM Operator reports the addresses a moment later.
         let reports = s(20) + late;
         if shown.is_some_and(|at| at.since_start() < reports) {
             let why = "the node showed addresses before its machine had any";
@@ -124,7 +125,7 @@ fn without_addresses() -> Case {
     .paced(Pace::Real)
 }
 
-/// A kubelet names an address that its machine does not have; after minutes it names the right one.
+/// A kubelet names an address that its machine does not have; after four minutes it names the right one.
 fn mended_annotation() -> Case {
     const ADDRESS: &str = "10.6.0.1";
     let provided = |ip: &str| {
@@ -142,7 +143,7 @@ fn mended_annotation() -> Case {
         .named("an annotation is mended")
 }
 
-/// The machine cannot be found; after minutes it can, and the Node is touched at that moment.
+/// The provider cannot find the machine; after four minutes it can, and then the Node changes.
 fn touched(backend: Backend) -> Case {
     let seen = s(240);
     let mut scenario = world(3, seen + s(60))
@@ -150,8 +151,8 @@ fn touched(backend: Backend) -> Case {
         .at(s(0), Command::SetHeartbeats { every: None })
         .at(seen, Act::Heal);
     if backend == Backend::Supervisor {
-        // A watch that was begun meanwhile would hide the object for ever: the provider has to list again, and that is a
-        // matter of its own.
+        // A watch that began meanwhile would hide the object forever. The provider has to list again, which other checks
+        // cover.
         let plane = ControlPlane::Supervisor;
         scenario =
             scenario.at(seen, Command::CompactCluster { plane, keep: 0 }).at(seen, backend.cut());
@@ -163,7 +164,7 @@ fn touched(backend: Backend) -> Case {
         .named("a machine is found")
 }
 
-/// The node waited until then, and a change of it at `changed` led to an attempt at once.
+/// Fails if the node was initialized more than 60 s before `changed`, or later than [`AT_ONCE`] after it.
 fn is_tried_at_once(run: &Run, changed: Duration) -> Verdict {
     let opened = run.initialized(&name(1));
     if opened.is_some_and(|at| at.since_start() + s(60) < changed) {
@@ -173,7 +174,7 @@ fn is_tried_at_once(run: &Run, changed: Duration) -> Verdict {
         .and(|| run.initializes(&[name(1)], changed, AT_ONCE))
 }
 
-/// A Node registers whose machine never comes, and nothing changes any more.
+/// A Node registers whose machine never comes, and nothing else changes.
 fn hopeless() -> Case {
     const MOST: usize = 16;
     let end = SETTLED + s(60);
@@ -187,7 +188,7 @@ fn hopeless() -> Case {
         if !waits {
             return Verdict::inconclusive("the Node did not stay and wait, Ready");
         }
-        // One attempt may take several questions, and asks none of them twice.
+        // One attempt may take several questions, but asks none of them twice.
         let mut asked: BTreeMap<_, usize> = BTreeMap::new();
         for call in run.calls_in("hopeless").filter(|call| run.backend().takes(call)) {
             if !run.backend().is_news(call) {
@@ -208,7 +209,7 @@ fn hopeless() -> Case {
 
 const WORKERS: u32 = 10;
 
-/// As many kubelets as there are workers register at one moment, and these calls take a second each from the beginning on.
+/// As many kubelets as workers register at one moment, while each call that matches `slow` takes a second.
 fn joined_by(slow: impl IntoIterator<Item = Rule>, bound: Duration) -> Case {
     let mut scenario =
         world_with(2, WORKERS + 2, SETTLED + s(120)).with(|it| it.workers = WORKERS as usize);
@@ -235,7 +236,8 @@ fn many_workers(backend: Backend) -> Vec<Case> {
     let cluster = Rule::new("slow", second())
         .on(Face::Cluster)
         .op(WRITE_NODE.into_iter().chain(WRITE_STATUS));
-    // In a vCenter the calls for one machine follow each other: search, view, properties, tags. This is T_init with c = 1 s.
+    // In a vCenter the calls for one machine follow each other: search, view, properties, tags. The bound is T_init (c = 1
+    // s).
     let (clouds, bound) = match backend {
         Backend::VCenter => (vec![Face::Soap, Face::Vapi], T_INIT + s(4)),
         Backend::Supervisor => (vec![Face::Supervisor], s(6)),

@@ -1,4 +1,4 @@
-//! ZONE: which zone and region a node is in.
+//! ZONE: zone and region of a node.
 
 use sim::Face;
 use sim::faults::{Action, Rule};
@@ -60,13 +60,13 @@ fn shows(run: &Run, node: &str, zone: &str, region: &str) -> Verdict {
     })
 }
 
-/// The folders of hosts and of machines below the only datacenter.
+/// Folder of the hosts, and folder of the machines, below the only datacenter.
 const HOSTS: &str = "group-h4";
 const MACHINES: &str = "group-v3";
-/// The resource pool of the first cluster.
+/// Resource pool of the first cluster.
 const POOL: &str = "resgroup-10";
 
-/// The host's path decides before the machine's own; the nearest tag on it wins.
+/// The path of the host decides before that of the machine; on a path the nearest tag wins.
 fn nearest() -> Vec<Case> {
     let on =
         |path: Path, name: &str, tags: Vec<TagName>, zone: &'static str, region: &'static str| {
@@ -184,17 +184,17 @@ fn in_a_vapp() -> Vec<Case> {
     ]
 }
 
-/// Whether the path of the first machine's host has a zone.
+/// Presence of a zone tag on the path of the first machine's host.
 #[derive(Clone, Copy)]
 enum Path {
-    /// As the topology tags it.
+    /// The tags of the topology.
     Tagged,
-    /// Without.
+    /// No zone tag on the cluster.
     Bare,
 }
 
 fn half_a_pair() -> Case {
-    // The zone is taken off its cluster before the provider starts, and put back later.
+    // The cluster loses its zone tag before the provider starts, and gets it back at 120 s.
     let scenario = world(3, s(400))
         .at(s(0), Command::DetachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")))
         .at(s(120), Command::AttachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")));
@@ -209,7 +209,8 @@ fn half_a_pair() -> Case {
     })
 }
 
-/// In either order: of the names, of the attachments, and so of whatever the answer is sorted by.
+/// The two zones occur in either order, by name and by attachment, so that the order of the answer
+/// cannot decide.
 fn two_of_one_category() -> Vec<Case> {
     let mut cases = Vec::new();
     for other in ["aaa", "zzz"] {
@@ -227,7 +228,7 @@ fn two_of_one_category() -> Vec<Case> {
             }
             let judge = move |run: &Run| {
                 let (zone, _) = labels(run, &name(1));
-                // Names are texts of the administrator, and objects are told by name or reference.
+                // A text must name both tags and, by name or reference, the object.
                 let told = |text: &str| {
                     text.contains("zone-a")
                         && text.contains(other)
@@ -255,7 +256,7 @@ fn moved_tag() -> Case {
     let scenario = world(3, s(2400))
         .at(s(60), Command::DetachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")))
         .at(s(60), Command::AttachTag(tag(ZONE_CATEGORY, "zone-z", "DC0_C0")))
-        // The tag refresh time has passed.
+        // The refresh time of tags has passed by then.
         .at(s(2000), newcomer("newcomer", Some("DC0_C0")));
     Case::new(scenario, |run| {
         shows(run, &name(1), "zone-a", "region-a")
@@ -263,7 +264,7 @@ fn moved_tag() -> Case {
     })
 }
 
-/// The login may not see an object above the machine: what is below it, or on another path, decides.
+/// The login may not see an object above the machine; a tag below it, or on another path, decides.
 fn partly_visible() -> Vec<Case> {
     let case = |hidden: &str, name: &str, tags: Vec<TagName>, zone: &'static str| {
         let grant =
@@ -323,7 +324,7 @@ fn outage() -> Case {
         .at(s(60), down)
         .at(s(70), set_address(1, &["10.7.0.1"]))
         .at(s(80), Command::PowerOff(machine(2)))
-        // A host that is new to the provider: its tags must be read.
+        // The host is new to the provider, so the provider has to read its tags.
         .at(s(90), Command::VMotion { machine: machine(3), host: "DC0_C1_H2".into() })
         .at(s(100), Command::AttachTag(tag(ZONE_CATEGORY, "rack-1", "DC0_C0_H0")))
         .at(s(110), Act::Crash(0))
@@ -345,7 +346,7 @@ fn outage() -> Case {
     })
 }
 
-/// A change of labels of a machine's object by hand.
+/// Changes labels of a machine's object by hand.
 pub(super) fn relabel(n: u32, labels: serde_json::Value) -> Command {
     let patch = serde_json::json!({"metadata": {"labels": labels}});
     Command::Supervisor(objects::Command::patch(machine_object(n), PatchKind::Merge, patch))
@@ -353,7 +354,7 @@ pub(super) fn relabel(n: u32, labels: serde_json::Value) -> Command {
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// The zone of each node is that of its machine's object; a Supervisor knows no regions.
+/// The zone of each node is that of its machine's object; a Supervisor has no regions.
 fn of_the_object() -> Case {
     Case::new(world(6, s(120)), |run| {
         let zones = ["zone-a", "zone-b", "zone-c"];
@@ -368,7 +369,7 @@ fn of_the_object() -> Case {
     .named("each in its own")
 }
 
-/// Another label later: those that are initialized keep theirs.
+/// The label changes later; an initialized node keeps its zone.
 fn changed_label() -> Case {
     let scenario = world(3, s(700))
         .at(s(60), relabel(1, serde_json::json!({ZONE: "zone-z"})))
@@ -381,12 +382,12 @@ fn changed_label() -> Case {
     .named("changed later")
 }
 
-/// VM Operator tells no zones from now on, and puts back no label.
+/// From now on VM Operator writes no zones and restores no label.
 pub(super) fn untold() -> Command {
     Command::SetVmOperator(OperatorChange { tells_zones: Some(false), ..OperatorChange::default() })
 }
 
-/// An object without the label gives a node without one, and nothing else is missing.
+/// A node whose object lacks the label gets no zone label, and lacks nothing else.
 fn without_label() -> Case {
     let scenario =
         world(3, s(120)).at(s(0), untold()).at(s(0), relabel(1, serde_json::json!({ZONE: null})));
@@ -411,7 +412,7 @@ fn unreadable(backend: Backend) -> Vec<Case> {
                 .at(s(61), Act::Crash(0))
                 .at(s(62), Act::Start(0))
                 .at(s(100), Command::VMotion { machine: machine(1), host: "DC0_C1_H0".into() })
-                // Somebody has to ask for tags: a node that joins.
+                // A node that joins makes the provider ask for tags.
                 .at(s(120), newcomer("newcomer", Some("DC0_C0")))
                 .at(s(2100), Act::Heal);
             Case::new(scenario, move |run| {

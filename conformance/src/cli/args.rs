@@ -130,9 +130,9 @@ pub(super) struct Run {
     pub(super) foreign: foreign::command::Arguments,
 }
 
-/// The first flag that is given without `--provider` and means nothing then.
+/// Returns the first flag that was given without `--provider` and needs it.
 ///
-/// The parser does not ask for `--provider` where another flag excludes that one, such as `--mode`.
+/// The parser does not require `--provider` if another flag, such as `--mode`, excludes it.
 pub(super) fn for_processes(matches: &ArgMatches) -> Option<String> {
     let (name, matches) = matches.subcommand()?;
     let flags: &[&str] = match name {

@@ -1,4 +1,4 @@
-//! `conformance alike`: many histories, one answer.
+//! `conformance alike`: compares many histories and reports one result.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ pub(super) fn compare(out: &mut impl Write, runs: u32, seed: u64) -> anyhow::Res
                  calls to the Supervisor: v1 {v1}, V2 {v2}; {}",
                 report::seconds(clock())
             )?;
-            // Two providers that do nothing are alike too.
+            // Two providers that do nothing are alike, too, so that result is inconclusive.
             let is_idle = values == 0 || v1 == 0 || v2 == 0;
             Ok(if is_idle { ExitCode::from(7) } else { ExitCode::SUCCESS })
         }

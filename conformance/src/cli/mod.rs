@@ -1,4 +1,4 @@
-//! The command line: what is asked for, and how it ends.
+//! The command line: arguments, commands and exit codes.
 
 mod args;
 mod many;
@@ -20,7 +20,7 @@ use crate::suite::Filter;
 use crate::{e2e, foreign, kubernetes};
 use args::{Arguments, What};
 
-/// Does what the arguments of this program say.
+/// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
     let matches = Arguments::command().get_matches();
     let mut out = std::io::stdout().lock();
@@ -50,7 +50,7 @@ pub fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        // Whoever reads along has seen enough.
+        // A reader that closes the pipe has seen enough; this is not an error.
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
@@ -59,7 +59,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What stands around the laboratories in containers.
+/// Returns the current directory and the cache directory for the laboratories in containers.
 fn surroundings() -> anyhow::Result<e2e::command::Surroundings> {
     let home = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     let cache = home("XDG_CACHE_HOME")
@@ -69,7 +69,7 @@ fn surroundings() -> anyhow::Result<e2e::command::Surroundings> {
     Ok(e2e::command::Surroundings { directory, cache: cache.join("vsphere-lab") })
 }
 
-/// Time since the program began; for people only.
+/// Returns a clock with the wall time since this call; it is shown to people only.
 fn elapsed() -> impl FnMut() -> Duration {
     #[expect(clippy::disallowed_methods, reason = "the wall time of a whole run, shown to people")]
     let begin = Instant::now();

@@ -1,15 +1,15 @@
-//! Where output goes whose reader may leave.
+//! Output that tolerates a reader which closes the pipe.
 
 use std::io::{self, ErrorKind, Write};
 
-/// An output whose reader may leave: what is written after that is dropped, and the work goes on.
+/// An output whose reader may close the pipe: later output is dropped, and the work goes on.
 pub(super) struct Watched<'a, W> {
     out: &'a mut W,
     alone: bool,
 }
 
 impl<'a, W> Watched<'a, W> {
-    /// Somebody reads along so far.
+    /// Wraps an output with a reader.
     pub(super) fn new(out: &'a mut W) -> Self {
         Self { out, alone: false }
     }
@@ -45,7 +45,7 @@ impl<W: Write> Write for Watched<'_, W> {
     }
 }
 
-/// Whether whoever read along has left.
+/// True if the error is a pipe that its reader closed.
 pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let cause = error.downcast_ref::<std::io::Error>();
     cause.is_some_and(|cause| cause.kind() == ErrorKind::BrokenPipe)

@@ -1,4 +1,5 @@
-//! `conformance run` and `conformance cost`: the checks, the table of calls, the files, the verdict.
+//! `conformance run` and `conformance cost`: run the checks, count calls, write the files, and
+//! choose the exit code.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,7 +18,7 @@ use crate::suite::{Conclusion, Filter};
 use crate::verdict::Verdict;
 
 pub(super) fn run(out: &mut impl Write, arguments: &Run) -> anyhow::Result<ExitCode> {
-    // The verdict and the files are wanted also when nobody reads the table to its end.
+    // The exit code and the files matter even if the reader closes the pipe before the table ends.
     let out = &mut Watched::new(out);
     let filter = Filter { ids: arguments.ids.clone(), surfaces: arguments.surface.clone() };
     if let Err(unknown) = filter.validate() {
@@ -43,7 +44,7 @@ pub(super) fn run(out: &mut impl Write, arguments: &Run) -> anyhow::Result<ExitC
     run_ours(out, &filter, arguments)
 }
 
-/// Our provider, in virtual time.
+/// Runs our provider in virtual time.
 fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::Result<ExitCode> {
     let modes = arguments.mode.0;
     let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, ..Stage::default() };
@@ -95,7 +96,7 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
         report::seconds(clock()),
         memory.unwrap_or_default()
     )?;
-    // Ours declares nothing that it does not do.
+    // Our provider declares no unsupported promise, so `NotSupported` is a failure.
     if tally.failed + tally.not_supported > 0 {
         return Ok(ExitCode::from(1));
     }
@@ -105,7 +106,7 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
     Ok(if tally.inconclusive > 0 { ExitCode::from(7) } else { ExitCode::SUCCESS })
 }
 
-/// A provider that is a process. What this machine knows goes in here and nowhere below.
+/// Runs a provider that is a process. This layer alone reads the environment of the machine.
 fn run_foreign(out: &mut impl Write, filter: Filter, arguments: &Run) -> anyhow::Result<ExitCode> {
     let surroundings = surroundings()?;
     let request = foreign::command::Request {
@@ -118,7 +119,7 @@ fn run_foreign(out: &mut impl Write, filter: Filter, arguments: &Run) -> anyhow:
     or_usage(out, ran)
 }
 
-/// The calls of any provider, or of a ledger, judged.
+/// Judges the calls of any provider or of a ledger.
 pub(super) fn bill(
     out: &mut impl Write,
     arguments: &foreign::cost::Arguments,
@@ -128,7 +129,7 @@ pub(super) fn bill(
     or_usage(out, ran)
 }
 
-/// What this machine knows.
+/// Returns the time, the environment variables and the paths of this machine.
 pub(super) fn surroundings() -> anyhow::Result<foreign::command::Surroundings> {
     #[expect(clippy::disallowed_methods, reason = "the wall time at which a run begins")]
     let now = jiff::Timestamp::now();
@@ -142,7 +143,7 @@ pub(super) fn surroundings() -> anyhow::Result<foreign::command::Surroundings> {
     })
 }
 
-/// How it ended, or what was wrong with what was asked for.
+/// Turns a usage error into a message and its exit code; passes on every other result.
 pub(super) fn or_usage(
     out: &mut impl Write,
     ran: anyhow::Result<ExitCode>,
@@ -177,7 +178,7 @@ fn show(out: &mut impl Write, tables: &[Table], operations: bool) -> anyhow::Res
     Ok(())
 }
 
-/// Says what differs from the committed budgets; whether anything does.
+/// Prints the differences from the committed budgets; true if there are any.
 fn deviate(out: &mut impl Write, tables: &[Table]) -> anyhow::Result<bool> {
     let deviations: Vec<String> = tables.iter().flat_map(Table::deviations).collect();
     for deviation in &deviations {

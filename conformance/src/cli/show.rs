@@ -1,4 +1,4 @@
-//! `conformance list` and `conformance explain`: what the catalogue holds.
+//! `conformance list` and `conformance explain`: print entries of the catalogue.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ pub(super) fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::R
     let checks = Backend::ALL.map(checks::all);
     let (mut run, mut planned) = (0, 0);
     for entry in catalogue::entries().iter().filter(|entry| filter.wants(&entry.id)) {
-        // Cases per mode.
+        // Number of cases per mode.
         let cases: Vec<String> = std::iter::zip(Backend::ALL, &checks)
             .filter_map(|(backend, checks)| {
                 let check = checks.iter().find(|check| check.id == entry.id)?;

@@ -1,4 +1,4 @@
-//! `conformance sweep`: every life with every single failure.
+//! `conformance sweep`: plays every life with every single failure.
 
 use std::io::{IsTerminal, Write};
 use std::num::NonZeroUsize;
@@ -74,10 +74,10 @@ fn kind(text: &str) -> Result<Kind, String> {
     found.ok_or_else(|| "expected faults, crashes or stale".to_owned())
 }
 
-/// Processes at a time, unless said otherwise.
+/// Default number of parallel trials if the provider is a process.
 const PROCESSES: NonZeroUsize = NonZeroUsize::new(8).expect("not zero");
 
-/// What all sweeps together came to.
+/// Combined result of all sweeps.
 #[derive(Default)]
 struct Totals {
     is_broken: bool,
@@ -118,7 +118,7 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
     })
 }
 
-/// A provider that is a process leads the lives.
+/// Sweeps with a provider that is a process.
 fn of_process(
     out: &mut impl Write,
     arguments: &Arguments,
@@ -150,7 +150,7 @@ fn of_process(
     or_usage(out, ran)
 }
 
-/// Plays the trials that `text` names, one by one, and prints everything that happened.
+/// Plays the trials whose line contains `text`, one by one, and prints ledger, log and violations of each.
 fn transcripts(
     out: &mut impl Write,
     arguments: &Arguments,
@@ -190,7 +190,7 @@ fn is_wanted(arguments: &Arguments, life: &str) -> bool {
     arguments.life.is_empty() || arguments.life.iter().any(|it| it == life)
 }
 
-/// One sweep in one mode.
+/// Runs one sweep in one mode.
 fn one(
     out: &mut impl Write,
     arguments: &Arguments,
@@ -258,12 +258,12 @@ fn one(
         report::seconds(clock())
     )?;
     totals.is_broken |= n_broken > 0;
-    // Without a call nothing could fail.
+    // A sweep without trials proves nothing: the provider made no call that could fail.
     totals.is_idle |= n_idle > 0 || n_chosen == 0;
     Ok(())
 }
 
-/// The modes that are asked for, in order.
+/// Returns the requested modes, in order.
 fn wanted_modes(arguments: &Arguments) -> Vec<Mode> {
     const ALL: [InstancesMode; 3] = [InstancesMode::Auto, InstancesMode::Poll, InstancesMode::V1];
     let instances =
@@ -275,7 +275,7 @@ fn wanted_modes(arguments: &Arguments) -> Vec<Mode> {
     arguments.mode.0.iter().flat_map(of).collect()
 }
 
-/// That every life that is asked for exists.
+/// Checks that every requested life exists.
 fn known_lives(arguments: &Arguments) -> Result<(), String> {
     let lives: Vec<_> = arguments.mode.0.iter().flat_map(|it| lives::all(*it)).collect();
     for wanted in &arguments.life {
@@ -304,7 +304,7 @@ fn jobs(arguments: &Arguments) -> NonZeroUsize {
     arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(one))
 }
 
-/// A bar on the terminal, if there is one.
+/// Returns a progress bar, which is hidden if standard error is not a terminal.
 fn progress(n: usize, title: &str) -> ProgressBar {
     let target = if std::io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()
@@ -316,7 +316,7 @@ fn progress(n: usize, title: &str) -> ProgressBar {
     bar.with_style(style.expect("the template is valid")).with_message(title.to_owned())
 }
 
-/// Identifies this program: the digest of its file.
+/// Returns the digest of this program's file, which identifies the build.
 fn build() -> anyhow::Result<String> {
     let bytes = std::fs::read(std::env::current_exe()?)?;
     Ok(Sha256::digest(&bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect())

@@ -1,7 +1,7 @@
-//! What a sync costs: calls by phase and operation for fleets of 10 to 5000 nodes, fitted as a + b·N, beside what the
-//! upstream provider needs for the same work.
+//! Counts calls by phase and operation for fleets of 10 to 5000 nodes, fits them as a + b·N, and compares them with
+//! the calls of the upstream provider for the same work.
 //!
-//! Long polls are counted apart: they come with the time that passes and not with the work that is done.
+//! Long polls are counted apart: they grow with the time that passes and not with the work that is done.
 
 pub mod bill;
 mod phases;
@@ -23,26 +23,26 @@ use crate::lab::{Mode, Run, Stage, run};
 use crate::scenario::Scenario;
 use provider::InstancesMode;
 
-/// A way of following machines whose cost is counted.
+/// A way of reading machines whose cost is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
-    /// With vCenter, through one filter.
+    /// With vCenter, through one property filter.
     Vcenter,
-    /// With vCenter, reading the machines of nodes now and then.
+    /// With vCenter, reading the machines of nodes periodically.
     VcenterPoll,
-    /// With vCenter, upstream's calls one for one.
+    /// With vCenter, with the same calls as upstream.
     VcenterV1,
-    /// With a Supervisor whose machines may be watched.
+    /// With a Supervisor that allows to watch machines.
     SupervisorWatch,
-    /// With a Supervisor whose machines may be listed and not watched.
+    /// With a Supervisor that allows to list machines but not to watch them.
     SupervisorPoll,
-    /// With a Supervisor, upstream's calls one for one.
+    /// With a Supervisor, with the same calls as upstream.
     SupervisorV1,
 }
 
 impl Subject {
-    /// Every one.
+    /// Every subject.
     pub const ALL: [Self; 6] = [
         Self::Vcenter,
         Self::VcenterPoll,
@@ -52,7 +52,7 @@ impl Subject {
         Self::SupervisorV1,
     ];
 
-    /// As a headline says it.
+    /// Returns the name in a headline.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Vcenter => "vCenter mode",
@@ -64,7 +64,7 @@ impl Subject {
         }
     }
 
-    /// As `budgets.yaml` and the command line write it.
+    /// Returns the word of `budgets.yaml` and the command line.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Vcenter => "vcenter",
@@ -76,7 +76,7 @@ impl Subject {
         }
     }
 
-    /// As `--instances-mode` takes it.
+    /// Returns the value of `--instances-mode`.
     pub const fn instances(self) -> &'static str {
         match self {
             Self::Vcenter => "auto",
@@ -86,7 +86,7 @@ impl Subject {
         }
     }
 
-    /// What stands behind the provider.
+    /// Returns the backend of the provider.
     pub const fn backend(self) -> Backend {
         match self {
             Self::Vcenter | Self::VcenterPoll | Self::VcenterV1 => Backend::VCenter,
@@ -96,7 +96,7 @@ impl Subject {
         }
     }
 
-    /// Its phases.
+    /// Returns the phases.
     pub fn phases(self) -> &'static [Phase] {
         match self {
             Self::Vcenter => &phases::WATCHING,
@@ -108,7 +108,7 @@ impl Subject {
         }
     }
 
-    /// The fleet sizes that the main job counts. Upstream's calls take their time.
+    /// Returns the fleet sizes that the main job counts; few and small ones for upstream's calls, which are slow.
     pub const fn sizes(self) -> &'static [u32] {
         match self {
             Self::Vcenter | Self::VcenterPoll => &[10, 100, 1000],
@@ -117,7 +117,7 @@ impl Subject {
         }
     }
 
-    /// The stage that its provider runs on.
+    /// Returns the stage for the provider of this subject.
     pub fn stage(self, stage: &Stage) -> Stage {
         let mode = match self {
             Self::Vcenter => Mode::VCenter(InstancesMode::Auto),
@@ -140,32 +140,32 @@ const BUDGETS: &str = include_str!("../../budgets.yaml");
 pub struct Row {
     /// The phase.
     pub phase: &'static str,
-    /// What is counted.
+    /// Description of what is counted.
     pub what: &'static str,
-    /// Calls to vCenter or Supervisor per fleet size, long polls and watches not counted.
+    /// Calls to vCenter or Supervisor by fleet size, without long polls and watches.
     pub calls: BTreeMap<u32, u64>,
-    /// Long polls per fleet size.
+    /// Long polls and watches by fleet size.
     pub polls: BTreeMap<u32, u64>,
-    /// All of these by operation.
+    /// All calls to vCenter or Supervisor by operation.
     pub operations: BTreeMap<String, Counts>,
-    /// Writes to the cluster per fleet size.
+    /// Writes to the cluster by fleet size, without leases.
     pub writes: BTreeMap<u32, u64>,
     /// The fit of the calls.
     pub fit: Fit,
-    /// What the upstream provider needs, as a formula and per fleet size.
+    /// Calls of the upstream provider, as a formula and by fleet size.
     pub upstream: (&'static str, BTreeMap<u32, u64>),
-    /// How many calls are allowed, at most.
+    /// Maximum number of calls by fleet size.
     pub allowed: BTreeMap<u32, u64>,
-    /// How many long polls are allowed, at most.
+    /// Maximum number of long polls.
     pub allowed_polls: u64,
 }
 
 /// Calls of one operation in one phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Counts {
-    /// Per fleet size.
+    /// Number of calls by fleet size.
     pub calls: BTreeMap<u32, u64>,
-    /// The fit.
+    /// Fit of the calls.
     pub fit: Fit,
 }
 
@@ -174,16 +174,16 @@ pub struct Counts {
 pub struct Fit {
     /// Constant part.
     pub a: f64,
-    /// Per node.
+    /// Increase per node.
     pub b: f64,
-    /// How well it fits, 1 at best.
+    /// Coefficient of determination, at most 1.
     pub r2: f64,
 }
 
 /// The table of one subject.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
-    /// Whose calls these are.
+    /// Subject of the table.
     pub subject: Subject,
     /// One row per phase.
     pub rows: Vec<Row>,
@@ -201,10 +201,10 @@ struct Budgets {
     operations: BTreeMap<String, BTreeMap<String, BTreeMap<u32, u64>>>,
 }
 
-/// Measures every phase of these modes, for every fleet size.
+/// Measures every phase of these backends, for every fleet size.
 pub fn measure(stage: &Stage, backends: &[Backend]) -> Vec<Table> {
     let subjects = || Subject::ALL.into_iter().filter(|it| backends.contains(&it.backend()));
-    // Worlds know nothing of each other.
+    // Worlds are independent of each other, so every subject runs on a thread of its own.
     std::thread::scope(|scope| {
         let measure =
             |subject: Subject| scope.spawn(move || measure_sizes(stage, subject, subject.sizes()));
@@ -247,7 +247,7 @@ pub fn measure_sizes(stage: &Stage, subject: Subject, sizes: &[u32]) -> Table {
 }
 
 impl Row {
-    /// Counts what a run with a fleet of `n` cost in this phase.
+    /// Counts the calls of this phase in a run with a fleet of `n` nodes.
     fn count(&mut self, phase: &Phase, n: u32, run: &Run) {
         let calls: Vec<_> = run.calls_in(phase.name).collect();
         let about = calls.iter().filter(|call| run.backend().takes(call));
@@ -278,7 +278,7 @@ impl Counts {
     }
 }
 
-/// Compares what was measured with what is committed, for the sizes that were measured.
+/// Compares measured counts with committed ones, for the sizes that were measured.
 fn compare(
     found: &mut Vec<String>,
     what: &str,
@@ -295,7 +295,7 @@ fn compare(
 }
 
 impl Table {
-    /// What differs from the committed budgets, and what exceeds what is allowed at all.
+    /// Returns the differences from the committed budgets and the counts that exceed a maximum.
     pub fn deviations(&self) -> Vec<String> {
         let title = serde_json::to_value(self.subject).expect("a subject is a word");
         let title = title.as_str().unwrap_or_default();
@@ -353,7 +353,7 @@ impl Table {
     }
 }
 
-/// The count for a fleet size; one that was not measured is 0.
+/// Returns the count for a fleet size, or 0 if it was not measured.
 fn at(counts: &BTreeMap<u32, u64>, n: u32) -> u64 {
     counts.get(&n).copied().unwrap_or(0)
 }

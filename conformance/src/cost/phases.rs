@@ -1,4 +1,4 @@
-//! The phases of a provider's life with vCenter. Windows begin and end between two periods, so counts are exact.
+//! Phases of a provider's life with vCenter. Windows begin and end between two periods, so counts are exact.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use crate::scenario::{Act, Initializer, Scenario};
 
 /// A phase of a provider's life.
 pub struct Phase {
-    /// Its name, which the ledger carries.
+    /// Name of the phase, which the ledger carries.
     pub name: &'static str,
-    /// What is counted.
+    /// Description of what is counted.
     pub what: &'static str,
-    /// The scenario for a fleet of `n`. Phases of one scenario are counted in one run.
+    /// Scenario for a fleet of `n` nodes. Adjacent phases with the same scenario share one run.
     pub scenario: fn(u32) -> Scenario,
-    /// What upstream needs: formula, then number. One vCenter, one datacenter, zones on; or one Supervisor.
+    /// Upstream's calls as a formula, with one vCenter, one datacenter and zones on, or with one Supervisor.
     pub formula: &'static str,
-    /// The number for a fleet of `n`; `None` where no figure is known.
+    /// Upstream's calls for a fleet of `n` nodes; `None` where no figure is known.
     pub upstream: Option<fn(u32) -> u64>,
-    /// How many calls ours may need at most, long polls not counted.
+    /// Maximum number of calls of our provider, without long polls.
     pub allowed: fn(u32) -> u64,
-    /// How many long polls: one per 30 s of the window, and one per delivery in it.
+    /// Maximum number of long polls: one per 30 s of the window, and one per delivery in it.
     pub allowed_polls: u64,
 }
 
@@ -47,36 +47,37 @@ pub(super) const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// When a fleet of `n` has long been initialized: three writes per node at 20 requests a second.
+/// Returns the time at which a fleet of `n` nodes is certainly initialized: three writes per node at 20 requests a
+/// second.
 pub(super) fn settled(n: u32) -> Duration {
     s(120 + u64::from(n) * 3 / 20)
 }
 
-/// Where windows begin, whatever the fleet: after it has settled, and shortly after an address pass,
-/// so that the next one does not fall into windows shorter than a period.
+/// Time at which windows begin for every fleet size: after it has settled, and shortly after an address pass, so that
+/// the next pass does not fall into windows shorter than a period.
 const BEGIN: Duration = s(310);
 
 pub(super) fn world(n: u32, horizon: Duration) -> Scenario {
     let mut scenario = Scenario::new("", Topology::zones(3).machines(n), horizon);
-    // Kubelets that report nothing keep the counts those of the provider alone.
+    // Without heartbeats of kubelets, all writes to the cluster are the provider's.
     scenario = scenario.at(s(0), Command::SetHeartbeats { every: None });
     scenario
 }
 
-/// The `k`-th machine.
+/// Returns the name of the `k`-th machine.
 pub(super) fn machine(k: u32) -> sim::world::Named {
     format!("node-{k:04}").as_str().into()
 }
 
-/// Machines in a page of a read.
+/// Number of machines in a page of a read.
 const PAGE: u32 = 1000;
 
-/// Pages of a read of `n`.
+/// Returns the number of pages of a read of `n` machines.
 fn pages(n: u32) -> u64 {
     u64::from(n.div_ceil(PAGE))
 }
 
-/// 1 % of the machines, one at least, get other addresses.
+/// Gives other addresses to 1 % of the machines, at least to one.
 pub(super) fn changes(mut scenario: Scenario, n: u32, at: Duration) -> Scenario {
     for k in 1..=(n / 100).max(1) {
         let address = std::net::Ipv4Addr::new(10, 99, 0, u8::try_from(k).unwrap_or(0));
@@ -86,10 +87,10 @@ pub(super) fn changes(mut scenario: Scenario, n: u32, at: Duration) -> Scenario 
     scenario
 }
 
-/// K nodes of the fleet are NotReady in the phase that counts those.
+/// Number of nodes that are NotReady in the phase `not-ready`.
 pub(super) const NOT_READY: u32 = 5;
 
-/// What a phase may cost, by how machines are followed.
+/// Maximum numbers of calls by phase, for one way of reading machines.
 struct Allowed {
     join: fn(u32) -> u64,
     steady: fn(u32) -> u64,
@@ -98,7 +99,7 @@ struct Allowed {
     change: fn(u32) -> u64,
     session_lost: fn(u32) -> u64,
     takeover: fn(u32) -> u64,
-    /// Long polls, by phase in turn.
+    /// Maximum numbers of long polls, in the order of the phases.
     polls: [u64; 7],
 }
 
@@ -201,7 +202,7 @@ const fn phases(allowed: &Allowed) -> [Phase; 7] {
     ]
 }
 
-/// One list view, one filter, and a wait for what changes.
+/// One list view, one filter, and a wait for changes.
 pub(super) static WATCHING: [Phase; 7] = phases(&Allowed {
     join: |n| 20 + n as u64 / 50,
     steady: |_| 0,
@@ -213,22 +214,22 @@ pub(super) static WATCHING: [Phase; 7] = phases(&Allowed {
     polls: [9 + 1, 10, 2, 3 + 1, 1 + 1, 2 + 2, 9 + 1],
 });
 
-/// A read of the machines of all nodes at most every five seconds while somebody asks, and every five minutes otherwise.
+/// A read of the machines of all nodes, at most every five seconds while a controller asks, else every five minutes.
 pub(super) static POLLING: [Phase; 7] = phases(&Allowed {
-    // What a node begins with is seconds old, and they begin one after the other.
+    // Nodes join one after the other, and each needs facts that are seconds old.
     join: |n| 20 + pages(n) * settled(n).as_secs() / 5,
     steady: pages,
     not_ready: |n| pages(n) * 12,
-    // One that misses it, the proof, and where the time of the next read is, that one.
+    // One read that misses the machine, one for the proof, and one if the next periodic read is due.
     delete: |n| 2 * pages(n) + 3,
-    // Where the time of the next read is.
+    // One read if the next periodic read is due.
     change: pages,
     session_lost: |n| pages(n) + 3,
     takeover: |n| 20 + pages(n) * settled(n).as_secs() / 5,
     polls: [0; 7],
 });
 
-/// Upstream's calls one for one: what its formulas say has to come out.
+/// Upstream's calls; the counts must equal upstream's formulas.
 pub(super) static V1: [Phase; 7] = phases(&Allowed {
     join: |n| 1 + 26 * n as u64,
     steady: |n| 20 * n as u64,

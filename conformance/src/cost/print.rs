@@ -1,4 +1,4 @@
-//! The costs as text: for a terminal, for a report, and as `budgets.yaml`.
+//! Formats the costs as text: for a terminal, for a report, and as `budgets.yaml`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,12 +6,12 @@ use std::fmt::Write;
 use super::{Counts, Fit, Row, Table, at};
 
 impl Table {
-    /// The fleet sizes that were measured.
+    /// Returns the fleet sizes that were measured.
     fn sizes(&self) -> Vec<u32> {
         self.rows.first().map(|row| row.calls.keys().copied().collect()).unwrap_or_default()
     }
 
-    /// For a terminal: a row per phase.
+    /// Formats the table for a terminal: a row per phase.
     pub fn text(&self) -> String {
         let sizes = self.sizes();
         let heads = |out: &mut String| {
@@ -38,7 +38,7 @@ impl Table {
         out
     }
 
-    /// For a terminal: a row per phase and operation.
+    /// Formats the table for a terminal: a row per phase and operation.
     pub fn operations_text(&self) -> String {
         let sizes = self.sizes();
         let mut out = format!("{}\n{:<12} {:<28}", self.subject.title(), "phase", "operation");
@@ -62,7 +62,7 @@ impl Table {
         })
     }
 
-    /// For a report.
+    /// Formats the table as Markdown, for a report.
     pub fn markdown(&self) -> String {
         let sizes = self.sizes();
         let heads: Vec<String> = sizes.iter().map(|n| format!("N = {n}")).collect();
@@ -99,7 +99,7 @@ impl Table {
         out
     }
 
-    /// Its part of `budgets.yaml` as it would have to be.
+    /// Returns this subject's part of `budgets.yaml` with the measured counts.
     fn budgets(&self) -> String {
         let title = serde_json::to_value(self.subject).expect("a subject is a word");
         let mut out = format!("{}:\n", title.as_str().unwrap_or_default());
@@ -130,25 +130,25 @@ impl Table {
     }
 }
 
-/// `budgets.yaml` as it would have to be.
+/// Returns `budgets.yaml` with the measured counts.
 pub fn budgets(tables: &[Table]) -> String {
     let parts = tables.iter().map(Table::budgets);
     std::iter::once(BUDGETS_HEAD.to_owned()).chain(parts).collect()
 }
 
-/// Upstream's number for a fleet size.
+/// Returns upstream's number for a fleet size.
 fn upstream(row: &Row, n: u32) -> String {
     row.upstream.1.get(&n).map_or("-".to_owned(), u64::to_string)
 }
 
-/// How `budgets.yaml` begins.
+/// Comment at the top of `budgets.yaml`.
 const BUDGETS_HEAD: &str = "\
 # Exact calls by phase and number of nodes, in virtual time with seed 0: gated by equality, changed by review.
 # calls leaves out long polls and watches, which stand in longPolls; operations has both. What each phase is stands in
 # src/cost/; `conformance cost --write` prints this file as measured.
 ";
 
-/// One number where all are the same, else the least and the greatest.
+/// Returns one number if all counts are equal, else the smallest and the largest.
 fn range(counts: &BTreeMap<u32, u64>) -> String {
     match (counts.values().min(), counts.values().max()) {
         (Some(least), Some(most)) if least == most => least.to_string(),
@@ -159,7 +159,7 @@ fn range(counts: &BTreeMap<u32, u64>) -> String {
 
 impl std::fmt::Display for Fit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // No negative zero.
+        // Adding 0.0 turns a negative zero into zero.
         write!(f, "{:.1} + {:.3}·N", self.a + 0.0, self.b + 0.0)
     }
 }

@@ -1,8 +1,8 @@
-//! The phases of a provider's life with a Supervisor, one after the other in one run: a join of 5,000 is played once.
+//! Phases of a provider's life with a Supervisor, one after the other in one run, so that a join of 5,000 is played once.
 //!
-//! Upstream's figures are those of its calls per entry point (`pkg/cloudprovider/vsphereparavirtual`): a GET and two LISTs to
-//! initialize a node, a LIST per node and address period, two LISTs per node that is not Ready and tick. Its
-//! LISTs come whole; ours come in pages of 500, and each page is counted.
+//! Upstream's figures come from its calls per entry point (`pkg/cloudprovider/vsphereparavirtual`): a GET and two LISTs to
+//! initialize a node, a LIST per node and address period, two LISTs per NotReady node and tick. Upstream's LISTs are unpaged;
+//! ours have pages of 500, and each page is counted.
 
 use std::time::Duration;
 
@@ -11,32 +11,33 @@ use sim::world::{Command, ControlPlane};
 use super::phases::{NOT_READY, Phase, changes, machine, s, world};
 use crate::scenario::{Act, Scenario};
 
-/// Objects in a page of a list.
+/// Number of objects in a page of a list.
 const PAGE: u32 = 500;
 
-/// Pages of a list of `n`.
+/// Returns the number of pages of a list of `n` objects.
 fn pages(n: u32) -> u64 {
     u64::from(n.div_ceil(PAGE))
 }
 
-/// Address periods are this long, monitor ticks that.
+/// Address sync period and monitor tick, in seconds.
 const PERIOD: u64 = 300;
 const TICK: u64 = 5;
-/// Silence after which a node is NotReady.
+/// Seconds of silence after which a node is NotReady.
 const GRACE: u64 = 50;
 
-/// Requests per second to the cluster. Many, so that 5,000 nodes have joined before machines are listed again to be sure.
+/// Requests per second to the cluster: enough for 5,000 nodes to join before the next periodic list of machines.
 const QPS: u32 = 500;
 
-/// When a fleet of `n` has long been initialized: three writes per node.
+/// Returns the time at which a fleet of `n` nodes is certainly initialized: three writes per node.
 fn settled(n: u32) -> Duration {
     s(120 + u64::from(n) * 3 / u64::from(QPS))
 }
 
-/// When the fleet has settled and an address pass has ended, also that of v1 at five requests a second.
+/// Time at which the fleet has settled and an address pass has ended, also with v1 at five requests a second.
 const BEGIN: Duration = s(PERIOD + 60);
 
-/// Every phase in turn. Each window lies between two ticks, and holds no address pass but where it says so.
+/// Returns the scenario with every phase in turn. Each window lies between two ticks, and holds no address pass unless
+/// marked.
 fn life(n: u32) -> Scenario {
     let begin = BEGIN;
     let phase = |name: &str| Act::Phase(name.to_owned());
@@ -44,7 +45,7 @@ fn life(n: u32) -> Scenario {
         .with(|it| it.kube_qps = QPS)
         .at(s(0), phase("join"))
         .at(settled(n), phase(""))
-        // One pass falls into it.
+        // One pass falls into this window.
         .at(begin, phase("steady"))
         .at(begin + s(PERIOD), phase(""));
     let not_ready = begin + s(PERIOD);
@@ -68,13 +69,13 @@ fn life(n: u32) -> Scenario {
     changes(scenario, n, changed + s(1))
 }
 
-/// What a phase may cost, by how machines are followed.
+/// Maximum numbers of calls by phase, for one way of reading machines.
 struct Allowed {
     join: fn(u32) -> u64,
     steady: fn(u32) -> u64,
     not_ready: fn(u32) -> u64,
     delete: fn(u32) -> u64,
-    /// Where machines are not watched, the time of the next list.
+    /// Without a watch, the next periodic list falls into this window.
     watch_lost: fn(u32) -> u64,
     watches: u64,
 }
@@ -143,13 +144,13 @@ pub(super) static WATCHING: [Phase; 6] = phases(&Allowed {
     join: pages,
     steady: |_| 0,
     not_ready: |_| 0,
-    // The object is asked for by its name, and everything listed once.
+    // One read of the object by its name, and one full list.
     delete: |n| pages(n) + 1,
     watch_lost: |_| 0,
     watches: 1,
 });
 
-/// A list at most every five seconds while somebody asks, and every five minutes otherwise.
+/// A list at most every five seconds while a controller asks, else every five minutes.
 pub(super) static POLLING: [Phase; 6] = phases(&Allowed {
     join: |n| pages(n) * (settled(n).as_secs() / TICK),
     steady: pages,
@@ -159,7 +160,7 @@ pub(super) static POLLING: [Phase; 6] = phases(&Allowed {
     watches: 0,
 });
 
-/// Upstream's calls one for one: what its formulas say has to come out.
+/// Upstream's calls; the counts must equal upstream's formulas.
 pub(super) static V1: [Phase; 6] = phases(&Allowed {
     join: |n| 3 * n as u64,
     steady: |n| n as u64,

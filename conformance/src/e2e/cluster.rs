@@ -1,4 +1,4 @@
-//! The workload cluster: made by kind from a node image, reached with its kubeconfig.
+//! The workload cluster: made by kind from a node image, and accessed with its kubeconfig.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use sim_world::vcenter::swap_uuid;
 use super::engine;
 use super::shell::{Call, call};
 
-/// What marks the rules that cut a machine off.
+/// Comment that marks the iptables rules which cut a machine off.
 const CUT: &str = "vsphere-lab-cut";
-/// Images of nodes that everybody may pull.
+/// Public images of nodes.
 const STOCK: &str = "kindest/node";
 
-/// A cluster.
+/// A cluster made by kind.
 pub(super) struct Cluster {
     name: String,
     kind: PathBuf,
@@ -24,7 +24,7 @@ pub(super) struct Cluster {
     client: kube::Client,
 }
 
-/// The programs that make a cluster and talk to it, built from their modules where they are not in the cache.
+/// The programs that make a cluster and talk to it, built from their modules if they are not in the cache.
 #[derive(Clone, Debug)]
 pub(super) struct Programs {
     kind: PathBuf,
@@ -32,7 +32,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Finds or builds them.
+    /// Finds or builds the programs.
     pub(super) async fn find(project: &Path) -> anyhow::Result<Self> {
         let build = project.join("conformance/peers/build.sh");
         let peer = async |name: &str| -> anyhow::Result<PathBuf> {
@@ -42,7 +42,7 @@ impl Programs {
     }
 }
 
-/// The image of the nodes: the one that was named, else the stock one if it can be had, else our own.
+/// Returns the image of the nodes: the named one, else the stock one if it can be pulled, else our own.
 pub(super) async fn node_image(project: &Path, named: Option<&str>) -> anyhow::Result<String> {
     if let Some(named) = named {
         return Ok(named.to_owned());
@@ -50,7 +50,7 @@ pub(super) async fn node_image(project: &Path, named: Option<&str>) -> anyhow::R
     let version = kubernetes_version(project)?;
     let stock = format!("{STOCK}:{version}");
     let is_there = call("docker").args(["image", "inspect", &stock]).succeeds();
-    // A registry that does not answer at all is no registry; one that is slow is one.
+    // A registry that does not answer within a minute counts as absent.
     let is_had = call("docker").args(["manifest", "inspect", &stock]).succeeds();
     let may_be_had = tokio::time::timeout(Duration::from_secs(60), is_had);
     if is_there.await
@@ -62,7 +62,7 @@ pub(super) async fn node_image(project: &Path, named: Option<&str>) -> anyhow::R
     call(project.join("kind/node-image/build.sh")).told().await
 }
 
-/// As the module of the programs has it.
+/// Returns the Kubernetes version in the module of the programs.
 fn kubernetes_version(project: &Path) -> anyhow::Result<String> {
     let path = project.join("conformance/peers/kubernetes/go.mod");
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -71,7 +71,7 @@ fn kubernetes_version(project: &Path) -> anyhow::Result<String> {
 }
 
 impl Cluster {
-    /// Makes one.
+    /// Makes a cluster.
     pub(super) async fn create(
         name: &str,
         project: &Path,
@@ -92,7 +92,7 @@ impl Cluster {
         Self::open(name, programs, directory).await
     }
 
-    /// One that is there.
+    /// Opens an existing cluster.
     pub(super) async fn open(
         name: &str,
         programs: Programs,
@@ -107,18 +107,18 @@ impl Cluster {
         Ok(Self { name: name.to_owned(), kind, kubectl, kubeconfig, client })
     }
 
-    /// Puts images of the local engine into its nodes.
+    /// Loads images of the local engine into the nodes of the cluster.
     pub(super) async fn load(&self, images: &[String]) -> anyhow::Result<()> {
         let load = call(&self.kind).args(["load", "docker-image", "--name", &self.name]);
         load.args(images).output().await.map(drop)
     }
 
-    /// A call of kubectl.
+    /// Returns a call of kubectl with this cluster's kubeconfig.
     pub(super) fn kubectl(&self) -> Call {
         call(&self.kubectl).arg("--kubeconfig").arg(&self.kubeconfig)
     }
 
-    /// Where kubectl is.
+    /// Returns the path of kubectl.
     pub(super) fn kubectl_path(&self) -> &Path {
         &self.kubectl
     }
@@ -128,13 +128,13 @@ impl Cluster {
         self.kubectl().args(["apply", "-f", "-"]).with_input(manifests).await.map(drop)
     }
 
-    /// What it answers to a GET.
+    /// Returns the answer to a GET.
     pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let request = http::Request::get(path).body(Vec::new())?;
         Ok(self.client.request(request).await?)
     }
 
-    /// A client of it.
+    /// Returns a client of this cluster.
     pub(super) fn client(&self) -> kube::Client {
         self.client.clone()
     }
@@ -145,7 +145,7 @@ impl Cluster {
         call("docker").args(["exec", &machine, "sh", "-c", line]).output().await
     }
 
-    /// Cuts its machines off from an address: packets vanish, nothing is refused.
+    /// Cuts the machines off from an address: packets are dropped, not rejected.
     pub(super) async fn cut(&self, from: &str) -> anyhow::Result<()> {
         let rule = |chain: &str, side: &str| {
             format!("iptables -I {chain} {side} {from} -m comment --comment {CUT} -j DROP")
@@ -154,13 +154,13 @@ impl Cluster {
         self.on_machines(&rules).await
     }
 
-    /// Its network is whole again, however often it was cut.
+    /// Removes every rule of [`Self::cut`].
     pub(super) async fn mend(&self) -> anyhow::Result<()> {
         let rules = format!("iptables -S | sed -n '/{CUT}/s/^-A/iptables -D/p' | sh -e");
         self.on_machines(&rules).await
     }
 
-    /// Everything runs again that a scenario may have stopped and something interrupted, and every Node is there.
+    /// Restarts everything that an interrupted scenario may have stopped, and waits until every Node exists.
     pub(super) async fn recover(&self) -> anyhow::Result<()> {
         self.on_machines("pkill -CONT -x etcd; systemctl start kubelet").await?;
         self.mend().await?;
@@ -172,7 +172,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Whether anything on its control plane can connect there.
+    /// True if the control plane can connect to this address and port.
     pub(super) async fn reaches(&self, address: &str, port: u16) -> bool {
         let connect = format!("timeout 5 bash -c '</dev/tcp/{address}/{port}'");
         self.on_control_plane(&connect).await.is_ok()
@@ -185,14 +185,14 @@ impl Cluster {
         Ok(())
     }
 
-    /// Its Nodes, by name.
+    /// Returns the Nodes of the cluster.
     pub(super) async fn nodes(&self) -> anyhow::Result<Vec<Value>> {
         let list = self.get("/api/v1/nodes").await?;
         let items = list["items"].as_array().cloned();
         Ok(items.unwrap_or_default())
     }
 
-    /// The names of the machines that are its nodes, as the engine knows them.
+    /// Returns the machines of the nodes, with their addresses in the engine.
     pub(super) async fn machines(&self) -> anyhow::Result<Vec<Machine>> {
         let mut machines = Vec::new();
         for node in self.nodes().await? {
@@ -200,7 +200,8 @@ impl Cluster {
             let text = node["status"]["nodeInfo"]["systemUUID"].as_str().unwrap_or_default();
             let shown = text.parse().with_context(|| format!("{name}: systemUUID {text:?}"))?;
             let address = engine::address(&name).await?;
-            // Without firmware that tells one it is the machine ID, which nobody takes for turned round.
+            // Without a UUID from the firmware, the kubelet reports the machine ID, which has no dashes and no
+            // swapped byte order.
             let uuid = if text.contains('-') { swap_uuid(shown) } else { shown };
             machines.push(Machine { name, uuid, address });
         }
@@ -208,13 +209,13 @@ impl Cluster {
     }
 }
 
-/// A machine that is a node: a container of the engine.
+/// The machine of a node: a container of the engine.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
-    /// Its name, as container and as Node.
+    /// Name of the container and of the Node.
     pub(super) name: String,
-    /// Its BIOS UUID: what its kubelet reports has it in the guest's byte order.
+    /// BIOS UUID; the kubelet reports it in the guest's byte order.
     pub(super) uuid: uuid::Uuid,
-    /// On kind's network.
+    /// Address on kind's network.
     pub(super) address: String,
 }

@@ -1,4 +1,4 @@
-//! `conformance e2e`.
+//! `conformance e2e`: parses the subcommands and runs them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ pub struct Options {
     project: Option<PathBuf>,
 }
 
-/// What the machine tells.
+/// Paths that the environment determines.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     /// The working directory.
@@ -116,10 +116,10 @@ impl Options {
     }
 }
 
-/// Does it.
+/// Runs a subcommand.
 ///
 /// # Errors
-/// What the harness failed at.
+/// Fails if the harness fails.
 pub fn run(
     out: &mut impl Write,
     what: &What,
@@ -145,7 +145,7 @@ async fn carry_out(
         What::Up(options) => {
             let wanted = options.wanted(surroundings)?;
             let made = guarded(wanted.up(out)).await;
-            // Half a laboratory is none, and what was refused has made nothing.
+            // A half-made laboratory is removed; wrong usage has made nothing.
             match made {
                 Err(error) if !error.is::<Usage>() => ended(out, &wanted, Err(error)).await?,
                 made => made?,
@@ -175,7 +175,7 @@ async fn carry_out(
         }
         What::All { play, options } => {
             let wanted = options.wanted(surroundings)?;
-            // Before anything is made for it.
+            // Checks the scenarios before anything is made.
             play.wanted(wanted.backend)?;
             let all = async |out: &mut _, wanted: &Wanted| {
                 play.check().await?;
@@ -187,7 +187,7 @@ async fn carry_out(
     }
 }
 
-/// Does something with a laboratory that is ended whatever came of it. What a run left that was killed is ended first.
+/// Works with a temporary laboratory and ends it, even after a failure. First ends what a killed run left.
 async fn passing<W: Write>(
     out: &mut W,
     wanted: &Wanted,
@@ -198,7 +198,7 @@ async fn passing<W: Write>(
     ended(out, wanted, worked).await
 }
 
-/// Ends a laboratory, and says why something was given up before it says that this failed too.
+/// Ends a laboratory; the error of the work comes before the error of the removal.
 async fn ended<T>(
     out: &mut impl Write,
     wanted: &Wanted,

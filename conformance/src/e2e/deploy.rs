@@ -1,4 +1,4 @@
-//! Our provider, deployed from its manifests with the configuration of a laboratory.
+//! Deploys our provider from its manifests with the configuration of a laboratory.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,27 +13,27 @@ use super::until;
 use crate::backend::Backend;
 use crate::lab::LEASE;
 
-/// The image as the manifests name it.
+/// Name of the image in the manifests.
 const PUBLISHED: &str = concat!("vsphere-lab/provider:", env!("CARGO_PKG_VERSION"));
-/// Everything of it is there.
+/// Namespace of the provider's objects.
 pub(super) const NAMESPACE: &str = "kube-system";
 /// Name of the DaemonSet.
 pub(super) const WORKLOAD: &str = "vsphere-cloud-controller-manager";
 
-/// How a provider is deployed.
+/// Description of a deployed provider.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Deployment {
-    /// Its image.
+    /// Image of the provider.
     pub(super) image: String,
-    /// Flags besides those of the manifest.
+    /// Flags in addition to those of the manifest.
     pub(super) flags: Vec<String>,
-    /// Whether a second replica stands by, as a DaemonSet of its own: on one machine each needs a port of its own.
+    /// True to add a standby replica, as a DaemonSet of its own: on one machine each replica needs its own port.
     pub(super) second: bool,
-    /// A program of others in its place.
+    /// Other program to deploy in place of ours.
     pub(super) program: Option<Program>,
 }
 
-/// A replica, by the DaemonSet that it is of, and the port that tells its process from the other's.
+/// A replica: its DaemonSet, and the port by which its process is found.
 #[derive(Clone, Copy, Debug)]
 struct Replica {
     workload: &'static str,
@@ -41,15 +41,15 @@ struct Replica {
 }
 
 const FIRST: Replica = Replica { workload: WORKLOAD, port: 10258 };
-/// 10257 and 10259 are those of the controller manager and the scheduler.
+/// Ports 10257 and 10259 belong to the controller manager and the scheduler.
 const SECOND: Replica =
     Replica { workload: "vsphere-cloud-controller-manager-second", port: 10268 };
 
 impl Deployment {
-    /// Deploys it and waits until it runs.
+    /// Deploys the provider and waits until it runs.
     ///
     /// # Errors
-    /// The cluster refused something, or it does not run after two minutes.
+    /// Fails if the cluster rejects a manifest or the provider does not run after two minutes.
     pub(super) async fn deploy(
         &self,
         cluster: &Cluster,
@@ -59,9 +59,9 @@ impl Deployment {
     ) -> anyhow::Result<()> {
         cluster.apply(&configuration(simulator, backend)?).await?;
         let text = manifests(project, backend)?;
-        // What the configuration above says stays as it is: only the workload and its rights are new.
+        // Leaves out the placeholders for the configuration, which was applied above.
         let text = without_configuration(&text.replace(PUBLISHED, &self.image));
-        // In one piece: a pod that began without its flags would do its work.
+        // Applies everything at once, because a pod that starts without its flags would begin to work.
         let (workload, rest) = apart(&text)?;
         let mut parts = vec![rest];
         for replica in self.replicas() {
@@ -78,7 +78,7 @@ impl Deployment {
         if self.second { &[FIRST, SECOND] } else { &[FIRST] }
     }
 
-    /// The workload with flags, and with where the name of a Supervisor leads.
+    /// Returns the workload with flags and with the address of the Supervisor's host name.
     async fn adjusted(
         &self,
         cluster: &Cluster,
@@ -114,7 +114,7 @@ impl Deployment {
     }
 }
 
-/// Takes every replica away, and waits until their pods are gone.
+/// Removes every replica and waits until the pods are gone.
 pub(super) async fn remove(cluster: &Cluster) -> anyhow::Result<()> {
     let kubectl = || cluster.kubectl().args(["-n", NAMESPACE, "delete", "--ignore-not-found"]);
     let both = ["daemonset", FIRST.workload, SECOND.workload];
@@ -123,7 +123,7 @@ pub(super) async fn remove(cluster: &Cluster) -> anyhow::Result<()> {
     kubectl().args(["clusterrolebinding", peer::BINDING]).output().await.map(drop)
 }
 
-/// The last lines of what every replica logged.
+/// Returns the last twelve log lines of every replica.
 pub(super) async fn last_words(cluster: &Cluster) -> String {
     let mut text = String::new();
     for replica in [FIRST, SECOND] {
@@ -134,7 +134,7 @@ pub(super) async fn last_words(cluster: &Cluster) -> String {
     text
 }
 
-/// Who holds the Lease; empty if nobody does.
+/// Returns the holder of the Lease, or an empty string.
 pub(super) async fn holder(cluster: &Cluster) -> anyhow::Result<String> {
     let (namespace, name) = LEASE;
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}");
@@ -142,7 +142,7 @@ pub(super) async fn holder(cluster: &Cluster) -> anyhow::Result<String> {
     Ok(lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Whether somebody else than `first` holds the Lease within this time.
+/// Waits up to `within` for a holder of the Lease other than `first`; true if it appears.
 pub(super) async fn is_handed_on(
     cluster: &Cluster,
     first: &str,
@@ -155,11 +155,11 @@ pub(super) async fn is_handed_on(
     Ok(until(within, other).await?.is_some())
 }
 
-/// The process that leads, on the machine of the control plane. Its log says so: what holds the Lease is named after that machine, which
-/// all of them are on.
+/// Returns the process ID of the leader on the machine of the control plane. The log identifies it, because the holder of the
+/// Lease is named after the machine, which all replicas share.
 ///
 /// # Errors
-/// Nobody leads within a minute.
+/// Fails if no replica leads within a minute.
 pub(super) async fn leader(cluster: &Cluster) -> anyhow::Result<u32> {
     let found = until(Duration::from_secs(60), async || {
         for replica in [FIRST, SECOND] {
@@ -169,7 +169,7 @@ pub(super) async fn leader(cluster: &Cluster) -> anyhow::Result<u32> {
             if !LEADS.iter().any(|it| log.contains(it)) {
                 continue;
             }
-            // Written so that it does not find the shell which looks for it.
+            // The pattern does not match the shell that runs it.
             let (head, tail) = (replica.port / 10, replica.port % 10);
             let find = format!("pgrep -f 'secure-port={head}[{tail}]'");
             let Ok(process) = cluster.on_control_plane(&find).await else { continue };
@@ -180,18 +180,18 @@ pub(super) async fn leader(cluster: &Cluster) -> anyhow::Result<u32> {
     found.await?.context("no replica says that it leads")
 }
 
-/// What providers log when they begin to lead: ours, and those on the Go framework, some of which begin with a capital.
+/// Log texts of providers that begin to lead: ours, and those on the Go framework, some of which begin with a capital.
 const LEADS: [&str; 2] = [": leading ", "uccessfully acquired lease"];
 
 impl Replica {
-    /// The workload of the manifests as this one's.
+    /// Returns the workload of the manifests with the name and port of this replica.
     fn of(self, workload: &str) -> String {
         let port = |replica: Self| replica.port.to_string();
         workload.replace(FIRST.workload, self.workload).replace(&port(FIRST), &port(self))
     }
 }
 
-/// The workload, and everything else.
+/// Splits the manifests into the workload and everything else.
 fn apart(manifests: &str) -> anyhow::Result<(String, String)> {
     let (workloads, rest): (Vec<&str>, Vec<&str>) =
         manifests.split("\n---\n").partition(|it| it.contains("\nkind: DaemonSet\n"));
@@ -201,7 +201,7 @@ fn apart(manifests: &str) -> anyhow::Result<(String, String)> {
     Ok((workload.to_owned(), rest.join("\n---\n")))
 }
 
-/// The manifests as they are published.
+/// Reads the published manifests.
 fn manifests(project: &Path, backend: Backend) -> anyhow::Result<String> {
     let file = match backend {
         Backend::VCenter => "vcenter.yaml",
@@ -222,7 +222,7 @@ fn without_configuration(manifests: &str) -> String {
     manifests.split("\n---\n").filter(|it| !is_placeholder(it)).collect::<Vec<_>>().join("\n---\n")
 }
 
-/// ConfigMap and Secret with the names of the manifests.
+/// Returns ConfigMap and Secret with the names of the manifests.
 fn configuration(simulator: &Simulator, backend: Backend) -> anyhow::Result<String> {
     let items = match backend {
         Backend::VCenter => of_vcenter(&simulator.access()?),
@@ -231,7 +231,7 @@ fn configuration(simulator: &Simulator, backend: Backend) -> anyhow::Result<Stri
     Ok(json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string())
 }
 
-/// The Secret has another password.
+/// Writes another password to the Secret.
 pub(super) async fn new_password(
     cluster: &Cluster,
     simulator: &Simulator,
@@ -241,7 +241,7 @@ pub(super) async fn new_password(
     cluster.apply(&of_vcenter(&access)[1].to_string()).await
 }
 
-/// The Secret has the token that the Supervisor takes now.
+/// Writes the current token of the Supervisor to the Secret.
 pub(super) async fn new_token(cluster: &Cluster, simulator: &Simulator) -> anyhow::Result<()> {
     cluster.apply(&of_supervisor(&simulator.credentials()?)[1].to_string()).await
 }

@@ -1,6 +1,6 @@
-//! What happens to everything around a provider, and whether it is at work again afterwards, without a node lost.
+//! Disturbs the environment of a provider and checks that the provider works again without the loss of a node.
 //!
-//! That it is at work is seen on machines that join: their kubelets are played, so that no real one has to start anew.
+//! Machines that join prove that it works: their kubelets are simulated, so that no real one has to restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,18 +18,18 @@ use crate::backend::Backend;
 use crate::judge::{NodeFacts, facts};
 use crate::verdict::Verdict;
 
-/// What happens.
+/// A disturbance of the environment.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Disturbance {
-    /// vCenter ends, and begins again after ten seconds.
+    /// vCenter ends and begins again after ten seconds.
     Restart,
-    /// vCenter's certificate is replaced by one of the same authority, and every connection lost.
+    /// A certificate of the same authority replaces vCenter's, and every connection is lost.
     Certificate,
-    /// The password, or the token, is another one; the Secret says so.
+    /// The password or token changes, and the Secret is updated.
     Credentials,
     /// The leader of two replicas is killed while nodes join.
     Leader,
-    /// The provider is rolled out anew.
+    /// The provider is rolled out again.
     Update,
     /// The API server's process is killed.
     ApiServer,
@@ -37,13 +37,13 @@ pub(super) enum Disturbance {
     Store,
 }
 
-/// Within this time a provider is at work again, whatever it was: a Secret in a volume takes a kubelet a minute and more.
+/// Maximum time until a provider works again after any disturbance: a Secret in a volume takes a kubelet a minute or more.
 pub(super) const AT_WORK: Duration = Duration::from_secs(150);
-/// Machines that join to show it.
+/// Number of machines that join to prove it.
 const JOINING: u8 = 3;
 
 impl Disturbance {
-    /// Lets it happen, and looks.
+    /// Plays the disturbance and checks the provider.
     pub(super) async fn play(self, lab: &Lab) -> anyhow::Result<Verdict> {
         let ready = scenarios::join(lab).await?;
         if ready != Verdict::Pass {
@@ -53,7 +53,7 @@ impl Disturbance {
         let joining = lab.joining().await?;
         match self {
             Self::Restart => lab.restart().await?,
-            // Whoever has a connection has the old one still.
+            // Open connections keep the old certificate, so vCenter restarts.
             Self::Certificate => {
                 lab.simulator.event(&Command::SwapCertificate { vcenter: None }).await?;
                 lab.restart().await?;
@@ -91,16 +91,16 @@ impl Disturbance {
     }
 }
 
-/// What Nodes show, by name.
+/// Facts of Nodes, by name.
 pub(super) type Shown = BTreeMap<String, NodeFacts>;
 
-/// A number that was never there before.
+/// Returns a number that was not used before.
 fn fresh() -> u64 {
     u64::try_from(kubelet::time().as_microsecond()).unwrap_or_default()
 }
 
-/// What a provider has to do with of each Node, and its UID: one that was deleted and came back is another one. Whether it is Ready
-/// is its kubelet's business.
+/// Returns the facts of each Node that a provider writes, and its UID, because a Node that was deleted and created again has
+/// another one. Leaves out readiness, which the kubelet reports, and taints.
 pub(super) async fn shown(lab: &Lab) -> anyhow::Result<Shown> {
     let lasting = |node: &serde_json::Value| {
         let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -109,7 +109,7 @@ pub(super) async fn shown(lab: &Lab) -> anyhow::Result<Shown> {
     Ok(lab.cluster.nodes().await?.iter().map(lasting).collect())
 }
 
-/// Whether every Node is as it was; which is not, and how.
+/// Passes if every Node is unchanged, else fails with the first difference.
 pub(super) fn unchanged(before: &Shown, after: &Shown) -> Verdict {
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let other = names.into_iter().find(|name| before.get(*name) != after.get(*name));
@@ -120,11 +120,11 @@ pub(super) fn unchanged(before: &Shown, after: &Shown) -> Verdict {
 }
 
 impl Lab {
-    /// Machines whose kubelets have not registered yet. Their guests are up.
+    /// Creates machines whose guests are up and whose kubelets have not registered yet.
     pub(super) async fn joining(&self) -> anyhow::Result<Vec<Machine>> {
         let machine = |n: u8| Machine {
             name: format!("joining-{n}"),
-            // One that no machine had before: what a provider remembers of another is no help.
+            // A new UUID, so that the provider's memory of an earlier machine does not help.
             uuid: Uuid::from_u64_pair(fresh(), n.into()),
             address: format!("10.66.0.{n}"),
         };
@@ -140,7 +140,7 @@ impl Lab {
         Ok(())
     }
 
-    /// The leader dies when the first has registered; the others register while nobody leads.
+    /// Kills the leader after the first machine has registered; the other machines register while no replica leads.
     async fn kill_amidst(&self, machines: &[Machine]) -> anyhow::Result<Verdict> {
         let leader = deploy::leader(&self.cluster).await?;
         let first = deploy::holder(&self.cluster).await?;
@@ -156,14 +156,14 @@ impl Lab {
         })
     }
 
-    /// vCenter ends, and begins again after ten seconds: every session and connection is lost.
+    /// Ends vCenter and begins it again after ten seconds: every session and connection is lost.
     async fn restart(&self) -> anyhow::Result<()> {
         self.simulator.event(&Command::StopVCenter { vcenter: None }).await?;
         sleep(Duration::from_secs(10)).await;
         self.simulator.event(&Command::StartVCenter { vcenter: None }).await
     }
 
-    /// `kubectl rollout` of the provider.
+    /// Runs `kubectl rollout` on the provider.
     async fn rollout(&self, verb: &str) -> anyhow::Result<()> {
         let rollout = ["-n", deploy::NAMESPACE, "rollout", verb, "daemonset", deploy::WORKLOAD];
         self.cluster.kubectl().args(rollout).output().await.map(drop)
@@ -185,7 +185,7 @@ impl Lab {
         Ok(Verdict::Pass)
     }
 
-    /// Nodes first: a provider has nothing to delete then.
+    /// Removes the Nodes before the machines, so that the provider has nothing to delete.
     pub(super) async fn dismiss(&self, machines: &[Machine]) -> anyhow::Result<()> {
         kubelet::remove_all(&self.cluster).await?;
         for machine in machines {
@@ -194,7 +194,7 @@ impl Lab {
         Ok(())
     }
 
-    /// The provider, alone or with a replica that stands by.
+    /// Deploys the provider, alone or with a standby replica.
     pub(super) async fn provider(&self, second: bool) -> anyhow::Result<()> {
         deploy::remove(&self.cluster).await?;
         let image = self.made.provider_image.clone();
@@ -202,7 +202,7 @@ impl Lab {
         provider.deploy(&self.cluster, &self.project, &self.simulator, self.made.backend).await
     }
 
-    /// What the provider has been given is worth nothing any more, and its Secret says what is.
+    /// Revokes the provider's credentials and stores new ones in its Secret.
     async fn new_credentials(&self) -> anyhow::Result<()> {
         match self.made.backend {
             Backend::VCenter => self.password(&format!("another-{}", fresh())).await,
@@ -213,7 +213,7 @@ impl Lab {
         }
     }
 
-    /// The password that the simulator began with is good again; a token that was replaced stays so.
+    /// Restores the first password of the simulator; a replaced token stays.
     async fn first_credentials(&self) -> anyhow::Result<()> {
         match self.made.backend {
             Backend::VCenter => self.password(&self.simulator.access()?.password).await,

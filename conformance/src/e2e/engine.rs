@@ -1,4 +1,4 @@
-//! The Docker engine: whether there is one, and what a laboratory leaves in it.
+//! The Docker engine: finds or starts it, and removes what a laboratory leaves in it.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,15 +8,15 @@ use anyhow::{Context as _, bail};
 use super::shell::call;
 use super::usage::Usage;
 
-/// Everything that is started here carries this label, with the laboratory's name.
+/// Label of everything that is started here; its value is the name of the laboratory.
 pub(super) const LABEL: &str = "io.vsphere-lab";
 /// The label that kind gives its nodes.
 const KIND: &str = "io.x-k8s.kind.cluster";
 
-/// Makes sure that an engine answers; one that has to be started is started only if `start` says so.
+/// Checks that an engine answers; starts one only if `start` is true.
 ///
 /// # Errors
-/// None answers; the remedy is named.
+/// Names the remedy if no engine answers.
 pub(super) async fn ready(project: &Path, start: bool) -> anyhow::Result<()> {
     if !call("docker").arg("--version").succeeds().await {
         return Err(Usage::error(
@@ -34,7 +34,7 @@ pub(super) async fn ready(project: &Path, start: bool) -> anyhow::Result<()> {
     call(project.join("kind/engine.sh")).arg("up").told().await.map(drop)
 }
 
-/// Containers with this label, running or not.
+/// Returns the containers with this label, running or not.
 async fn labelled(label: &str, name: &str) -> anyhow::Result<Vec<String>> {
     let filter = format!("label={label}={name}");
     let found =
@@ -42,10 +42,10 @@ async fn labelled(label: &str, name: &str) -> anyhow::Result<Vec<String>> {
     Ok(found.split_whitespace().map(str::to_owned).collect())
 }
 
-/// The names of the containers that are nodes of a cluster.
+/// Returns the names of the containers that are nodes of a cluster.
 ///
 /// # Errors
-/// The engine refused.
+/// Fails if the engine fails.
 pub(super) async fn nodes(cluster: &str) -> anyhow::Result<Vec<String>> {
     let filter = format!("label={KIND}={cluster}");
     let format = "{{.Names}}";
@@ -53,11 +53,10 @@ pub(super) async fn nodes(cluster: &str) -> anyhow::Result<Vec<String>> {
     Ok(found.await?.lines().map(str::to_owned).collect())
 }
 
-/// Removes every container and volume of a laboratory and its cluster, whatever made them and however it ended, and the network
-/// when nobody uses it.
+/// Removes every container and volume of a laboratory and its cluster, even of a killed run, and the network if it is unused.
 ///
 /// # Errors
-/// The engine refused.
+/// Fails if the engine fails.
 pub(super) async fn sweep(name: &str, cluster: &str, lock: &File) -> anyhow::Result<usize> {
     let mut count = 0;
     loop {
@@ -69,7 +68,7 @@ pub(super) async fn sweep(name: &str, cluster: &str, lock: &File) -> anyhow::Res
         remove(&found).await?;
         count += found.len();
     }
-    // kind's network stays as long as another cluster uses it, or is about to.
+    // kind's network stays while another cluster uses it or is about to.
     if lock.try_lock().is_ok() {
         let others = call("docker").args(["ps", "-aq", "--filter", "network=kind"]).output().await;
         if others.is_ok_and(|it| it.is_empty()) {
@@ -80,18 +79,18 @@ pub(super) async fn sweep(name: &str, cluster: &str, lock: &File) -> anyhow::Res
     Ok(count)
 }
 
-/// Removes containers. One that is killed while the runc inside it has frozen a container of its own cannot end where the kernel's
-/// groups are of version 1: what is frozen there does not notice that it was killed.
+/// Removes containers. With control groups of version 1, a container cannot end if it is killed while its inner runc has frozen a
+/// container: frozen processes do not react to the signal.
 async fn remove(containers: &[String]) -> anyhow::Result<()> {
     let remove = || call("docker").args(["rm", "-f", "-v"]).args(containers).output();
     let Err(first) = remove().await else { return Ok(()) };
     let groups = Path::new("/sys/fs/cgroup/freezer");
     let n = containers.iter().map(|it| thaw(groups, it)).sum::<usize>();
-    // Another may have removed one meanwhile, or it has ended by now.
+    // Another process may have removed a container meanwhile, or it has ended by itself.
     remove().await.map(drop).with_context(|| format!("{first:#}; {n} groups were thawed"))
 }
 
-/// Thaws whatever of a container is frozen below this directory; how much that was.
+/// Thaws every frozen group of a container below this directory and returns the number of groups.
 fn thaw(directory: &Path, container: &str) -> usize {
     let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
     let is_its = directory.to_string_lossy().contains(container);
@@ -102,10 +101,11 @@ fn thaw(directory: &Path, container: &str) -> usize {
     usize::from(thawed) + below.map(|it| thaw(&it, container)).sum::<usize>()
 }
 
-/// What is held, shared, by whoever makes a cluster, and alone by whoever removes its network.
+/// Opens the lock of the network: a process holds it shared while it makes a cluster, and exclusively while it removes the
+/// network.
 ///
 /// # Errors
-/// No file can be made there.
+/// Fails if the file cannot be created.
 pub(super) fn network_lock(cache: &Path) -> anyhow::Result<File> {
     let path = cache.join("network.lock");
     let open = || {
@@ -115,10 +115,10 @@ pub(super) fn network_lock(cache: &Path) -> anyhow::Result<File> {
     open().with_context(|| path.display().to_string())
 }
 
-/// The address of a container on kind's network.
+/// Returns the address of a container on kind's network.
 ///
 /// # Errors
-/// It is not on that network.
+/// Fails if the container is not on that network.
 pub(super) async fn address(container: &str) -> anyhow::Result<String> {
     let format = "{{(index .NetworkSettings.Networks \"kind\").IPAddress}}";
     let address = call("docker").args(["inspect", "-f", format, container]).output().await?;

@@ -1,11 +1,11 @@
-//! What is given up when somebody wants this program to end.
+//! Cancels work on SIGINT and SIGTERM, so that cleanup can follow.
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Gives up what it does on SIGINT and SIGTERM. What comes afterwards is not disturbed by another.
+/// Runs `work` and drops it on SIGINT or SIGTERM. Later signals do not interrupt the cleanup.
 ///
 /// # Errors
-/// It was given up.
+/// Fails if a signal stopped the work.
 pub(super) async fn guarded<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;

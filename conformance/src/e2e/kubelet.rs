@@ -1,11 +1,11 @@
-//! A kubelet that is played: its Node, as a kubelet with an external cloud provider registers it, and its lease.
+//! A simulated kubelet: registers a Node for an external cloud provider, as a kubelet does, and keeps its lease.
 
 use serde_json::{Value, json};
 use sim_world::vcenter::swap_uuid;
 
 use super::cluster::Cluster;
 
-/// What Nodes are labelled with whose kubelets are played.
+/// Label of Nodes whose kubelets are simulated.
 pub(super) const FLEET: &str = "io.vsphere-lab/fleet";
 
 /// Registers the Node of a machine with this BIOS UUID.
@@ -22,7 +22,7 @@ pub(super) async fn register(
     Ok(())
 }
 
-/// Posts its status, as it is: what a kubelet does once in five minutes.
+/// Posts an unchanged status, as a kubelet does every five minutes.
 pub(super) async fn report(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
     let heartbeat = json!({"status": {"conditions": [ready()]}}).to_string();
     let request = http::Request::patch(format!("/api/v1/nodes/{name}/status"))
@@ -32,7 +32,7 @@ pub(super) async fn report(cluster: &Cluster, name: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// All of them are gone.
+/// Removes all Nodes with the label and their leases.
 pub(super) async fn remove_all(cluster: &Cluster) -> anyhow::Result<()> {
     for path in ["/api/v1/nodes", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"]
     {
@@ -43,13 +43,13 @@ pub(super) async fn remove_all(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Of the clock on the wall.
+/// Returns the time of the system clock.
 #[expect(clippy::disallowed_methods, reason = "a real cluster goes by the clock on the wall")]
 pub(super) fn time() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }
 
-/// With microseconds, as a lease has it.
+/// Returns the time with microseconds, in the format of a lease.
 pub(super) fn now() -> String {
     time().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
@@ -66,7 +66,7 @@ fn ready() -> Value {
         "message": "played by the benchmark", "lastHeartbeatTime": time, "lastTransitionTime": time})
 }
 
-/// A Node as a kubelet with an external cloud provider registers it.
+/// Returns a Node as a kubelet registers it for an external cloud provider.
 fn node(name: &str, uuid: uuid::Uuid) -> Value {
     let taint =
         |key: &str, value: &str| json!({"key": key, "value": value, "effect": "NoSchedule"});
@@ -87,7 +87,7 @@ fn node(name: &str, uuid: uuid::Uuid) -> Value {
             "machineID": "", "bootID": "", "kernelVersion": "", "osImage": "",
             "containerRuntimeVersion": "", "kubeletVersion": "v1.36.3", "kubeProxyVersion": "",
             "operatingSystem": "linux", "architecture": "amd64",
-            // What the guest of a machine on vSphere shows of its BIOS UUID.
+            // The guest of a machine on vSphere shows its BIOS UUID with swapped bytes.
             "systemUUID": swap_uuid(uuid).to_string(),
         },
     }})

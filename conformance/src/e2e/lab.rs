@@ -1,4 +1,4 @@
-//! A laboratory: cluster, simulator and provider under one name, found again by it.
+//! A laboratory: cluster, simulator and provider under one name, by which it is found again.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,42 +16,42 @@ use super::{engine, kubelet, until};
 use crate::backend::Backend;
 use crate::whereabouts;
 
-/// How one is made.
+/// Description of a laboratory to make or to open.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
-    /// What it is called.
+    /// Name of the laboratory.
     pub(super) name: String,
     /// The checkout with `kind/` and `provider/deploy/`.
     pub(super) project: PathBuf,
-    /// Where its files are, below a folder of this name.
+    /// Directory of the laboratories' files; each has a folder of its name in it.
     pub(super) cache: PathBuf,
-    /// The image of its nodes.
+    /// Image of the nodes; `None` chooses one.
     pub(super) image: Option<String>,
-    /// Whether dockerd may be started.
+    /// True if dockerd may be started.
     pub(super) start_engine: bool,
-    /// Where its provider looks for machines.
+    /// Backend of the provider.
     pub(super) backend: Backend,
 }
 
-/// One that is there.
+/// A laboratory that runs.
 pub(super) struct Lab {
     pub(super) cluster: Cluster,
     pub(super) simulator: Simulator,
     pub(super) machines: Vec<Machine>,
     pub(super) made: Made,
-    /// The checkout.
+    /// Checkout of this project.
     pub(super) project: PathBuf,
 }
 
-/// What a laboratory is made of, kept in its directory.
+/// Components of a laboratory, kept in its directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Made {
-    /// Where its provider looks for machines.
+    /// Backend of the provider.
     pub(super) backend: Backend,
-    /// The image of the simulator, which pods run too.
+    /// Image of the simulator, which pods also run.
     pub(super) sim_image: String,
-    /// The image of the provider.
+    /// Image of the provider.
     pub(super) provider_image: String,
 }
 
@@ -64,12 +64,12 @@ impl Wanted {
         self.cache.join("e2e")
     }
 
-    /// What kind calls its cluster: nothing that somebody else calls theirs.
+    /// Returns the name of the cluster in kind, with a prefix that avoids names of other clusters.
     fn cluster_name(&self) -> String {
         format!("lab-{}", self.name)
     }
 
-    /// Makes it, and says each step.
+    /// Makes the laboratory and prints each step.
     pub(super) async fn up(&self, out: &mut impl Write) -> anyhow::Result<Lab> {
         let (cluster, made) = self.cluster_up(out).await?;
         let mut step = Steps::begin(out);
@@ -78,7 +78,7 @@ impl Wanted {
         Ok(Lab { cluster, simulator, machines, made, project: self.project.clone() })
     }
 
-    /// A simulator with the machines of the cluster, and a provider.
+    /// Starts a simulator with the machines of the cluster, and a provider.
     pub(super) async fn furnish(
         &self,
         cluster: &Cluster,
@@ -92,12 +92,12 @@ impl Wanted {
         Ok((simulator, machines))
     }
 
-    /// Whether one of that name is there that somebody wants to keep.
+    /// True if the laboratory exists and was not made for a single command.
     pub(super) fn is_kept(&self) -> bool {
         self.made().exists() && !self.passing().exists()
     }
 
-    /// Begins one that is ended by who begins it. One that a killed run has left is ended.
+    /// Begins a temporary laboratory, which the caller ends. First ends the one that a killed run left.
     pub(super) async fn begin_passing(&self) -> anyhow::Result<()> {
         let (directory, name) = (self.directory(), &self.name);
         match std::fs::read_to_string(self.passing()) {
@@ -116,25 +116,25 @@ impl Wanted {
         Ok(std::fs::write(self.passing(), whereabouts::this_process()?)?)
     }
 
-    /// Marks a laboratory that nobody keeps; says whose it is.
+    /// Returns the path of the file that marks a temporary laboratory and identifies its process.
     fn passing(&self) -> PathBuf {
         self.directory().join("passing")
     }
 
-    /// Marks a laboratory with which something is done; says by whom.
+    /// Returns the path of the file that marks a laboratory in use and identifies the process.
     fn touched(&self) -> PathBuf {
         self.directory().join("touched")
     }
 
-    /// From here on nothing is as it should be.
+    /// Marks the laboratory as in use: from now on its state is undefined.
     pub(super) fn touch(&self) -> anyhow::Result<()> {
         Ok(std::fs::write(self.touched(), whereabouts::this_process()?)?)
     }
 
-    /// Whether something was done with it that did not come to its end, so that nothing is as it should be.
+    /// True if a command with the laboratory was interrupted, so that its state is undefined.
     ///
     /// # Errors
-    /// Whoever does it is at work.
+    /// Fails if that command still runs.
     fn was_interrupted(&self) -> anyhow::Result<bool> {
         let Ok(owner) = std::fs::read_to_string(self.touched()) else { return Ok(false) };
         if whereabouts::may_run(&owner)? {
@@ -150,12 +150,12 @@ impl Wanted {
         ))
     }
 
-    /// Everything is as it should be again.
+    /// Removes the mark: the laboratory is in its normal state again.
     pub(super) fn settle(&self) -> anyhow::Result<()> {
         Ok(std::fs::remove_file(self.touched())?)
     }
 
-    /// Makes the cluster with both images in it, and nothing else.
+    /// Makes the cluster with both images loaded, and nothing else.
     pub(super) async fn cluster_up(&self, out: &mut impl Write) -> anyhow::Result<(Cluster, Made)> {
         let Self { name, project, .. } = self;
         engine::ready(project, self.start_engine).await?;
@@ -195,7 +195,7 @@ impl Wanted {
         Cluster::create(&name, &self.project, programs, image, &directory).await
     }
 
-    /// Starts a simulator for it.
+    /// Starts a simulator for the cluster.
     pub(super) async fn simulator_up(
         &self,
         cluster: &Cluster,
@@ -211,14 +211,14 @@ impl Wanted {
         self.directory().join("made.json")
     }
 
-    /// The one that is there. What something interrupted has left of it is made good.
+    /// Opens the existing laboratory and repairs the effects of an interruption.
     pub(super) async fn open(&self, out: &mut impl Write) -> anyhow::Result<Lab> {
         let was_interrupted = self.was_interrupted()?;
         let (cluster, made) = self.open_cluster().await?;
         let (directory, kubectl) = (self.directory(), cluster.kubectl_path());
         let (simulator, machines) = if was_interrupted {
             let mut step = Steps::begin(out);
-            // It has the authority of the simulator that goes.
+            // The provider trusts the authority of the simulator that is replaced.
             deploy::remove(&cluster).await?;
             Simulator::end(&self.name, &directory).await?;
             let furnished = self.furnish(&cluster, &made).await?;
@@ -231,7 +231,7 @@ impl Wanted {
         Ok(Lab { cluster, simulator, machines, made, project: self.project.clone() })
     }
 
-    /// Its cluster alone. Nodes that were played, and what else something interrupted has left, are gone.
+    /// Opens the cluster alone. Removes simulated Nodes and repairs the effects of an interruption.
     pub(super) async fn open_cluster(&self) -> anyhow::Result<(Cluster, Made)> {
         let path = self.made();
         let Ok(text) = std::fs::read(&path) else {
@@ -252,7 +252,7 @@ impl Wanted {
         Ok((cluster, made))
     }
 
-    /// Removes whatever is left of it.
+    /// Removes everything that belongs to the laboratory and returns the number of removed containers.
     pub(super) async fn down(&self) -> anyhow::Result<usize> {
         engine::ready(&self.project, false).await?;
         let lock = engine::network_lock(&self.laboratories())?;
@@ -265,7 +265,7 @@ impl Wanted {
     }
 }
 
-/// Says what was done, and how long it took.
+/// Prints each step and its duration.
 pub(super) struct Steps<'a, W> {
     out: &'a mut W,
     begin: tokio::time::Instant,
@@ -283,7 +283,7 @@ impl<'a, W: Write> Steps<'a, W> {
     }
 }
 
-/// The checkout that this folder is in.
+/// Returns the checkout that contains this folder.
 pub(super) fn project(from: &Path) -> anyhow::Result<PathBuf> {
     let found = from.ancestors().find(|it| it.join("kind/cluster.yaml").is_file());
     found.map(Path::to_owned).ok_or_else(|| {

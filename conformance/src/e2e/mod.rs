@@ -1,18 +1,18 @@
-//! The stage in containers: a real cluster made by kind, our simulator and a provider in it.
+//! The stage in containers: a real cluster made by kind, with our simulator and a provider.
 //!
 //! | part | what it is |
 //! | --- | --- |
 //! | [`command`] | `conformance e2e` |
-//! | `lab` | a laboratory is made, found again, ended |
-//! | `engine`, `shell`, `interrupt` | the Docker engine, other programs, and what is given up |
-//! | `cluster`, `simulator`, `deploy`, `peer` | what is in a laboratory |
-//! | `scenarios`, `disturbances`, `swap` | what happens in it, under the IDs of the catalogue |
-//! | `play` | scenarios one after the other, their verdicts beside those of virtual time |
-//! | `tally` | calls, from ledger and audit log |
-//! | `kubelet` | Nodes whose kubelets are played |
-//! | `bench` | what a provider costs there, beside virtual time |
+//! | `lab` | makes, finds and ends a laboratory |
+//! | `engine`, `shell`, `interrupt` | the Docker engine, other programs, and cancellation |
+//! | `cluster`, `simulator`, `deploy`, `peer` | the parts of a laboratory |
+//! | `scenarios`, `disturbances`, `swap` | the scenarios, under the IDs of the catalogue |
+//! | `play` | plays the scenarios one by one and compares the verdicts with virtual time |
+//! | `tally` | counts calls of ledgers and audit logs |
+//! | `kubelet` | Nodes with simulated kubelets |
+//! | `bench` | counts the calls of a provider and compares them with virtual time |
 //!
-//! Three real kubelets prove the wiring, which no simulated one can.
+//! Three real kubelets prove the wiring, which no simulated kubelet can.
 
 mod bench;
 mod cluster;
@@ -34,7 +34,7 @@ mod usage;
 
 use std::time::Duration;
 
-/// Asks again and again until it says yes, or until `within` has passed.
+/// Calls `ask` every half second until it returns a value, or returns `None` after `within`.
 async fn until<T>(
     within: Duration,
     mut ask: impl AsyncFnMut() -> anyhow::Result<Option<T>>,

@@ -1,6 +1,7 @@
-//! Providers of others in the place of ours: the same workload with their image, their flags and what they read.
+//! Deploys other providers in place of ours: the same workload with their image, flags and configuration files.
 //!
-//! They may do everything in the cluster: what they need is their manifests' business, and not what is looked at here.
+//! They may do everything in the cluster: the rights that they need are defined by their own manifests, which this
+//! stage does not test.
 
 use std::path::Path;
 
@@ -14,10 +15,10 @@ use super::simulator::Access;
 use super::usage::Usage;
 use crate::backend::Backend;
 
-/// Programs that are known here.
+/// Other providers that the benchmark and the scenarios support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
-    /// The framework of upstream over a cloud of a hundred lines (`conformance/peers/vsphere-ccm`).
+    /// Upstream's framework over a cloud of a hundred lines (`conformance/peers/vsphere-ccm`).
     StockCcm,
     /// Upstream's provider with vCenter.
     UpstreamVcenter,
@@ -28,7 +29,7 @@ pub(super) enum Program {
 impl Program {
     const ALL: [Self; 3] = [Self::StockCcm, Self::UpstreamVcenter, Self::UpstreamParavirtual];
 
-    /// As `--peer` names it.
+    /// Returns the name in `--peer`.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::StockCcm => "stock-ccm",
@@ -37,7 +38,7 @@ impl Program {
         }
     }
 
-    /// Where it looks for machines.
+    /// Returns the backend of the provider.
     pub(super) const fn backend(self) -> Backend {
         match self {
             Self::StockCcm | Self::UpstreamVcenter => Backend::VCenter,
@@ -55,13 +56,13 @@ impl Program {
                 "--cloud-provider=vsphere-paravirtual",
                 "--cloud-config=/config/vsphere.conf",
                 "--cluster-name=workload",
-                // Its others want ranges of addresses, and Services are not looked at here.
+                // The other controllers need address ranges, and this stage does not test Services.
                 "--controllers=cloud-node,cloud-node-lifecycle",
             ],
         }
     }
 
-    /// What has to be changed in our workload. It serves neither `/livez` nor `/readyz`.
+    /// Returns the changes to our workload. The program serves neither `/livez` nor `/readyz`.
     pub(super) fn patch(self, port: u16) -> Vec<Value> {
         let container = "/spec/template/spec/containers/0";
         let mut arguments: Vec<String> =
@@ -76,15 +77,15 @@ impl Program {
     }
 }
 
-/// A program, and where it is.
+/// A program and its place.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
     pub(super) program: Program,
-    /// A file, or an image.
+    /// Path of a file, or name of an image.
     place: String,
 }
 
-/// `NAME=PATH|IMAGE`.
+/// Parses `NAME=PATH|IMAGE`.
 pub(super) fn peer(text: &str) -> Result<Peer, String> {
     let known = Program::ALL.map(Program::name).join(", ");
     let (name, place) = text.split_once('=').ok_or("write NAME=PATH or NAME=IMAGE")?;
@@ -98,17 +99,17 @@ pub(super) fn peer(text: &str) -> Result<Peer, String> {
 }
 
 impl Peer {
-    /// The stock CCM, built from its module where it is not in the cache.
+    /// Returns the stock CCM, built from its module if it is not in the cache.
     pub(super) async fn stock_ccm(project: &Path) -> anyhow::Result<Self> {
         let build = call(project.join("conformance/peers/build.sh"));
         let place = build.arg("vsphere-ccm").told().await?;
         Ok(Self { program: Program::StockCcm, place })
     }
 
-    /// Whether it is a file; an image of the engine otherwise.
+    /// Returns true if the place is a file and false if it is an image of the engine.
     ///
     /// # Errors
-    /// It is neither.
+    /// Fails if it is neither.
     pub(super) async fn check(&self) -> anyhow::Result<bool> {
         let is_file = self.place.contains('/') && Path::new(&self.place).is_file();
         let is_there =
@@ -122,14 +123,14 @@ impl Peer {
         )))
     }
 
-    /// Its image, in the nodes of the cluster.
+    /// Returns the image, after loading it into the nodes of the cluster.
     pub(super) async fn image(&self, cluster: &Cluster) -> anyhow::Result<String> {
         let image = if self.check().await? { self.built().await? } else { self.place.clone() };
         cluster.load(std::slice::from_ref(&image)).await?;
         Ok(image)
     }
 
-    /// An image with nothing but the program, which has to be static.
+    /// Builds an image that contains only the program, which must be static.
     async fn built(&self) -> anyhow::Result<String> {
         let folder = tempfile::tempdir()?;
         std::fs::copy(&self.place, folder.path().join("provider"))
@@ -144,17 +145,17 @@ impl Peer {
     }
 }
 
-/// The stock CCM's configuration.
+/// Returns the stock CCM's configuration.
 pub(super) fn cloud_json(access: &Access) -> String {
     let Access { host, port, user, password, .. } = access;
     let url = format!("https://{host}:{port}/sdk");
     json!({"url": url, "user": user, "password": password, "ca": "/etc/cloud/ca.pem"}).to_string()
 }
 
-/// Name of what lets a peer do everything.
+/// Name of the ClusterRoleBinding of a peer.
 pub(super) const BINDING: &str = "e2e-peer";
 
-/// Lets whoever runs as our provider's account do everything.
+/// Lets the account of the provider do everything.
 pub(super) fn binding() -> Value {
     let group = "rbac.authorization.k8s.io";
     json!({

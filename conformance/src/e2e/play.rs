@@ -1,4 +1,4 @@
-//! Plays scenarios, and holds each verdict against that of its check in virtual time.
+//! Plays scenarios and compares each verdict with that of the same check in virtual time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -21,7 +21,7 @@ use crate::lab::Stage;
 use crate::suite::{Conclusion, Filter};
 use crate::verdict::Verdict;
 
-/// What came of a scenario; a line of `e2e.json`.
+/// Result of a scenario; an entry of `e2e.json`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Played {
@@ -29,14 +29,14 @@ struct Played {
     title: &'static str,
     mode: Backend,
     seconds: f64,
-    /// In the cluster.
+    /// Verdict in the cluster.
     kind: Verdict,
-    /// What was asked of vCenter or Supervisor meanwhile, by operation; long polls and watches are apart. Nothing where it could not be
-    /// counted.
+    /// Calls to vCenter or Supervisor during the scenario, by operation, without long polls and watches; `None` if they could not
+    /// be counted.
     calls: Option<BTreeMap<String, u64>>,
-    /// Of the check with this ID, in virtual time.
+    /// Verdict of the check with this ID, in virtual time.
     virtual_time: Verdict,
-    /// What the provider said last, where it did not pass.
+    /// Last log lines of the provider, if the scenario did not pass.
     #[serde(skip_serializing_if = "String::is_empty")]
     log: String,
 }
@@ -56,10 +56,10 @@ pub struct PlayOptions {
 }
 
 impl PlayOptions {
-    /// Whether the peer is there. An engine has to answer.
+    /// Checks that the peer exists. Needs an engine that answers.
     ///
     /// # Errors
-    /// It is not.
+    /// Fails if the peer does not exist.
     pub(super) async fn check(&self) -> anyhow::Result<()> {
         match &self.peer {
             Some(peer) => peer.check().await.map(drop),
@@ -67,10 +67,10 @@ impl PlayOptions {
         }
     }
 
-    /// Scenarios of a mode with these IDs, or beginnings of IDs; all if there are none.
+    /// Returns the scenarios of a mode with these IDs or prefixes of IDs; all if none is named.
     ///
     /// # Errors
-    /// An ID that no scenario of the mode has, a peer of another mode.
+    /// Fails if an ID matches no scenario of the mode, or if the peer is for another mode.
     pub(super) fn wanted(&self, mode: Backend) -> anyhow::Result<Vec<&'static Scenario>> {
         let of_mode = || ALL.iter().filter(|it| it.is_of(mode));
         let ids = &self.ids;
@@ -97,10 +97,10 @@ impl PlayOptions {
     }
 }
 
-/// Plays them in a laboratory; `out` is told, and the folder that is named gets `e2e.json`.
+/// Plays scenarios in a laboratory, prints the results and writes `e2e.json` to the folder in `options`.
 ///
 /// # Errors
-/// What the harness failed at.
+/// Fails if the harness fails.
 pub(super) async fn play(
     out: &mut impl Write,
     lab: &Lab,
@@ -110,7 +110,7 @@ pub(super) async fn play(
     let scenarios = options.wanted(mode)?;
     options.check().await?;
     let of: Vec<&'static str> = scenarios.iter().map(|it| it.id).collect();
-    // A runtime of its own, beside the cluster.
+    // Virtual time runs on its own runtime, in parallel to the cluster.
     let imagined = tokio::task::spawn_blocking(move || in_virtual_time(&of, mode));
     let mut all = Vec::new();
     for scenario in scenarios {
@@ -122,7 +122,7 @@ pub(super) async fn play(
         };
         let seconds = begin.elapsed().as_secs_f64();
         let (id, title) = (scenario.id, scenario.title);
-        // A scenario may have left it where it does not answer; nothing was counted then, which is not none.
+        // The simulator may not answer after a scenario; then the number of calls is unknown, not zero.
         let calls = since.calls(&lab.simulator).await.ok();
         let n_calls = calls.as_ref().map_or_else(|| "?".to_owned(), |it| it.total().to_string());
         let word = kind.word();
@@ -143,7 +143,7 @@ pub(super) async fn play(
         let virtual_time = Verdict::skipped("not there yet");
         let calls = calls.map(|it| it.calls);
         all.push(Played { id, title, mode, seconds, kind, calls, virtual_time, log });
-        // What was seen is not lost by what comes next.
+        // Saves the result, in case a later scenario fails.
         write(options, &all)?;
     }
     let imagined = imagined.await?;
@@ -154,7 +154,7 @@ pub(super) async fn play(
     sum_up(out, &all)
 }
 
-/// `e2e.json`, where a folder was named for it.
+/// Writes `e2e.json`, if a folder was named.
 fn write(options: &PlayOptions, all: &[Played]) -> anyhow::Result<()> {
     let Some(directory) = &options.out else { return Ok(()) };
     let path = directory.join("e2e.json");
@@ -172,13 +172,13 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("      {line}\n")).collect()
 }
 
-/// Verdicts of the checks with these IDs.
+/// Returns the verdicts of the checks with these IDs.
 fn in_virtual_time(ids: &[&'static str], mode: Backend) -> BTreeMap<&'static str, Verdict> {
     let stage = Stage { mode: mode.into(), ..Stage::default() };
     let verdict = |id: &&'static str| {
         let filter = Filter { ids: vec![(*id).to_owned()], ..Filter::default() };
         let check = filter.checks(mode).into_iter().find(|it| it.id == *id)?;
-        // Nobody looks at how long these took.
+        // The duration of these checks is not reported.
         Some((*id, Conclusion::reach(&check, &stage, &mut || Duration::ZERO).verdict))
     };
     ids.iter().filter_map(verdict).collect()
@@ -203,7 +203,7 @@ fn sum_up(out: &mut impl Write, all: &[Played]) -> anyhow::Result<ExitCode> {
         "{n_passed} passed, {n_failed} failed{skipped}; {} differ from virtual time",
         differing.len()
     )?;
-    // Whoever could not look has seen nothing.
+    // A scenario that could not be observed makes the run a harness failure.
     let is_blind = |it: &Played| matches!(it.kind, Verdict::HarnessError(_));
     if all.iter().any(is_blind) {
         return Ok(ExitCode::from(3));

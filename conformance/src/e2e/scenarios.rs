@@ -1,4 +1,4 @@
-//! What happens to a laboratory, and what has to come of it. Each scenario leaves the cluster as it found it.
+//! The scenarios of a laboratory and the results that they require. Each leaves the cluster as it found it.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::checks::gone;
 use crate::judge::{NodeFacts, facts};
 use crate::verdict::Verdict;
 
-/// A scenario: the check of the catalogue that it plays, and what it is about.
+/// A scenario: the check of the catalogue that it plays, and its actions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scenario {
     /// ID in the catalogue.
     pub(super) id: &'static str,
-    /// What of it.
+    /// Part of the check that the scenario covers.
     pub(super) title: &'static str,
-    /// In this mode alone; in every one otherwise.
+    /// The only mode that plays the scenario; `None` for every mode.
     only: Option<Backend>,
     what: What,
 }
@@ -40,7 +40,7 @@ enum What {
     Swapped,
 }
 
-/// In the order in which they are played.
+/// Every scenario, in the order in which they are played.
 pub(super) const ALL: &[Scenario] = &[
     scenario("NODE-001", "every node is initialized", What::Join),
     scenario("NODE-007", "pods land where labels say, and logs and exec reach them", What::Pods),
@@ -69,21 +69,21 @@ const fn with_vcenter(id: &'static str, title: &'static str, by: Disturbance) ->
     Scenario { only: Some(Backend::VCenter), ..disturbed(id, title, by) }
 }
 
-/// A NotReady node is one after 50 s without a lease; looked at every 5 s.
+/// Limit until a node is NotReady: 50 s without a lease, checked every 5 s, with a margin.
 const NOT_READY: Duration = Duration::from_secs(90);
-/// For what a controller of the cluster does next.
+/// Limit for the next action of a controller of the cluster.
 const SOON: Duration = Duration::from_secs(60);
 
 impl Scenario {
-    /// Whether it is played in this mode.
+    /// True if the scenario is played in this mode.
     pub(super) fn is_of(&self, backend: Backend) -> bool {
         self.only.is_none_or(|it| it == backend)
     }
 
-    /// Plays it.
+    /// Plays the scenario.
     ///
     /// # Errors
-    /// What the harness failed at.
+    /// Fails if the harness fails.
     pub(super) async fn play(&self, lab: &Lab, peer: Option<&Peer>) -> anyhow::Result<Verdict> {
         match self.what {
             What::Join => join(lab).await,
@@ -104,7 +104,7 @@ impl Lab {
         Ok(node.map(facts))
     }
 
-    /// Waits until a node is as it should be.
+    /// Waits up to `within` until the node satisfies `is`; true if it does.
     pub(super) async fn becomes(
         &self,
         name: &str,
@@ -115,7 +115,7 @@ impl Lab {
         Ok(until(within, ask).await?.is_some())
     }
 
-    /// The machine whose node stands for the others: never the control plane.
+    /// Returns the machine of the `n`-th worker; never that of the control plane.
     fn worker(&self, n: usize) -> anyhow::Result<&Machine> {
         let mut workers = self.machines.iter().filter(|it| !it.name.ends_with("control-plane"));
         workers.nth(n).with_context(|| format!("there is no worker {n}"))
@@ -127,7 +127,7 @@ async fn kubelet(machine: &Machine, verb: &str) -> anyhow::Result<()> {
     docker.output().await.map(drop)
 }
 
-/// What an initialized node shows of its machine; the sentence says what is missing.
+/// Compares an initialized node with its machine; returns a sentence about the first difference.
 fn wrong(node: &NodeFacts, machine: &Machine, backend: Backend) -> Option<String> {
     let name = &machine.name;
     if node.uninitialized {
@@ -141,14 +141,14 @@ fn wrong(node: &NodeFacts, machine: &Machine, backend: Backend) -> Option<String
         return Some(format!("{name} shows {:?}, not {}", node.addresses, machine.address));
     }
     let [zone, region, instance_type] = &node.labels;
-    // VM Operator tells a zone, and nothing else.
+    // VM Operator reports a zone, but no region and no instance type.
     if zone.is_none() || (backend.is_vcenter() && (region.is_none() || instance_type.is_none())) {
         return Some(format!("{name} lacks labels: {:?}", node.labels));
     }
     None
 }
 
-/// Whether every node shows its machine, or does within a while.
+/// Passes if every node shows its machine within a minute.
 pub(super) async fn join(lab: &Lab) -> anyhow::Result<Verdict> {
     for machine in &lab.machines {
         let is_right = |node: Option<&NodeFacts>| {
@@ -165,7 +165,7 @@ pub(super) async fn join(lab: &Lab) -> anyhow::Result<Verdict> {
     Ok(Verdict::Pass)
 }
 
-/// A pod of the simulator's image, which prints and can be asked.
+/// Returns a pod with the simulator's image, which writes logs and allows exec.
 fn pod(name: &str, image: &str, mut spec: Value) -> Value {
     spec["containers"] = json!([{"name": "main", "image": image, "args": ["serve"],
         "securityContext": {"runAsNonRoot": true, "allowPrivilegeEscalation": false}}]);
@@ -186,7 +186,7 @@ async fn pods(lab: &Lab) -> anyhow::Result<Verdict> {
     };
     let selector = match instance_type {
         Some(instance_type) => json!({"node.kubernetes.io/instance-type": instance_type}),
-        // VM Operator's classes are no instance types, for upstream as for us.
+        // Like upstream, we do not use VM Operator's classes as instance types.
         None => json!({"topology.kubernetes.io/zone": zone}),
     };
     let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [
@@ -228,7 +228,7 @@ async fn pods(lab: &Lab) -> anyhow::Result<Verdict> {
     verdict
 }
 
-/// Which label and its beta twin are not the same.
+/// Returns the first label that differs from its beta twin.
 fn unequal(node: &Value) -> Option<String> {
     const PAIRS: [(&str, &str); 3] = [
         ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
@@ -275,7 +275,7 @@ async fn shutdown(lab: &Lab) -> anyhow::Result<Verdict> {
     off_and_on(lab, machine).await
 }
 
-/// A machine whose kubelet is silent is switched off, and then on: its node shows both.
+/// Switches a machine with a silent kubelet off and on, and checks that its node shows both.
 async fn off_and_on(lab: &Lab, machine: &Machine) -> anyhow::Result<Verdict> {
     lab.simulator.power(machine, false).await?;
     let tainted = |node: Option<&NodeFacts>| node.is_some_and(|it| it.shutdown);
@@ -288,7 +288,8 @@ async fn off_and_on(lab: &Lab, machine: &Machine) -> anyhow::Result<Verdict> {
         .and(|| Verdict::of(is_back, || format!("{} did not come back", machine.name))))
 }
 
-/// Its kubelet is silent meanwhile: whoever takes silence for an answer deletes the node.
+/// Cuts vCenter off while the kubelet is silent: a provider that takes no answer for an absent machine deletes the
+/// node.
 async fn outage(lab: &Lab) -> anyhow::Result<Verdict> {
     let machine = lab.worker(0)?;
     let simulator = &lab.simulator;
@@ -299,7 +300,7 @@ async fn outage(lab: &Lab) -> anyhow::Result<Verdict> {
     let gone = |node: Option<&NodeFacts>| node.is_none();
     let is_gone = lab.becomes(&machine.name, Duration::from_secs(120), gone).await;
     let meanwhile = since.calls(simulator).await?.total();
-    // Whatever came of it.
+    // Restores the network in every case.
     lab.cluster.mend().await?;
     if is_reached || meanwhile > 0 {
         kubelet(machine, "start").await?;
@@ -311,12 +312,13 @@ async fn outage(lab: &Lab) -> anyhow::Result<Verdict> {
         kubelet(machine, "start").await?;
         return Ok(Verdict::fail(format!("{} was deleted, its machine lives", machine.name)));
     }
-    // That it is at work again.
+    // Checks that the provider works again.
     off_and_on(lab, machine).await
 }
 
 async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
-    // Nobody deletes a node that was never initialized, and what its initialization takes is none of the deletion's.
+    // A node that was never initialized is not deleted, and calls of the initialization do not count for the
+    // deletion.
     let ready = join(lab).await?;
     if ready != Verdict::Pass {
         return Ok(ready);
@@ -327,7 +329,7 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
     let ready = ["wait", "--for=condition=Ready", "--timeout=60s", "pod/doomed"];
     lab.cluster.kubectl().args(ready).output().await?;
     kubelet(machine, "stop").await?;
-    // What the deletion itself brings about counts too.
+    // Includes the calls that the deletion itself causes.
     let mut since = Since::now(&lab.simulator).await?;
     lab.simulator.delete(machine).await?;
     let is_gone = lab.becomes(&machine.name, NOT_READY, |node| node.is_none()).await?;

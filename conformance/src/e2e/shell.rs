@@ -1,4 +1,4 @@
-//! Other people's programs: what they print, and why they failed.
+//! Runs other programs and returns their output, or an error with their last lines.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -19,18 +19,18 @@ pub(super) struct Call {
     words: String,
 }
 
-/// A call of a program, by name or path.
+/// Returns a call of a program, by name or path.
 pub(super) fn call(program: impl AsRef<OsStr>) -> Call {
     let program = program.as_ref();
     let mut command = Command::new(program);
     command.stdin(Stdio::null()).stderr(Stdio::piped());
-    // A signal of the terminal is for this program, which cleans up then; see `Group`.
+    // Signals of the terminal reach only this program, which then cleans up; see `Group`.
     command.process_group(0);
     Call { command, words: program.to_string_lossy().into_owned() }
 }
 
 impl Call {
-    /// With an argument.
+    /// Adds an argument.
     pub(super) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.words.push(' ');
         self.words.push_str(&argument.as_ref().to_string_lossy());
@@ -38,18 +38,19 @@ impl Call {
         self
     }
 
-    /// With arguments.
+    /// Adds arguments.
     pub(super) fn args<S: AsRef<OsStr>>(self, arguments: impl IntoIterator<Item = S>) -> Self {
         arguments.into_iter().fold(self, Self::arg)
     }
 
-    /// In this directory.
+    /// Sets the working directory.
     pub(super) fn inside(mut self, directory: &Path) -> Self {
         self.command.current_dir(directory);
         self
     }
 
-    /// Ended by the kernel with this program, also where that is killed: for what would go on making something.
+    /// Returns a call that the kernel ends together with this program, even if this program is killed; for programs that would
+    /// otherwise continue to create things.
     pub(super) fn bound(program: impl AsRef<OsStr>) -> anyhow::Result<Self> {
         let this = std::env::current_exe().context("where is this program?")?;
         let process = std::process::id().to_string();
@@ -58,24 +59,24 @@ impl Call {
         Ok(bound)
     }
 
-    /// What it prints. Its steps, on standard error, are this program's.
+    /// Returns the output; standard error goes to this program's standard error.
     pub(super) async fn told(mut self) -> anyhow::Result<String> {
         self.command.stderr(Stdio::inherit());
         self.finish(None).await
     }
 
-    /// What it prints.
+    /// Returns the output.
     pub(super) async fn output(self) -> anyhow::Result<String> {
         self.finish(None).await
     }
 
-    /// What it prints once it has read this.
+    /// Returns the output of a program that reads `input`.
     pub(super) async fn with_input(mut self, input: &str) -> anyhow::Result<String> {
         self.command.stdin(Stdio::piped());
         self.finish(Some(input)).await
     }
 
-    /// Whether it succeeds.
+    /// True if the program succeeds.
     pub(super) async fn succeeds(self) -> bool {
         self.finish(None).await.is_ok()
     }
@@ -86,7 +87,7 @@ impl Call {
         let mut child = command.spawn().with_context(|| format!("cannot start `{words}`"))?;
         let mut group = Group::of(&child);
         if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
-            // One that does not read to the end says why when it ends.
+            // A program that does not read all its input reports why when it ends.
             let _ = pipe.write_all(input.as_bytes()).await;
         }
         let done = child.wait_with_output().await?;
@@ -102,11 +103,11 @@ impl Call {
     }
 }
 
-/// A program that was started, and its children. Given up before it has ended, all of them are told to end, so that scripts clean up
-/// after themselves; one that does not within a while is killed.
+/// A started program and its children. If it is dropped before the program ends, it sends SIGTERM to all of them, so that scripts
+/// clean up, and SIGKILL after [`GRACE`].
 struct Group(Option<Pid>);
 
-/// For what a script does when it is told to end.
+/// Time for the cleanup of a script after SIGTERM.
 const GRACE: Duration = Duration::from_secs(20);
 
 impl Group {
@@ -118,8 +119,8 @@ impl Group {
         self.0 = None;
     }
 
-    /// Whether the program itself, whose number the group has, still runs. Its children may be zombies for ever where nobody asks
-    /// for orphans.
+    /// True if the program itself, whose process ID is the group's, still runs. Its children may stay zombies for ever if no
+    /// process reaps orphans.
     fn is_left(group: Pid) -> bool {
         matches!(waitpid(Some(group), WaitOptions::NOHANG), Ok(None))
     }
@@ -130,7 +131,7 @@ impl Drop for Group {
         let Some(group) = self.0 else { return };
         let _ = kill_process_group(group, Signal::TERM);
         let step = Duration::from_millis(100);
-        // Whoever gave it up looks next at what it has left, and must not look too early.
+        // The caller next looks for what the program has left, so the program must have ended.
         let mut waited = Duration::ZERO;
         while Self::is_left(group) && waited < GRACE {
             std::thread::sleep(step);
@@ -144,7 +145,7 @@ impl Drop for Group {
 mod tests {
     use super::*;
 
-    /// A script that is told to end cleans up, and whoever gave it up finds that done.
+    /// A script that gets SIGTERM cleans up before the call is dropped completely.
     #[tokio::test]
     async fn what_is_given_up_has_cleaned_up() {
         let folder = tempfile::tempdir().unwrap();

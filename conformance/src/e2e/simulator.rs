@@ -1,4 +1,4 @@
-//! The simulator as a container on kind's network, and what happens in its world.
+//! The simulator as a container on kind's network, and the events in its world.
 
 use std::net::IpAddr;
 use std::os::unix::fs::{MetadataExt as _, chown};
@@ -17,18 +17,18 @@ use super::shell::{Call, call};
 use super::until;
 use crate::backend::Backend;
 
-/// Where vCenter listens.
+/// Port of vCenter.
 pub(super) const VCENTER_PORT: u16 = 8989;
-/// Where a Supervisor listens: the port that supervisor.yaml names.
+/// Port of a Supervisor, as in supervisor.yaml.
 pub(super) const SUPERVISOR_PORT: u16 = 6443;
-/// Clusters of the inventory, each a zone.
+/// Number of clusters in the inventory, each a zone.
 pub(super) const ZONES: usize = 3;
 /// The namespace of the workload cluster on the Supervisor.
 const NAMESPACE: &str = "workloads";
-/// What simulated files are called in the container, and below the directory of a laboratory.
+/// Directory of the simulator's files in the container; a directory of the laboratory is mounted there.
 const STATE: &str = "/state";
 
-/// A simulator that serves.
+/// A running simulator.
 #[derive(Debug)]
 pub(super) struct Simulator {
     container: String,
@@ -39,7 +39,7 @@ pub(super) struct Simulator {
 }
 
 impl Simulator {
-    /// Starts one with `vms` machines `node-0001`… in three zones. It keeps its world below `directory`.
+    /// Starts a simulator with `vms` machines `node-0001`... in three zones. Its world is kept below `directory`.
     pub(super) async fn start(
         name: &str,
         image: &str,
@@ -71,7 +71,7 @@ impl Simulator {
         Self::open(name, directory, backend, kubectl).await
     }
 
-    /// One that serves.
+    /// Opens a running simulator.
     pub(super) async fn open(
         name: &str,
         directory: &Path,
@@ -86,7 +86,7 @@ impl Simulator {
         Ok(it)
     }
 
-    /// Ends the one of this laboratory, if there is one; its world is forgotten.
+    /// Ends the simulator of this laboratory, if one exists, and deletes its world.
     pub(super) async fn end(name: &str, directory: &Path) -> anyhow::Result<()> {
         call("docker").args(["rm", "-f", "-v", &format!("{name}-sim")]).output().await?;
         let files = directory.join("sim");
@@ -98,7 +98,7 @@ impl Simulator {
         }
     }
 
-    /// Waits until it answers.
+    /// Waits until the simulator answers.
     async fn serves(&self) -> anyhow::Result<()> {
         let ask = async || {
             let answers = self.sim().args(["world", "list"]).succeeds().await;
@@ -115,28 +115,28 @@ impl Simulator {
         call("docker").args(["exec", "-i", &self.container, "/sim"])
     }
 
-    /// Something happens.
+    /// Applies an event to the world.
     pub(super) async fn event(&self, command: &Command) -> anyhow::Result<()> {
         self.events(std::slice::from_ref(command)).await
     }
 
-    /// Some things happen, one after the other.
+    /// Applies events to the world, one after the other.
     pub(super) async fn events(&self, commands: &[Command]) -> anyhow::Result<()> {
         let events = serde_json::to_string(commands)?;
         self.sim().args(["world", "event", "-"]).with_input(&events).await.map(drop)
     }
 
-    /// The token of a provider is another one, and the old one worth nothing.
+    /// Replaces the token of the provider; the old one becomes invalid.
     pub(super) async fn new_token(&self) -> anyhow::Result<()> {
         let rotate = r#"{"supervisor.token.rotate": {}}"#;
         self.sim().args(["world", "event", rotate]).output().await.map(drop)
     }
 
-    /// A machine for each node, spread over the zones.
+    /// Creates a machine for each node, spread over the zones.
     pub(super) async fn found(&self, machines: &[Machine]) -> anyhow::Result<()> {
         for (n, machine) in machines.iter().enumerate() {
             self.create(machine, n % ZONES).await?;
-            // A guest of VM Operator's making has the address that it was given at its boot, after a while.
+            // A guest made by VM Operator first gets the address of its boot, after a while.
             let addresses = [machine.address.as_str()];
             let told = async || Ok(self.moved(machine, &addresses).await.ok());
             if until(Duration::from_secs(60), told).await?.is_none() {
@@ -173,7 +173,7 @@ impl Simulator {
         .await
     }
 
-    /// A call of kubectl on the Supervisor, as its administrator.
+    /// Returns a call of kubectl on the Supervisor, as its administrator.
     fn supervisor(&self) -> Call {
         call(&self.kubectl)
             .arg("--kubeconfig")
@@ -182,13 +182,13 @@ impl Simulator {
             .args(["--tls-server-name", "supervisor.default.svc", "-n", NAMESPACE])
     }
 
-    /// Its guest reports these addresses from now on.
+    /// Sets the addresses that the guest of a machine reports.
     pub(super) async fn moved(&self, machine: &Machine, to: &[&str]) -> anyhow::Result<()> {
         let addresses = to.iter().map(|it| Ok(it.parse()?)).collect::<anyhow::Result<_>>()?;
         self.event(&addresses_of(&machine.name, addresses)).await
     }
 
-    /// It is switched on or off, by whoever does that there.
+    /// Switches a machine on or off: through its object in a Supervisor, else directly.
     pub(super) async fn power(&self, machine: &Machine, on: bool) -> anyhow::Result<()> {
         if self.backend == Backend::Supervisor {
             let state = if on { "PoweredOn" } else { "PoweredOff" };
@@ -200,7 +200,7 @@ impl Simulator {
         self.event(&if on { Command::PowerOn(name) } else { Command::PowerOff(name) }).await
     }
 
-    /// It is deleted, by whoever does that there.
+    /// Deletes a machine: through its object in a Supervisor, else directly.
     pub(super) async fn delete(&self, machine: &Machine) -> anyhow::Result<()> {
         if self.backend == Backend::Supervisor {
             let delete = ["delete", "virtualmachine", &machine.name, "--timeout=60s"];
@@ -209,17 +209,17 @@ impl Simulator {
         self.event(&Command::DeleteMachine(Named::from(machine.name.as_str()))).await
     }
 
-    /// A file of its state.
+    /// Reads a file of the simulator's state.
     fn file(&self, name: &str) -> anyhow::Result<String> {
         let path = self.directory.join(name);
         std::fs::read_to_string(&path).with_context(|| path.display().to_string())
     }
 
-    /// The records of its ledger after this one; the last of them takes its place.
+    /// Returns the records of the ledger after `record`, and sets `record` to the last of them.
     ///
     /// # Errors
-    /// Also when the simulator has forgotten some of them: fewer calls would be counted than there were. From 0 on it
-    /// may have, because nobody counts what was before the first look.
+    /// Fails if the simulator has dropped some of these records, because the count would be too low. With `record` 0
+    /// dropped records are allowed, because calls before the first look are not counted.
     pub(super) async fn ledger_since(&self, record: &mut u64) -> anyhow::Result<Vec<Record>> {
         let since = (*record + 1).to_string();
         let text = self.sim().args(["ledger", "--since", &since]).output().await?;
@@ -230,17 +230,17 @@ impl Simulator {
         Ok(records)
     }
 
-    /// Where a provider reaches it.
+    /// Returns the port for a provider.
     pub(super) fn port(&self) -> u16 {
         if self.backend.is_vcenter() { VCENTER_PORT } else { SUPERVISOR_PORT }
     }
 
-    /// Where its provider looks for machines.
+    /// Returns the backend of the provider.
     pub(super) fn backend(&self) -> Backend {
         self.backend
     }
 
-    /// Where a provider finds vCenter, and as whom.
+    /// Returns the address of vCenter and the credentials of a provider.
     pub(super) fn access(&self) -> anyhow::Result<Access> {
         let text = self.file("env")?;
         let value = |key: &str| {
@@ -258,7 +258,7 @@ impl Simulator {
         })
     }
 
-    /// What a provider is given to reach the Supervisor.
+    /// Returns the files with which a provider reaches the Supervisor.
     pub(super) fn credentials(&self) -> anyhow::Result<Credentials> {
         let given = |name: &str| self.file(&format!("mounts/etc/cloud/ccm-provider/{name}"));
         Ok(Credentials {
@@ -270,12 +270,12 @@ impl Simulator {
     }
 }
 
-/// The guest of a machine reports these on its one card.
+/// Sets the addresses on the one network card of a machine.
 pub(super) fn addresses_of(machine: &str, addresses: Vec<IpAddr>) -> Command {
     Command::SetAddresses { machine: Named::from(machine), addresses: vec![addresses] }
 }
 
-/// What Cluster API asks of VM Operator, with the identity that the kubelet there has already.
+/// Returns the object that Cluster API creates for VM Operator, with the UUID of the existing kubelet.
 fn virtual_machine(name: &str, uuid: uuid::Uuid, zone: usize) -> Value {
     let letter = ["a", "b", "c"].get(zone).copied().unwrap_or("a");
     json!({
@@ -297,7 +297,7 @@ fn virtual_machine(name: &str, uuid: uuid::Uuid, zone: usize) -> Value {
     })
 }
 
-/// Who writes there: whoever runs this, but never root.
+/// Returns the user of the container: the owner of the directory, or an unprivileged user in place of root.
 fn owner(directory: &Path) -> anyhow::Result<String> {
     const NOBODY: u32 = 65532;
     let found = std::fs::metadata(directory)?;
@@ -308,7 +308,7 @@ fn owner(directory: &Path) -> anyhow::Result<String> {
     Ok(format!("{NOBODY}:{NOBODY}"))
 }
 
-/// What a provider is told of a vCenter.
+/// Access of a provider to a vCenter.
 #[derive(Debug)]
 pub(super) struct Access {
     pub(super) host: String,
@@ -318,17 +318,17 @@ pub(super) struct Access {
     pub(super) authority: String,
 }
 
-/// What a provider is told of a Supervisor.
+/// Access of a provider to a Supervisor.
 #[derive(Debug)]
 pub(super) struct Credentials {
     pub(super) token: String,
     pub(super) authority: String,
     pub(super) namespace: String,
-    /// An owner reference, as JSON.
+    /// Owner reference, as JSON.
     pub(super) owner: String,
 }
 
-/// Fails when records are missing after `last`, the last one that is known.
+/// Fails if records are missing between `last`, the last known one, and `records`.
 fn is_unbroken(last: u64, records: &[Record]) -> anyhow::Result<()> {
     let first = records.iter().map(|it| it.seq).min();
     match first {

@@ -1,6 +1,6 @@
-//! Another provider takes the place of ours, on the same Lease, and gives it back: no node may show it.
+//! Replaces our provider by another one on the same Lease, and back again: no node may change.
 //!
-//! Both are the same workload, so that each change is what an operator does: other manifests are applied over those that are there.
+//! Both use the same workload, so each change is what an operator does: apply other manifests over the existing ones.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use super::scenarios;
 use crate::backend::Backend;
 use crate::verdict::Verdict;
 
-/// Passes over the nodes come so often, so that each provider makes some.
+/// Interval of passes over the nodes; short, so that each provider makes several.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Plays it.
+/// Plays the scenario.
 pub(super) async fn play(lab: &Lab, peer: Option<&Peer>) -> anyhow::Result<Verdict> {
     let built;
     let peer = match (peer, lab.made.backend) {
@@ -55,7 +55,7 @@ fn often() -> Deployment {
     Deployment { flags, ..Deployment::default() }
 }
 
-/// The other one finds nodes that ours has made, and makes some; then ours finds these.
+/// The other provider takes over nodes that ours initialized and initializes more; then ours takes over those.
 async fn there_and_back(
     lab: &Lab,
     theirs: &Deployment,
@@ -79,7 +79,7 @@ async fn there_and_back(
 }
 
 impl Lab {
-    /// Applies another workload over the one that is there, and looks when it has led for two passes over the nodes.
+    /// Applies another workload over the existing one, and compares the nodes once it has led for two passes.
     async fn changes_nothing(&self, name: &str, next: &Deployment) -> anyhow::Result<Verdict> {
         let first = deploy::holder(&self.cluster).await?;
         let before = shown(self).await?;

@@ -1,4 +1,5 @@
-//! Calls of a phase or a scenario, counted: from ledger lines and audit lines of a cluster, or from the ledger of a run in virtual time.
+//! Counts the calls of a phase or a scenario: from ledger and audit log of a cluster, or from the ledger of a run in virtual
+//! time.
 
 use std::collections::BTreeMap;
 
@@ -13,27 +14,27 @@ use crate::backend::Backend;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Tally {
-    /// To vCenter or Supervisor, by operation; long polls and watches are apart.
+    /// Calls to vCenter or Supervisor by operation, without long polls and watches.
     pub(super) calls: BTreeMap<String, u64>,
-    /// Long polls, keep-alives and watches, by operation: they come with the time that passes.
+    /// Long polls, keep-alives and watches by operation: they grow with the time that passes.
     pub(super) waits: BTreeMap<String, u64>,
-    /// Bytes of their answers.
+    /// Bytes of the answers to both.
     pub(super) bytes: u64,
-    /// Sessions opened.
+    /// Number of sessions opened.
     pub(super) logins: u64,
-    /// To the cluster, by operation; leases and watches are apart.
+    /// Calls to the cluster by operation, without leases and watches.
     pub(super) cluster: BTreeMap<String, u64>,
-    /// To leases, and watches.
+    /// Calls to leases, and watches.
     pub(super) cluster_waits: BTreeMap<String, u64>,
 }
 
 impl Tally {
-    /// How many calls, those apart not counted.
+    /// Returns the number of calls to vCenter or Supervisor, without long polls and watches.
     pub(super) fn total(&self) -> u64 {
         self.calls.values().sum()
     }
 
-    /// How many writes to Nodes and events.
+    /// Returns the number of writes to the cluster, without leases.
     pub(super) fn writes(&self) -> u64 {
         let writes = ["create ", "patch ", "update ", "delete "];
         let is_write = |op: &str| writes.iter().any(|it| op.starts_with(it));
@@ -55,7 +56,7 @@ impl Tally {
         *counts.entry(op.to_owned()).or_default() += 1;
     }
 
-    /// Of a ledger: that of a simulator, or that of a run in virtual time, which has the calls to the cluster too.
+    /// Counts the calls in a ledger: of a simulator, or of a run in virtual time, which also has the calls to the cluster.
     pub(super) fn of_records<'a>(
         records: impl Iterator<Item = &'a Record>,
         backend: Backend,
@@ -72,7 +73,7 @@ impl Tally {
         tally
     }
 
-    /// With what an API server has written down.
+    /// Adds the calls in the audit log of an API server.
     pub(super) fn with(mut self, audit: &[Audited]) -> Self {
         for line in audit {
             self.cluster_call(&line.operation());
@@ -81,20 +82,20 @@ impl Tally {
     }
 }
 
-/// A place in a simulator's ledger.
+/// A position in a simulator's ledger.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Since(u64);
 
 impl Since {
-    /// Behind all that is there.
+    /// Returns the position behind the last record.
     pub(super) async fn now(simulator: &Simulator) -> anyhow::Result<Self> {
         let mut since = Self::default();
         since.calls(simulator).await?;
         Ok(since)
     }
 
-    /// Calls to vCenter or Supervisor since then; the next are those after them. What a laboratory does itself there, as whoever
-    /// administers the machines, is not among them.
+    /// Returns the calls to vCenter or Supervisor since this position and moves the position behind them. Leaves out the
+    /// laboratory's own calls, which kubectl makes.
     pub(super) async fn calls(&mut self, simulator: &Simulator) -> anyhow::Result<Tally> {
         let records = simulator.ledger_since(&mut self.0).await?;
         let others = records.iter().filter(|it| !it.client.user_agent.starts_with("kubectl"));
@@ -102,7 +103,7 @@ impl Since {
     }
 }
 
-/// A line of an audit log, as far as it is counted.
+/// Fields of an audit log line that are counted.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Audited {
@@ -122,7 +123,7 @@ struct Object {
 }
 
 impl Audited {
-    /// As the ledger of a simulator names it: `patch nodes/status`.
+    /// Returns the operation as the ledger of a simulator names it: `patch nodes/status`.
     fn operation(&self) -> String {
         match &self.object_ref {
             None => format!("{} {}", self.verb, self.uri),

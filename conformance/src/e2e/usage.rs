@@ -1,12 +1,12 @@
-//! What is wrong with what was asked for, and not with the world: exit code 2.
+//! Error for wrong usage, which ends the program with exit code 2.
 
-/// A sentence with a remedy.
+/// Message that includes a remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Usage(String);
 
 impl Usage {
-    /// As an error of anything here.
+    /// Returns the message as an `anyhow` error.
     pub(super) fn error(text: impl Into<String>) -> anyhow::Error {
         anyhow::Error::new(Self(text.into()))
     }

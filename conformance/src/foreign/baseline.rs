@@ -1,7 +1,8 @@
-//! What a vendor has accepted of its provider: verdicts and budgets, in a file of its repository.
+//! The baseline of a vendor: accepted verdicts and budgets of its provider, in a file of its repository.
 //!
-//! What was recorded holds, and what is better than that has to be recorded: a check that passed and fails is red, one that
-//! failed and passes too, and so are calls that became more or fewer. Pure: what was seen comes in, a sentence goes out.
+//! A run must match the file, and an improvement must be recorded: a test fails if a check that passed now fails, if a
+//! check that failed now passes, and if the number of calls rises or falls too much. The module is pure: it gets results
+//! and returns sentences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
@@ -18,34 +19,35 @@ use crate::verdict::Verdict;
 
 const API_VERSION: &str = "sim.vsphere/v1alpha1";
 const KIND: &str = "Baseline";
-/// How a budget may be missed on a real clock, where a monitor ticks once more or less: in percent, and calls.
+/// Default tolerance of budgets, in percent and at least this number of calls: on a real clock a monitor ticks once more or
+/// less.
 const TOLERANCE: u8 = 15;
 const A_CALL_OR_TWO: u64 = 2;
 
-/// A baseline.
+/// Accepted results of a provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
-    /// Where it was read from.
+    /// Path of the file.
     pub path: PathBuf,
-    /// By how many percent calls may differ from what was recorded.
+    /// Maximum difference in calls from the recorded number, in percent.
     pub tolerance: u8,
-    /// By the ID of a check.
+    /// Accepted results by the ID of the check.
     pub checks: BTreeMap<String, Accepted>,
 }
 
-/// What is accepted of a check.
+/// Accepted result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Accepted {
-    /// How it ends.
+    /// Accepted verdict.
     pub verdict: Word,
-    /// Calls to vCenter or Supervisor in all its cases, where it passes.
+    /// Calls to vCenter or Supervisor in all cases, if the check passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
-    /// The cases that fail in it, each with the invariant that it breaks.
+    /// Cases that fail, each with the invariant that it breaks.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub failures: BTreeSet<Failure>,
-    /// Why that is accepted; kept when the file is written anew.
+    /// Reason to accept the result; kept when the file is rewritten.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
@@ -54,16 +56,16 @@ pub struct Accepted {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// The case; empty if the check has but one.
+    /// Name of the case; empty if the check has only one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub case: String,
-    /// The invariant that was broken, by its number; none if the case asks for something of its own.
+    /// Broken invariant, as its number; none if the case fails a requirement of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invariant: Option<Invariant>,
 }
 
 impl Failure {
-    /// As a line of the file has it.
+    /// Returns the failure in the flow style of the file.
     fn flow(&self) -> String {
         let case = (!self.case.is_empty()).then(|| format!("case: {}", Value::from(&*self.case)));
         let invariant = self.invariant.map(|it| format!("invariant: {}", it.number()));
@@ -83,19 +85,19 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How a check ended, as far as a baseline is concerned.
+/// Verdict of a check, as far as a baseline distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Word {
-    /// It held.
+    /// The check held.
     Pass,
-    /// It failed.
+    /// The check failed.
     Fail,
-    /// It failed, and held when it was tried again.
+    /// The check failed and held when repeated.
     Flaky,
-    /// Nothing was put to the test.
+    /// The check exercised nothing.
     Inconclusive,
-    /// It was not run: not claimed, excused, or too long.
+    /// The check was not run: not claimed, excused, or too long.
     Skipped,
 }
 
@@ -111,24 +113,24 @@ impl Word {
     }
 }
 
-/// What was seen of a check.
+/// Observed result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// How it ended.
+    /// Verdict.
     pub verdict: Word,
-    /// Why, if it did not pass.
+    /// Reason, if the check did not pass.
     pub why: String,
     /// Calls to vCenter or Supervisor.
     pub calls: u64,
-    /// The cases that failed, also those that passed when they were tried again.
+    /// Cases that failed, including those that passed when repeated.
     pub failures: BTreeSet<Failure>,
 }
 
 impl Seen {
-    /// Of a conclusion; the sentence of the harness where it says nothing about the provider.
+    /// Returns the observed result of a conclusion.
     ///
     /// # Errors
-    /// Why nothing was seen.
+    /// Returns the reason of a harness error, which says nothing about the provider.
     pub fn of(conclusion: &Conclusion) -> Result<Self, String> {
         let verdict = match &conclusion.verdict {
             Verdict::Pass | Verdict::Partial(_) => Word::Pass,
@@ -150,7 +152,7 @@ impl Seen {
         Ok(Self { verdict, why, calls, failures: failures.collect() })
     }
 
-    /// What a baseline accepts once this is recorded.
+    /// Returns the entry of the baseline that records this result.
     pub fn accepted(&self, reason: &str) -> Accepted {
         let calls = (self.verdict == Word::Pass).then_some(self.calls);
         let is_pass = self.verdict == Word::Pass;
@@ -169,7 +171,7 @@ struct File {
     checks: BTreeMap<String, Accepted>,
 }
 
-/// Why a baseline cannot be used: the file, the key with its value, and what to do.
+/// Error in a baseline: the file, the key with its value, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {what}\nremedy: {remedy}")]
 pub struct BaselineError {
@@ -179,15 +181,15 @@ pub struct BaselineError {
 }
 
 impl Baseline {
-    /// An empty one, to be written there.
+    /// Returns an empty baseline for this path.
     pub fn empty(path: &Path) -> Self {
         Self { path: path.to_owned(), tolerance: TOLERANCE, checks: BTreeMap::new() }
     }
 
-    /// The baseline in this file.
+    /// Reads the baseline in this file.
     ///
     /// # Errors
-    /// What cannot be read, and what is wrong in it.
+    /// Fails if the file cannot be read or its content is invalid.
     pub fn load(path: &Path) -> Result<Self, BaselineError> {
         let text = std::fs::read_to_string(path).map_err(|error| BaselineError {
             path: path.display().to_string(),
@@ -197,10 +199,10 @@ impl Baseline {
         Self::read(path, &text)
     }
 
-    /// A baseline from its text.
+    /// Parses a baseline.
     ///
     /// # Errors
-    /// What is wrong in it.
+    /// Fails if the content is invalid.
     pub fn read(path: &Path, text: &str) -> Result<Self, BaselineError> {
         Self::checked(path, text).map_err(|wrong| BaselineError {
             path: path.display().to_string(),
@@ -234,10 +236,10 @@ impl Baseline {
         Ok(Self { path: path.to_owned(), tolerance, checks })
     }
 
-    /// Whether what was seen of a check is what is recorded.
+    /// Checks that the observed result of a check matches the recorded one.
     ///
     /// # Errors
-    /// A sentence that says what is worse or better, and what to do.
+    /// Returns a sentence that names the difference and the remedy.
     pub fn judge(&self, id: &str, seen: &Seen) -> Result<(), String> {
         let Some(accepted) = self.checks.get(id) else {
             let word = seen.verdict.as_str();
@@ -248,7 +250,7 @@ impl Baseline {
         let (was, is) = (accepted.verdict, seen.verdict);
         match (was, is) {
             (Word::Pass, Word::Pass) => self.within_budget(id, accepted.calls, seen.calls),
-            // It held, as it did now and then before.
+            // A flaky check may pass.
             (Word::Flaky, Word::Pass) => Ok(()),
             (was, is) if was == is => self.same_failures(id, accepted, seen),
             (Word::Pass, _) => {
@@ -302,13 +304,13 @@ impl Baseline {
         format!("{what}; record it in {}: UPDATE_BASELINE=1 cargo test", self.path.display())
     }
 
-    /// With what was seen of some checks; what is known of others, and reasons, stay.
+    /// Records the results of some checks; keeps other checks, and keeps the reason if the verdict is unchanged.
     pub fn update(&mut self, seen: &BTreeMap<String, Seen>) {
         for (id, seen) in seen {
             let before = self.checks.get(id);
             let is_same = before.is_some_and(|it| it.verdict == seen.verdict);
             let is_within = is_same && self.judge(id, seen).is_ok();
-            // A budget that holds is not written anew for every call that a clock is early.
+            // Keeps an entry that still matches, so that small differences in timing do not change the file.
             if is_within {
                 continue;
             }
@@ -317,7 +319,7 @@ impl Baseline {
         }
     }
 
-    /// The file as it has to be.
+    /// Returns the content of the file.
     pub fn text(&self) -> String {
         let mut out = format!(
             "# What is accepted of the provider: recorded with UPDATE_BASELINE=1 cargo test, changed by review.\n\
@@ -476,7 +478,7 @@ mod tests {
         assert_eq!(again.checks["LIFE-005"].reason, "see issue: 7");
         assert_eq!(again.checks["NODE-004"].calls, Some(12));
         assert_eq!(again.checks["NODE-ID-003"].verdict, Word::Skipped);
-        // A clock that is a tick early changes no file.
+        // One call more within the tolerance does not change the file.
         baseline.update(&[("NODE-004".to_owned(), seen(Word::Pass, 13))].into());
         assert_eq!(baseline, again);
     }

@@ -1,6 +1,7 @@
-//! What a process of this machine stands for when the provider is elsewhere: a container or a pod.
+//! The container or pod that a process of this machine represents when the provider runs elsewhere.
 //!
-//! The process is a client that ends as the provider does and passes on what it writes. Orders go to the provider itself.
+//! The process is a client that passes on the provider's output and ends with the provider. Orders go to the provider
+//! itself.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,37 +13,37 @@ use super::container::Running;
 use super::manifest::Container;
 use crate::whereabouts;
 
-/// Every container and pod of a driver carries this label; its value names the driver.
+/// Label of every container and pod of a driver; its value identifies the driver.
 pub(super) const LABEL: &str = "io.vsphere-lab.driver";
-/// The machine on which a driver runs: its process ID means nothing on another.
+/// Label with the machine of a driver: a process ID has no meaning on another machine.
 pub(super) const WHERE: &str = "io.vsphere-lab.driver/where";
-/// How values of drivers begin; the process ID follows.
+/// Prefix of values of [`LABEL`]; the process ID follows.
 const OWNER: &str = "conformance-";
 
-/// This process as an owner.
+/// Returns the value of [`LABEL`] for this process.
 pub(super) fn owner() -> String {
     format!("{OWNER}{}", std::process::id())
 }
 
-/// Both labels of this process.
+/// Returns both labels of this process.
 pub(super) fn labels() -> anyhow::Result<BTreeMap<&'static str, String>> {
     Ok(BTreeMap::from([(LABEL, owner()), (WHERE, whereabouts::here()?)]))
 }
 
-/// Whether a driver of this name does not run any more.
+/// True if the driver of this label value no longer runs.
 pub(super) fn is_gone(owner: &str) -> bool {
     owner.strip_prefix(OWNER).is_some_and(|process| !Path::new("/proc").join(process).exists())
 }
 
-/// What is only known when it starts; everything is expanded.
+/// Parameters of a start; all placeholders are expanded.
 #[derive(Debug)]
 pub(super) struct Start<'a> {
     pub(super) container: &'a Container,
-    /// The directory of the run, seen by the provider at the same path.
+    /// Directory of the run, at the same path for the provider.
     pub(super) directory: &'a Path,
-    /// The directory in it that belongs to this replica.
+    /// Directory of this replica, inside the directory of the run.
     pub(super) replica: &'a Path,
-    /// Which replica of which run; a name for an engine.
+    /// Name of the run and replica; valid as a name of a container.
     pub(super) name: String,
     pub(super) arguments: Vec<String>,
     pub(super) env: Vec<(String, String)>,
@@ -50,23 +51,23 @@ pub(super) struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// What it is called where others are: by owner, run and replica.
+    /// Returns the name of the container or pod: owner, run and replica.
     pub(super) fn full_name(&self) -> String {
         format!("{}-{}", owner(), self.name).to_lowercase()
     }
 }
 
-/// A provider that is elsewhere.
+/// A provider that runs in a container or a pod.
 #[derive(Debug)]
 pub(super) enum Behind {
-    /// In a container.
+    /// A container of the Docker engine.
     Container(Running),
-    /// In a pod.
+    /// A pod of a cluster.
     Pod(Pod),
 }
 
 impl Behind {
-    /// Tells it to stop.
+    /// Asks the provider to stop, with SIGTERM.
     pub(super) async fn terminate(&self) {
         match self {
             Self::Container(it) => it.terminate().await,
@@ -74,7 +75,8 @@ impl Behind {
         }
     }
 
-    /// How it ended, once the process that stands for it has: that of a container ends with its status.
+    /// Returns the exit status of the provider after the end of the process that represents it. The status of `docker
+    /// run` is that of the container.
     ///
     /// Cancel safe.
     pub(super) async fn end(&self, status: ExitStatus) -> io::Result<ExitStatus> {
@@ -84,7 +86,7 @@ impl Behind {
         }
     }
 
-    /// Ends and removes it, whatever it is doing.
+    /// Ends the provider in any state, and removes its container or pod.
     pub(super) async fn remove(&self) {
         match self {
             Self::Container(it) => it.remove().await,

@@ -1,4 +1,4 @@
-//! Manifests that come with the program, each by its name.
+//! The built-in manifests, by name.
 
 const ALL: [(&str, &str); 5] = [
     ("ours-vcenter", include_str!("../../providers/ours-vcenter.yaml")),
@@ -8,12 +8,12 @@ const ALL: [(&str, &str); 5] = [
     ("upstream-paravirtual", include_str!("../../providers/upstream-paravirtual.yaml")),
 ];
 
-/// Their names.
+/// Returns the names of the built-in manifests.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|(name, _)| *name)
 }
 
-/// The manifest of this name.
+/// Returns the manifest with this name.
 pub(super) fn text(name: &str) -> Option<&'static str> {
     ALL.iter().find(|(it, _)| *it == name).map(|(_, text)| *text)
 }

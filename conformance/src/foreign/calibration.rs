@@ -1,7 +1,7 @@
-//! What a provider does when nothing fails: how soon it acts, and which calls it makes meanwhile.
+//! Measures a provider while nothing fails: its delays, and its calls meanwhile.
 //!
-//! It is played once before any check. A provider that does not answer at all is told apart from one that fails, and
-//! one that is slow is watched for longer, though judged by the same bounds.
+//! The measurement runs once before the checks. It distinguishes a provider that makes no calls from one that fails.
+//! A slow provider is observed longer, but judged by the same bounds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,24 +24,26 @@ const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// By then nodes have joined.
+/// World time by which nodes have joined.
 const SETTLED: Duration = s(60);
-/// The new address; no machine has it.
+/// New address, which no machine has.
 const ADDRESS: &str = "10.66.6.7";
-/// How long is waited in real time for what does not come: a default address period and some more.
+/// Maximum wait in real time: a default address period with a margin.
 const PATIENCE: Duration = s(330);
 
-/// What was measured, in world time.
+/// Measured delays, in world time.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Calibration {
-    /// From a changed address until its Node shows it; at most one address sync period if the knob is heard.
+    /// Time from a changed address until its Node shows it; at most one address sync period if the provider obeys
+    /// the knob.
     #[serde(with = "seconds")]
     pub address: Option<Duration>,
-    /// From NotReady until the Node of a destroyed machine is gone; about two monitor periods if the knob is heard.
+    /// Time from NotReady until the Node of a destroyed machine is gone; about two monitor periods if the provider
+    /// obeys the knob.
     #[serde(with = "seconds")]
     pub deletion: Option<Duration>,
-    /// Calls between these, by operation.
+    /// Calls during the measurement, by operation.
     pub calls: BTreeMap<String, usize>,
 }
 
@@ -62,7 +64,7 @@ mod seconds {
     }
 }
 
-/// What is to be said of a provider that made no call.
+/// Returns the error text for a provider that made no call.
 pub(super) fn silent(name: &str, records: &[Record], log: &[String]) -> String {
     let notes = records.iter().filter(|it| it.kind == Kind::Note).map(|it| it.op.as_str());
     format!(
@@ -73,10 +75,10 @@ pub(super) fn silent(name: &str, records: &[Record], log: &[String]) -> String {
 }
 
 impl Calibration {
-    /// Plays and measures.
+    /// Plays the measurement.
     ///
     /// # Errors
-    /// A provider that makes no call, with the end of its log.
+    /// Fails if the provider makes no call; the error contains the end of its log.
     pub(super) async fn measure(
         setup: &Arc<Setup>,
         stage: &Stage,
@@ -139,7 +141,7 @@ impl Calibration {
         })
     }
 
-    /// How much longer than its scenario a case is watched, so that slow can be told from stuck.
+    /// Returns the time by which a case is extended, so that a slow provider can be told from a stuck one.
     pub(super) fn extra(&self) -> Duration {
         let periods = Periods::of(&ProviderSetup::default());
         let beyond = |measured: Option<Duration>, bound: Duration| match measured {
@@ -150,7 +152,7 @@ impl Calibration {
             .max(beyond(self.deletion, periods.life()))
     }
 
-    /// One line for people.
+    /// Returns the result as one line.
     pub(super) fn text(&self, mode: Backend) -> String {
         let seen = |it: Option<Duration>| match it {
             Some(it) => format!("after {:.0} s", it.as_secs_f64()),

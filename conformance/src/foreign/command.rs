@@ -1,4 +1,4 @@
-//! `conformance run --provider`.
+//! `conformance run --provider`: judges a provider that runs as a process, container or pod.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -26,7 +26,7 @@ use crate::lab::Stage;
 use crate::report::{self, About, Ledgers};
 use crate::suite::{Conclusion, Filter};
 
-/// Cases at a time, unless said otherwise.
+/// Default number of parallel cases.
 const JOBS: usize = 4;
 
 /// How a provider that is a process is judged.
@@ -59,35 +59,35 @@ pub struct Arguments {
     pub no_calibration: bool,
 }
 
-/// What the machine tells: the time, the environment, the folder of this program.
+/// Inputs from the machine: the time, the environment, and paths.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// Now.
+    /// Current time.
     pub now: Timestamp,
-    /// The environment.
+    /// Environment variables.
     pub variables: BTreeMap<String, String>,
-    /// Where this program lies; ours is looked for beside it.
+    /// Folder of this program, in which our provider is looked for.
     pub beside: Option<PathBuf>,
-    /// `conformance` itself: what it starts is started through it.
+    /// Path of `conformance` itself, through which programs are started.
     pub launcher: PathBuf,
-    /// For directories that go at the end.
+    /// Folder for directories that are removed at the end.
     pub temporary: PathBuf,
 }
 
-/// A run that has been asked for.
+/// Parameters of a run.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Which checks.
+    /// Selection of checks.
     pub filter: Filter,
-    /// Where every draw comes from.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// Where to write the report.
+    /// Folder of the report.
     pub out: Option<&'a Path>,
-    /// How.
+    /// Arguments of the command line.
     pub arguments: &'a Arguments,
 }
 
-/// Why a run did not begin: usage.
+/// Usage error, which prevents the run.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub(super) String);
@@ -95,7 +95,7 @@ pub struct Usage(pub(super) String);
 /// Judges the provider of a manifest.
 ///
 /// # Errors
-/// [`Usage`], and what the harness itself failed at.
+/// Returns [`Usage`], or the error of the harness.
 pub fn run(
     out: &mut impl Write,
     request: &Request<'_>,
@@ -124,7 +124,7 @@ pub fn run(
     guarded(setup, async |setup, stop| work(out, request, setup, settings, stop).await)
 }
 
-/// Cases at a time. A real API server has room for one.
+/// Returns the number of parallel cases, which is 1 with a real API server.
 fn jobs(arguments: &Arguments) -> Result<usize, Usage> {
     match (arguments.apiserver, arguments.jobs) {
         (ApiServer::Builtin, jobs) => Ok(jobs.unwrap_or(JOBS)),
@@ -135,7 +135,7 @@ fn jobs(arguments: &Arguments) -> Result<usize, Usage> {
     }
 }
 
-/// The real API server.
+/// Starts the real API server.
 fn real() -> Result<Real, Usage> {
     Real::start().map_err(|error| {
         let remedy = "set KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver, or install Go to have them built";
@@ -143,10 +143,10 @@ fn real() -> Result<Real, Usage> {
     })
 }
 
-/// What all runs of one provider share, from the name of its manifest.
+/// Returns the part that all runs of one provider share, from the name of its manifest.
 ///
 /// # Errors
-/// [`Usage`]: what is wrong with the manifest, or missing around it.
+/// Returns [`Usage`] if the manifest is invalid or something that it needs is missing.
 pub fn setup(
     name: &str,
     binary: Option<&Path>,
@@ -201,7 +201,7 @@ pub fn setup(
     Ok(Setup { manifest, binary, apiserver, launcher, cluster, variables, tasks, scratch })
 }
 
-/// The cluster of a manifest that has one.
+/// Returns the cluster in the manifest, if it has one.
 fn cluster(
     manifest: &Manifest,
     launcher: &Launcher,
@@ -217,7 +217,7 @@ fn cluster(
     Cluster::new(launcher.clone(), environment, &place).map(Some)
 }
 
-/// Works with a provider until that is done or somebody interrupts; nothing that was started outlives this.
+/// Runs `work` with a provider until it is done or interrupted, and ends every process that was started.
 pub(super) fn guarded<T>(
     setup: Setup,
     work: impl AsyncFnOnce(&Arc<Setup>, &CancellationToken) -> anyhow::Result<T>,
@@ -245,7 +245,7 @@ pub(super) fn guarded<T>(
         setup.finish().await;
         worked
     });
-    // What a provider was given: passwords of worlds that are gone.
+    // The directory holds the credentials of ended worlds.
     let _ = std::fs::remove_dir_all(&scratch);
     done
 }
@@ -326,7 +326,7 @@ async fn work(
     Ok(ExitCode::from(code(&conclusions)))
 }
 
-/// What a run says to the shell.
+/// Returns the exit code.
 fn code(conclusions: &[Conclusion]) -> u8 {
     let is = |word: &str| conclusions.iter().any(|it| it.verdict.word() == word);
     let failed =
@@ -344,7 +344,7 @@ fn code(conclusions: &[Conclusion]) -> u8 {
     }
 }
 
-/// The names of the built-in manifests, for help texts and tests.
+/// Returns the names of the built-in manifests, for help texts and tests.
 pub fn built_in() -> Vec<&'static str> {
     builtin::names().collect()
 }

@@ -1,7 +1,8 @@
-//! A provider in a container of the Docker engine, with the network of this machine and the files of its run at their own paths.
+//! Runs a provider in a container of the Docker engine, with this machine's network and the files of its run at their own paths.
 //!
-//! What runs here is `docker run`, which ends as the container does and passes on what it writes. A signal goes to the container.
-//! It is removed on every way out; one whose driver was killed is found by its label and removed by the next that starts.
+//! The process on this machine is `docker run`, which passes on the container's output and ends with it. Signals go to the
+//! container. The container is removed in every case; that of a killed driver is found by its label and removed by the next
+//! driver that starts.
 
 use std::collections::BTreeMap;
 use std::process::{Output, Stdio};
@@ -12,19 +13,19 @@ use tokio::process::Command;
 use super::behind::{self, LABEL, Start, WHERE};
 use super::launch::Launcher;
 
-/// What `docker` needs of the environment.
+/// Environment variables that `docker` needs.
 pub(super) const VARIABLES: [&str; 5] =
     ["DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"];
 
-/// The engine, as `docker` finds it.
+/// The Docker engine that `docker` reaches.
 #[derive(Clone, Debug)]
 pub(super) struct Engine {
     variables: BTreeMap<String, String>,
-    /// What its containers carry.
+    /// Labels of its containers.
     labels: BTreeMap<&'static str, String>,
 }
 
-/// A container that was started, or is about to be: its name.
+/// A container that was started or is about to be, by its name.
 #[derive(Clone, Debug)]
 pub(super) struct Running {
     engine: Engine,
@@ -32,7 +33,7 @@ pub(super) struct Running {
 }
 
 impl Engine {
-    /// The engine that these variables of the environment lead to.
+    /// Returns the engine that these environment variables select.
     pub(super) fn new(variables: BTreeMap<String, String>) -> anyhow::Result<Self> {
         Ok(Self { variables, labels: behind::labels()? })
     }
@@ -49,10 +50,10 @@ impl Engine {
         command.output().await.context("cannot start docker; install it, and have it in PATH")
     }
 
-    /// Makes sure that an engine answers and has this image, and removes what drivers that are gone left in it.
+    /// Checks that an engine answers and has this image, and removes the containers of ended drivers.
     ///
     /// # Errors
-    /// A sentence with a remedy.
+    /// Returns a sentence with a remedy.
     pub(super) async fn ready(&self, image: &str) -> anyhow::Result<()> {
         let info = self.call(&["info", "--format", "{{.ServerVersion}}"]).await?;
         if !info.status.success() {
@@ -68,7 +69,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes the containers of drivers that do not run any more on this machine.
+    /// Removes the containers of drivers that no longer run on this machine.
     async fn sweep(&self) -> anyhow::Result<()> {
         let format = format!("{{{{.ID}}}} {{{{.Label {LABEL:?}}}}}");
         let here = format!("label={WHERE}={}", self.labels[WHERE]);
@@ -85,7 +86,7 @@ impl Engine {
         Ok(())
     }
 
-    /// `docker run`, and the name by which the container is reached.
+    /// Returns the command `docker run` and the container that it starts.
     pub(super) fn run(&self, launcher: &Launcher, start: &Start<'_>) -> (Command, Running) {
         let Start { container, directory, arguments, env, binds, .. } = start;
         let name = start.full_name();
@@ -94,7 +95,7 @@ impl Engine {
         for (key, value) in &self.labels {
             command.args(["--label", &format!("{key}={value}")]);
         }
-        // The signal is sent to the container itself: one to this program may come before there is one.
+        // A signal to `docker run` may come before the container exists, so signals are sent to the container itself.
         command.arg("--sig-proxy=false");
         let same = directory.display();
         command.args(["--volume", &format!("{same}:{same}"), "--workdir", &same.to_string()]);
@@ -121,15 +122,15 @@ impl Engine {
 }
 
 impl Running {
-    /// Tells it to stop.
+    /// Asks the container to stop, with SIGTERM.
     pub(super) async fn terminate(&self) {
-        // It may have ended this moment; waiting tells.
+        // The container may have ended already; waiting shows that.
         let _ = self.engine.call(&["kill", "--signal", "TERM", &self.name]).await;
     }
 
-    /// Ends and removes it, whatever it is doing.
+    /// Ends the container in any state, and removes it.
     pub(super) async fn remove(&self) {
-        // One that is gone is no failure, and what cannot be removed is found by its label.
+        // The container may be gone already; if it cannot be removed, the next driver finds it by its label.
         let _ = self.engine.call(&["rm", "-f", "-v", &self.name]).await;
     }
 }

@@ -1,4 +1,4 @@
-//! `conformance cost --provider`: a provider of any vendor is played with fleets of several sizes, and its calls are judged.
+//! `conformance cost --provider`: plays any provider with fleets of several sizes and judges its calls.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -20,9 +20,9 @@ use crate::cost::bill::{self, Bill, Part};
 use crate::judge::facts;
 use crate::scenario::ProviderSetup;
 
-/// The largest fleet that is played beside a process on the same machine.
+/// Largest fleet that is played beside a process on the same machine.
 const MOST_NODES: u32 = 500;
-/// A life needs so many: some are NotReady, one goes, some change.
+/// Smallest fleet: in a life some nodes are NotReady, one is deleted, and some change.
 const LEAST_NODES: u32 = 2;
 
 /// Whose calls are judged.
@@ -52,10 +52,10 @@ pub struct Arguments {
     pub out: Option<PathBuf>,
 }
 
-/// Judges the calls of a provider, or of a ledger.
+/// Judges the calls of a provider or of a ledger.
 ///
 /// # Errors
-/// [`Usage`], and what the harness itself failed at.
+/// Returns [`Usage`], or the error of the harness.
 pub fn run(
     out: &mut impl Write,
     arguments: &Arguments,
@@ -72,7 +72,7 @@ pub fn run(
     }
 }
 
-/// Whether a provider or a ledger is asked about, and not our own counts.
+/// True if the arguments name a provider or a ledger, or an option that needs one.
 pub fn is_asked(arguments: &Arguments) -> bool {
     let Arguments { provider, ledger, nodes, out, .. } = arguments;
     provider.is_some() || ledger.is_some() || !nodes.is_empty() || out.is_some()
@@ -83,7 +83,7 @@ fn prepare(dir: Option<&PathBuf>) -> anyhow::Result<()> {
     crate::report::prepare(dir).map_err(|error| Usage(format!("{error:#}")).into())
 }
 
-/// A ledger that somebody captured.
+/// Judges a captured ledger.
 fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let usage = |what: String| anyhow::Error::from(Usage(what));
     let nodes = match arguments.nodes.as_slice() {
@@ -97,12 +97,12 @@ fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow:
         usage(format!("--ledger {name}: cannot be read: {error}; name a ledger.jsonl"))
     })?;
     let mut records: Vec<Record> = Vec::new();
-    // Where the case begins.
+    // Index of the first record of the current case.
     let mut of_case = 0;
     for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         match Record::from_line(line) {
             Ok(record) => records.push(record),
-            // The head of a case in what `conformance run --out` leaves.
+            // Line that begins a case in the file of `conformance run --out`.
             Err(_) if line.starts_with("{\"check\":") => {
                 settle(&mut records, of_case);
                 of_case = records.len();
@@ -135,9 +135,9 @@ fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow:
     Ok(ExitCode::SUCCESS)
 }
 
-/// Brings the records of a case, which begins at `from`, into the order in which the calls came in.
+/// Sorts the records of a case, which begins at `from`, into the order in which the calls came in.
 ///
-/// A sim writes a call when it has ended, and one that takes long while it is open, too: the later line counts.
+/// A sim writes a call at its end, and a long one also while it is open: the later line counts.
 fn settle(records: &mut Vec<Record>, from: usize) {
     let mut case = records.split_off(from);
     case.sort_by_key(|record| record.seq);
@@ -151,7 +151,7 @@ fn settle(records: &mut Vec<Record>, from: usize) {
     records.append(&mut case);
 }
 
-/// A provider that is played.
+/// Plays a provider.
 fn played(
     out: &mut impl Write,
     provider: &str,
@@ -198,7 +198,7 @@ fn played(
     })
 }
 
-/// Every fleet at once: they wait more than they work.
+/// Plays every fleet at once, because they wait more than they compute.
 async fn lives(
     setup: &Arc<Setup>,
     settings: Settings,
@@ -214,7 +214,7 @@ async fn lives(
     }
 }
 
-/// What a reader of the figures has to know.
+/// Returns warnings about the figures.
 fn doubts(life: &Life) -> Vec<String> {
     let mut doubts = Vec::new();
     let n = life.nodes;
@@ -251,7 +251,7 @@ fn doubts(life: &Life) -> Vec<String> {
     doubts
 }
 
-/// Sizes to play: two at least, so that there is a line.
+/// Returns the fleet sizes to play: at least two, so that a line can be fitted.
 fn sizes(wanted: &[u32]) -> Result<Vec<u32>, String> {
     if wanted.is_empty() {
         return Ok(bill::SIZES.to_vec());
@@ -277,7 +277,7 @@ fn save(dir: Option<&Path>, bill: &Bill) -> anyhow::Result<()> {
     write(dir, "cost.md", &bill.markdown())
 }
 
-/// What each call was worth, a line for each in the order of the ledger.
+/// Returns the mark of each call as JSON lines, in the order of the ledger.
 fn marked(records: &[Record]) -> anyhow::Result<String> {
     let mut lines = String::new();
     for mark in bill::marks(records) {

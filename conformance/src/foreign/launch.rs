@@ -1,8 +1,9 @@
-//! Starting a provider so that it does not outlive this program, not even if this is killed.
+//! Starts a provider so that it ends with this program, even if this program is killed.
 //!
-//! The kernel kills a process whose parent has ended if the process asked for it. Foreign programs do not ask, so this
-//! program is started in their place, with a hidden subcommand: it asks, and becomes the provider. What counts as the
-//! parent is the thread that started it, and workers of a runtime come and go. One thread starts them all, and stays.
+//! The kernel kills a process whose parent has ended if the process asked for it. Other programs do not ask, so this
+//! program is started in their place with a hidden subcommand: it asks, and then becomes the provider. The kernel
+//! counts the starting thread as the parent, and threads of a runtime come and go. So one permanent thread starts all
+//! processes.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
@@ -16,13 +17,13 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// The hidden subcommand.
+/// Name of the hidden subcommand.
 pub const SUBCOMMAND: &str = "launch";
 
-/// How what it writes begins if the provider cannot be started.
+/// Beginning of the error if the provider cannot be started.
 const CANNOT: &str = "cannot start ";
 
-/// Starts processes from a thread of its own, which ends with the last of its clones.
+/// Starts processes from a thread of its own, which ends with the last clone of this value.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     program: PathBuf,
@@ -36,23 +37,23 @@ struct Order {
 }
 
 impl Launcher {
-    /// One that has this program, `conformance`, become what it starts.
+    /// Makes a launcher; `program` is `conformance`, which becomes each started program.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// Fails if the thread cannot be started.
     pub fn new(program: PathBuf) -> std::io::Result<Self> {
         let (orders, received) = mpsc::channel::<Order>();
         std::thread::Builder::new().name("launcher".to_owned()).spawn(move || {
             for Order { mut command, runtime, reply } in received {
                 let _inside = runtime.enter();
-                // A child that nobody waits for any more is killed as it is dropped.
+                // If the caller no longer waits, the child is dropped and thereby killed.
                 let _ = reply.send(command.spawn());
             }
         })?;
         Ok(Self { program, orders })
     }
 
-    /// The command that becomes this one.
+    /// Returns the command that becomes `program`.
     pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(&self.program);
         command.arg(SUBCOMMAND).arg(std::process::id().to_string()).arg("--").arg(program);
@@ -60,9 +61,9 @@ impl Launcher {
         command
     }
 
-    /// Starts it.
+    /// Starts a command.
     ///
-    /// Cancel safe: what was started for nobody is killed.
+    /// Cancel safe: a child whose caller no longer waits is killed.
     pub(super) async fn spawn(&self, command: Command) -> anyhow::Result<Child> {
         let (reply, answer) = oneshot::channel();
         let order = Order { command, runtime: Handle::current(), reply };
@@ -71,9 +72,9 @@ impl Launcher {
     }
 }
 
-/// Why the provider was not started, if a line of its log says that.
+/// Returns the reason why the provider was not started, if a line of its log contains one.
 pub(super) fn refusal(line: &str) -> Option<String> {
-    // What `docker run` says of a container that it cannot have.
+    // `docker run` reports in this form that it cannot start a container.
     if let Some(why) = line.strip_prefix("docker: ") {
         return Some(format!("docker: {why}"));
     }
@@ -81,21 +82,21 @@ pub(super) fn refusal(line: &str) -> Option<String> {
     why.starts_with(CANNOT).then(|| why.to_owned())
 }
 
-/// Becomes a program that is killed when `parent` ends. Returns only if that cannot be.
+/// Becomes a program that is killed when `parent` ends. Returns only on failure.
 ///
 /// # Errors
-/// Why not.
+/// Returns the reason of the failure.
 pub fn become_program(parent: i32, command: &[OsString]) -> anyhow::Result<ExitCode> {
     let [program, arguments @ ..] = command else { bail!("which program?") };
     Err(replaced(parent, program, arguments).context(format!("{CANNOT}{}", program.display())))
 }
 
-/// Why this program was not replaced by the other.
+/// Replaces this program and returns only the error.
 fn replaced(parent: i32, program: &OsStr, arguments: &[OsString]) -> anyhow::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return anyhow!("the kernel does not watch the driver: {error}");
     }
-    // It may have ended before the kernel was told.
+    // The parent may have ended before the kernel got the request.
     if getppid() != Pid::from_raw(parent) {
         return anyhow!("the driver has ended");
     }

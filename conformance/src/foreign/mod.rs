@@ -1,8 +1,9 @@
-//! Providers of any vendor, judged as black boxes: a process, a container or a pod, a sim on this machine, the real clock.
+//! Judges providers of any vendor as black boxes: a process, a container or a pod, with a sim on this machine and the real
+//! clock.
 //!
-//! A [`manifest`](Manifest) says how the program is started. Each case has a sim and a process of its own and is
-//! played like in virtual time, by the same [`Lab`](crate::lab::Lab), with the same judges. The world lives faster than
-//! the clock on the wall, and the provider's periods are shorter by the same factor, so that bounds in periods hold.
+//! A [`manifest`](Manifest) describes how to start the program. Each case has its own sim and process and is played as in
+//! virtual time, by the same [`Lab`](crate::lab::Lab) and with the same judges. World time runs faster than the clock, and
+//! the provider's periods are shortened by the same factor, so that bounds in periods hold.
 
 mod apiserver;
 mod baseline;

@@ -1,6 +1,6 @@
-//! The catalogue as named tests of a vendor's repository: one per check, under plain `cargo test`.
+//! Runs the catalogue as named tests in a vendor's repository: one per check, under plain `cargo test`.
 //!
-//! A test target without a harness is all that it takes:
+//! This needs only a test target without a harness:
 //!
 //! ```no_run
 //! fn main() -> std::process::ExitCode {
@@ -8,7 +8,7 @@
 //! }
 //! ```
 //!
-//! The program of the tests is also what starts the provider, in its place (see [`super::launch`]).
+//! The test program also starts the provider, by becoming it (see [`super::launch`]).
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -30,7 +30,7 @@ use crate::checks::{self, Check};
 use crate::lab::Stage;
 use crate::suite::{Conclusion, Filter};
 
-/// Cases that take longer in real time are no matter of `cargo test`.
+/// Maximum real time of a case under `cargo test`; longer cases are not run.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// Tests of a provider, one per check.
@@ -44,8 +44,8 @@ pub struct Tests {
 }
 
 impl Tests {
-    /// Tests of the provider of this manifest, or of a built-in one. The program where the manifest says `$(binary)` is what
-    /// `PROVIDER_BINARY` names, and `UPDATE_BASELINE` says that what is seen is recorded.
+    /// Tests the provider of this manifest, given as a path or the name of a built-in one. The environment variable
+    /// `PROVIDER_BINARY` names the program for `$(binary)`, and `UPDATE_BASELINE` records the results.
     pub fn new(provider: impl Into<String>) -> Self {
         Self {
             provider: provider.into(),
@@ -56,37 +56,38 @@ impl Tests {
         }
     }
 
-    /// With this program where the manifest says `$(binary)`.
+    /// Sets the program for `$(binary)` in the manifest.
     #[must_use]
     pub fn binary(mut self, binary: impl Into<PathBuf>) -> Self {
         self.binary = Some(binary.into());
         self
     }
 
-    /// Only these checks, by ID or beginning of one.
+    /// Selects checks by ID or prefix of an ID.
     #[must_use]
     pub fn checks<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
         self.filter.ids = ids.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Judged by what is recorded in this file, and not by what passes.
+    /// Compares results with the baseline in this file, in place of requiring a pass.
     #[must_use]
     pub fn baseline(mut self, path: impl Into<PathBuf>) -> Self {
         self.baseline = Some(path.into());
         self
     }
 
-    /// Cases that take longer than this in real time are not run.
+    /// Skips cases that take longer than this in real time (default: 2 minutes).
     #[must_use]
     pub fn longest(mut self, longest: Duration) -> Self {
         self.longest = longest;
         self
     }
 
-    /// Runs them as the arguments of this program say, those of `cargo test`.
+    /// Runs the tests with this program's arguments, which are those of `cargo test`.
     ///
-    /// Exit codes: 0 green; 2 the manifest, the baseline or what they need is wrong; 3 the harness failed; 101 red.
+    /// Exit codes: 0 all tests passed; 2 the manifest, the baseline or something that they need is wrong; 3 the harness failed;
+    /// 101 a test failed.
     pub fn main(self) -> ExitCode {
         if let Some(code) = launched() {
             return code;
@@ -136,7 +137,7 @@ impl Tests {
         let mode = setup.manifest.spec.mode;
         let wanted = checks::all(mode).into_iter().filter(|check| self.filter.wants(check.id));
         let trials = wanted.map(|check| {
-            // What is recorded as skipped is looked at too: it may be run now.
+            // With a baseline, checks that it records as skipped are run, too: they may be played now.
             let is_ignored = baseline.is_none() && !subject.plays(&check);
             let trial = One {
                 subject: Arc::clone(&subject),
@@ -151,7 +152,7 @@ impl Tests {
         let conclusion = libtest_mimic::run(&arguments, trials);
         drop(subject);
         runtime.block_on(setup.finish());
-        // What cannot be removed is no failure of a provider.
+        // A directory that cannot be removed is not a failure of the provider.
         let _ = std::fs::remove_dir_all(&setup.scratch);
         if update && let Some(mut baseline) = baseline {
             baseline.update(&seen.lock().expect("no trial panics with it"));
@@ -200,8 +201,8 @@ fn passed(conclusion: &Conclusion) -> Result<(), Failed> {
     }
 }
 
-/// Becomes a provider if this program was started for that, and returns then only if it cannot. [`Tests::main`] begins with it;
-/// a program of tests that does something else first calls it before that.
+/// Becomes a provider if this program was started for that; returns then only on failure. [`Tests::main`] begins with it. A
+/// test program that does other work first must call this function before that.
 pub fn launched() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let is_launch = arguments.next().is_some_and(|it| it == SUBCOMMAND);
@@ -219,7 +220,7 @@ fn surroundings() -> anyhow::Result<Surroundings> {
     Ok(Surroundings {
         now,
         variables: std::env::vars().collect(),
-        // Tests lie one folder below the programs.
+        // Test programs are one folder below other programs.
         beside: program.ancestors().nth(2).map(Path::to_owned),
         launcher: program,
         temporary: std::env::temp_dir(),

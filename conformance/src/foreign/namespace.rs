@@ -1,8 +1,8 @@
-//! A mount namespace of its own, for a program that reads fixed paths and resolves fixed names.
+//! Starts a program in a mount namespace of its own, for programs with fixed paths and fixed host names.
 //!
-//! `unshare` (util-linux) makes the namespace and a short script mounts in it, so that the machine's own files stay as
-//! they are. Where a path does not exist, its deepest existing directory is replaced by one that links to everything
-//! that was in it, and has the path besides. It needs root.
+//! `unshare` (util-linux) makes the namespace and a short script mounts in it, so that the machine's own files stay
+//! unchanged. If a path does not exist, the script replaces its deepest existing directory by one that links to all
+//! previous entries and contains the path. This needs root.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -40,7 +40,7 @@ shift
 exec "$@"
 "#;
 
-/// The program in a namespace where `binds` and `hosts` hold.
+/// Returns the command of the program in a namespace with `binds` and `hosts`.
 pub(super) fn command(
     launcher: &Launcher,
     directory: &Path,
@@ -66,7 +66,7 @@ pub(super) fn command(
         }
         std::fs::write(&listed, text)
             .with_context(|| format!("cannot write {}", listed.display()))?;
-        // The first, while nothing stands in its place.
+        // Mounted first, before another mount can replace it.
         command.arg("/etc/hosts").arg(&listed);
     }
     for (inside, outside) in binds {

@@ -1,4 +1,4 @@
-//! Whether a case can be played with a provider that is a process, and how fast its world lives then.
+//! Decides if a case can be played with a provider that is a process, and at which pace.
 
 use std::time::Duration;
 
@@ -12,31 +12,31 @@ use crate::checks::Case;
 use crate::scenario::{Act, ProviderSetup, Scenario};
 use crate::verdict::Verdict;
 
-/// How fast the world of a case may live when its provider does not live in virtual time.
+/// Pace of a case's world with a provider that does not run in virtual time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// As its scenario needs it: compressed if nothing fails in it, real otherwise.
+    /// Compressed if nothing fails in the scenario, else real time.
     #[default]
     Usual,
-    /// As fast as the clock on the wall, because constants of providers count.
+    /// Real time, because the outcome depends on constants of providers.
     Real,
-    /// Only in virtual time, for this reason.
+    /// Virtual time only, for this reason.
     Virtual(&'static str),
 }
 
-/// A world of more machines is too much work for a case that shares the machine with others.
+/// Maximum number of machines: more are too much work for a case that shares the machine with others.
 const MOST_MACHINES: u32 = 500;
 
-/// What becomes of a case.
+/// Decision about a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// It is played, and the world lives so many seconds in one.
+    /// The case is played, with this number of seconds of world time per second.
     Play(u32),
-    /// It is not.
+    /// The case is not played.
     Not(Verdict),
 }
 
-/// What a run allows.
+/// Limits of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) compress: u32,
@@ -45,7 +45,7 @@ pub(super) struct Limits {
 }
 
 impl Plan {
-    /// What becomes of this case with this provider.
+    /// Decides about this case with this provider.
     pub(super) fn of(case: &Case, entry: &Entry, manifest: &Manifest, limits: Limits) -> Self {
         let skip = |why: String| Self::Not(Verdict::skipped(why));
         if let Some(feature) = entry.features.iter().find(|it| manifest.lacks(it)) {
@@ -81,7 +81,7 @@ impl Plan {
     }
 }
 
-/// Why a scenario cannot be played with this provider, if it cannot.
+/// Returns the reason why a scenario cannot be played with this provider, or `None`.
 pub(super) fn hindrance(
     scenario: &Scenario,
     manifest: &Manifest,
@@ -102,8 +102,8 @@ pub(super) fn hindrance(
     None
 }
 
-/// What a provider does when something fails goes by constants of its own: deadlines, back-offs, holds. They cannot be
-/// told to be shorter, so such a scenario is played as fast as it is.
+/// True if something fails in the scenario. A provider then follows constants of its own: deadlines, back-offs, holds.
+/// No option shortens them, so such a scenario is played in real time.
 fn something_fails(scenario: &Scenario) -> bool {
     scenario.timeline.iter().any(|step| match &step.act {
         Act::Fault(_) | Act::Secret { .. } => true,
@@ -127,7 +127,7 @@ fn something_fails(scenario: &Scenario) -> bool {
     })
 }
 
-/// What the scenario wants of a provider's set-up and the manifest has no way to say.
+/// Returns the first part of the scenario's set-up that the manifest cannot express.
 fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     let ProviderSetup {
         zones,

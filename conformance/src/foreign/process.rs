@@ -1,4 +1,4 @@
-//! One replica of a foreign provider: a process, its end, and what it writes.
+//! One replica of a foreign provider: its process, its end, and its output.
 
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -15,10 +15,10 @@ use super::behind::Behind;
 use super::launch::Launcher;
 use crate::lab::Exit;
 
-/// A process that was told to stop is killed after this much real time, as a kubelet does it.
+/// Real time after which a process that got SIGTERM is killed, as by a kubelet.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// No log of a run grows beyond this; what is written later is counted and dropped.
+/// Maximum size of a run's log, in bytes; later lines are only counted.
 const MOST: usize = 16 << 20;
 
 /// A running process. Dropping it kills it.
@@ -31,7 +31,7 @@ pub(crate) struct Process {
     exit: Arc<Mutex<Option<Exit>>>,
 }
 
-/// What the processes of a run write, each line with the world time at which it came.
+/// Output of the processes of a run, each line with the world time of its arrival.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Logs(Arc<Mutex<Written>>);
 
@@ -42,7 +42,7 @@ struct Written {
 }
 
 impl Logs {
-    /// Everything so far.
+    /// Returns all lines so far.
     pub(crate) fn text(&self) -> String {
         let kept = self.0.lock().expect("no writer panics");
         match kept.dropped {
@@ -51,7 +51,7 @@ impl Logs {
         }
     }
 
-    /// The last lines, without their times.
+    /// Returns the last `n` lines, without their times.
     pub(crate) fn tail(&self, n: usize) -> Vec<String> {
         let text = self.text();
         let lines: Vec<&str> = crate::capture::lines(&text).map(|(_, line)| line).collect();
@@ -70,7 +70,7 @@ impl Logs {
 }
 
 impl Process {
-    /// Starts it. `tasks` waits for its end, whatever becomes of the handle.
+    /// Starts a process. `tasks` waits for its end even if the handle is dropped.
     pub(super) async fn spawn(
         launcher: &Launcher,
         index: usize,
@@ -80,7 +80,7 @@ impl Process {
         tasks: &TaskTracker,
     ) -> anyhow::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A signal of the terminal is for the driver, which stops what it started.
+        // Signals of the terminal reach only the driver, which stops the processes.
         command.process_group(0).kill_on_drop(true);
         let mut child = match launcher.spawn(command).await {
             Ok(child) => child,
@@ -108,7 +108,7 @@ impl Process {
         tasks.spawn(async move {
             let how = Kept { child, behind }.keep(&stop, &kill).await;
             for reader in readers.into_iter().flatten() {
-                // A child of the program may hold the pipe open; its words are not waited for.
+                // A child of the program may hold the pipe open, so the wait for its output is short.
                 let _ = tokio::time::timeout(Duration::from_secs(1), reader).await;
             }
             let how = if crashed(&how, &logs) { Exit::Panicked } else { how };
@@ -118,31 +118,31 @@ impl Process {
         Ok(process)
     }
 
-    /// Which replica it is.
+    /// Returns the index of the replica.
     pub(crate) fn index(&self) -> usize {
         self.index
     }
 
-    /// Completes when it has ended, however that came about.
+    /// Completes when the process has ended for any reason.
     ///
     /// Cancel safe.
     pub(crate) async fn end(&self) {
         self.ended.cancelled().await;
     }
 
-    /// How it ended, if it has.
+    /// Returns how the process ended, or `None` if it runs.
     pub(crate) fn ended(&self) -> Option<Exit> {
         self.exit.lock().expect("no holder panics").clone()
     }
 
-    /// Tells it to stop and waits.
+    /// Asks the process to stop and waits for its end.
     pub(crate) async fn stop(self) -> Exit {
         self.stop.cancel();
         self.end().await;
         self.ended().unwrap_or(Exit::Killed)
     }
 
-    /// Kills it and waits.
+    /// Kills the process and waits for its end.
     pub(crate) async fn kill(self) {
         self.kill.cancel();
         self.end().await;
@@ -155,7 +155,7 @@ impl Drop for Process {
     }
 }
 
-/// A program that dies of a defect of its own says so on its standard error.
+/// True if the log shows that the program crashed by a defect of its own.
 fn crashed(how: &Exit, logs: &Logs) -> bool {
     let Exit::Failed(_) = how else { return false };
     logs.tail(4000).iter().any(|line| {
@@ -171,14 +171,14 @@ async fn copy(from: impl AsyncRead + Unpin, world: WorldHandle, logs: Logs) {
     }
 }
 
-/// A process that is waited for, and the provider that it stands for, if that is elsewhere.
+/// A process, and the container or pod that it represents.
 struct Kept {
     child: Child,
     behind: Option<Behind>,
 }
 
 impl Kept {
-    /// Waits until it ends, by itself or by order.
+    /// Waits until the process ends, by itself or by order.
     async fn keep(mut self, stop: &CancellationToken, kill: &CancellationToken) -> Exit {
         let how = tokio::select! {
             biased;
@@ -196,7 +196,8 @@ impl Kept {
                 }
             }
         };
-        // First what may still make something; it may have ended already, and what it stands for may not.
+        // Ends the process first, because it may still create the container or pod. The provider may
+        // outlive the process, so it is removed in every case.
         let _ = self.child.kill().await;
         if let Some(behind) = &self.behind {
             behind.remove().await;
@@ -204,7 +205,7 @@ impl Kept {
         how.unwrap_or(Exit::Killed)
     }
 
-    /// How it ended, once it has.
+    /// Waits for the end and returns its status.
     ///
     /// Cancel safe.
     async fn end(&mut self) -> std::io::Result<ExitStatus> {
@@ -221,7 +222,7 @@ impl Kept {
         }
         let pid = self.child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         if let Some(pid) = pid {
-            // It may have ended this moment; waiting tells.
+            // The process may have ended already; waiting shows that.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
@@ -234,12 +235,12 @@ fn by_itself(status: std::io::Result<ExitStatus>) -> Exit {
     }
 }
 
-/// A program that has no handler for SIGTERM stops of it too; what it left open is judged by itself.
+/// SIGTERM also stops a program without a handler; checks judge separately what it left open.
 fn by_order(status: std::io::Result<ExitStatus>) -> Exit {
     use std::os::unix::process::ExitStatusExt as _;
     match status {
         Ok(status) if status.success() || status.signal() == Some(15) => Exit::Stopped,
-        // The same of a container.
+        // Docker reports the same signal as this code.
         Ok(status) if status.code() == Some(128 + 15) => Exit::Stopped,
         other => by_itself(other),
     }

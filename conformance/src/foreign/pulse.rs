@@ -1,6 +1,6 @@
-//! Whether this machine kept up: how late a task wakes that only sleeps.
+//! Measures if this machine kept up: the delay of a task that only sleeps.
 //!
-//! On a starved machine a provider is late for reasons that are not its own. A failure of such a moment says nothing.
+//! On an overloaded machine a provider is late for reasons that are not its own, so a failure at that time proves nothing.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use tokio_util::task::TaskTracker;
 use crate::catalogue::Class;
 use crate::verdict::{Reason, Verdict};
 
-/// What a failure can be blamed on, in time of the world: bounds are ten seconds of it and more.
+/// Delay in world time that can explain a failure; bounds are ten seconds of world time or more.
 const TOO_LATE: Duration = Duration::from_secs(2);
 const BEAT: Duration = Duration::from_millis(20);
 
-/// Moments at which the machine was late. It beats until it is dropped.
+/// Moments at which the machine was late. The task runs until this is dropped.
 #[derive(Debug)]
 pub(super) struct Pulse {
     late: Arc<Mutex<Vec<(Instant, Duration)>>>,
@@ -24,7 +24,7 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    /// Begins to beat.
+    /// Starts the task.
     pub(super) fn begin(tasks: &TaskTracker) -> Self {
         let late = Arc::<Mutex<Vec<(Instant, Duration)>>>::default();
         let stop = CancellationToken::new();
@@ -42,7 +42,7 @@ impl Pulse {
         Self { late, _stop: stop.drop_guard() }
     }
 
-    /// The longest delay since `begin`, if one was too long for a world that lives so many seconds in one.
+    /// Returns the longest delay since `begin`, if it was too long at `pace`, in seconds of world time per second.
     pub(super) fn worst_since(&self, begin: Instant, pace: u32) -> Option<Duration> {
         let late = self.late.lock().expect("no holder panics");
         let worst = late.iter().filter(|(at, _)| *at >= begin).map(|(_, delay)| *delay).max()?;
@@ -50,15 +50,15 @@ impl Pulse {
     }
 }
 
-/// Whether a failure is final: it is one of safety, and no machine is so late that a provider has to do harm.
+/// True if a failure is final: a broken safety promise, because no delay of the machine forces a provider to do harm.
 pub(super) fn is_final(class: Class, why: &Reason) -> bool {
     class == Class::Safety || why.invariant.is_some_and(|it| it.class() == Class::Safety)
 }
 
-/// What is left of a verdict that was reached while this machine was late; nothing if it counts all the same.
+/// Returns the harness error that replaces a verdict reached on a late machine, or `None` if the verdict counts.
 ///
-/// A failure of safety counts, and so does a pass of a check that asks for something to be done. A pass of one that asks for
-/// restraint does not: a provider that is starved does little.
+/// A safety failure counts, and so does a pass of a check that requires an action. A pass of a check that requires restraint
+/// does not: a provider without processor time does little.
 pub(super) fn doubted(class: Class, verdict: &Verdict, late: Duration) -> Option<Verdict> {
     let counts = match verdict {
         Verdict::Fail(why) => is_final(class, why),

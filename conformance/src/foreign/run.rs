@@ -1,4 +1,4 @@
-//! Judging a foreign provider: every case with a sim and a process of its own, several at a time.
+//! Judges a foreign provider: each case has its own sim and process, and several run in parallel.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,20 +24,20 @@ use crate::scenario::Scenario;
 use crate::suite::{Conclusion, Judged};
 use crate::verdict::{Reason, Verdict};
 
-/// How a provider is judged.
+/// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Where every draw of a world comes from.
+    /// Seed of all random draws of a world.
     pub seed: u64,
-    /// Cases at a time.
+    /// Number of parallel cases.
     pub jobs: usize,
-    /// Seconds of the world in a second, where nothing fails.
+    /// Seconds of world time per second, where nothing fails.
     pub compress: u32,
-    /// Cases that take longer than this in real time are not run.
+    /// Maximum real time of a case; longer cases are not run.
     pub longest: Duration,
-    /// How often a failure is tried again, unless it is one of safety.
+    /// Number of repetitions of a failure, except for a safety failure.
     pub retries: u32,
-    /// Wall time at the beginning.
+    /// Wall time at the start of the run.
     pub now: Timestamp,
 }
 
@@ -52,18 +52,18 @@ pub struct Subject {
     ledgers: Option<Arc<Ledgers>>,
 }
 
-/// A fleet's life as it was played.
+/// Result of a life that was played with a fleet.
 #[derive(Debug)]
 pub(super) struct Life {
-    /// Nodes.
+    /// Number of nodes in the fleet.
     pub(super) nodes: u32,
-    /// What it left behind.
+    /// Run of the life.
     pub(super) run: Run,
-    /// How late this machine was meanwhile, if that counts.
+    /// Delay of this machine during the life, if it was too long.
     pub(super) late: Option<Duration>,
 }
 
-/// One case and what is known about its check.
+/// One case with the entry of its check.
 struct Job {
     check: Arc<Check>,
     entry: &'static Entry,
@@ -72,7 +72,7 @@ struct Job {
 }
 
 impl Subject {
-    /// A provider that nothing is known about yet.
+    /// Prepares to judge a provider, without measurements.
     ///
     /// Must be called inside a tokio runtime whose clock is real.
     pub fn new(setup: Arc<Setup>, settings: Settings) -> Self {
@@ -84,17 +84,17 @@ impl Subject {
     /// Measures the provider.
     ///
     /// # Errors
-    /// One that makes no call at all.
+    /// Fails if the provider makes no call.
     pub async fn calibrate(&mut self) -> anyhow::Result<Calibration> {
         let pace = self.settings.compress;
-        // In the past, with room for all that the world may live.
+        // The world begins in the past, with room for the longest measurement.
         let epoch = self.epoch(pace, Duration::from_secs(3600));
         let measured = Calibration::measure(&self.setup, &self.stage(), pace, epoch).await?;
         self.extra = measured.extra();
         Ok(measured)
     }
 
-    /// Whether any case of a check is played.
+    /// True if any case of a check is played.
     pub fn plays(&self, check: &Check) -> bool {
         let entry = catalogue::entry(check.id).expect("a test holds checks and catalogue together");
         let manifest = &self.setup.manifest;
@@ -109,10 +109,10 @@ impl Subject {
         Limits { compress, longest, apiserver: self.setup.apiserver() }
     }
 
-    /// Judges it by these checks; `done` is told of each in their order.
+    /// Judges the provider by these checks; `done` gets each conclusion, in the order of the checks.
     ///
     /// # Errors
-    /// If `stop` was cancelled; everything that was started has ended then.
+    /// Fails if `stop` was cancelled; everything that was started has ended then.
     pub async fn judge(
         self: &Arc<Self>,
         checks: Vec<Check>,
@@ -189,7 +189,7 @@ impl Subject {
     ) -> Conclusion {
         let mode = self.setup.manifest.spec.mode;
         let mut conclusion = Conclusion::of(entry, mode, outcomes, not_run, took);
-        // What is more than the contract asks for is no defect of others.
+        // Other providers need not follow our policy, which goes beyond the contract.
         if entry.is_policy() && entry.requirement == Requirement::Must {
             conclusion.requirement = Requirement::Should;
         }
@@ -204,22 +204,22 @@ impl Subject {
         conclusion
     }
 
-    /// Writes the ledger of a case, where one is wanted.
+    /// Writes the ledger of a case, if ledgers are kept.
     fn keep(&self, check: usize, job: &Job, outcome: &Outcome) -> anyhow::Result<()> {
         let Some(ledgers) = &self.ledgers else { return Ok(()) };
         ledgers.put((check, job.case), (job.check.id, self.setup.manifest.spec.mode), outcome)
     }
 
-    /// Where ledgers of cases go from now on.
+    /// Sets the destination of ledgers.
     pub fn keep_ledgers(&mut self, ledgers: Arc<Ledgers>) {
         self.ledgers = Some(ledgers);
     }
 
-    /// Plays a case, again where a failure may be an accident.
+    /// Plays a case and repeats it if a failure may be an accident.
     async fn conclude(&self, job: &Job) -> Outcome {
         let mut outcome = self.play_on_a_machine_that_keeps_up(job).await;
         let Verdict::Fail(why) = outcome.verdict.clone() else { return outcome };
-        // What must never happen has happened.
+        // A safety failure is final.
         if is_final(job.entry.class, &why) {
             return outcome;
         }
@@ -256,7 +256,7 @@ impl Subject {
         let name = format!("{}-{}", job.check.id, job.case);
         let (run, refused) = self.live(&name, &scenario, job.pace).await;
         let mut outcome = tokio::task::block_in_place(|| case.outcome(run));
-        // What was unsafe was so whatever became of the cluster.
+        // A safety failure counts, even if the cluster failed.
         let is_unsafe = |why: &Reason| why.invariant.is_some_and(|it| it.class() == Class::Safety);
         if let Some(error) = refused
             && !outcome.verdict.reason().is_some_and(is_unsafe)
@@ -266,7 +266,8 @@ impl Subject {
         outcome
     }
 
-    /// Plays a scenario, so many seconds of it in one; and why it was not played, if it was not.
+    /// Plays a scenario at `pace`, in seconds of world time per second; returns an error in addition if the run proves
+    /// nothing.
     async fn live(
         &self,
         name: &str,
@@ -274,7 +275,7 @@ impl Subject {
         pace: u32,
     ) -> (Run, Option<anyhow::Error>) {
         let mut scenario = scenario.clone();
-        // Who declares that there are no zones is neither told of any nor judged by them.
+        // A provider that declares `TagZones` unsupported gets no zones and is not judged by them.
         scenario.provider.zones &= !self.setup.manifest.lacks("TagZones");
         let epoch = self.epoch(pace, scenario.horizon);
         let mut lab = Lab::beginning_at(&scenario, &self.stage(), epoch);
@@ -293,11 +294,11 @@ impl Subject {
         }
     }
 
-    /// Plays a scenario at the usual pace, with the time that a slow provider needs; how late this machine was meanwhile, if
-    /// that counts.
+    /// Plays a scenario at the usual pace, extended for a slow provider. Returns the delay of this machine in addition, if
+    /// it was too long.
     ///
     /// # Errors
-    /// A provider that cannot be started.
+    /// Fails if the provider cannot be started.
     pub(super) async fn witness(
         &self,
         name: &str,
@@ -313,10 +314,10 @@ impl Subject {
         }
     }
 
-    /// Plays the life that shows what calls are worth, with a fleet of `n`.
+    /// Plays the life that measures the cost of calls, with a fleet of `n` nodes.
     ///
     /// # Errors
-    /// A provider that cannot be started or makes no call, with the end of its log.
+    /// Fails if the provider cannot be started or makes no call; the latter error has the end of its log.
     pub(super) async fn live_with(&self, n: u32) -> anyhow::Result<Life> {
         let scenario = bill::life(n, self.setup.manifest.spec.mode);
         let pace = self.settings.compress;
@@ -339,14 +340,14 @@ impl Subject {
         }
     }
 
-    /// When a world begins. One that lives faster begins so early that it never gets ahead of the provider's clock.
+    /// Returns the start time of a world. A world that runs faster starts early enough to stay behind the provider's clock.
     fn epoch(&self, pace: u32, lasts: Duration) -> Timestamp {
         let now = self.settings.now + self.begin.elapsed();
         if pace == 1 { now } else { now - lasts - Duration::from_secs(60) }
     }
 }
 
-/// The last lines of a log, without their times.
+/// Returns the last 12 lines of a log, without their times.
 fn tail(log: &str) -> Vec<String> {
     let lines: Vec<&str> = crate::capture::lines(log).map(|(_, line)| line).collect();
     lines[lines.len().saturating_sub(12)..].iter().map(|it| (*it).to_owned()).collect()

@@ -1,8 +1,8 @@
-//! `conformance sweep --provider`: a process leads every life, and again with single failures in it.
+//! `conformance sweep --provider`: plays every life with a process, first without and then with single failures.
 //!
-//! The healthy run of a life names the calls that this provider makes; they are what fails. The world lives `compress`
-//! seconds in one, and the constants of a provider (deadlines, back-offs) cannot be shortened with it. So where something
-//! fails, only safety is judged, unless the world lives as fast as the clock on the wall.
+//! The healthy run of a life shows the calls that this provider makes; each of them can fail. World time runs `compress`
+//! times as fast as the clock, and the constants of a provider (deadlines, back-offs) cannot be shortened. So with
+//! failures only safety is judged, unless the world runs in real time.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -28,33 +28,33 @@ use crate::report::seconds;
 use crate::scenario::Scenario;
 use crate::sweep::{self, Ended, Kind, Trial, mode_name};
 
-/// The arguments of a sweep.
+/// Parameters of a sweep.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// The manifest, or the name of a built-in one.
+    /// Path of the manifest, or name of a built-in one.
     pub provider: &'a str,
-    /// The program, where the manifest says $(binary).
+    /// Program for `$(binary)` in the manifest.
     pub binary: Option<PathBuf>,
-    /// Seconds of the world in a second.
+    /// Seconds of world time per second.
     pub compress: u32,
-    /// Lives at a time, each with a process of its own.
+    /// Number of parallel lives, each with a process of its own.
     pub jobs: NonZeroUsize,
-    /// Seed of every draw.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// Kinds of failures; none for the lives alone.
+    /// Kinds of failures; none to play only the lives.
     pub kinds: &'a [Kind],
-    /// Only these lives; all if there is none.
+    /// Names of the lives to play; empty for all.
     pub lives: &'a [String],
-    /// So many trials of each kind, spread evenly; every one if nothing is said.
+    /// Number of trials of each kind, spread evenly; `None` for all.
     pub sample: Option<NonZeroUsize>,
-    /// Only trials whose line contains this, with their ledgers and logs.
+    /// Text that selects trials by their line; prints their ledgers and logs.
     pub trial: Option<&'a str>,
 }
 
 /// Plays the lives of the manifest's mode.
 ///
 /// # Errors
-/// [`Usage`], and what the harness itself failed at.
+/// Returns [`Usage`], or the error of the harness.
 pub fn run(
     out: &mut impl Write,
     request: &Request<'_>,
@@ -91,24 +91,26 @@ pub fn run(
     })
 }
 
-/// Whether a violation counts however late this machine was. Policy is no defect of a provider that never promised it.
+/// True if a violation counts even if this machine was late. Policy does not count, because other providers do not
+/// promise it.
 fn is_unsafe(violation: &Violation) -> bool {
     let invariant = violation.invariant;
     invariant.class() == Class::Safety && !invariant.is_policy()
 }
 
-/// How a life or a trial ended that was played by a process.
+/// Result of a life or a trial that a process played.
 struct Played {
     run: Run,
     ended: Ended,
-    /// Violations of what is more than the contract asks for: no defects of a provider that never promised it.
+    /// Violations of policy beyond the contract, which are not defects of other providers.
     policy: Vec<Violation>,
-    /// Why it shows nothing, if it does not.
+    /// Reason why the run proves nothing, if it does not.
     vain: Option<String>,
 }
 
 impl Played {
-    /// Violations that count: all of safety, others where `all` says so and this machine was not late.
+    /// Collects the violations that count: all safety violations, and others if `all` is true and this machine was not
+    /// late.
     fn of(run: Run, late: Option<Duration>, all: bool) -> Self {
         let mut ended = Ended::of(&run);
         let policy = ended.violations.extract_if(.., |it| it.invariant.is_policy()).collect();
@@ -123,7 +125,7 @@ impl Played {
     }
 }
 
-/// What one kind of trials came to.
+/// Result of the trials of one kind.
 #[derive(Default)]
 struct Tally {
     played: usize,
@@ -188,7 +190,7 @@ impl Sweep<'_> {
         })
     }
 
-    /// Every life without a failure: what it showed, and the run that trials are made from.
+    /// Plays every life without failures; returns their runs, from which trials are made.
     async fn healthy(
         &self,
         out: &mut impl Write,
@@ -234,7 +236,7 @@ impl Sweep<'_> {
         let scenarios = trials.iter().map(|it| (it.to_string(), it.scenario()));
         let all = self.request.compress == 1;
         self.each(scenarios.collect(), all, |n, mut played| {
-            // Told with the healthy lives already, and the same here.
+            // Policy violations were printed with the healthy lives.
             played.policy.clear();
             if !played.ended.fired {
                 played.vain.get_or_insert_with(|| "the failure never happened".to_owned());
@@ -251,7 +253,7 @@ impl Sweep<'_> {
         Ok(tally)
     }
 
-    /// Plays these, so many at a time; `ended` hears of each, in the order in which they end.
+    /// Plays scenarios in parallel; `ended` gets each result, in the order in which they end.
     async fn each(
         &self,
         scenarios: Vec<(String, Scenario)>,
@@ -264,7 +266,7 @@ impl Sweep<'_> {
                 let folder = format!("{mode}-{n}");
                 async move {
                     let mut played = self.subject.witness(&folder, &scenario).await;
-                    // What a late machine shows says little, but for what was unsafe: once more.
+                    // Repeats a run on a late machine, unless it shows a safety violation.
                     if matches!(&played, Ok((run, Some(_))) if !Life::broken(run).iter().any(is_unsafe)) {
                         let folder = format!("{folder}-again");
                         played = self.subject.witness(&folder, &scenario).await;
@@ -298,7 +300,8 @@ impl Tally {
     }
 }
 
-/// Prints what was broken, or why nothing was shown: of each invariant the first violation, and how many more there are.
+/// Prints the violations, or the reason why the run proves nothing: of each invariant the first violation and the number
+/// of others.
 fn told(out: &mut impl Write, line: &str, played: &Played) -> anyhow::Result<()> {
     let Played { ended, policy, vain, .. } = played;
     match vain {

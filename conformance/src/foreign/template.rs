@@ -1,16 +1,17 @@
-//! Placeholders: `$(vcenter.host)` in an argument or a file is replaced by what a sim and its driver know.
+//! Expands placeholders: `$(vcenter.host)` in an argument or a file stands for a value of the sim or the
+//! driver.
 //!
-//! The form is that of Kubernetes; `$$(x)` is a literal `$(x)`.
+//! The syntax is that of Kubernetes; `$$(x)` is a literal `$(x)`.
 
 use std::collections::BTreeMap;
 
 use super::manifest::Manifest;
 use crate::backend::Backend;
 
-/// What placeholders stand for.
+/// Values of placeholders, by name.
 pub(super) type Values = BTreeMap<String, String>;
 
-/// In every mode.
+/// Names in every mode.
 const COMMON: [&str; 9] = [
     "dir",
     "ca",
@@ -23,7 +24,7 @@ const COMMON: [&str; 9] = [
     "datacenter",
 ];
 
-/// In vCenter mode.
+/// Names in vCenter mode.
 const VCENTER: [&str; 12] = [
     "vcenter.host",
     "vcenter.port",
@@ -39,7 +40,7 @@ const VCENTER: [&str; 12] = [
     "config.labels",
 ];
 
-/// In Supervisor mode.
+/// Names in Supervisor mode.
 const SUPERVISOR: [&str; 7] = [
     "supervisor.credentials",
     "supervisor.ownerRef",
@@ -50,7 +51,7 @@ const SUPERVISOR: [&str; 7] = [
     "supervisor.kubeconfig",
 ];
 
-/// Every name that a manifest may use, but for variables of the environment.
+/// Returns every name that a manifest may use, except environment variables.
 pub(super) fn known(manifest: &Manifest) -> Vec<String> {
     let of_mode: &[&str] = match manifest.spec.mode {
         Backend::VCenter => &VCENTER,
@@ -60,12 +61,12 @@ pub(super) fn known(manifest: &Manifest) -> Vec<String> {
     COMMON.iter().chain(of_mode).map(|it| (*it).to_owned()).chain(files).collect()
 }
 
-/// The variable of the environment that a name stands for.
+/// Returns the environment variable that a name stands for.
 pub(super) fn variable(name: &str) -> Option<&str> {
     name.strip_prefix("env.").filter(|variable| !variable.is_empty())
 }
 
-/// Names of all placeholders in a text.
+/// Returns the names of all placeholders in a text.
 pub(super) fn names(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     walk(text, |name| {
@@ -75,7 +76,7 @@ pub(super) fn names(text: &str) -> Vec<String> {
     found
 }
 
-/// The text with every placeholder replaced, or the first that has no value.
+/// Returns the text with every placeholder replaced, or the first name without a value.
 pub(super) fn expand(text: &str, values: &Values) -> Result<String, String> {
     let mut unknown = None;
     let expanded = walk(text, |name| {

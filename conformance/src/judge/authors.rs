@@ -1,4 +1,4 @@
-//! The author of a change of a Node: the provider, if one of its requests was under way at that moment; the scenario otherwise.
+//! The author of a change of a Node: the provider, if one of its requests was under way at that moment, else the scenario.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,25 +8,25 @@ use sim::world::Time;
 
 use crate::lab::{ByHand, Run};
 
-/// A real API server answers before the world has heard of the change.
+/// Time in which the world hears of a change after a real API server has answered.
 const MIRRORED: Duration = Duration::from_secs(30);
 
-/// How long after its answer a change may still come to the world.
+/// Returns the longest delay between an answer and the change in the world.
 pub(super) fn lag(run: &Run) -> Duration {
     if run.mirrored { MIRRORED } else { Duration::ZERO }
 }
 
-/// Every deletion of a Node that the provider asked for.
+/// Returns every deletion of a Node that the provider requested.
 pub(super) fn deletions(run: &Run) -> impl Iterator<Item = &Record> {
     run.calls().filter(|call| call.is_cluster_call() && call.op == "delete nodes")
 }
 
-/// Every other write of a Node that the provider asked for.
+/// Returns every other write of a Node that the provider requested.
 pub(super) fn writes(run: &Run) -> impl Iterator<Item = &Record> {
     run.calls().filter(|call| is_write(call))
 }
 
-/// True for a write of a Node that is no deletion.
+/// True for a write of a Node other than a deletion.
 pub(super) fn is_write(call: &Record) -> bool {
     call.is_cluster_call()
         && matches!(
@@ -35,23 +35,23 @@ pub(super) fn is_write(call: &Record) -> bool {
         )
 }
 
-/// True if a change of this Node at this moment may be the work of this call.
+/// True if this call may have made a change of this Node at this moment.
 pub(super) fn is_author(run: &Run, call: &Record, node: &str, at: Time) -> bool {
     call.t <= at
         && call.target.name.as_deref() == Some(node)
         && call.ended.as_ref().is_none_or(|ended| ended.at + lag(run) >= at)
 }
 
-/// When the provider was writing each Node.
+/// Times at which the provider was writing each Node.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     spans: BTreeMap<String, Vec<(Time, Option<Time>)>>,
-    /// When the scenario itself changed Nodes: an answer to that may come at the same moment.
+    /// Changes of Nodes by the scenario itself; a reaction of the provider may come at the same moment.
     by_hand: Vec<ByHand>,
 }
 
 impl Written {
-    /// By a provider in its run.
+    /// Collects the writes of the provider in a run.
     pub(super) fn by(run: &Run) -> Self {
         let mut written = Self { by_hand: run.by_hand.clone(), ..Self::default() };
         for call in writes(run) {
@@ -62,7 +62,7 @@ impl Written {
         written
     }
 
-    /// True if a change of this Node at this moment may be the provider's.
+    /// True if the provider may have made a change of this Node at this moment.
     pub(super) fn covers(&self, node: &str, at: Time) -> bool {
         let spans = self.spans.get(node).map_or(&[][..], Vec::as_slice);
         !self.by_hand.iter().any(|it| it.covers(at))

@@ -1,4 +1,4 @@
-//! Sessions that are known to be dead.
+//! Sessions that the client must know to be dead.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::Invariant::NoDeadSession;
 use super::Violation;
 use crate::lab::Run;
 
-/// World time for an answer to reach its caller on a real clock, where the world lives faster.
+/// World time that an answer may take to reach its caller on a real clock, where the world runs faster.
 const ON_THE_WAY: Duration = Duration::from_secs(30);
 
-/// Calls with a session after its holder was answered that it has ended.
+/// Returns the calls with a session that began after an answer had told its holder that the session has ended.
 ///
-/// The session is known by its digest, which no two clients share. A made-up answer counts: its reader cannot tell.
+/// The digest identifies the session; no two clients share one. A made-up answer counts: its reader cannot tell.
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
     let slack = if run.hosted { ON_THE_WAY } else { Duration::ZERO };
     let mut dead: BTreeMap<(&str, &str), Time> = BTreeMap::new();

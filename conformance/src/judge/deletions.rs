@@ -1,4 +1,4 @@
-//! Deletions of Nodes: what the request itself says, and what its sender had been told before.
+//! Deletions of Nodes: the content of the request, and the answers that its sender had before.
 
 use std::collections::BTreeMap;
 
@@ -19,26 +19,26 @@ use crate::scenario::Act;
 /// A machine: its vCenter, and its reference there.
 type Machine = (String, MoRef);
 
-/// Watches machines go, and the deletions of their Nodes.
+/// Checks the deletions of Nodes against the loss of their machines.
 pub(super) struct Judge<'a> {
     run: &'a Run,
     found: Vec<Violation>,
-    /// Every deletion that was asked for, in order.
+    /// Every deletion request, in order.
     asked: Vec<&'a Record>,
-    /// Calls about machines that were answered, with their ends. A watch that still tells has none.
+    /// Answered calls about machines, with their ends; `None` for a watch that still runs.
     heard: Vec<(&'a Record, Option<Time>)>,
-    /// Where each node's kubelet ran last.
+    /// Last machine of each node's kubelet.
     owners: BTreeMap<String, Machine>,
-    /// When machines went, or became others.
+    /// Times at which machines were removed or changed their UUID.
     gone: BTreeMap<Machine, Time>,
-    /// The last machine that had a UUID.
+    /// The last machine with each UUID.
     had: BTreeMap<uuid::Uuid, Machine>,
-    /// When the Node of a name was made.
+    /// Creation time of the Node of each name.
     made: BTreeMap<String, Time>,
 }
 
 impl<'a> Judge<'a> {
-    /// At the beginning of a run.
+    /// Creates the judge at the beginning of a run.
     pub(super) fn of(run: &'a Run) -> Self {
         let asked = authors::deletions(run);
         let backend = run.backend();
@@ -59,7 +59,7 @@ impl<'a> Judge<'a> {
         judge
     }
 
-    /// Everything that was broken.
+    /// Returns all violations.
     pub(super) fn violations(mut self) -> Vec<Violation> {
         if !self.run.hosted {
             self.without_uid();
@@ -78,7 +78,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Sees what happens next.
+    /// Takes in the next event.
     pub(super) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
         match event {
             Event::KubeletSet { node, kubelet: Some(kubelet) } => {
@@ -115,7 +115,7 @@ impl<'a> Judge<'a> {
     }
 
     fn deleted(&mut self, at: Time, name: &str, node: &Value, after: &State) {
-        // A person or the scenario deletes Nodes, too.
+        // A person or the scenario may delete Nodes, too.
         let by = self.asked.iter().find(|call| authors::is_author(self.run, call, name, at));
         let Some(call) = by.copied() else { return };
         if self.made.get(name).is_some_and(|made| *made > call.t) {
@@ -157,7 +157,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A request names the Node by its UID, or it may hit another of the same name.
+    /// Demands the UID of the Node in each request: a request by name may hit another Node of that name.
     fn without_uid(&mut self) {
         let invariant = Invariant::PredecessorOnly;
         for call in self.asked.iter().filter(|call| !names_a_uid(&call.req.detail)) {
@@ -173,8 +173,8 @@ fn names_a_uid(detail: &str) -> bool {
     preconditions["uid"].as_str().is_some_and(|uid| !uid.is_empty())
 }
 
-/// True if a call about machines has an answer that is no error. "Not found" is an answer, and so is a list that leaves
-/// something out: a deletion that believes it is judged by the machine, which exists (invariant 1).
+/// True if a call about machines has an answer other than an error. "Not found" is an answer, and so is a list that
+/// omits a machine: if a deletion relies on it, invariant 1 judges that deletion, because the machine exists.
 fn is_answer(backend: Backend, call: &Record) -> bool {
     let is_about_machines = backend.takes(call)
         && backend.operations().iter().any(|op| match op.strip_suffix('*') {
@@ -193,7 +193,8 @@ fn is_answer(backend: Backend, call: &Record) -> bool {
     is_about_machines && tells
 }
 
-/// The vCenters that could own a machine. Where the configuration changes on the way, only the owner is certain.
+/// Returns the vCenters that could own a machine. If the configuration changes during the run, only the owner is
+/// certain.
 fn asked_for<'b>(
     run: &Run,
     machine: Option<&'b Machine>,
@@ -221,7 +222,7 @@ mod tests {
     use crate::lab::{self, Stage};
     use crate::scenario::Scenario;
 
-    /// A run in which a node joins, its machine goes after two minutes, and its Node after it.
+    /// A run in which a node joins, its machine is deleted after two minutes, and its Node after that.
     fn a_deletion(mutant: Option<::provider::Mutant>, backend: Backend) -> Run {
         let gone = Duration::from_secs(120);
         let topology = Topology::zones(1).machines(3);

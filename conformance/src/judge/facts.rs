@@ -1,4 +1,4 @@
-//! What a Node object says, and what is true of its machine.
+//! Facts of a Node object, and the truth about its machine.
 
 use std::net::IpAddr;
 
@@ -9,14 +9,14 @@ use sim::world::vcenter::{Machine, MoRef};
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 
-/// What a Node says, as far as a cloud provider has to do with it.
+/// The fields of a Node that concern a cloud provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// `spec.providerID`.
     pub provider_id: Option<String>,
-    /// Whether it waits for its cloud provider.
+    /// True if the node waits for its cloud provider.
     pub uninitialized: bool,
-    /// Whether it is marked as shut down.
+    /// True if the node has the shutdown taint.
     pub shutdown: bool,
     /// Keys of all taints, in order.
     pub taints: Vec<String>,
@@ -33,7 +33,7 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
-    /// Addresses that are no host names.
+    /// Returns the IP addresses, without host names.
     pub fn ips(&self) -> impl Iterator<Item = &str> {
         self.addresses
             .iter()
@@ -41,12 +41,12 @@ impl NodeFacts {
             .map(|(_, address)| address.as_str())
     }
 
-    /// The addresses of one type.
+    /// Returns the addresses of one type.
     pub fn of_type<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a str> {
         self.addresses.iter().filter(move |(it, _)| it == kind).map(|(_, a)| a.as_str())
     }
 
-    /// Whether the control plane counts on it.
+    /// True if the node is Ready.
     pub fn is_ready(&self) -> bool {
         self.ready == "True"
     }
@@ -82,7 +82,7 @@ pub fn facts(node: &Value) -> NodeFacts {
     }
 }
 
-/// The machine on which a node's kubelet runs, if it exists.
+/// Returns the machine on which a node's kubelet runs, if it exists.
 pub fn machine_of<'a>(state: &'a State, node: &str) -> Option<(&'a str, MoRef, &'a Machine)> {
     let kubelet = state.kubelets.get(node)?;
     let (name, vcenter) = state.vcenters.get_key_value(&kubelet.vcenter)?;
@@ -90,8 +90,7 @@ pub fn machine_of<'a>(state: &'a State, node: &str) -> Option<(&'a str, MoRef, &
     Some((name, kubelet.machine, machine))
 }
 
-/// The machine that a Node stands for: that of its kubelet, or where that is gone or was never there, one of the UUID in its
-/// provider ID.
+/// Returns the machine that a Node stands for: that of its kubelet, or else one with the UUID in the provider ID.
 pub(super) fn machine_for<'a>(
     state: &'a State,
     node: &str,
@@ -107,13 +106,13 @@ pub(super) fn machine_for<'a>(
     machine_of(state, node).or_else(named)
 }
 
-/// True if a provider ID names no machine by its UUID, as those of old in-tree providers and of other clouds. A provider can
-/// prove nothing of such a Node, so the Node stays whatever becomes of its machine.
+/// True if a provider ID has no UUID, like those of old in-tree providers and of other clouds. A provider can prove nothing
+/// about such a Node, so the Node stays whatever happens to its machine.
 pub(super) fn names_no_uuid(provider_id: &str) -> bool {
     provider_id.strip_prefix("vsphere://").is_none_or(|it| it.parse::<uuid::Uuid>().is_err())
 }
 
-/// Addresses that a machine's guest reports on its own cards and that nodes may show.
+/// Returns the addresses that the guest reports on the machine's own cards and that nodes may show.
 pub fn reported(machine: &Machine) -> Vec<IpAddr> {
     let usable = |address: &IpAddr| match address {
         IpAddr::V4(v4) => !v4.is_link_local() && !v4.is_loopback() && !v4.is_unspecified(),

@@ -8,7 +8,7 @@ use crate::catalogue::{Class, Surface};
 
 macro_rules! invariants {
     ($($name:ident = $number:literal, $class:ident, $surface:ident, $title:literal;)+) => {
-        /// What must hold in every run, whatever a check is about.
+        /// A condition that must hold in every run, whatever the subject of the check.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "u8", into = "u8")]
         #[repr(u8)]
@@ -17,24 +17,24 @@ macro_rules! invariants {
         }
 
         impl Invariant {
-            /// Every one that is judged, in the order of their numbers.
+            /// Every invariant that is judged, in the order of the numbers.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// Its kind.
+            /// Returns the class.
             pub const fn class(self) -> Class {
                 match self {
                     $(Self::$name => Class::$class,)+
                 }
             }
 
-            /// What it is about.
+            /// Returns the surface.
             pub const fn surface(self) -> Surface {
                 match self {
                     $(Self::$name => Surface::$surface,)+
                 }
             }
 
-            /// What holds.
+            /// Returns the condition as a sentence.
             pub const fn title(self) -> &'static str {
                 match self {
                     $(Self::$name => $title,)+
@@ -91,12 +91,13 @@ invariants! {
 }
 
 impl Invariant {
-    /// Its number.
+    /// Returns the number.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// Whether it is policy beyond the contract: those who never promised it are told, and not failed.
+    /// True for a policy beyond the contract: providers that never promised it get a report, but do
+    /// not fail.
     pub const fn is_policy(self) -> bool {
         matches!(
             self,

@@ -9,35 +9,35 @@ use sim::world::{Event, Time};
 use super::{Invariant, Violation};
 use crate::lab::{LEASE, Run};
 
-/// What the lease said from a moment on.
+/// Content of the lease from a moment on.
 #[derive(Debug)]
 pub(crate) struct Term<'a> {
-    /// The moment.
+    /// Time from which the lease has this content.
     pub(crate) from: Time,
-    /// Identity of the holder; empty if there is none.
+    /// Identity of the holder; empty if the lease is free.
     pub(crate) holder: &'a str,
-    /// How long the lease lasts without a renewal.
+    /// Duration of the lease without a renewal.
     pub(crate) lasts: Duration,
-    /// When it was renewed, as its holder says.
+    /// Time of the renewal as the holder wrote it.
     pub(crate) renewed: &'a str,
 }
 
 impl Term<'_> {
-    /// The replica that holds the lease: what stands before the `@` of its identity.
+    /// Returns the replica that holds the lease: the part of its identity before the `@`.
     pub(crate) fn label(&self) -> &str {
         self.holder.rsplit_once('@').map_or(self.holder, |(label, _)| label)
     }
 
-    /// Whether this caller may write at `at`, by this record alone.
+    /// True if this record alone allows the caller to write at `at`.
     fn allows(&self, caller: &str, at: Time) -> bool {
         self.holder.contains('@') && self.label() == caller && at.since(self.from) < self.lasts
     }
 }
 
-/// Writes of replicas that did not hold a valid lease when the write arrived.
+/// Returns the writes of replicas that did not hold a valid lease when the write arrived.
 ///
-/// A leader that can no longer renew stops before its lease runs out, so nobody's clock has to be forgiven.
-/// Leases themselves are how leadership is sought, and events are reports: anybody may write those.
+/// A leader that can no longer renew stops before its lease runs out, so the check needs no tolerance for
+/// clocks. Any replica may write leases, which is how it becomes leader, and events, which are reports.
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
     let mut found = Vec::new();
     if run.scenario.provider.replicas < 2 || run.log.base().is_none() {
@@ -66,14 +66,14 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     found
 }
 
-/// How often another replica has taken the lease from one that held it.
+/// Returns how often a replica has taken the lease from another one that held it.
 pub fn takeovers(run: &Run) -> usize {
     let holders: Vec<&str> =
         terms(run).iter().map(|term| term.holder).filter(|it| !it.is_empty()).collect();
     holders.windows(2).filter(|pair| pair[0] != pair[1]).count()
 }
 
-/// Every version of the lease, in order.
+/// Returns every version of the lease, in order.
 pub(crate) fn terms(run: &Run) -> Vec<Term<'_>> {
     let (namespace, name) = LEASE;
     let leases = GroupResource::of("coordination.k8s.io", "leases");

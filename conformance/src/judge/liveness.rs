@@ -1,4 +1,4 @@
-//! Liveness: what must have come about once all faults are healed and time has passed.
+//! Liveness: conditions that must hold once all faults are healed and time has passed.
 
 use std::net::IpAddr;
 
@@ -47,7 +47,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
         if on && node.is_ready() && node.shutdown {
             broken(ShutdownFollows, format!("node {name} is still marked shut down; {id} runs"));
         }
-        // In a Supervisor a suspended machine is one that runs.
+        // For a Supervisor a suspended machine counts as running.
         let is_off = match machine.power {
             Power::PoweredOn => false,
             Power::Suspended => run.backend().is_vcenter(),

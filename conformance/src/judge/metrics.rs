@@ -1,7 +1,7 @@
-//! Metrics agree with the ledger: what a replica counted is what went over the wire.
+//! Metrics agree with the ledger: the counts of a replica match its calls on the wire.
 //!
-//! A scrape is compared with the calls of one life of its replica: those between its last start and the scrape. A call that
-//! had not ended at that moment may be counted or not, and so may one whose end the replica did not wait for.
+//! A scrape is compared with the calls of its replica between the last start and the scrape. A call that had not ended by
+//! then may count or not; so may a call whose end the replica did not wait for.
 
 mod families;
 mod machines;
@@ -18,18 +18,18 @@ use super::{Invariant, Violation};
 use crate::lab::{Run, Sample, Scrape, label, sum};
 use crate::scenario::{Act, Scenario};
 
-/// Calls of vCenters by operation, with how long they took. Upstream's name.
+/// Metric of vCenter calls by operation, with their durations. Upstream uses the same name.
 const CALLS: &str = "cloudprovider_vsphere_api_request_duration_seconds_count";
-/// No queue has as many workers: more keys at hand are a mistake in the count.
+/// Upper bound of the workers of a queue: more keys at hand would be an error of the count.
 const WORKERS: f64 = 64.0;
 
-/// Every scrape that says something else than the ledger.
+/// Returns every disagreement between a scrape and the ledger.
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
     let lives = run.scrapes.iter().map(|scrape| Life::of(run, scrape));
     lives.flat_map(|life| life.violations()).collect()
 }
 
-/// True if every answer arrives: nothing in the scenario makes calls fail, or ends sessions or watches.
+/// True if every answer arrives: no step of the scenario makes calls fail, or ends sessions or watches.
 fn is_calm(scenario: &Scenario) -> bool {
     scenario.timeline.iter().all(|step| match &step.act {
         Act::Fault(_) => false,
@@ -52,11 +52,11 @@ struct Life<'a> {
     scrape: &'a Scrape,
     samples: Vec<Sample>,
     calls: Vec<&'a Record>,
-    /// True if the replica was suspended meanwhile, so that answers wait for it.
+    /// True if the replica was suspended meanwhile, so that answers may wait for it.
     was_suspended: bool,
-    /// True if there is no other replica.
+    /// True if the run has no other replica.
     is_alone: bool,
-    /// True if nothing is made to fail: all that was sent was heard.
+    /// True if no call is made to fail, so that the replica receives every answer.
     is_calm: bool,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Life<'a> {
         said.into_iter().map(to_violation).collect()
     }
 
-    /// True if the replica has got this answer, and it is the one that the operation gave.
+    /// True if the replica received this answer, and no fault replaced it.
     fn is_heard(&self, call: &Record) -> bool {
         let is_over = call
             .ended
@@ -118,7 +118,7 @@ impl<'a> Life<'a> {
         is_over && call.succeeded() && !call.was_faulted() && !self.was_suspended
     }
 
-    /// Calls of these operations: ended for certain, and begun.
+    /// Returns two counts of the matching calls: those that have certainly ended, and those that have begun.
     fn counted(&self, is_one: impl Fn(&Record) -> bool) -> (f64, f64) {
         let (mut ended, mut begun) = (0.0, 0.0);
         for call in self.calls.iter().filter(|call| is_one(call)) {
@@ -133,7 +133,7 @@ impl<'a> Life<'a> {
         (ended, begun)
     }
 
-    /// Each operation of each vCenter is counted, and successes are not counted as failures or the other way round.
+    /// Compares the metric of each operation of each vCenter, with successes and failures apart.
     fn vcenter_calls(&self) -> Vec<String> {
         let mut said = Vec::new();
         let mut operations: BTreeMap<(&str, &str), ()> = BTreeMap::new();
@@ -174,7 +174,7 @@ impl<'a> Life<'a> {
         said
     }
 
-    /// Logins are counted by themselves, too.
+    /// Compares the metric of logins with that of the login operations.
     fn logins(&self) -> Vec<String> {
         let apis = [("Login", "soap"), ("cis.session.create", "vapi")];
         let differing = apis.into_iter().filter_map(|(operation, api)| {
@@ -189,20 +189,20 @@ impl<'a> Life<'a> {
         differing.collect()
     }
 
-    /// Requests to the workload cluster and to the Supervisor, by what they got.
+    /// Compares the metric of requests to the workload cluster and to the Supervisor, by status code.
     fn kubernetes_requests(&self) -> Vec<String> {
         const REQUESTS: &str = "rest_client_requests_total";
         let mut said = Vec::new();
         for (server, face) in [("cluster", Face::Cluster), ("supervisor", Face::Supervisor)] {
             let all = self.sum(REQUESTS, &[("server", server)]);
-            // A request that is refused because its token is old is sent again below the counter.
+            // A request that is refused for an old token is repeated below the counter.
             let is_one = |call: &Record| {
                 let status = call.ended.as_ref().and_then(|ended| ended.status);
                 call.face == Some(face) && !(face == Face::Supervisor && status == Some(401))
             };
             let (ended, _) = self.counted(is_one);
             let (_, begun) = self.counted(|call| call.face == Some(face));
-            // An answer without end has begun, and is counted then.
+            // A streamed answer counts as soon as it begins.
             if all < ended || all > begun {
                 said.push(format!(
                     "{REQUESTS} of {server} is {all}; {ended} of {begun} calls have ended"
@@ -238,7 +238,7 @@ impl<'a> Life<'a> {
         })
     }
 
-    /// Every key that was added waits or was taken, and every key that was taken is at hand or was given back.
+    /// Checks that each added key waits or was taken, and that each taken key is at hand or was given back.
     fn queues(&self) -> Vec<String> {
         let names = self.samples.iter().filter(|it| it.name == "workqueue_adds_total");
         let names: Vec<&str> =
@@ -272,7 +272,7 @@ impl<'a> Life<'a> {
         said
     }
 
-    /// Lists and reads of the Supervisor's machines.
+    /// Compares the metrics of lists and reads of the Supervisor's machines.
     fn supervisor(&self) -> Vec<String> {
         let mut said = Vec::new();
         if self.run.backend().is_vcenter() || self.run.stage.mode.is_v1() {
@@ -283,7 +283,7 @@ impl<'a> Life<'a> {
             ("vsphere_supervisor_reads_total", "get virtualmachines"),
         ] {
             let counted = self.sum(metric, &[]);
-            // A list in pages is one, and so is one that begins anew because its pages grew too old.
+            // A list in pages counts once, even if it begins again because its pages expired.
             let is_first =
                 |call: &Record| call.op == operation && !call.req.detail.contains("continue");
             let (_, begun) = self.counted(is_first);

@@ -1,8 +1,8 @@
-//! The invariants: what must hold in every run, over everything that happened in it.
+//! The invariants: conditions that must hold in every run.
 //!
-//! Judges see the world's log, so truth and what was written stand side by side; they never look into the provider.
-//! The log is played once for all of them. Every case of the catalogue, every trial of a sweep and every history is
-//! judged by all; a case that needs one broken names it with the reason (`Case::exempt`).
+//! Judges read the world's log, which has both the truth and the writes; they never look into the provider. All of them
+//! share one pass over the log. They judge every case of the catalogue, every trial of a sweep and every history. A
+//! case that needs a broken invariant names it with the reason (`Case::exempt`).
 
 mod authors;
 mod dead;
@@ -38,11 +38,11 @@ use crate::lab::{Exit, Run};
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// Which.
+    /// The invariant.
     pub invariant: Invariant,
-    /// When it was broken.
+    /// Time of the violation.
     pub at: Time,
-    /// What happened, with the node or session in it.
+    /// Description of the violation, with the node or session.
     pub text: String,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Everything that must never happen and did, in order of time.
+/// Returns every violation of a condition that must hold at all times, in order of time.
 pub fn safety(run: &Run) -> Vec<Violation> {
     let mut nodes = safety::Judge::of(run);
     let mut sessions = sessions::Judge::of(run);
@@ -96,13 +96,13 @@ pub fn safety(run: &Run) -> Vec<Violation> {
     found
 }
 
-/// Everything that must have happened by the end of a run whose faults are healed, and has not.
+/// Returns every condition that must have come true by the end of a run whose faults are healed, and has not.
 pub fn liveness(run: &Run) -> Vec<Violation> {
     liveness::violations(run)
 }
 
-/// Everything that was broken in a run: what must never happen; and where the scenario lasts until everything has to be
-/// right, what has not come about.
+/// Returns every violation in a run. Includes [`liveness()`] only if the scenario lasts until everything must be right
+/// and the provider did not run away.
 pub fn all(run: &Run) -> Vec<Violation> {
     let mut found = safety(run);
     if run.scenario.is_settled() && run.passed.is_none() {
@@ -112,7 +112,7 @@ pub fn all(run: &Run) -> Vec<Violation> {
 }
 
 impl Run {
-    /// When the scenario ended.
+    /// Returns the time at which the scenario ended.
     pub fn end_time(&self) -> Time {
         Time::after_start(self.end.age())
     }

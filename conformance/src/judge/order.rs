@@ -1,4 +1,4 @@
-//! The order of a Node's addresses: one for each set of them.
+//! The order of a Node's addresses: the provider uses one order per set.
 
 use std::collections::BTreeMap;
 
@@ -14,27 +14,27 @@ use crate::lab::Run;
 /// Type and address.
 type Address = (String, String);
 
-/// Watches the addresses of initialized Nodes.
+/// Checks the addresses of initialized Nodes.
 pub(super) struct Judge {
     found: Vec<Violation>,
-    /// Others have an order of their own.
+    /// The provider's own writes: other writers have an order of their own.
     written: Written,
-    /// By node and set, the order in which it is shown.
+    /// First order shown, by node and set of addresses.
     orders: BTreeMap<(String, Vec<Address>), Vec<Address>>,
 }
 
 impl Judge {
-    /// At the beginning of a run.
+    /// Creates the judge at the beginning of a run.
     pub(super) fn of(run: &Run) -> Self {
         Self { found: Vec::new(), written: Written::by(run), orders: BTreeMap::new() }
     }
 
-    /// Everything that was broken.
+    /// Returns all violations.
     pub(super) fn violations(self) -> Vec<Violation> {
         self.found
     }
 
-    /// Sees what happens next.
+    /// Takes in the next event.
     pub(super) fn see(&mut self, at: Time, event: &Event, before: &State) {
         let Event::Cluster(event) = event else { return };
         let is_change =

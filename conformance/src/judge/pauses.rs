@@ -1,4 +1,4 @@
-//! Pauses: those that a server asks for, and those between two writes of addresses that flap.
+//! Pauses: those that a server asks for, and those between writes of flapping addresses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,22 +16,22 @@ use super::facts::facts;
 use crate::lab::Run;
 use crate::scenario::Act;
 
-/// Addresses of a node may be written [`MOST`] times in so long.
+/// Time in which the addresses of a node may be written [`MOST`] times.
 const WINDOW: Duration = Duration::from_secs(30);
 const MOST: usize = 2;
-/// A timer that is early by this much is on time: headers have whole seconds.
+/// Tolerance for an early timer: headers have whole seconds.
 const EARLY: Duration = Duration::from_secs(1);
 
-/// Everything that was broken.
+/// Returns all violations.
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
     let mut found = flapping(run);
     found.extend(impatient(run));
     found
 }
 
-/// Nodes whose addresses are written more often than [`MOST`] times in a [`WINDOW`], which begins with a write.
+/// Finds nodes whose addresses are written more than [`MOST`] times in a [`WINDOW`], which begins with a write.
 ///
-/// A provider that starts has forgotten the writes of its predecessor.
+/// A provider that starts does not know the writes of its predecessor.
 fn flapping(run: &Run) -> Vec<Violation> {
     let written = Written::by(run);
     let is_start = |it: &&Record| it.kind == Kind::Note && it.op.ends_with(" starts");
@@ -60,20 +60,20 @@ fn flapping(run: &Run) -> Vec<Violation> {
     found
 }
 
-/// A pause that a server has asked for.
+/// A pause that a server asked for.
 struct Pause {
-    /// When the answer that asks for it was sent.
+    /// Time of the answer that asks for the pause.
     told: Time,
     until: Time,
-    /// True once a read that crossed the answer was let pass.
+    /// True once a read that crossed the answer was allowed.
     crossed: bool,
 }
 
 impl Pause {
     /// True if a call breaks the pause.
     ///
-    /// A call that began before the answer was sent does not break it, nor does one read that began at that instant: time stands
-    /// still in the lab while requests are under way, so the read of another controller may cross the answer.
+    /// A call that began before the answer was sent does not break the pause, nor does one read that began at that instant. Time
+    /// stands still in the lab while requests are under way, so the read of another controller may cross the answer.
     fn is_broken_by(&mut self, call: &Record) -> bool {
         let is_read = call.class == Some(Class::Read);
         let may_cross =
@@ -82,8 +82,8 @@ impl Pause {
     }
 }
 
-/// Calls to a Kubernetes API that are repeated before the time that the server has asked for. A lease has a deadline of its own, and
-/// is renewed sooner.
+/// Finds calls to a Kubernetes API that are repeated before the time that the server asked for. Leases are exempt: they have a
+/// deadline of their own and are renewed sooner.
 fn impatient(run: &Run) -> Vec<Violation> {
     let rules: BTreeMap<&str, Duration> = run
         .scenario
@@ -124,7 +124,7 @@ fn impatient(run: &Run) -> Vec<Violation> {
     found
 }
 
-/// The pause that an answer made of these actions asks for.
+/// Returns the pause that an answer of these actions asks for.
 fn asked(actions: &[Action]) -> Option<Duration> {
     actions.iter().find_map(|action| match action {
         Action::Status { retry_after: Some(seconds), .. } => {

@@ -1,4 +1,4 @@
-//! Safety: what must not happen to a Node at any moment, faults or not.
+//! Safety: conditions of a Node that must hold at every moment, with or without faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,40 +17,40 @@ use crate::backend::virtual_machines;
 use crate::lab::{ByHand, Run};
 use crate::scenario::Act;
 
-/// A power state that has lasted this long is known to whoever looks.
+/// Time after which a power state counts as known to the provider.
 const NOTICED: Duration = Duration::from_secs(30);
-/// A Node younger than this was perhaps never matched.
+/// Age below which a Node may not have been matched yet.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// Taints of these keys are written by controllers of others in scenarios; no provider has any business with them.
+/// Prefix of the taints and labels that other controllers write in scenarios; a provider must not touch them.
 const FOREIGN: &str = "example.com/";
 
-/// Watches Nodes and machines.
+/// Checks Nodes and machines.
 #[derive(Default)]
 pub(super) struct Judge {
     found: Vec<Violation>,
-    /// Whether its operator has switched the deletion of Nodes off.
+    /// True if the operator has switched the deletion of Nodes off.
     keeps_all: bool,
     zones: bool,
-    /// How many of zone and region a cloud tells: a Supervisor knows zones alone.
+    /// Number of the labels zone and region that the cloud provides: two for vCenter, one for a Supervisor.
     placed: usize,
     monitor: Duration,
     /// Addresses that each node's machine has ever reported.
     ever_reported: BTreeMap<String, BTreeSet<IpAddr>>,
-    /// When the power of each node's machine last changed.
+    /// Time of the last power change of each node's machine.
     power_changed: BTreeMap<String, Time>,
-    /// When nodes were deleted, and how many there were.
+    /// Time of each deletion, with the number of nodes before it.
     deletions: Vec<(Time, usize)>,
-    /// Nodes by uid whose taint has been removed.
+    /// Uids of Nodes that have lost the uninitialized taint.
     opened: BTreeSet<String>,
-    /// Uids of nodes that were seen with a provider ID.
+    /// Uids of Nodes that had a provider ID.
     matched: BTreeSet<String>,
-    /// Changes of Nodes that the scenario itself makes.
+    /// Changes of Nodes by the scenario itself.
     by_hand: Vec<ByHand>,
 }
 
 impl Judge {
-    /// At the beginning of a run.
+    /// Creates the judge at the beginning of a run.
     pub(super) fn of(run: &Run) -> Self {
         let mut judge = Self {
             monitor: run.scenario.provider.monitor_period,
@@ -66,7 +66,7 @@ impl Judge {
         judge
     }
 
-    /// Everything that was broken.
+    /// Returns all violations.
     pub(super) fn violations(self) -> Vec<Violation> {
         self.found
     }
@@ -77,7 +77,7 @@ impl Judge {
         }
     }
 
-    /// Sees what happens next.
+    /// Takes in the next event.
     pub(super) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
         match event {
             Event::VCenter { vcenter, event: VcEvent::Object { id, change } } => {
@@ -96,7 +96,7 @@ impl Judge {
                 }
             }
             Event::KubeletSet { node, .. } => self.note_addresses(after, node),
-            // Nodes are as the backup has them: one may wait for its initialization again.
+            // The Nodes are as in the backup: one may wait for its initialization again.
             Event::ClusterRestored => self.opened.clear(),
             Event::Cluster(event) if event.key.resource == GroupResource::core("nodes") => {
                 let name = &event.key.name;
@@ -188,7 +188,8 @@ impl Judge {
         }
     }
 
-    /// In no scenario does anybody change labels of these keys.
+    /// Checks that labels of others keep their values: the host name, and keys with the prefix [`FOREIGN`]. No
+    /// scenario changes them.
     fn relabelled(
         &mut self,
         at: Time,
@@ -265,7 +266,7 @@ impl Judge {
         }
     }
 
-    /// Whether the scenario itself did such a thing at this moment.
+    /// True if the scenario itself did such an act at this moment.
     fn is_by_hand(&self, at: Time, wanted: impl Fn(&Act) -> bool) -> bool {
         self.by_hand.iter().any(|it| it.covers(at) && wanted(&it.act))
     }
@@ -303,7 +304,7 @@ impl Judge {
                 format!("{shared} nodes have provider ID {provider_id}"),
             );
         }
-        // A Node that a person registered has no kubelet: any machine of that UUID is meant.
+        // A Node that a person registered has no kubelet, so any machine with that UUID counts.
         match machine_for(after, name, Some(provider_id)) {
             Some((_, _, machine)) if machine.config.uuid == Some(uuid) => {}
             Some((vcenter, id, machine)) => {
@@ -407,7 +408,7 @@ impl Judge {
     }
 }
 
-/// Whether the cloud tells a zone for a node. A Supervisor tells what stands on the object of the machine.
+/// True if the cloud provides a zone for a node. For a Supervisor the label on the machine's object decides.
 fn has_zone(state: &State, node: &str) -> bool {
     let key = Key::new(virtual_machines(), state.supervisor.namespace.clone(), node);
     let object = state.supervisor.objects.get(&key);

@@ -1,7 +1,7 @@
-//! Secrets: no password, session or token is written anywhere, in whatever form it is written.
+//! Secrets: no password, session or token appears in any output, in any encoding.
 //!
-//! Credentials come out encoded more often than plain: as `user:password` in the base64 of an Authorization header, in
-//! percent-encoding in an URL, in hexadecimal in a dump. Every form of every secret that there was is looked for at once.
+//! Credentials leak in encoded form more often than in plain text: as `user:password` in the base64 of an Authorization
+//! header, in percent-encoding in a URL, in hexadecimal in a dump. One search covers every form of every secret of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use sim::world::Command;
 
 use crate::scenario::{Act, Scenario};
 
-/// What a secret is.
+/// Kind of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// A password.
@@ -24,10 +24,10 @@ pub(super) enum Kind {
     Token,
 }
 
-/// Fewer characters are found by accident.
+/// Minimum length of a secret or form; shorter ones would match by accident.
 const SHORTEST: usize = 6;
 
-/// Secrets, in every form.
+/// A searcher for secrets in every form.
 #[derive(Debug)]
 pub(crate) struct Secrets {
     searcher: AhoCorasick,
@@ -45,10 +45,10 @@ impl Kind {
 }
 
 impl Secrets {
-    /// Of these secrets.
+    /// Builds the searcher for these secrets.
     ///
     /// # Errors
-    /// So many that no searcher can be made of them.
+    /// When the secrets are too many for a searcher.
     pub(super) fn of<'a>(
         secrets: impl Iterator<Item = (Kind, &'a str)>,
     ) -> Result<Self, aho_corasick::BuildError> {
@@ -64,9 +64,10 @@ impl Secrets {
         Ok(Self { searcher, forms: patterns.into_values().collect() })
     }
 
-    /// The passwords of a scenario that have blanks in them: in a text of single words nobody finds those.
+    /// Builds a searcher for the passwords of a scenario that contain whitespace, which a text of single words cannot
+    /// show.
     ///
-    /// None if there is none, so that nothing has to be searched.
+    /// Returns `None` if the scenario has none, so that nothing needs a search.
     ///
     /// # Errors
     /// As [`Secrets::of`].
@@ -87,7 +88,7 @@ impl Secrets {
         if passwords.is_empty() { Ok(None) } else { Self::of(passwords.into_iter()).map(Some) }
     }
 
-    /// What is told by this text, and how; never the secret itself.
+    /// Returns the kind and form of the first secret in this text; never the secret itself.
     pub(crate) fn told_by(&self, text: &str) -> Option<String> {
         let found = self.searcher.find(text)?;
         let (kind, form) = self.forms[found.pattern().as_usize()];
@@ -95,7 +96,7 @@ impl Secrets {
     }
 }
 
-/// Every way in which a secret may be written.
+/// Returns every form in which a secret may be written.
 fn forms(secret: &str) -> BTreeSet<(&'static str, String)> {
     let bytes = secret.as_bytes();
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -124,17 +125,17 @@ fn forms(secret: &str) -> BTreeSet<(&'static str, String)> {
         forms.insert(("in percent-encoding", form));
     }
     forms.extend(in_base64(bytes).into_iter().map(|text| ("in base64", text)));
-    // The plain form first: what is plain in two forms is told as it is.
+    // A form that equals the plain text counts as plain.
     forms.retain(|(form, text)| *form == "as it is" || text != secret);
     forms
 }
 
-/// What URLs carry as it is.
+/// True for the punctuation that URLs carry unescaped.
 fn unreserved(byte: u8) -> bool {
     b"-._~".contains(&byte)
 }
 
-/// The characters that stand for these bytes wherever they begin in what is encoded: alone, or behind `user:`.
+/// Returns the base64 characters that stand for these bytes at each of the three offsets: alone, or behind `user:`.
 fn in_base64(bytes: &[u8]) -> Vec<String> {
     let mut all = Vec::new();
     for alphabet in [&STANDARD, &URL_SAFE] {
@@ -142,7 +143,7 @@ fn in_base64(bytes: &[u8]) -> Vec<String> {
         for before in 0..3 {
             let whole = [&vec![0; before], bytes].concat();
             let text = engine.encode(&whole);
-            // Characters that hold a bit of what stands before or behind say nothing.
+            // Drops characters that also hold a bit of the bytes before or behind.
             let (from, to) = ((before * 8).div_ceil(6), whole.len() * 8 / 6);
             if to.saturating_sub(from) >= SHORTEST {
                 all.push(text[from..to].to_owned());

@@ -1,4 +1,4 @@
-//! Logins: no more sessions than needed, no storm, no locked account, nothing left behind.
+//! Logins: few sessions, no login storm, no locked account, no session left behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,27 +14,27 @@ use crate::lab::{Exit, Run};
 use crate::scenario::Act;
 
 const WINDOW: Duration = Duration::from_secs(600);
-/// Seconds in which ended sessions are one trouble.
+/// Seconds within which ended sessions count as one trouble.
 const EPISODE: u64 = 5;
 /// Seconds between two logins of a client that waits for a server.
 const PATIENCE: u64 = 30;
 
-/// Watches logins, and gathers what is secret.
+/// Checks logins, and gathers secrets.
 pub(super) struct Judge<'a> {
     run: &'a Run,
     found: Vec<Violation>,
-    /// Every password and session that there was.
+    /// Every password and session of the run.
     secrets: BTreeSet<(Kind, String)>,
 }
 
 impl<'a> Judge<'a> {
-    /// At the beginning of a run.
+    /// Creates the judge at the beginning of a run.
     pub(super) fn of(run: &'a Run) -> Self {
         let secrets = run.log.base().into_iter().chain([&run.end]).flat_map(secrets).collect();
         Self { run, found: Vec::new(), secrets }
     }
 
-    /// Sees what happens next.
+    /// Takes in the next event.
     pub(super) fn see(&mut self, at: Time, event: &Event, after: &State) {
         let Event::VCenter { vcenter, event: VcEvent::Login(event) } = event else { return };
         if let LoginEvent::UserSet { name, user } = event {
@@ -60,7 +60,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Everything that was broken.
+    /// Returns all violations.
     pub(super) fn violations(mut self) -> Vec<Violation> {
         storms(self.run, &mut self.found);
         left_behind(self.run, &mut self.found);
@@ -68,7 +68,7 @@ impl<'a> Judge<'a> {
         self.found
     }
 
-    /// Looks for what is secret in whatever was written: ledger, logs, metrics, events.
+    /// Searches the ledger, logs, metrics and events for secrets.
     fn tell_tales(&mut self) {
         let run = self.run;
         let given = run.tokens.iter().map(|token| (Kind::Token, token.as_str()));
@@ -83,7 +83,7 @@ impl<'a> Judge<'a> {
                 return tell(Time::ZERO, format!("secrets cannot be looked for: {error}"));
             }
         };
-        // Also of those that were written over, or are gone at the end.
+        // Includes events that were overwritten or are gone at the end.
         let base = run.log.base().into_iter().chain([&run.end]);
         let resource = GroupResource::core("events");
         let events = base.flat_map(|state| state.cluster.all(&resource));
@@ -94,7 +94,7 @@ impl<'a> Judge<'a> {
             }
             _ => None,
         });
-        // Where the check is about credentials, also every other object but the Secrets that hold them.
+        // A check about credentials also searches every other object, except the Secrets that hold them.
         let is_thorough = run.scenario.provider.verbose;
         let others = run.log.entries().filter_map(|(at, event)| match event {
             Event::Cluster(event) if is_thorough && event.key.resource.resource != "secrets" => {
@@ -120,10 +120,10 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Sessions that the provider may have open at once for reasons beyond its reach: one per replica,
-/// and one for every login whose answer it never got and every replica that was killed.
+/// Number of sessions that the provider may have open at once, for reasons beyond its reach: one per replica, one per login
+/// or logout without an answer, one per false report that a session has ended, and one per killed replica.
 fn excused(run: &Run, until: Time) -> usize {
-    // Logins whose answer was lost leave a session behind that nobody knows, and so do lost logouts.
+    // A login whose answer was lost leaves a session behind that the client does not know; a lost logout does the same.
     let opens_or_ends = |op: &str| {
         matches!(
             op,
@@ -135,7 +135,7 @@ fn excused(run: &Run, until: Time) -> usize {
                 | "cis.session.delete"
         )
     };
-    // A client that is told its session has ended opens another, though the old one lives on.
+    // A client that reads that its session has ended opens another one, although the old session lives on.
     let lied_to = |call: &Record| call.was_faulted() && tells_of_an_end(call);
     let unanswered = |call: &Record| {
         call.was_faulted() || call.ended.as_ref().is_none_or(|ended| ended.broken.is_some())
@@ -174,11 +174,11 @@ fn storms(run: &Run, found: &mut Vec<Violation>) {
     }
 }
 
-/// Reasons to log in again within the window before `at`: what happens in the world and to rules, restarts (also of replicas
-/// that lost their lease), and sessions of which the client is told that they have ended.
+/// Number of reasons to log in again within the window before `at`: steps of the scenario, starts of replicas (also after a
+/// lost lease), and answers that tell the client that its session has ended.
 ///
-/// A failed login does not excuse the next one at once. A client that waits for a server tries again all the same, in the
-/// long run once per [`PATIENCE`].
+/// A failed login does not excuse the next one at once. A client that waits for a server still retries, in the long run once
+/// per [`PATIENCE`].
 fn reasons(run: &Run, server: &str, at: Time) -> usize {
     let recent = |then: Time| then <= at && at.since(then) < WINDOW + Duration::from_secs(60);
     let calls = || run.calls().filter(|call| call.server == server && recent(call.t));
@@ -198,7 +198,7 @@ fn reasons(run: &Run, server: &str, at: Time) -> usize {
     ended.len() + failed.len() + 2 * (steps.count() + starts)
 }
 
-/// The stretch of so many seconds that a call falls into.
+/// Index of the interval of this many seconds that contains the call.
 fn within(call: &Record, seconds: u64) -> u64 {
     call.t.since_start().as_secs() / seconds
 }
@@ -207,10 +207,10 @@ fn is_login(call: &Record) -> bool {
     matches!(call.op.as_str(), "Login" | "cis.session.create")
 }
 
-/// True if its client is told that its session has ended, be it true or not.
+/// True if the answer tells the client that its session has ended, rightly or not.
 fn tells_of_an_end(call: &Record) -> bool {
     let fault = call.ended.as_ref().and_then(|ended| ended.fault.as_deref());
-    // `SessionManager.currentSession` of a session that has ended is left out of the answer.
+    // vCenter leaves `SessionManager.currentSession` out of the answer if the session has ended.
     let asks_for_session = call.target.kind.as_deref() == Some("SessionManager")
         && call.op.starts_with("RetrieveProperties");
     matches!(fault, Some("NotAuthenticated" | "unauthenticated"))
@@ -242,7 +242,7 @@ fn live(vc: &VCenter, family: Family) -> usize {
         .count()
 }
 
-/// Every password and session of a moment.
+/// Every password and session in a state of the world.
 fn secrets(state: &State) -> impl Iterator<Item = (Kind, String)> {
     state.vcenters.values().flat_map(|vc| {
         let passwords = vc.logins.users.values().map(|user| user.password.expose());

@@ -1,4 +1,4 @@
-//! What the judge finds in runs that are doctored.
+//! Findings of the judge in doctored runs.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ fn a_password_in_an_event_that_is_gone_is_found() {
         )
         .at(Duration::from_secs(11), Command::Cluster(objects::Command::delete(key)));
     let mut run = lab::run(&scenario, &Stage::default());
-    // The step of the scenario stands there, too.
+    // The ledger records the step of the scenario, with the password, too.
     run.ledger.clear();
     assert_eq!(tells(&run), ["a password, as it is, is in an event"]);
 }

@@ -14,9 +14,9 @@ use super::authors;
 use crate::lab::{NodeEvent, Run};
 use crate::scenario::Act;
 
-/// Writes that were carried out, and after which the Node was what it had been before.
+/// Returns the writes that were carried out and left the Node as it was.
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
-    // A provider that is shown what was before has nothing else to go by.
+    // A provider that reads an old version of a Node cannot know better.
     if run.log.base().is_none() || was_shown_old_nodes(run) {
         return Vec::new();
     }
@@ -47,7 +47,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     .collect()
 }
 
-/// True if a rule has answered reads of the cluster with what was before.
+/// True if a rule has answered reads of the cluster with old versions.
 fn was_shown_old_nodes(run: &Run) -> bool {
     run.scenario.timeline.iter().any(|step| match &step.act {
         Act::Fault(rule) => {
@@ -58,8 +58,8 @@ fn was_shown_old_nodes(run: &Run) -> bool {
     })
 }
 
-/// When a Node became another in what a cloud provider writes. A kubelet that reports makes none. What a Node is after the
-/// store was restored is not told: its next change counts.
+/// Returns the times at which a field changed that cloud providers write. A kubelet's report changes none. The state right
+/// after a restored backup is not in the log, so the next change counts.
 fn changes(events: &[NodeEvent], restored: &[Time]) -> Vec<Time> {
     let mut before: Option<(Time, [&Value; 5])> = None;
     let mut changes = Vec::new();
@@ -77,7 +77,7 @@ fn changes(events: &[NodeEvent], restored: &[Time]) -> Vec<Time> {
     changes
 }
 
-/// The fields of a Node that cloud providers write.
+/// Returns the fields of a Node that cloud providers write.
 fn written(node: &Value) -> [&Value; 5] {
     let meta = &node["metadata"];
     let addresses = &node["status"]["addresses"];

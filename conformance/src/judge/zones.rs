@@ -1,4 +1,5 @@
-//! Zone and region: both from one look at the tags above a machine, and none where the tags are no answer.
+//! Zone and region: both labels come from one read of the tags above a machine, and neither if the tags give no
+//! answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,40 +18,40 @@ use crate::lab::Run;
 /// Zone and region.
 type Pair = (Option<String>, Option<String>);
 
-/// The place of a node's machine from a moment on.
+/// Place of a node's machine from a moment on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Truth {
-    /// The answer of the nearest tags.
+    /// Result of the nearest tags.
     told: Told,
-    /// Every zone, and every region, above the machine. Which of them counts is told apart by providers.
+    /// Every zone, and every region, above the machine. Providers differ in which of them counts.
     above: [BTreeSet<String>; 2],
 }
 
-/// The answer of the nearest tags.
+/// Result of the nearest tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
     Pair(Pair),
-    /// Two tags of one category on the object that decides.
+    /// The deciding object has two tags of one category.
     Ambiguous,
     Nothing,
 }
 
-/// Watches tags, places and labels.
+/// Checks tags, places and labels.
 pub(super) struct Judge {
     found: Vec<Violation>,
     is_vcenter: bool,
-    /// True if the provider goes by the nearest tag, as ours does.
+    /// True if the provider uses the nearest tag, as ours does.
     is_nearest: bool,
-    /// Kubelets, people and others write labels, too.
+    /// The provider's own writes: kubelets, people and others write labels, too.
     written_by: Written,
-    /// By node, everything that was true one after the other.
+    /// Every truth in order, by node.
     truths: BTreeMap<String, Vec<Truth>>,
     /// The pair that the provider wrote last for each node, and the number of truths at that time.
     left: BTreeMap<String, (Pair, usize)>,
 }
 
 impl Judge {
-    /// At the beginning of a run.
+    /// Creates the judge at the beginning of a run.
     pub(super) fn of(run: &Run) -> Self {
         let mut judge = Self {
             found: Vec::new(),
@@ -72,12 +73,12 @@ impl Judge {
         judge
     }
 
-    /// Everything that was broken.
+    /// Returns all violations.
     pub(super) fn violations(self) -> Vec<Violation> {
         self.found
     }
 
-    /// Sees what happens next.
+    /// Takes in the next event.
     pub(super) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
         match event {
             Event::KubeletSet { node, .. } => self.note(after, node),
@@ -133,11 +134,11 @@ impl Judge {
         }
         let truths = self.truths.get(name).map_or(&[][..], Vec::as_slice);
         let left = self.left.insert(name.to_owned(), (is.clone(), truths.len()));
-        // The provider may put back its own pair after a change by others, and take over a label of the old name.
+        // The provider may restore its own pair after a change by others, and may copy a label of the old name.
         if left.as_ref().is_some_and(|(pair, _)| *pair == is) || is_taken_over(old, &was, &is) {
             return;
         }
-        // The truth of then may still be in force: what is true since is looked at from there on.
+        // The truth of the last write may still be in force, so the search begins with it.
         let since = left.map_or(0, |(_, n)| n.saturating_sub(1));
         let is_elsewhere = truths.len() > since + 1;
         let mut broken = |invariant: Invariant, why: &str| {
@@ -172,7 +173,7 @@ impl Judge {
 }
 
 impl Truth {
-    /// True if both labels are above the machine, nearest or not.
+    /// True if both labels occur above the machine, nearest or not.
     fn allows(&self, (zone, region): &Pair) -> bool {
         let is_above = |label: &Option<String>, above: &BTreeSet<String>| {
             label.as_ref().is_none_or(|label| above.contains(label))
@@ -189,13 +190,13 @@ impl Truth {
     }
 }
 
-/// The labels that a Node shows.
+/// Returns the zone and region labels of a Node.
 fn pair(node: &Value) -> Pair {
     let [zone, region, _] = facts(node).labels;
     (zone, region)
 }
 
-/// True if each label that changes becomes what its twin of the old name says.
+/// True if each changed label takes the value of its twin with the old name.
 fn is_taken_over(old: &Value, (zone, region): &Pair, is: &Pair) -> bool {
     let twin = |name: &str| {
         let key = format!("failure-domain.beta.kubernetes.io/{name}");
@@ -207,7 +208,7 @@ fn is_taken_over(old: &Value, (zone, region): &Pair, is: &Pair) -> bool {
     is_own(zone, &is.0, "zone") && is_own(region, &is.1, "region")
 }
 
-/// In a Supervisor the object of the machine says its zone.
+/// Reads the zone from the machine's object in a Supervisor.
 fn of_object(state: &State, node: &str) -> Option<Truth> {
     let key = Key::new(virtual_machines(), state.supervisor.namespace.clone(), node);
     let object = state.supervisor.objects.get(&key)?;
@@ -218,7 +219,7 @@ fn of_object(state: &State, node: &str) -> Option<Truth> {
     Some(Truth { told, above })
 }
 
-/// The three ways up from a machine: from its host, from its pool, and from itself.
+/// Reads the tags on the three ways up from a machine: from its host, from its pool, and from the machine itself.
 fn of_tags(state: &State, node: &str) -> Option<Truth> {
     let (name, id, machine) = machine_of(state, node)?;
     let vcenter = state.vcenter(name)?;
@@ -234,7 +235,7 @@ fn of_tags(state: &State, node: &str) -> Option<Truth> {
     Some(Truth { told: told.unwrap_or(Told::Nothing), above })
 }
 
-/// The nearest zone and the nearest region on one way up.
+/// Finds the nearest zone and the nearest region on one way up.
 fn on_way(vcenter: &VCenter, way: &[MoRef]) -> Told {
     let nearest = |category: &str| {
         way.iter().map(|object| tags(vcenter, *object, category)).find(|it| !it.is_empty())
@@ -247,7 +248,7 @@ fn on_way(vcenter: &VCenter, way: &[MoRef]) -> Told {
     }
 }
 
-/// Names of the tags of a category on an object.
+/// Returns the names of the tags of a category on an object.
 fn tags(vcenter: &VCenter, object: MoRef, category: &str) -> Vec<String> {
     let attached = vcenter.tags.attached(object).filter_map(|id| vcenter.tags.tags.get(id));
     let of_category = attached.filter(|tag| {

@@ -1,4 +1,4 @@
-//! `conformance kubernetes …`.
+//! `conformance kubernetes`: lists, plays, records and compares sequences of requests.
 
 use std::io::Write;
 use std::num::NonZeroU32;
@@ -55,7 +55,7 @@ pub enum What {
 }
 
 impl What {
-    /// What the names of sequences have to contain.
+    /// Returns the text that selects sequences by name.
     fn only(&self) -> Option<&str> {
         match self {
             Self::Diff(live) | Self::Record(live) => live.only.as_deref(),
@@ -97,10 +97,10 @@ fn url(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Does it.
+/// Runs a subcommand.
 ///
 /// # Errors
-/// When the harness fails. Differences are an exit code.
+/// Fails if the harness fails. Differences set the exit code.
 pub fn run(out: &mut impl Write, what: &What) -> anyhow::Result<ExitCode> {
     let folder = Folder::default();
     if let Some(only) = what.only()
@@ -127,11 +127,11 @@ pub fn run(out: &mut impl Write, what: &What) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A real server, ready to be asked.
+/// A real server that answers requests.
 struct Real {
     runtime: Runtime,
     target: Target,
-    /// Stops the server when it is dropped, if it is ours.
+    /// Stops the server when it is dropped, if this program started it.
     _peer: Option<Peer>,
 }
 
@@ -165,7 +165,7 @@ impl Real {
     }
 
     fn answers(&self, sequence: &Sequence, n: usize) -> anyhow::Result<Vec<Answer>> {
-        // Processes that ask one server one after the other must not meet in names.
+        // Namespaces of successive processes on one server must differ.
         let id = format!("kd-{:x}-{n}", std::process::id());
         self.runtime.block_on(super::answers(sequence, &self.target, &id))
     }

@@ -1,4 +1,4 @@
-//! What differs between two answers, for machines as paths and for people as a diff.
+//! Compares two answers: as paths for programs and as a diff for people.
 
 use std::fmt::Write as _;
 
@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::normal::Answer;
 use super::sequence::{Sequence, Step};
 
-/// Where two answers differ: `status`, `header content-type`, `body.metadata.generation`, `events[1].type`. A
-/// different status stands for the rest, which then is another document.
+/// Returns the paths at which two answers differ: `status`, `header content-type`,
+/// `body.metadata.generation`, `events[1].type`. With different statuses it returns only `status`, because
+/// the bodies are different documents.
 pub fn paths(real: &Answer, ours: &Answer) -> Vec<String> {
     if real.status != ours.status {
         return vec!["status".into()];
@@ -51,7 +52,7 @@ fn walk(real: &Value, ours: &Value, at: &str, paths: &mut Vec<String>) {
     }
 }
 
-/// A step that was answered differently, for people: the request, both answers, and what differs.
+/// Describes a step with different answers: the request, and a diff of the answers.
 pub fn report(
     sequence: &Sequence,
     n: usize,
@@ -67,7 +68,7 @@ pub fn report(
     out + &diff(&text(real), &text(ours))
 }
 
-/// A request in a line.
+/// Formats a request.
 pub fn request(step: &Step) -> String {
     let mut line = match (&step.request, &step.read) {
         (Some(request), _) => request.clone(),
@@ -90,7 +91,7 @@ pub fn request(step: &Step) -> String {
     line
 }
 
-/// An answer as lines.
+/// Formats an answer as lines.
 fn text(answer: &Answer) -> String {
     let mut out = String::new();
     if answer.status > 0 {
@@ -105,11 +106,11 @@ fn text(answer: &Answer) -> String {
     out
 }
 
-/// A unified diff with two lines around each change.
+/// Returns a diff with two lines of context around each change.
 fn diff(left: &str, right: &str) -> String {
     const AROUND: usize = 2;
     let (left, right): (Vec<&str>, Vec<&str>) = (left.lines().collect(), right.lines().collect());
-    // Lengths of the longest common tails. Answers have hundreds of lines at most.
+    // Lengths of the longest common subsequences of the tails. Answers have hundreds of lines at most.
     let mut common = vec![vec![0_usize; right.len() + 1]; left.len() + 1];
     for i in (0..left.len()).rev() {
         for j in (0..right.len()).rev() {

@@ -1,4 +1,4 @@
-//! Differences that are known, and the rule that they are exactly those.
+//! The list of known differences, which must match the actual differences exactly.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,36 +9,36 @@ use super::compare;
 use super::normal::Answer;
 use super::sequence::Sequence;
 
-/// Where a sequence is answered differently: step, from 1, and paths in the answer.
+/// Places at which answers to a sequence differ: step, from 1, and paths in the answer.
 pub type Places = BTreeMap<usize, BTreeSet<String>>;
 
-/// A difference and what is to become of it.
+/// A difference and its state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// The sequence that shows it.
+    /// Name of the sequence that shows the difference.
     pub sequence: String,
-    /// What to do about it.
+    /// State of the difference.
     pub state: State,
-    /// What differs, in a sentence.
+    /// Description, as a sentence.
     pub what: String,
-    /// Why.
+    /// Reason for the difference.
     pub why: String,
-    /// Where.
+    /// Places of the difference.
     pub steps: Places,
 }
 
-/// What is to become of a difference.
+/// Future of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It is to go away.
+    /// The difference is to be removed.
     Open,
-    /// It stays, and `docs/kubernetes-differences.md` says why.
+    /// The difference stays; `docs/kubernetes-differences.md` has the reason.
     Decided,
 }
 
-/// Where the answers of two servers differ.
+/// Returns the places at which the answers of two servers differ.
 pub fn places(real: &[Answer], ours: &[Answer]) -> Places {
     real.iter()
         .zip(ours)
@@ -48,7 +48,7 @@ pub fn places(real: &[Answer], ours: &[Answer]) -> Places {
         .collect()
 }
 
-/// The places that are listed for a sequence.
+/// Returns the places that are listed for a sequence.
 pub fn listed(known: &[Difference], sequence: &str) -> Places {
     let mut places = Places::new();
     for difference in known.iter().filter(|it| it.sequence == sequence) {
@@ -59,10 +59,10 @@ pub fn listed(known: &[Difference], sequence: &str) -> Places {
     places
 }
 
-/// Holds what differs against what is listed: nothing more, and nothing less.
+/// Checks that the answers differ exactly at the listed places.
 ///
 /// # Errors
-/// A report of the first step that differs and is not listed, and of what is listed and does not differ.
+/// Returns a report of the first step with an unlisted difference, and of the listed differences that are gone.
 pub fn judge(
     sequence: &Sequence,
     real: &[Answer],
@@ -109,8 +109,8 @@ pub fn judge(
     if out.is_empty() { Ok(()) } else { Err(out) }
 }
 
-/// The list with places as they were found: what is gone is left out, what is new is added as open, and what was
-/// written about the others is kept.
+/// Updates the list with actual places: drops differences that are gone, adds new ones as open, and keeps the
+/// texts of the others.
 pub fn updated(known: &[Difference], found: &[(String, Places)]) -> Vec<Difference> {
     let mut out = Vec::new();
     for (sequence, places) in found {
@@ -140,7 +140,7 @@ pub fn updated(known: &[Difference], found: &[(String, Places)]) -> Vec<Differen
     out
 }
 
-/// The file.
+/// Returns the content of the file.
 pub fn text(known: &[Difference]) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let mut out = String::from(

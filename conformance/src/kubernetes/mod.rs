@@ -1,9 +1,9 @@
-//! The simulated Kubernetes API held against a real kube-apiserver, request by request.
+//! Compares the simulated Kubernetes API with a real kube-apiserver, request by request.
 //!
 //! A [`sequence`] is data: requests in order, with values saved from one answer for a later request. [`play`]
-//! sends it to a [`target`], [`normal`] replaces what no two servers share, [`compare`] says what differs.
-//! Answers of the real server are kept beside the sequences, so that a plain `cargo test` needs no Go; what is
-//! known to differ stands in `known-differences.yaml`, and is held to it exactly.
+//! sends it to a [`target`], [`normal`] replaces values that differ on every server, [`compare`] finds the
+//! differences. The real server's answers are stored beside the sequences, so that a plain `cargo test` needs
+//! no Go. `known-differences.yaml` lists the known differences and must match exactly.
 
 pub mod command;
 pub mod compare;
@@ -22,13 +22,13 @@ use normal::Answer;
 use sequence::Sequence;
 use target::Target;
 
-/// The version of Kubernetes that the simulated API server emulates, and the only one to compare it with.
+/// Version of Kubernetes that the simulated API server emulates, and the only one to compare it with.
 pub const VERSION: &str = "v1.36.3";
 
-/// Plays a sequence against a simulated cluster of its own, in virtual time.
+/// Plays a sequence on a simulated cluster of its own, in virtual time.
 ///
 /// # Errors
-/// When the sequence cannot be sent; what the server answers is never an error.
+/// Fails if the sequence cannot be sent; an answer of the server is never an error.
 pub fn simulated(sequence: &Sequence) -> anyhow::Result<Vec<Answer>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -53,10 +53,10 @@ pub fn simulated(sequence: &Sequence) -> anyhow::Result<Vec<Answer>> {
     })
 }
 
-/// Plays a sequence and normalises the answers. `id` is the name of its own namespace there.
+/// Plays a sequence and normalizes the answers. `id` is the name of its namespace.
 ///
 /// # Errors
-/// When the target cannot be reached.
+/// Fails if the target cannot be reached.
 pub async fn answers(
     sequence: &Sequence,
     target: &Target,

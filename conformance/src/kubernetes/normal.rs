@@ -1,21 +1,21 @@
-//! What no two servers share is replaced, equal values by equal names.
+//! Normalizes answers: replaces values that differ on every server, equal values by equal names.
 //!
-//! | what | becomes | why |
+//! | value | becomes | reason |
 //! | --- | --- | --- |
-//! | the sequence's namespace | `$id` | every play has one of its own |
-//! | uids | `uid1`, `uid2` … in order of appearance | drawn by the server; which are equal stays visible |
+//! | the sequence's namespace | `$id` | every play has its own |
+//! | UIDs | `uid1`, `uid2` … in order of appearance | drawn by the server; equality stays visible |
 //! | resourceVersions of objects | `rv1`, `rv2` … by size | a shared counter; equality and order stay visible |
-//! | those of lists and bookmarks | `≥rvN`, the newest object that they cover | a real server writes leases of its own between two requests |
-//! | times after 2020 | `(time)`, `(micro time)` | the server's clock; sequences write older ones |
+//! | resourceVersions of lists and bookmarks | `≥rvN`, the newest object that they cover | a real server writes leases in between |
+//! | times after 2020 | `(time)`, `(micro time)` | from the server's clock; sequences write older times |
 //! | generated names | prefix and `?1`, `?2` … | drawn by the server |
 //! | addresses of `10.96.0.0/12` | `ip1` … | allocated at random |
 //! | node ports | `port1` … | allocated at random |
-//! | an object quoted in a message | `(the object)` | has managedFields and the server's times in it |
-//! | `storageVersionHash` | `(hash)` | of a group that has the namespace in its name |
-//! | ages in tables, up to two minutes | `(age)` | how long the play took |
+//! | an object quoted in a message | `(the object)` | contains managedFields and times of the server |
+//! | `storageVersionHash` | `(hash)` | depends on the group, whose name contains the namespace |
+//! | ages in tables, up to two minutes | `(age)` | depend on the duration of the play |
 //! | continue tokens | `(token)` | opaque to clients |
-//! | `metadata.managedFields` | left out, unless the sequence is about them | repeats the fields of every request |
-//! | order of JSON fields | by name | no reader may depend on it |
+//! | `metadata.managedFields` | left out, unless the sequence compares them | repeats the fields of every request |
+//! | order of JSON fields | by name | clients must not depend on it |
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,20 +23,20 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// One answer: of a request, or the events of a watch.
+/// One answer: to a request, or the events of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
     /// The HTTP status; 0 for events.
     #[serde(default, skip_serializing_if = "is_none")]
     pub status: u16,
-    /// The headers that matter.
+    /// Headers that clients use.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// The body: JSON, or text. Nothing while a watch is open.
+    /// The body: JSON or text. `None` while a watch is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
-    /// What was read from a watch.
+    /// Events that were read from a watch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<Value>>,
 }
@@ -46,7 +46,7 @@ fn is_none(status: &u16) -> bool {
     *status == 0
 }
 
-/// Normalises the answers of one play.
+/// Normalizes the answers of one play.
 pub fn normalise(mut answers: Vec<Answer>, id: &str, managed_fields: bool) -> Vec<Answer> {
     let mut names = Names { id: id.to_owned(), managed_fields, ..Names::default() };
     for answer in &answers {
@@ -71,16 +71,16 @@ struct Names {
     uids: Vec<String>,
     addresses: Vec<String>,
     ports: Vec<u64>,
-    /// Generated names with what stands for them.
+    /// Generated names, each with its replacement.
     generated: Vec<(String, String)>,
 }
 
-/// Whether this is an age as kubectl shows young ones: `0s`, `119s`.
+/// True for an age in the short form of kubectl, under two minutes: `0s`, `119s`.
 fn is_age(cell: &str) -> bool {
     cell.strip_suffix('s').and_then(|it| it.parse::<u32>().ok()).is_some_and(|it| it < 120)
 }
 
-/// Whether a version in this object's metadata is that of a collection.
+/// True if the version in this object's metadata is that of a collection.
 fn is_collection(object: &Map<String, Value>) -> bool {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     object.get("items").is_some_and(Value::is_array) || kind.ends_with("List") || kind == "Table"
@@ -183,12 +183,12 @@ impl Names {
         }
     }
 
-    /// A text without what is the server's own.
+    /// Returns a text with values of the server replaced.
     fn text(&mut self, text: &str) -> String {
         if let Ok(time) = text.parse::<Timestamp>()
             && text.get(..4).is_some_and(|year| year > "2020")
         {
-            // Kubernetes writes seconds or microseconds, and readers of one may not take the other.
+            // Kubernetes writes seconds or microseconds, and a client may parse only one of them.
             return match (text.contains('.'), time.subsec_nanosecond()) {
                 (true, _) => "(micro time)".into(),
                 (false, _) => "(time)".into(),
@@ -210,7 +210,7 @@ impl Names {
         text
     }
 
-    /// Versions of objects in parentheses.
+    /// Replaces versions of objects in parentheses.
     fn versions_in(&self, text: &str) -> String {
         let mut parts = text.split('(');
         let mut out = parts.next().unwrap_or_default().to_owned();
@@ -259,7 +259,7 @@ impl Names {
             let ip = address.trim_end_matches('.');
             let is_service =
                 ip.parse::<std::net::Ipv4Addr>().is_ok_and(|ip| ip.octets()[1] & 0xf0 == 96);
-            // With a slash it is the network, which everybody knows.
+            // With a slash it is the service network, which is the same on all servers.
             if begins && is_service && !tail.starts_with('/') {
                 out.push_str(&format!("ip{}", index(&mut self.addresses, &ip.to_owned())));
                 out.push_str(&address[ip.len()..]);
@@ -272,7 +272,7 @@ impl Names {
     }
 }
 
-/// Position of a value in the order of appearance, from 1.
+/// Returns the position of a value in the order of appearance, from 1.
 fn index<T: PartialEq + Clone>(known: &mut Vec<T>, value: &T) -> usize {
     match known.iter().position(|it| it == value) {
         Some(at) => at + 1,
@@ -283,7 +283,7 @@ fn index<T: PartialEq + Clone>(known: &mut Vec<T>, value: &T) -> usize {
     }
 }
 
-/// A message without the object that it quotes: the quote has managedFields and times of the server in it.
+/// Replaces the object that a message quotes, because it contains managedFields and times of the server.
 fn without_quoted_object(text: &str) -> String {
     let begin = ["Invalid value: \"{", "Invalid value: {\"apiVersion"]
         .iter()
@@ -297,7 +297,7 @@ fn without_quoted_object(text: &str) -> String {
     }
 }
 
-/// The server's counter in messages: `current: 123`, `too old resource version: 1 (123)`.
+/// Replaces the server's counter in messages: `current: 123`, `too old resource version: 1 (123)`.
 fn counters_in(text: &str) -> String {
     let mut text = text.to_owned();
     for (before, after) in [("current: ", ""), ("(", ")")] {

@@ -1,4 +1,4 @@
-//! A real etcd and kube-apiserver for as long as somebody needs them.
+//! A real etcd and kube-apiserver that run as long as a value of this type exists.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -6,24 +6,24 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::Context as _;
 
-/// A running API server. It stops when this is dropped, and also when this process dies: the script that runs it
-/// lives as long as its standard input.
+/// A running API server. It stops when this is dropped or this process dies, because its script ends with its
+/// standard input.
 #[derive(Debug)]
 pub struct Peer {
     script: Child,
-    /// Its URL.
+    /// URL of the server.
     pub server: String,
-    /// The token of its administrator.
+    /// Token of the administrator.
     pub token: String,
-    /// The URL of its etcd.
+    /// URL of the server's etcd.
     pub etcd: String,
 }
 
 impl Peer {
-    /// Starts one, and returns when it is ready.
+    /// Starts a server and returns when it is ready.
     ///
     /// # Errors
-    /// If it cannot be built or does not start; the script says why.
+    /// Fails if the server cannot be built or does not start; the script prints the reason.
     pub fn start() -> anyhow::Result<Self> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/cluster.sh");
         let mut script =

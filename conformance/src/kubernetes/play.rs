@@ -1,4 +1,4 @@
-//! Playing a sequence: requests out, answers in.
+//! Plays a sequence: sends its requests and collects the answers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use super::normal::Answer;
 use super::sequence::{Sequence, Step};
 use super::target::{Streamed, Target};
 
-/// How long an event, or the rest of an answer, may take. In virtual time it costs nothing.
+/// Timeout of an event, or of the rest of an answer; it costs nothing in virtual time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often, and after which pause, a step with `until` asks again. A real server looks every 15 seconds whether etcd was
-/// compacted.
+/// Attempts of a step with `until`, and the pause between them. A real server checks every 15 seconds for compactions of
+/// etcd.
 const TRIES: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Headers that tell clients something. The others are the transport's, differ in every answer (Date, Audit-Id) or
-/// name objects of the server's own (X-Kubernetes-Pf-…).
+/// Headers that clients use. Other headers belong to the transport, differ in every answer (Date, Audit-Id) or name
+/// objects of the server's own (X-Kubernetes-Pf-…).
 const HEADERS: [&str; 10] = [
     "allow",
     "cache-control",
@@ -38,16 +38,16 @@ const HEADERS: [&str; 10] = [
     "x-content-type-options",
 ];
 
-/// How `save` names a header.
+/// Prefix of a header in `save`.
 const OF_HEADER: &str = "header ";
 
-/// What `$block` stands for: enough that two of them are more than a real server sends uncompressed.
+/// Size of `$block`, in bytes: a real server compresses an answer with two blocks.
 const BLOCK: usize = 64 << 10;
 
-/// Plays a sequence on a target, in a namespace `id` that it makes, and cleans up where that is needed.
+/// Plays a sequence on a target, in a new namespace `id`, and cleans up if the target keeps objects.
 ///
 /// # Errors
-/// If the target cannot be reached.
+/// Fails if the target cannot be reached.
 pub async fn play(sequence: &Sequence, target: &Target, id: &str) -> anyhow::Result<Vec<Answer>> {
     let mut player = Player::new(target, id);
     let namespace = json!({"metadata": {"name": id}});
@@ -67,13 +67,13 @@ pub async fn play(sequence: &Sequence, target: &Target, id: &str) -> anyhow::Res
     Ok(answers)
 }
 
-/// A sequence being played.
+/// A sequence that is being played.
 struct Player<'a> {
     target: &'a Target,
-    /// What `$NAME` stands for.
+    /// Values of `$NAME`.
     names: BTreeMap<String, String>,
     watches: BTreeMap<String, Watch>,
-    /// Paths of what was made, in order.
+    /// Paths of created objects, in order.
     made: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Player<'a> {
         Self { target, names, watches: BTreeMap::new(), made: Vec::new() }
     }
 
-    /// A request of the runner's own, as administrator.
+    /// Sends a request of the player itself, as administrator.
     async fn ask(&self, method: &str, path: &str, body: &Value) -> anyhow::Result<Streamed> {
         let content_type =
             if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
@@ -103,7 +103,7 @@ impl<'a> Player<'a> {
         self.send(request.body(Bytes::from(serde_json::to_vec(body)?))?).await
     }
 
-    /// The answer, or an error where none comes: a sequence has no use for such a request.
+    /// Returns the answer, or an error after a timeout: a sequence cannot use such a request.
     async fn send(&self, request: Request<Bytes>) -> anyhow::Result<Streamed> {
         let line = format!("{} {}", request.method(), request.uri());
         tokio::time::timeout(PATIENCE * 2, self.target.send(request)).await.with_context(|| {
@@ -146,7 +146,7 @@ impl<'a> Player<'a> {
                 let is_json = content_type.contains("json");
                 let is_binary = content_type.contains("protobuf");
                 let bytes = whole(response).await;
-                // Two encoders may order fields differently; that it is binary is what can be compared.
+                // Two encoders may order fields differently, so only the fact that the answer is binary is compared.
                 let value = if is_binary { "(binary)".into() } else { body(&bytes, is_json) };
                 let shown = if step.pick.is_empty() || status >= 400 {
                     value.clone()
@@ -162,8 +162,8 @@ impl<'a> Player<'a> {
                 Value::Null => None,
                 other => Some(other.to_string()),
             });
-            // A sequence goes on where a server gives less than it should: what follows is compared too. An older
-            // value stays; else a number serves, which is a version of nothing, and no uid and no token.
+            // Continues if the server returns less than it should, so that later steps are compared, too. An earlier value
+            // stays; otherwise 1 is used, which matches no version, UID or token.
             match found {
                 Some(found) => self.names.insert(name.clone(), found),
                 None => Some(self.names.entry(name.clone()).or_insert_with(|| "1".into()).clone()),
@@ -173,7 +173,7 @@ impl<'a> Player<'a> {
         Ok(answer)
     }
 
-    /// Saves what stands in headers.
+    /// Saves values of headers.
     fn save_headers(&mut self, step: &Step, headers: &HeaderMap) {
         for (name, path) in &step.save {
             let Some(header) = path.strip_prefix(OF_HEADER) else { continue };
@@ -182,7 +182,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Forgets everything up to the present.
+    /// Makes the server forget all states before the present one.
     async fn compact(&self) -> anyhow::Result<()> {
         let now = whole(self.ask("GET", "/api/v1/namespaces?limit=1", &Value::Null).await?).await;
         let revision = body(&now, true);
@@ -225,7 +225,7 @@ impl<'a> Player<'a> {
         request.body(body).with_context(|| format!("no request can be made of {method} {path}"))
     }
 
-    /// Puts values in the place of `$NAME`, the longest names first.
+    /// Replaces each `$NAME` by its value, the longest names first.
     fn fill(&self, text: &str) -> String {
         let mut names: Vec<_> = self.names.iter().collect();
         names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
@@ -234,7 +234,7 @@ impl<'a> Player<'a> {
             .fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${name}"), value))
     }
 
-    /// Remembers what has to be deleted at the end.
+    /// Remembers the path of a created object, for the cleanup.
     fn note_made(&mut self, status: u16, path: &str, value: &Value) {
         let Some(name) = value["metadata"]["name"].as_str() else { return };
         let has_uid = value["metadata"]["uid"].is_string();
@@ -256,7 +256,7 @@ impl<'a> Player<'a> {
             let now = format!("{path}?gracePeriodSeconds=0");
             whole(self.ask("DELETE", &now, &json!({})).await?).await;
         }
-        // No controller empties the namespaces of a bare API server; what is left in it does no harm.
+        // No controller empties the namespaces of a bare API server; objects left in one do no harm.
         let path = format!("/api/v1/namespaces/{id}");
         whole(self.ask("DELETE", &path, &json!({})).await?).await;
         let done = json!({"metadata": {"name": id}, "spec": {"finalizers": []}});
@@ -265,7 +265,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// An answer that goes on.
+/// An open answer.
 struct Watch {
     response: Streamed,
     buffer: BytesMut,
@@ -276,7 +276,7 @@ impl Watch {
         Self { response, buffer: BytesMut::new() }
     }
 
-    /// The next events, and a remark in the place of those that did not come.
+    /// Returns the next `n` events, or a remark after the last event that came.
     async fn read(&mut self, n: usize) -> Vec<Value> {
         let mut events = Vec::new();
         while events.len() < n {
@@ -295,7 +295,7 @@ impl Watch {
         events
     }
 
-    /// Cancel safe: what has arrived stays in the buffer.
+    /// Returns the next event. Cancel safe: received data stays in the buffer.
     async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -310,7 +310,7 @@ impl Watch {
     }
 }
 
-/// A whole body. One that breaks off, or does not end, counts as far as it came.
+/// Returns the whole body, or its received part if it breaks off or does not end.
 async fn whole(mut response: Streamed) -> Bytes {
     let mut bytes = BytesMut::new();
     while let Ok(Some(Ok(frame))) =
@@ -344,13 +344,13 @@ fn headers(all: &HeaderMap) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The parts of a value that paths name.
+/// Returns the parts of a value at these paths.
 fn picked(value: &Value, paths: &[String]) -> Value {
     let parts = paths.iter().map(|path| (path.clone(), found(value, path)));
     Value::Object(parts.collect::<Map<_, _>>())
 }
 
-/// The value at a path of fields.
+/// Returns the value at a path of fields.
 fn at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     path.split('.').try_fold(value, |value, field| match field.parse::<usize>() {
         Ok(index) => value.get(index),
@@ -358,7 +358,7 @@ fn at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     })
 }
 
-/// Like [`at`], with `[key=value]` for the first entry of a list that has it and `[*]` for all.
+/// Like [`at`], but `[key=value]` selects the first entry of a list with this value, and `[*]` all entries.
 fn found(value: &Value, path: &str) -> Value {
     let (step, rest) = split(path);
     if step.is_empty() && rest.is_empty() {
@@ -376,7 +376,7 @@ fn found(value: &Value, path: &str) -> Value {
     value.get(step).map_or(Value::Null, |value| found(value, rest))
 }
 
-/// The first step of a path, and what follows. A field with dots or slashes stands in quotes.
+/// Splits a path into its first step and the rest. Quotes enclose a field that contains dots or slashes.
 fn split(path: &str) -> (&str, &str) {
     let path = path.strip_prefix('.').unwrap_or(path);
     if let Some(quoted) = path.strip_prefix('"')

@@ -1,4 +1,4 @@
-//! Sequences of requests, as data.
+//! Data types for sequences of requests.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a sequence is about.
+/// Subject of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clause {
@@ -14,33 +14,34 @@ pub enum Clause {
     Resources,
     /// CustomResourceDefinitions and their objects.
     CustomResources,
-    /// Discovery, OpenAPI, versions, and in which form bodies travel.
+    /// Discovery, OpenAPI, versions, and encodings of bodies.
     Discovery,
     /// get, list, watch, selectors.
     Reading,
-    /// create, update, patch, delete, and what guards them.
+    /// create, update, patch, delete, and their preconditions.
     Writing,
-    /// Who may do what.
+    /// Access control.
     Access,
 }
 
-/// Requests in order, on a server where the namespace `$id` has just been made.
+/// Requests in order, on a server where the namespace `$id` has just been created.
 ///
-/// In paths, headers and bodies `$id` stands for that namespace, `$ns` for `/api/v1/namespaces/$id`, `$leases` for the
-/// leases in it, `$block` for 64 KiB of letters, and `$NAME` for what an earlier step saved as NAME. Objects without a namespace put `$id` into their names, so that
-/// sequences do not meet on one server. Times that a sequence writes lie before 2021: later ones are the server's.
+/// In paths, headers and bodies `$id` stands for that namespace, `$ns` for `/api/v1/namespaces/$id`, `$leases` for the leases in
+/// it, `$block` for 64 KiB of letters, and `$NAME` for the value that an earlier step saved as NAME. Objects without a namespace
+/// have `$id` in their names, so that sequences do not collide on one server. Times in a sequence are before 2021; later times
+/// are the server's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Sequence {
-    /// Unique among all sequences.
+    /// Name, unique among all sequences.
     pub name: String,
-    /// What it is about.
+    /// Subject of the sequence.
     pub clause: Clause,
-    /// Whether `metadata.managedFields` is compared. Elsewhere it is left out: it repeats every field of a request,
-    /// and a difference in it would hide the others.
+    /// True to compare `metadata.managedFields`. Other sequences leave it out, because it repeats every field of a request and a
+    /// difference in it would hide others.
     #[serde(default, skip_serializing_if = "is_false")]
     pub managed_fields: bool,
-    /// The requests.
+    /// Requests, in order.
     pub steps: Vec<Step>,
 }
 
@@ -49,21 +50,21 @@ fn is_false(it: &bool) -> bool {
     !*it
 }
 
-/// A request, a look at a watch that an earlier step opened, or a compaction.
+/// A request, a read of a watch that an earlier step opened, or a compaction.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Step {
     /// Method and path with query, like `GET $ns/configmaps?limit=1`.
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// Who asks: `admin` (the default), `alice`, `bob`, `stranger` (an unknown token) or `nobody` (no token).
+    /// User of the request: `admin` (the default), `alice`, `bob`, `stranger` (an unknown token) or `nobody` (no token).
     #[serde(rename = "as", skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// `Accept`; JSON unless it says otherwise.
+    /// `Accept` header (default: JSON).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accept: Option<String>,
-    /// `Content-Type` of the body; JSON unless it says otherwise. `json-patch`, `merge` and `strategic` are short for
-    /// the media types of patches.
+    /// `Content-Type` of the body (default: JSON). `json-patch`, `merge` and `strategic` are short for the media types of
+    /// patches.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// Further headers.
@@ -72,33 +73,33 @@ pub struct Step {
     /// The body, sent as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
-    /// The body as it stands here.
+    /// The body, sent unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
-    /// The body, in base64, for those that are no text.
+    /// The body in base64, if it is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
     /// Names for values of the answer: `rv: metadata.resourceVersion`, `tag: header etag`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub save: BTreeMap<String, String>,
-    /// The only parts of the answer that are compared, where the rest depends on what else a server has:
-    /// `groups[name=apps].versions`, `resources[*].name`.
+    /// Parts of the answer to compare, if the rest depends on other content of the server: `groups[name=apps].versions`,
+    /// `resources[*].name`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pick: Vec<String>,
-    /// Asks again until this is the status, for some seconds: a real server learns of new roles and kinds from a
-    /// watch of its own.
+    /// Repeats the request for some seconds until it has this status: a real server learns of new roles and kinds from a watch of
+    /// its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<u16>,
-    /// Keeps the answer open under this name: it is a watch.
+    /// Keeps the answer open as a watch with this name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watch: Option<String>,
     /// Reads events of the watch with this name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<String>,
-    /// How many events are read.
+    /// Number of events to read.
     #[serde(skip_serializing_if = "is_zero")]
     pub events: usize,
-    /// Makes the server forget all states before the present one, as etcd is told to every few minutes.
+    /// Makes the server forget all states before the present one, as a real server asks etcd to every few minutes.
     #[serde(skip_serializing_if = "is_false")]
     pub compact: bool,
 }
@@ -109,10 +110,10 @@ fn is_zero(it: &usize) -> bool {
 }
 
 impl Sequence {
-    /// Whether it can be played.
+    /// Checks that the sequence can be played.
     ///
     /// # Errors
-    /// A sentence that names the step and what to change.
+    /// Returns a sentence that names the step and the remedy.
     pub fn check(&self) -> anyhow::Result<()> {
         ensure!(!self.steps.is_empty(), "{}: give it at least one step", self.name);
         for (n, step) in self.steps.iter().enumerate() {

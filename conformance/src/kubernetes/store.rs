@@ -1,4 +1,4 @@
-//! The files: sequences, recorded answers, known differences.
+//! Reads and writes the files: sequences, recorded answers, known differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,16 +15,16 @@ const KNOWN: &str = "known-differences.yaml";
 /// Recorded answers by sequence.
 pub type Recorded = BTreeMap<String, Vec<Answer>>;
 
-/// The folder with everything in it.
+/// The folder of these files.
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
 
-/// Sequences that stand in one file.
+/// The sequences of one file.
 #[derive(Clone, Debug)]
 pub struct Topic {
-    /// The file's name without its ending.
+    /// Name of the file without its extension.
     pub name: String,
-    /// In the order in which they stand.
+    /// Sequences in the order of the file.
     pub sequences: Vec<Sequence>,
 }
 
@@ -35,15 +35,15 @@ impl Default for Folder {
 }
 
 impl Folder {
-    /// Another folder.
+    /// Returns a store in another folder.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    /// All sequences, by file.
+    /// Returns all sequences, by file.
     ///
     /// # Errors
-    /// If a file does not read, or a sequence cannot be played.
+    /// Fails if a file cannot be parsed or a sequence cannot be played.
     pub fn topics(&self) -> anyhow::Result<Vec<Topic>> {
         let mut paths: Vec<PathBuf> = fs::read_dir(&self.0)
             .with_context(|| {
@@ -71,17 +71,17 @@ impl Folder {
             let name = path.file_stem().map(|it| it.to_string_lossy().into_owned());
             topics.push(Topic { name: name.unwrap_or_default(), sequences });
         }
-        // Those that compact come last: others ask for the oldest states.
+        // Topics with compactions come last, because other topics read the oldest states.
         topics.sort_by_key(|topic| {
             topic.sequences.iter().any(|it| it.steps.iter().any(|step| step.compact))
         });
         Ok(topics)
     }
 
-    /// The recorded answers of a topic; none if there are none yet.
+    /// Returns the recorded answers of a topic; empty if none are recorded.
     ///
     /// # Errors
-    /// If the file does not read.
+    /// Fails if the file cannot be parsed.
     pub fn recorded(&self, topic: &str) -> anyhow::Result<Recorded> {
         let path = self.answers(topic);
         if !path.exists() {
@@ -95,20 +95,20 @@ impl Folder {
         })
     }
 
-    /// Keeps the answers of a topic.
+    /// Writes the answers of a topic.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn record(&self, topic: &str, recorded: &Recorded) -> anyhow::Result<()> {
         let mut text = serde_json::to_string_pretty(recorded)?;
         text.push('\n');
         write(&self.answers(topic), &text)
     }
 
-    /// What is known to differ.
+    /// Returns the known differences.
     ///
     /// # Errors
-    /// If the file does not read.
+    /// Fails if the file cannot be parsed.
     pub fn known(&self) -> anyhow::Result<Vec<Difference>> {
         let path = self.0.join(KNOWN);
         if !path.exists() {
@@ -118,10 +118,10 @@ impl Folder {
             .with_context(|| format!("{} does not read; mend it there", path.display()))
     }
 
-    /// Keeps the list of known differences.
+    /// Writes the list of known differences.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn keep_known(&self, known: &[Difference]) -> anyhow::Result<()> {
         write(&self.0.join(KNOWN), &known::text(known))
     }
@@ -131,7 +131,7 @@ impl Folder {
     }
 }
 
-/// YAML 1.2: `y`, `n`, `on` and `off` are words.
+/// Parses YAML 1.2, in which `y`, `n`, `on` and `off` are strings.
 fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
     serde_saphyr::from_str_with_options(text, serde_saphyr::options! { strict_booleans: true })
 }

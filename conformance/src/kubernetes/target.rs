@@ -1,4 +1,4 @@
-//! Where requests go: the simulated cluster in this process, or a server behind a URL.
+//! Destinations of requests: the simulated cluster in this process, or a server behind a URL.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::json;
 use tower::Service as _;
 
-/// An answer whose body may go on for as long as a watch does.
+/// An answer whose body may last as long as a watch.
 pub type Streamed = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
 /// Users of sequences and their bearer tokens. `conformance/peers/cluster.sh` gives the same ones to the real server.
@@ -22,9 +22,9 @@ pub const USERS: &[(&str, &str)] =
 /// A Kubernetes API server.
 #[derive(Clone)]
 pub enum Target {
-    /// Ours, without sockets.
+    /// The simulated cluster, without sockets.
     Simulated(sim::Service, sim::WorldHandle),
-    /// Any, over the network.
+    /// Any server, over the network.
     Live(Live),
 }
 
@@ -32,36 +32,36 @@ pub enum Target {
 #[derive(Clone)]
 pub struct Live {
     client: kube::Client,
-    /// What administrators show there.
+    /// Token of the administrator.
     token: String,
-    /// The URL of its etcd, over plain HTTP.
+    /// URL of the server's etcd, over plain HTTP.
     etcd: Option<String>,
 }
 
 impl Target {
-    /// A server at a URL. Its certificate is not checked: a test server signs its own.
+    /// Returns a server at a URL. The certificate is not checked, because a test server signs its own.
     ///
     /// # Errors
-    /// If the URL is none.
+    /// Fails if the URL is not valid.
     pub fn live(server: &str, token: &str, etcd: Option<&str>) -> anyhow::Result<Self> {
         let url = server.parse().with_context(|| {
             format!("{server:?} is no URL; give one like https://127.0.0.1:6443")
         })?;
         let mut config = kube::Config::new(url);
         config.accept_invalid_certs = true;
-        // 429, 503 and 504 are answers, and they are compared.
+        // 429, 503 and 504 are answers, which are compared.
         config.default_retry = false;
         let client = kube::Client::try_from(config).context("no client for this server")?;
         let etcd = etcd.map(str::to_owned);
         Ok(Self::Live(Live { client, token: token.to_owned(), etcd }))
     }
 
-    /// Whether what a sequence makes stays there when it is over.
+    /// True if objects of a sequence stay on the server after it.
     pub fn keeps(&self) -> bool {
         matches!(self, Self::Live(_))
     }
 
-    /// The bearer token of a user; none for `nobody`, a wrong one for whom it does not know.
+    /// Returns the bearer token of a user: `None` for `nobody`, an invalid token for an unknown user.
     pub fn token(&self, user: &str) -> Option<String> {
         match (self, user) {
             (_, "nobody") => None,
@@ -76,7 +76,7 @@ impl Target {
     /// Sends a request.
     ///
     /// # Errors
-    /// If there is no answer at all.
+    /// Fails if the server does not answer.
     pub async fn send(&self, request: Request<Bytes>) -> anyhow::Result<Streamed> {
         match self {
             Self::Simulated(service, _) => {
@@ -96,7 +96,7 @@ impl Target {
     /// Makes the server forget all states before `revision`, the present one.
     ///
     /// # Errors
-    /// If the server's etcd is not known, or refuses.
+    /// Fails if the URL of the server's etcd is not known, or if etcd rejects the request.
     pub async fn compact(&self, revision: u64) -> anyhow::Result<()> {
         let live = match self {
             Self::Simulated(_, world) => {
@@ -114,7 +114,7 @@ impl Target {
         let url = etcd.parse().with_context(|| format!("--etcd {etcd:?} is no URL"))?;
         let etcd = kube::Client::try_from(kube::Config::new(url))?;
         let revision = revision.to_string();
-        // The key by which API servers tell each other what was compacted; they drop their copies of it too.
+        // API servers announce a compaction to each other in this key, and then drop their cached copies.
         let told = json!({
             "key": STANDARD.encode("compact_rev_key"),
             "value": STANDARD.encode(&revision),

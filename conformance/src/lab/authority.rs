@@ -1,7 +1,7 @@
-//! Who acts in Supervisor mode: power and deletion go through the VirtualMachine object.
+//! Redirects commands in Supervisor mode: power and deletion go through the VirtualMachine object.
 //!
-//! What is done to a machine in vCenter, behind VM Operator's back, is undone or only told of; that is a
-//! scenario of its own, and names the object store or vCenter itself.
+//! VM Operator undoes changes that are made to a machine in vCenter directly, or only reports them.
+//! Scenarios about that name the object store or vCenter itself.
 
 use serde_json::{Value, json};
 use sim::world::objects::{self, Key, PatchKind};
@@ -10,7 +10,7 @@ use sim::world::{Command, Named, State};
 
 use crate::backend::virtual_machines;
 
-/// The command as an administrator of the Supervisor would give it.
+/// Returns the command that an administrator of the Supervisor gives to the same effect.
 pub(super) fn through_the_object(command: &Command, state: &State) -> Command {
     let power =
         |machine: &Named, to: &str| edit(machine, state, json!({"spec": {"powerState": to}}));
@@ -41,7 +41,7 @@ fn key(machine: &Named, state: &State) -> Key {
     Key::new(virtual_machines(), state.supervisor.namespace.clone(), machine.name.clone())
 }
 
-/// An object like one that is there, for a machine of these settings.
+/// Returns an object for a machine with these settings, modeled on an existing one.
 fn another(
     like: &Value,
     spec: &MachineSpec,
@@ -60,7 +60,7 @@ fn another(
             labels.retain(|key, _| !key.ends_with("/cluster.role"));
         }
     }
-    // Not what makes the other one itself: identity and network.
+    // Identity and network belong to the existing object and are not copied.
     let mut desired = json!({});
     for field in ["className", "image", "imageName", "storageClass", "powerOffMode"] {
         desired[field] = like["spec"][field].clone();
@@ -79,7 +79,7 @@ fn another(
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// The zone that a topology makes of its n-th cluster.
+/// Returns the zone of the n-th cluster in a generated topology.
 fn zone_of(cluster: &str) -> Option<String> {
     let n: u8 = cluster.strip_prefix("DC0_C")?.parse().ok()?;
     Some(format!("zone-{}", char::from(b'a' + n)))

@@ -1,8 +1,8 @@
-//! What a provider may spend in one case. A provider that runs away does not take the lab along.
+//! Limits the resources of a provider in one case, so that a provider that runs away does not take the lab along.
 //!
-//! In virtual time no clock stops a loop: one that calls without waiting, or waits for nothing, is at the same moment for
-//! ever. So calls are counted, by moment and in all, and a thread beside the run looks at wall time and memory. Passing a
-//! bound ends the case, and is a verdict with a transcript.
+//! In virtual time no clock stops a loop: virtual time stands still for a provider that calls without waiting. So calls
+//! are counted, at one moment and in total, and a separate thread watches wall time and memory. Exceeding a bound ends
+//! the case with a verdict and a transcript.
 
 use std::fmt;
 use std::io::Write as _;
@@ -20,22 +20,22 @@ use tower::Service;
 
 use crate::scenario::Scenario;
 
-/// How much a case may take.
+/// Limits of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Calls while no time passes.
+    /// Maximum number of calls at one moment.
     pub at_once: u64,
-    /// Calls in all.
+    /// Maximum number of calls in total.
     pub calls: u64,
-    /// Wall time.
+    /// Maximum wall time.
     pub wall: Duration,
-    /// By how much the memory of this process may grow, in bytes.
+    /// Maximum growth of this process's memory, in bytes.
     pub memory: u64,
 }
 
 impl Bounds {
-    /// What is enough for every provider that does its work: five thousand nodes that join make four calls each while no
-    /// time passes, and one that asks about every node every second makes one per node and second.
+    /// Returns bounds that are enough for every working provider. Five thousand nodes that join make four calls each at
+    /// one moment, and a provider that asks about every node every second makes one call per node and second.
     pub fn of(scenario: &Scenario) -> Self {
         let machines = u64::from(scenario.topology.machines);
         Self {
@@ -47,21 +47,21 @@ impl Bounds {
     }
 }
 
-/// How often wall time and memory are looked at.
+/// Interval at which wall time and memory are checked.
 const TICK: Duration = Duration::from_millis(250);
-/// A run that has not ended so long after it was told to never yields, and nothing else can end it.
+/// Time after which a run that was cancelled and has not ended counts as one that never yields; nothing else can end it.
 const DEAF: Duration = Duration::from_secs(30);
 
-/// A bound that was passed.
+/// A bound that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passed {
-    /// So many calls while no time passed.
+    /// Maximum number of calls at one moment.
     AtOnce(u64),
-    /// So many calls.
+    /// Maximum number of calls.
     Calls(u64),
-    /// So much wall time.
+    /// Maximum wall time.
     Wall(Duration),
-    /// So many bytes.
+    /// Maximum growth of memory, in bytes.
     Memory(u64),
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for Passed {
     }
 }
 
-/// Counts what is spent. Clones count together.
+/// Counts the resources of a run. Clones share the counters.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     bounds: Bounds,
@@ -97,7 +97,7 @@ impl Guard {
         Self { bounds, spent: Arc::default(), over: CancellationToken::new() }
     }
 
-    /// Counts a call; whether it may be made.
+    /// Counts a call; true if it may be made.
     fn admits(&self) -> bool {
         let now = Instant::now();
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,7 +117,7 @@ impl Guard {
         false
     }
 
-    /// Says that a ledger has so many records: what processes call is not seen by [`Guarded`].
+    /// Checks the number of records in a ledger, because calls of processes do not pass [`Guarded`].
     pub(super) fn counted(&self, calls: u64) {
         if calls > self.bounds.calls {
             self.pass(Passed::Calls(self.bounds.calls));
@@ -131,25 +131,25 @@ impl Guard {
         self.over.cancel();
     }
 
-    /// Completes when a bound is passed.
+    /// Completes when a bound is exceeded.
     ///
     /// Cancel safe.
     pub(super) async fn over(&self) {
         self.over.cancelled().await;
     }
 
-    /// The bound that was passed first.
+    /// Returns the bound that was exceeded first.
     pub(super) fn passed(&self) -> Option<Passed> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).passed
     }
 
-    /// The service, counted.
+    /// Wraps a service to count its calls.
     pub(super) fn around<S>(&self, inner: S) -> Guarded<S> {
         Guarded { inner, guard: self.clone() }
     }
 }
 
-/// A service whose calls are counted. Beyond a bound they are never answered.
+/// A service whose calls are counted. It never answers calls beyond a bound.
 #[derive(Clone, Debug)]
 pub(super) struct Guarded<S> {
     inner: S,
@@ -180,7 +180,7 @@ where
     }
 }
 
-/// Looks at wall time and memory from beside a run, until it is dropped.
+/// Checks wall time and memory of a run from another thread, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     stop: Option<mpsc::Sender<()>>,
@@ -188,7 +188,7 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Begins to look. Without a thread, which a system may refuse, nobody does.
+    /// Starts the thread. If the system refuses a thread, nothing is checked.
     pub(super) fn begin(guard: &Guard, ledger: Ledger) -> Self {
         let (stop, stopped) = mpsc::channel();
         let guard = guard.clone();
@@ -202,7 +202,7 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(thread) = self.thread.take() {
-            // It ends as soon as it sees that the sender is gone; a panic of it is told by the hook.
+            // The thread ends when it sees that the sender is gone; the panic hook reports a panic of it.
             let _ = thread.join();
         }
     }
@@ -229,12 +229,12 @@ fn watch(guard: &Guard, ledger: &Ledger, stopped: &mpsc::Receiver<()>) {
     }
 }
 
-/// Ends this process: a run that never yields holds its thread, and no thread can be ended.
+/// Ends this process: a run that never yields holds its thread, and a thread cannot be ended.
 #[expect(clippy::exit, reason = "nothing else ends a thread that never yields")]
 fn give_up(passed: Passed, ledger: &Ledger) {
     let records = ledger.records();
     let mut err = std::io::stderr().lock();
-    // There is nobody left to tell if this fails.
+    // A failure of this output cannot be reported.
     let _ = writeln!(
         err,
         "FAIL: the provider ran away: {passed}, and it never yields; the last records:"
@@ -245,17 +245,17 @@ fn give_up(passed: Passed, ledger: &Ledger) {
     std::process::exit(1);
 }
 
-/// Resident memory of this process in bytes, where the system tells it.
+/// Returns the resident memory of this process in bytes, if the system reports it.
 fn resident() -> Option<u64> {
     told("VmRSS:")
 }
 
-/// The most that this process ever had resident, in bytes, where the system tells it.
+/// Returns the peak resident memory of this process in bytes, if the system reports it.
 pub fn peak_resident() -> Option<u64> {
     told("VmHWM:")
 }
 
-/// What Linux tells of this process under that name, in bytes.
+/// Returns this value of `/proc/self/status`, in bytes.
 fn told(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

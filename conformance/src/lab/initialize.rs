@@ -1,7 +1,8 @@
-//! Nodes initialized by other hands: the writes that another provider, or a person, would have made.
+//! Initializes Nodes in place of another provider or a person.
 //!
-//! A provider that takes a cluster over finds such nodes. They carry none of its annotations, and it has matched none of
-//! them to a machine. The writes are commands to the world, not calls: the ledger holds the judged provider's calls alone.
+//! A provider that takes over a cluster finds such Nodes. They carry none of its annotations, and it has not matched them
+//! to machines. The writes are commands to the world, not calls, so that the ledger holds only calls of the judged
+//! provider.
 
 use serde_json::{Value, json};
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
@@ -13,8 +14,8 @@ use crate::scenario::Initializer;
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// The writes that initialize `node`, or every node that waits, in order. Nodes whose machine does not exist, has no UUID
-/// or reports no address are left out, as every provider leaves them.
+/// Returns the writes that initialize `node`, or every uninitialized Node, in order. Like every provider, leaves out Nodes
+/// whose machine does not exist, has no UUID or reports no address.
 pub(super) fn by_others(state: &State, node: &Option<String>, by: Initializer) -> Vec<Command> {
     let nodes = GroupResource::core("nodes");
     let waiting = state.cluster.all(&nodes).filter(|object| {
@@ -37,7 +38,7 @@ fn writes(state: &State, node: &Value, by: Initializer) -> Vec<Command> {
         Initializer::InTreePath => format!("vsphere:///DC0/vm/{name}"),
         _ => format!("vsphere://{uuid}"),
     };
-    // The list is atomic: it is written whole, without the one taint.
+    // The list of taints is atomic: it is written whole, without the one taint.
     let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
     let kept: Vec<Value> = taints.into_iter().filter(|it| it["key"] != UNINITIALIZED).collect();
     let spec = json!({
@@ -54,7 +55,7 @@ fn writes(state: &State, node: &Value, by: Initializer) -> Vec<Command> {
     commands
 }
 
-/// Zone and region of a generated machine: they are dealt out over three zones in turn.
+/// Returns zone and region of a generated machine: machines are spread over three zones in turn.
 fn labels(by: Initializer, node: &str) -> Value {
     let digits: usize = node.rsplit('-').next().and_then(|n| n.parse().ok()).unwrap_or(1);
     let zone = ["zone-a", "zone-b", "zone-c"][(digits + 2) % 3];

@@ -1,7 +1,8 @@
-//! The stage: a sim and providers around it, and a scenario that is played on them.
+//! The lab: a sim and providers, on which a scenario is played.
 //!
-//! Ours run in this process, in virtual time. Providers of others are processes on the real clock, and the world
-//! lives as much faster as their periods are shorter; scenario, ledger and judges are the same.
+//! Our provider runs in this process, in virtual time. Other providers are processes on the real clock, and
+//! world time runs faster by the factor by which their periods are shortened; scenario, ledger and judges are
+//! the same.
 
 mod aftermath;
 mod authority;
@@ -35,23 +36,23 @@ pub(crate) use provider::{LEASE, cloud_config, label};
 use running::Running;
 pub use scrape::{Checks, Sample, Scrape, sum};
 
-/// What passes before the supervisor of a replica that ended by itself starts it again.
+/// World time after which a replica of ours that ended by itself is restarted.
 const RESTART: Duration = Duration::from_secs(1);
-/// The same for a process, in world time: starting one is work.
+/// The same for a process, whose start takes longer.
 const RESTART_PROCESS: Duration = Duration::from_secs(10);
-/// How often the calls of processes are counted.
+/// Interval at which the calls of processes are counted.
 const LOOK: Duration = Duration::from_secs(1);
-/// Between the wake-up of a replica's first task and that of its last.
+/// Time between the wake-up of a replica's first task and that of its last.
 const WAKING: Duration = Duration::from_millis(200);
-/// A process that so often in a row ends before its first call is not started again.
+/// Number of consecutive starts that end before the first call, after which a process is not restarted.
 const MOST_IN_VAIN: usize = 6;
 
-/// Where the provider looks for machines.
+/// Backend and instances mode of the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// In vCenter.
+    /// Machines of vCenter.
     VCenter(InstancesMode),
-    /// In a Supervisor.
+    /// Machines of a Supervisor.
     Supervisor(InstancesMode),
 }
 
@@ -62,7 +63,7 @@ impl Default for Mode {
 }
 
 impl Mode {
-    /// What stands behind the provider.
+    /// Returns the backend.
     pub const fn backend(self) -> Backend {
         match self {
             Self::VCenter(_) => Backend::VCenter,
@@ -72,7 +73,7 @@ impl Mode {
 }
 
 impl Mode {
-    /// A way of looking, behind one of them.
+    /// Returns a mode with this backend and instances mode.
     pub const fn of(backend: Backend, instances: InstancesMode) -> Self {
         match backend {
             Backend::VCenter => Self::VCenter(instances),
@@ -80,13 +81,13 @@ impl Mode {
         }
     }
 
-    /// How the provider looks there.
+    /// Returns the instances mode.
     pub const fn instances(self) -> InstancesMode {
         let (Self::VCenter(mode) | Self::Supervisor(mode)) = self;
         mode
     }
 
-    /// Whether upstream's calls are made one by one, with what upstream leaves behind.
+    /// True if the provider makes upstream's calls one by one, with upstream's side effects.
     pub const fn is_v1(self) -> bool {
         matches!(self.instances(), InstancesMode::V1)
     }
@@ -98,25 +99,25 @@ impl From<Backend> for Mode {
     }
 }
 
-/// How a scenario is run.
+/// Settings of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Stage {
-    /// Where the provider looks for machines.
+    /// Backend and instances mode of the provider.
     pub mode: Mode,
-    /// Where every draw comes from.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// A deliberate defect of our provider.
+    /// Deliberate defect of our provider.
     pub mutant: Option<::provider::Mutant>,
-    /// How much of the world's log is kept for judges; everything otherwise.
+    /// True to keep nothing of the world's log for judges; false keeps everything.
     pub light: bool,
 }
 
-/// Runs a scenario from beginning to end in virtual time, in a runtime of its own.
+/// Runs a scenario in virtual time, in a runtime of its own.
 pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
     run_within(scenario, stage, Bounds::of(scenario))
 }
 
-/// The same, within these bounds.
+/// Runs a scenario like [`run`], with these bounds.
 pub fn run_within(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -132,35 +133,35 @@ pub fn run_within(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
     Run { logs: captured.text(), whispers: captured.whispers(), ..run }
 }
 
-/// A sim with providers in it.
+/// A sim with providers.
 #[derive(Debug)]
 pub struct Lab {
     sim: Sim,
     replicas: Vec<Running>,
-    /// Where processes live; ours run here without.
+    /// Environment of processes; `None` if the replicas are ours.
     host: Option<Host>,
     exits: Vec<Exit>,
-    /// When each of these ended.
+    /// Time of each of these ends.
     ended_at: Vec<Time>,
-    /// Starts of processes in a row that ended before their first call.
+    /// Number of consecutive starts of processes that ended before their first call.
     in_vain: usize,
     scrapes: Vec<Scrape>,
     by_hand: Vec<ByHand>,
     scenario: Scenario,
     stage: Stage,
-    /// What the provider may spend.
+    /// Counts the resources of the provider.
     guard: Guard,
-    /// What stands in the file of the provider's token.
+    /// Content of the provider's token file.
     token: provider::TokenFile,
 }
 
 impl Lab {
-    /// The world of a scenario, nothing started yet.
+    /// Makes the world of a scenario and starts no provider.
     pub fn new(scenario: &Scenario, stage: &Stage) -> Self {
         Self::beginning_at(scenario, stage, sim::VIRTUAL_EPOCH)
     }
 
-    /// The same, in a world that began at `epoch`.
+    /// Makes the world with `epoch` as its start time.
     pub(crate) fn beginning_at(scenario: &Scenario, stage: &Stage, epoch: Timestamp) -> Self {
         let retain = if stage.light { Retain::Nothing } else { Retain::Everything };
         let mut topology = scenario.topology.clone();
@@ -189,29 +190,29 @@ impl Lab {
         }
     }
 
-    /// With providers that are processes of this host from now on.
+    /// Uses processes of this host as providers from now on.
     pub(crate) fn hosted(&mut self, host: Host) {
         self.host = Some(host);
     }
 
-    /// The sim.
+    /// Returns the sim.
     pub fn sim(&self) -> &Sim {
         &self.sim
     }
 
-    /// The world.
+    /// Returns the world.
     pub fn world(&self) -> &WorldHandle {
         self.sim.world()
     }
 
-    /// The ledger.
+    /// Returns the ledger.
     pub fn ledger(&self) -> &Ledger {
         self.sim.ledger()
     }
 
-    /// Makes something happen now.
+    /// Carries out an act now.
     ///
-    /// An act that the world refuses is noted in the ledger: a timeline may have been shrunk.
+    /// An act that the world refuses is noted in the ledger, because a shrunk timeline may contain such acts.
     pub async fn act(&mut self, act: &Act) {
         let from = self.world().now();
         self.carry_out(act).await;
@@ -332,7 +333,7 @@ impl Lab {
         }
     }
 
-    /// Does something to every replica that runs; one that cannot have it done makes the step a refused one.
+    /// Applies `act` to every running replica, and notes each refusal in the ledger.
     fn each(&self, act: impl Fn(&Running) -> Result<(), String>) {
         for refused in self.replicas.iter().filter_map(|replica| act(replica).err()) {
             self.note(format!("refused: {refused}"));
@@ -376,7 +377,7 @@ impl Lab {
                 self.note(format!("replica {index}: it ended before its first call"));
                 self.replicas.push(Running::Process(process));
             }
-            // A judge has nothing to judge then: the case is inconclusive.
+            // The judge has nothing to judge then, so the case is inconclusive.
             Err(error) => self.note(format!("refused: replica {index} does not start: {error:#}")),
         }
     }
@@ -388,12 +389,12 @@ impl Lab {
         })
     }
 
-    /// Metrics and health of a replica now, if they can be read.
+    /// Returns current metrics and health of a replica, if they can be read.
     fn scrape(&self, replica: &Running) -> Option<Scrape> {
         replica.scrape(self.world().now(), self.sim.ledger().next_seq())
     }
 
-    /// Tells a replica to stop and waits until it has.
+    /// Asks a replica to stop and waits for its end.
     pub async fn stop(&mut self, index: usize) {
         if let Some(replica) = self.take(index) {
             self.note(format!("replica {index} is told to stop"));
@@ -418,7 +419,8 @@ impl Lab {
         }
     }
 
-    /// The replica that leads: that which holds the lease, or the first that runs where none is elected.
+    /// Returns the replica that leads: the holder of the lease, or the first running one without leader
+    /// election.
     pub fn leader(&self) -> Option<usize> {
         if !self.scenario.provider.elects() {
             return self.replicas.first().map(Running::index);
@@ -427,13 +429,13 @@ impl Lab {
         self.replicas.iter().find(|it| it.is_called(&holder)).map(Running::index)
     }
 
-    /// Lets world time pass. A replica that ends meanwhile is started again after a moment.
+    /// Lets world time pass. A replica that ends meanwhile is restarted after a pause.
     pub async fn advance(&mut self, by: Duration) {
         let until = self.world().now() + by;
         self.advance_until(until).await;
     }
 
-    /// Lets world time pass; a replica that ends meanwhile is found by the next step.
+    /// Lets world time pass; a later step finds replicas that end meanwhile.
     async fn pass(&self, by: Duration) {
         let world = self.world().clone();
         let until = world.now() + by;
@@ -451,7 +453,7 @@ impl Lab {
                 futures::future::select_all(ends).await;
             };
             let counted = async {
-                // What processes call goes through no guard.
+                // Calls of processes pass no guard, so the ledger is checked.
                 while self.host.is_some() {
                     tokio::time::sleep(LOOK).await;
                     self.guard.counted(self.sim.ledger().next_seq());
@@ -467,7 +469,7 @@ impl Lab {
             }
             let pause = match &self.host {
                 None => RESTART,
-                // Twice as long after every start in vain, as a kubelet does it.
+                // Doubles the pause after each consecutive start in vain, as a kubelet does.
                 Some(_) => RESTART_PROCESS * (1 << self.in_vain),
             };
             world.reach(until.min(world.now() + pause)).await;
@@ -476,7 +478,7 @@ impl Lab {
         self.bury().await;
     }
 
-    /// The world as it is now.
+    /// Returns the current state of the world.
     pub fn state(&self) -> State {
         self.world().read(|world| World::state(world).clone())
     }
@@ -486,7 +488,7 @@ impl Lab {
         Some(self.replicas.remove(at))
     }
 
-    /// Notes replicas that ended by themselves. A lost lease ends a replica; its supervisor starts it again.
+    /// Notes replicas that ended by themselves and restarts them. A replica ends when it loses its lease.
     async fn bury(&mut self) {
         let mut ended = Vec::new();
         for replica in &mut self.replicas {
@@ -521,7 +523,7 @@ impl Lab {
         }
         let mut done = 0;
         if self.scenario.provider.start {
-            // What the timeline puts at zero is there before the provider is.
+            // Steps at time zero come before the provider starts.
             self.play_until(Duration::ZERO, 0).await;
             for index in 0..self.scenario.provider.replicas {
                 self.start(index).await;
@@ -554,14 +556,14 @@ impl Lab {
         }
     }
 
-    /// Stops everything and hands over what happened.
+    /// Stops everything and returns the result.
     pub async fn finish(mut self) -> Run {
         let end = self.state();
         self.sim.ledger().set_phase(Some("stop"));
         let passed = self.guard.passed();
         while let Some(replica) = self.replicas.first() {
             let index = replica.index();
-            // One that has run away does not listen.
+            // A provider that ran away does not react to a stop.
             match passed {
                 None => self.stop(index).await,
                 Some(_) => self.crash(index).await,

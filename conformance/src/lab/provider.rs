@@ -1,4 +1,4 @@
-//! Our provider as a replica in this process.
+//! Our provider, as a replica in this process.
 
 use std::fmt;
 use std::path::Path;
@@ -27,16 +27,16 @@ use crate::scenario::Scenario;
 
 pub use ::provider::Mutant as Mutants;
 
-/// How a replica ended.
+/// End of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It was told to stop and did.
+    /// The replica was asked to stop and did.
     Stopped,
-    /// It was killed.
+    /// The replica was killed.
     Killed,
-    /// It gave up.
+    /// The replica failed by itself, for this reason.
     Failed(String),
-    /// It panicked: a defect.
+    /// The replica panicked, which is a defect.
     Panicked,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Replica {
     ended: CancellationToken,
     telemetry: Arc<::provider::Telemetry>,
     time: Arc<SteppedTime>,
-    /// Of its tasks, and of the renewal of its lease.
+    /// Suspensions of its tasks and of the renewal of its lease.
     suspension: [Suspension; 2],
     task: JoinHandle<Exit>,
 }
@@ -109,11 +109,11 @@ impl Replica {
         let suspended = Suspension::default();
         let suspension = [deps.suspension.clone(), suspended.clone()];
         let ended = CancellationToken::new();
-        // Also when it panics.
+        // The guard also signals the end after a panic.
         let at_the_end = ended.clone().drop_guard();
         let span = tracing::info_span!("replica", identity);
-        // The replica owns the task. `Lab` learns of its end through `ended`, whatever it was, and starts it
-        // again unless it was told to end: `stop` waits for it, `kill` and dropping the replica abort it.
+        // The replica owns the task. `Lab` learns of any end through `ended`, and restarts the replica unless it was
+        // asked to end: `stop` waits for the task, `kill` and drop abort it.
         let task = tokio::task::spawn(
             async move {
                 let _at_the_end = at_the_end;
@@ -127,38 +127,38 @@ impl Replica {
         Self { index, identity, stop, ended, telemetry, time, suspension, task }
     }
 
-    /// Which replica it is.
+    /// Returns the index of the replica.
     pub(super) fn index(&self) -> usize {
         self.index
     }
 
-    /// How it calls itself in the lease: the label of its connections, `@`, and when it started.
+    /// Returns the name of the replica in the lease: the label of its connections, `@`, and its start time.
     pub(super) fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// Stops it where it is, as by SIGSTOP.
+    /// Suspends the replica, as by SIGSTOP.
     pub(super) fn suspend(&self) {
         self.suspension.iter().for_each(Suspension::suspend);
     }
 
-    /// Lets its tasks go on, as by SIGCONT. The renewal of the lease goes on with [`Replica::renew`]: threads wake in no
-    /// certain order, and this is the one in which a leader of before has most time to write.
+    /// Resumes the tasks, as by SIGCONT. [`Replica::renew`] resumes the renewal of the lease. Threads wake in no fixed
+    /// order, and this order gives a former leader the most time to write.
     pub(super) fn resume(&self) {
         self.suspension[0].resume();
     }
 
-    /// Lets the renewal of the lease go on.
+    /// Resumes the renewal of the lease.
     pub(super) fn renew(&self) {
         self.suspension[1].resume();
     }
 
-    /// Steps its wall clock.
+    /// Steps the wall clock of the replica.
     pub(super) fn step_clock(&self, by: SignedDuration) {
         self.time.step(by);
     }
 
-    /// Metrics and health at this moment, before this record of the ledger.
+    /// Returns metrics and health at this moment, before this record of the ledger.
     pub(super) fn scrape(&self, at: Time, next_seq: u64) -> Scrape {
         Scrape {
             at,
@@ -170,14 +170,14 @@ impl Replica {
         }
     }
 
-    /// Completes when it has ended, however that came about.
+    /// Completes when the replica has ended for any reason.
     ///
     /// Cancel safe.
     pub(super) async fn end(&self) {
         self.ended.cancelled().await;
     }
 
-    /// How it ended, if it has.
+    /// Returns how the replica ended, or `None` if it runs.
     pub(super) fn ended(&mut self) -> Option<Exit> {
         self.task.is_finished().then(|| {
             futures::FutureExt::now_or_never(&mut self.task)
@@ -186,14 +186,14 @@ impl Replica {
         })
     }
 
-    /// Tells it to stop and waits. One that is suspended goes on for that.
+    /// Asks the replica to stop and waits for its end. Resumes it first if it is suspended.
     pub(super) async fn stop(mut self) -> Exit {
         self.suspension.iter().for_each(Suspension::resume);
         self.stop.cancel();
         (&mut self.task).await.unwrap_or(Exit::Panicked)
     }
 
-    /// Ends it at its next await, whatever it is doing.
+    /// Aborts the replica at its next await.
     pub(super) async fn kill(mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
@@ -206,17 +206,17 @@ impl Drop for Replica {
     }
 }
 
-/// The file with the provider's token, which somebody rewrites: every text that it has had, the last one now.
+/// The file with the provider's token, which can be rewritten: all its contents, the current one last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TokenFile(Arc<Mutex<Vec<String>>>);
 
 impl TokenFile {
-    /// Rewrites it.
+    /// Rewrites the file.
     pub(super) fn set(&self, token: String) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(token);
     }
 
-    /// Every token that it has had.
+    /// Returns every token that the file has contained.
     pub(super) fn all(&self) -> Vec<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -227,7 +227,7 @@ impl TokenFile {
     }
 }
 
-/// The way to the Supervisor, with the token that a provider is given.
+/// Returns the connection to the Supervisor, with the token of the provider.
 fn link(
     supervisor: &sim::Supervisor,
     label: &str,
@@ -247,15 +247,15 @@ fn link(
     }
 }
 
-/// What the connections of a replica are labelled with in the ledger.
+/// Returns the label of a replica's connections in the ledger.
 pub(crate) fn label(index: usize) -> String {
     if index == 0 { "provider".to_owned() } else { format!("provider-{index}") }
 }
 
-/// Namespace and name of the lease that replicas lead by.
+/// Namespace and name of the lease for leader election.
 pub(crate) const LEASE: (&str, &str) = ("kube-system", "cloud-controller-manager");
 
-/// Who leads, as the lease says.
+/// Returns the holder of the lease, if it has one.
 pub(super) fn holder(state: &State) -> Option<String> {
     let leases = GroupResource::of("coordination.k8s.io", "leases");
     let lease = state.cluster.get(&Key::new(leases, LEASE.0, LEASE.1))?;
@@ -266,9 +266,9 @@ pub(super) fn holder(state: &State) -> Option<String> {
 /// Namespace of the Secret with the credentials.
 const SECRETS: &str = "kube-system";
 
-/// A command that creates or changes the Secret with the credentials of every vCenter.
+/// Returns a command that creates or changes the Secret with the credentials of every vCenter.
 ///
-/// `server` is how the provider names a vCenter.
+/// `server` returns the provider's name of a vCenter.
 pub(super) fn secret(
     sim: &Sim,
     name: &str,
@@ -300,7 +300,7 @@ pub(super) fn secret(
     Command::Cluster(command)
 }
 
-/// The configuration for a provider in this process.
+/// Returns the configuration of a provider in this process.
 fn config(sim: &Sim, scenario: &Scenario) -> Config {
     let text = cloud_config(sim, scenario, None, |vcenter| (vcenter.to_owned(), None));
     let (config, _warnings) = Config::parse("vsphere.conf", &text, UnknownKeys::Refuse)
@@ -308,8 +308,8 @@ fn config(sim: &Sim, scenario: &Scenario) -> Config {
     config
 }
 
-/// The configuration that a cluster's administrator would write for this world, in upstream's YAML. `at` says where
-/// a vCenter is, `ca` which certificate to trust; none is checked without.
+/// Returns the configuration that an administrator would write for this world, in upstream's YAML. `at` returns the
+/// address of a vCenter, `ca` is the certificate to trust; without `ca`, certificates are not checked.
 pub(crate) fn cloud_config(
     sim: &Sim,
     scenario: &Scenario,
@@ -388,7 +388,7 @@ fn options(scenario: &Scenario, stage: &Stage) -> Options {
     }
 }
 
-/// As `--instances-mode` and `--cluster-ip-family` would have it, with the version that a cluster of two families needs.
+/// Returns the settings of `--instances-mode` and `--cluster-ip-family`, with the API version that IP families need.
 fn supervisor_tuning(mode: InstancesMode, families: &[String]) -> SupervisorTuning {
     let mut tuning = SupervisorTuning { mode, ..SupervisorTuning::default() };
     if !families.is_empty() {

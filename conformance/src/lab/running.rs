@@ -1,4 +1,4 @@
-//! A replica that runs: ours in this process, or a process of its own.
+//! A running replica: our provider in this process, or a process of its own.
 
 use jiff::SignedDuration;
 use sim::world::Time;
@@ -13,14 +13,14 @@ const OURS_ALONE: &str =
 /// A running replica.
 #[derive(Debug)]
 pub(super) enum Running {
-    /// Ours, in this process.
+    /// Our provider, in this process.
     Here(Replica),
-    /// Anybody's, as a process.
+    /// Any provider, as a process.
     Process(Process),
 }
 
 impl Running {
-    /// Which replica it is.
+    /// Returns the index of the replica.
     pub(super) fn index(&self) -> usize {
         match self {
             Self::Here(replica) => replica.index(),
@@ -28,7 +28,8 @@ impl Running {
         }
     }
 
-    /// Whether it calls itself so in a lease. How a process calls itself nobody knows.
+    /// True if a lease names this replica as its holder. Always false for a process, whose name is
+    /// not known.
     pub(super) fn is_called(&self, holder: &str) -> bool {
         match self {
             Self::Here(replica) => replica.identity() == holder,
@@ -36,20 +37,20 @@ impl Running {
         }
     }
 
-    /// Stops it where it is, as by SIGSTOP.
+    /// Suspends the replica, as by SIGSTOP.
     ///
     /// # Errors
     ///
-    /// Why this replica cannot be stopped so.
+    /// Fails for a process.
     pub(super) fn suspend(&self) -> Result<(), String> {
         self.ours().map(Replica::suspend)
     }
 
-    /// Lets its tasks go on, and with `renew` the renewal of its lease.
+    /// Resumes the tasks of the replica or, with `renew`, the renewal of its lease.
     ///
     /// # Errors
     ///
-    /// Why this replica cannot be stopped so.
+    /// Fails for a process.
     pub(super) fn resume(&self, renew: bool) -> Result<(), String> {
         self.ours().map(|replica| if renew { replica.renew() } else { replica.resume() })
     }
@@ -61,25 +62,26 @@ impl Running {
         }
     }
 
-    /// Steps its wall clock.
+    /// Steps the wall clock of the replica.
     ///
     /// # Errors
     ///
-    /// Why the clock of this replica cannot be stepped.
+    /// Fails for a process.
     pub(super) fn step_clock(&self, by: SignedDuration) -> Result<(), String> {
         self.ours().map(|replica| replica.step_clock(by))
     }
 
-    /// Says that the endpoint of this replica can be read.
+    /// Checks that the metrics of the replica can be read.
     ///
     /// # Errors
     ///
-    /// Why it cannot be read.
+    /// Fails for a process.
     pub(super) fn is_readable(&self) -> Result<(), String> {
         self.ours().map(drop)
     }
 
-    /// Metrics and health at this moment, before this record of the ledger. `None` for processes.
+    /// Returns metrics and health at this moment, before this record of the ledger. `None` for a
+    /// process.
     pub(super) fn scrape(&self, at: Time, next_seq: u64) -> Option<Scrape> {
         match self {
             Self::Here(replica) => Some(replica.scrape(at, next_seq)),
@@ -87,7 +89,7 @@ impl Running {
         }
     }
 
-    /// Completes when it has ended, however that came about.
+    /// Completes when the replica has ended for any reason.
     ///
     /// Cancel safe.
     pub(super) async fn end(&self) {
@@ -97,7 +99,7 @@ impl Running {
         }
     }
 
-    /// How it ended, if it has.
+    /// Returns how the replica ended, or `None` if it runs.
     pub(super) fn ended(&mut self) -> Option<Exit> {
         match self {
             Self::Here(replica) => replica.ended(),
@@ -105,7 +107,7 @@ impl Running {
         }
     }
 
-    /// Tells it to stop and waits.
+    /// Asks the replica to stop and waits for its end.
     pub(super) async fn stop(self) -> Exit {
         match self {
             Self::Here(replica) => replica.stop().await,
@@ -113,7 +115,7 @@ impl Running {
         }
     }
 
-    /// Ends it, whatever it is doing.
+    /// Ends the replica in any state.
     pub(super) async fn kill(self) {
         match self {
             Self::Here(replica) => replica.kill().await,

@@ -1,4 +1,4 @@
-//! Metrics and health that a replica served at one moment.
+//! Metrics and health of a replica at one moment.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use sim::world::Time;
 /// Metrics and health of one replica at one moment.
 #[derive(Clone, Debug)]
 pub struct Scrape {
-    /// The moment.
+    /// Time of the scrape.
     pub at: Time,
-    /// The replica.
+    /// Index of the replica.
     pub replica: usize,
-    /// Position of the next record of the ledger at that moment.
+    /// Sequence number of the next ledger record at that time.
     pub next_seq: u64,
-    /// `/metrics`, in the OpenMetrics text format.
+    /// Content of `/metrics`, in the OpenMetrics text format.
     pub metrics: String,
-    /// The checks of `/livez`.
+    /// Checks of `/livez`.
     pub live: Checks,
-    /// The checks of `/readyz`.
+    /// Checks of `/readyz`.
     pub ready: Checks,
 }
 
-/// The checks of a health endpoint by name, each with the reason if it fails.
+/// Checks of a health endpoint by name, each with the reason if it fails.
 pub type Checks = Vec<(String, Result<(), String>)>;
 
 /// One line of a scrape: a value of a metric with its labels.
@@ -31,23 +31,23 @@ pub struct Sample {
     pub name: String,
     /// Labels by name.
     pub labels: BTreeMap<String, String>,
-    /// The value.
+    /// Value of the metric.
     pub value: f64,
 }
 
 impl Scrape {
-    /// Every value that was served. Lines that are not samples are left out.
+    /// Returns every sample. Leaves out lines that are not samples.
     pub fn samples(&self) -> Vec<Sample> {
         self.metrics.lines().filter_map(sample).collect()
     }
 
-    /// The checks of `/readyz` that fail.
+    /// Returns the failing checks of `/readyz`, with the reasons.
     pub fn unready(&self) -> impl Iterator<Item = (&str, &str)> {
         self.ready.iter().filter_map(|(name, outcome)| Some((&**name, &**outcome.as_ref().err()?)))
     }
 }
 
-/// A line of the text format; `None` for comments and for lines of another form.
+/// Parses a line of the text format; returns `None` for comments and lines of another form.
 fn sample(line: &str) -> Option<Sample> {
     let (series, value) = line.rsplit_once(' ').filter(|_| !line.starts_with('#'))?;
     let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
@@ -55,7 +55,7 @@ fn sample(line: &str) -> Option<Sample> {
     Some(Sample { name: name.to_owned(), labels: pairs(labels), value: value.parse().ok()? })
 }
 
-/// `a="1",b="2"`, with backslashes before quotes, backslashes and `n`.
+/// Parses labels: `a="1",b="2"`, with backslashes before quotes, backslashes and `n`.
 fn pairs(mut text: &str) -> BTreeMap<String, String> {
     let mut pairs = BTreeMap::new();
     while let Some((name, rest)) = text.split_once("=\"") {
@@ -82,7 +82,7 @@ fn pairs(mut text: &str) -> BTreeMap<String, String> {
     pairs
 }
 
-/// The sum of all values of a metric whose labels are among others these.
+/// Returns the sum of all values of a metric that have at least these labels.
 pub fn sum(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
     let fits = |it: &&Sample| {
         it.name == name

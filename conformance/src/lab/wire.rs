@@ -1,4 +1,5 @@
-//! Refuses requests that an HTTP connection would refuse: a service in the same process does not notice them.
+//! Rejects requests that an HTTP connection would reject, which a service in the same process does not
+//! notice.
 
 use std::io;
 use std::pin::Pin;
@@ -7,7 +8,7 @@ use std::task::{Context, Poll};
 use http::{Request, Version, header};
 use tower::Service;
 
-/// A service that refuses what a server would refuse before it reads on.
+/// A service that rejects such requests before the inner service sees them.
 #[derive(Clone, Debug)]
 pub(super) struct Wire<S>(pub(super) S);
 

@@ -1,4 +1,4 @@
-//! Lives of nodes that other hands initialized before the provider under test began.
+//! Lives of nodes that another initializer handled before the provider under test started.
 
 use sim::faults::{Action, Rule};
 use sim::world::vcenter::MachineSpec;
@@ -48,14 +48,14 @@ pub(super) fn lives(backend: Backend) -> Vec<Life> {
     lives
 }
 
-/// The world begins with nodes that another hand initialized at five seconds; the provider starts at twenty.
+/// The world begins with nodes that another initializer initializes at five seconds; the provider starts at twenty.
 fn initialized(by: Initializer, n: u32) -> Scenario {
     Scenario::new("", Topology::zones(3).machines(n), s(0))
         .with(|it| it.start = false)
         .at(s(5), Act::Initialize { node: None, by })
 }
 
-/// Taken over, restarted, and then everything that can happen to machines.
+/// The provider takes the nodes over and restarts; then one machine changes its address, one is shut down and one is deleted.
 fn adopted(name: &'static str, about: &'static str, by: Initializer) -> Life {
     let addresses = vec![vec![std::net::Ipv4Addr::new(10, 6, 0, 1).into()]];
     let scenario = initialized(by, 3)
@@ -72,7 +72,7 @@ fn adopted(name: &'static str, about: &'static str, by: Initializer) -> Life {
     Life::new(name, about, calm(scenario, s(470)))
 }
 
-/// The same with provider IDs that name no machine by its UUID: nothing is done to such nodes, and a newcomer is initialized.
+/// The same with provider IDs without a UUID: the provider leaves such nodes alone, and initializes a newcomer.
 fn by_path() -> Life {
     let about = "an old in-tree provider initialized every node, with provider IDs that are paths; the provider takes over and restarts once";
     let newcomer = Command::CreateMachine {
@@ -86,12 +86,13 @@ fn by_path() -> Life {
     Life { scenario: life.scenario.at(s(25), newcomer), ..life }
 }
 
-/// Taken over, and a machine is destroyed while nobody looks: what was noted at the takeover has to prove it.
+/// The provider takes the nodes over, and a machine is destroyed while the provider is down. Its notes from the takeover must
+/// prove that.
 fn gone_after_adoption() -> Life {
     let scenario = initialized(Initializer::Upstream, 20)
         .at(s(20), phase("takeover"))
         .at(s(20), Act::StartAll)
-        // A machine that the first look misses is found by the next, a status period later.
+        // The next look, a status period later, finds a machine that the first look missed.
         .at(s(400), phase("restart"))
         .at(s(402), Act::Crash(0))
         .at(s(403), Command::DeleteMachine(machine(1)))
@@ -100,7 +101,7 @@ fn gone_after_adoption() -> Life {
     Life::new("gone-after-takeover", about, calm(scenario, s(550)))
 }
 
-/// The provider starts where its login does not see one machine, although it runs, and has never seen it.
+/// The provider starts with a login that does not see one running machine, and has never seen it.
 fn hidden_at_adoption() -> Life {
     let user = PROVIDER_USER.to_owned();
     let grant = Grant { vcenter: None, user, object: name(1) };
@@ -118,7 +119,7 @@ fn hidden_at_adoption() -> Life {
     Life::new("hidden-at-takeover", about, calm(scenario, s(320)))
 }
 
-/// What is listed shows a part of the machines and claims to be whole, from before the provider starts.
+/// Before the provider starts, lists begin to show a part of the machines and claim to be complete.
 fn listed_partly(backend: Backend) -> Life {
     let actions = (2..=20).map(|n| Action::Hide(name(n)));
     let mut partly = Rule::new("partly", actions).on(backend.face());

@@ -1,4 +1,4 @@
-//! Lives in which nodes join, early or late, and machines come back under another reference.
+//! Lives in which nodes join, early or late, and machines return under another reference.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) fn lives(backend: Backend) -> Vec<Life> {
     vec![usual(), late(), registered_again(), foreign_writers(backend)]
 }
 
-/// Join, address change, shutdown and delete, one after the other.
+/// Join, address change, shutdown and deletion, one after the other.
 pub(super) fn usual() -> Life {
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
         .at(s(0), phase("join"))
@@ -39,7 +39,7 @@ pub(super) fn usual() -> Life {
     Life::new("usual", about, calm(scenario, s(460)))
 }
 
-/// A machine is created, joins while the others are watched, and lives like them.
+/// A machine is created and joins while the provider watches the others, then changes its address and is deleted.
 fn late() -> Life {
     let newcomer = |name: &str| Command::CreateMachine {
         vcenter: None,
@@ -65,7 +65,7 @@ fn late() -> Life {
     Life::new("late-join", about, calm(scenario, s(420)))
 }
 
-/// Machines are registered again: once under the eyes of the provider, once while it does not run.
+/// Machines are registered again: one while the provider runs, one while it does not.
 fn registered_again() -> Life {
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
         .at(s(0), phase("join"))
@@ -81,8 +81,8 @@ fn registered_again() -> Life {
     Life::new("registered-again", about, calm(scenario, s(300)))
 }
 
-/// Controllers of others write taints, labels and addresses of a node between the provider's look at it and its write, at the
-/// join, at a change of address and at a shutdown.
+/// Other controllers write taints, labels and addresses of a node between the provider's read and its write, at the join, at a
+/// change of address and at a shutdown.
 fn foreign_writers(backend: Backend) -> Life {
     let slow = |id: &str, ops: &'static [&'static str]| {
         Rule::new(id, [Action::Delay(s(2))]).on(Face::Cluster).op(ops.iter().copied()).first(1)
@@ -99,7 +99,7 @@ fn foreign_writers(backend: Backend) -> Life {
         .with(|it| it.status_period = PERIOD)
         .at(s(0), phase("join"))
         .fault(slow("slow first write", &["patch nodes/status"]));
-    // The first write is on its way for two seconds; within them each node is tainted once.
+    // The first write takes two seconds; within them others taint each node once.
     for n in 1..=3 {
         scenario = scenario
             .at(s(1), foreign_taint(n, "example.com/at-join"))
@@ -113,7 +113,7 @@ fn foreign_writers(backend: Backend) -> Life {
         .at(s(31), foreign_address(3, "10.0.0.3"))
         .at(s(70), at_change)
         .at(s(80), moves_to(1, 1));
-    // Whenever a provider writes the new address, told of it or in its next period, others have just written.
+    // Others write just before the provider writes the new address, at once or in its next period.
     for begin in [s(80), PERIOD] {
         for tenth in 0..60_u32 {
             let at = begin + tenth * Duration::from_millis(100);
@@ -131,7 +131,7 @@ fn foreign_writers(backend: Backend) -> Life {
     Life::new("foreign-writers", about, calm(scenario, s(300)))
 }
 
-/// Short, so that every way of looking for machines finds twice within the life what others wrote.
+/// A short period, so that every way of looking for machines finds the writes of others twice within the life.
 const PERIOD: Duration = s(100);
 
 fn foreign_taint(n: u32, key: &str) -> Command {
@@ -145,14 +145,14 @@ fn foreign_label(n: u32, label: &str) -> Command {
     Command::Cluster(objects::Command::patch(node(n), PatchKind::Merge, patch))
 }
 
-/// Others write these internal addresses to a node in the place of all. The list is replaced, as by a client that updates what
-/// it has read: the host name is lost as well.
+/// Others replace all addresses of a node by these internal ones. The list is replaced as a whole, as by a client that updates
+/// what it has read, so the host name is lost as well.
 pub(crate) fn foreign_addresses(n: u32, addresses: &[&str]) -> Command {
     let typed = |address| serde_json::json!({"type": "InternalIP", "address": address});
     addresses_by_others(n, addresses.iter().map(typed).collect())
 }
 
-/// Others write to a node one internal address beside those that it has.
+/// Others add one internal address to those of a node.
 pub(crate) fn foreign_address(n: u32, own: &str) -> Command {
     let typed = |(kind, address)| serde_json::json!({"type": kind, "address": address});
     let name = format!("node-{n:04}");

@@ -1,8 +1,8 @@
-//! Lives: what can have happened to nodes, machines and the provider itself around the calls that a sweep lets fail.
+//! Lives: scenarios around the calls that a sweep lets fail, with changes of nodes, machines and the provider itself.
 //!
-//! One life in which every node joins at the start, and our own provider initializes all of them, hides the defects of all
-//! others. Each life here is a scenario with named phases that ends in calm, so the sweep can let every call of each phase
-//! fail. Whatever happens in a life, no safety invariant breaks, and at its end everything is as it should be.
+//! A single life, in which every node joins at the start and our provider initializes all of them, would hide the defects
+//! that only other lives show. Each life here is a scenario with named phases that ends in calm, so the sweep can let
+//! every call of each phase fail. No life may break a safety invariant, and at its end every liveness invariant must hold.
 
 mod adoption;
 mod joins;
@@ -19,29 +19,29 @@ use crate::judge::{Invariant, Violation, liveness, safety};
 use crate::lab::{Mode, Run};
 use crate::scenario::{Act, Scenario};
 
-/// One life.
+/// A scenario with named phases for the sweeps.
 #[derive(Clone, Debug)]
 pub struct Life {
-    /// Its name on the command line and in reports: lower case, words joined by dashes.
+    /// Name on the command line and in reports: lower case, words joined by dashes.
     pub name: &'static str,
-    /// One sentence: what happens in it.
+    /// One sentence about the events of the life.
     pub about: &'static str,
-    /// The life itself. Its phases begin with [`Act::Phase`].
+    /// The scenario. Its phases begin with [`Act::Phase`].
     pub scenario: Scenario,
 }
 
-/// A part of a life in which calls are made to fail.
+/// A part of a life in which the sweep lets calls fail.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Phase {
-    /// Its name, unique within the life.
+    /// Name, unique within the life.
     pub name: String,
-    /// Its beginning, after the start of the world.
+    /// Beginning, after the start of the world.
     pub begin: Duration,
-    /// Its end.
+    /// End, after the start of the world.
     pub end: Duration,
 }
 
-/// Name of the last phase: nothing fails any more, and everything has to come right.
+/// Name of the last phase: nothing fails any more, and the provider must reach the right state.
 pub const CALM: &str = "calm";
 
 /// Seconds.
@@ -54,7 +54,7 @@ impl Life {
         Self { name, about, scenario: named(scenario, name).settling() }
     }
 
-    /// The phases in which calls can be made to fail, in order; the calm at the end is not among them.
+    /// Returns the phases in which calls can fail, in order, without the calm at the end.
     pub fn phases(&self) -> Vec<Phase> {
         let mut phases: Vec<Phase> = Vec::new();
         for step in &self.scenario.timeline {
@@ -68,7 +68,7 @@ impl Life {
         phases
     }
 
-    /// What a run of this life, or of a variant with faults, has broken.
+    /// Returns the invariants that a run of this life, or of a variant with faults, has broken.
     pub fn broken(run: &Run) -> Vec<Violation> {
         let mut found = safety(run);
         found.extend(liveness(run));
@@ -77,7 +77,7 @@ impl Life {
     }
 }
 
-/// Why an invariant is not asked for in a life and a mode, if it is not.
+/// Returns the reason if a life and mode are exempt from an invariant.
 fn exemption(life: &str, mode: Mode, invariant: Invariant) -> Option<&'static str> {
     match (life, mode, invariant) {
         (_, Mode::VCenter(InstancesMode::V1), Invariant::FewSessions | Invariant::NoLoginStorm) => {
@@ -100,7 +100,7 @@ fn named(scenario: Scenario, name: &str) -> Scenario {
     Scenario { name: name.to_owned(), ..scenario }
 }
 
-/// Heals everything at this time and waits until all has come right.
+/// Removes every fault rule at `at` and begins the phase [`CALM`].
 fn calm(scenario: Scenario, at: Duration) -> Scenario {
     scenario.at(at, Act::Heal).at(at, Act::Phase(CALM.to_owned()))
 }
@@ -109,12 +109,13 @@ fn phase(name: &str) -> Act {
     Act::Phase(name.to_owned())
 }
 
-/// The usual life: three nodes join at the start, one changes its address, one is shut down, one machine is deleted.
+/// Returns the usual life: three nodes join at the start, one changes its address, one is shut down, one machine is
+/// deleted.
 pub fn usual() -> Scenario {
     joins::usual().scenario
 }
 
-/// Every life that a provider of this mode can lead, in a fixed order.
+/// Returns every life for a backend, in a fixed order.
 pub fn all(backend: Backend) -> Vec<Life> {
     let mut all = joins::lives(backend);
     all.extend(adoption::lives(backend));

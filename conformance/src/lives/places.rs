@@ -1,4 +1,4 @@
-//! Lives in which the places change where machines are looked for: vCenters come, go and are replaced; replicas too.
+//! Lives in which vCenters, the cluster or replicas change: they come, go, are replaced or are restored.
 
 use sim::Face;
 use sim::faults::{Action, Rule};
@@ -38,12 +38,12 @@ pub(super) fn lives(backend: Backend) -> Vec<Life> {
     lives
 }
 
-/// The first vCenter's machines, then the second one's.
+/// Returns the names of the first vCenter's machines, then of the second one's.
 fn nodes(n: u32) -> impl Iterator<Item = String> {
     (1..=n).map(|n| format!("node-{n:04}")).chain((1..=n).map(|n| format!("node-1-{n:04}")))
 }
 
-/// A world in which our provider, or another hand, initializes every node early.
+/// A world in which our provider, or another initializer, initializes every node early.
 fn begun(topology: Topology, by: Option<Initializer>) -> Scenario {
     let scenario = Scenario::new("", topology, s(0)).at(s(0), phase("join"));
     match by {
@@ -75,7 +75,7 @@ fn vcenter_added() -> Life {
     Life::new("vcenter-added", about, calm(scenario, s(320)))
 }
 
-/// The second vCenter is taken out of the configuration while its machines run, and put back.
+/// The second vCenter leaves the configuration while its machines run, and returns later.
 fn vcenter_removed(name: &'static str, by: Option<Initializer>) -> Life {
     let silent = ["node-1-0001", "node-1-0002"];
     let mut scenario = begun(Topology::zones(3).machines(6).vcenters(2), by)
@@ -99,11 +99,11 @@ fn vcenter_removed(name: &'static str, by: Option<Initializer>) -> Life {
     Life::new(name, about, calm(scenario, s(320)))
 }
 
-/// The provider restarts and finds another vCenter under the same name, which knows none of its machines.
+/// The provider restarts and finds another vCenter under the same name, without any of its machines.
 fn vcenter_replaced(name: &'static str, by: Option<Initializer>) -> Life {
     let uuid = uuid::Uuid::from_u128(0x0bad_cafe_0000_4000_8000_0000_0000_0002);
     let hide = Rule::new("other inventory", nodes(6).map(Action::Hide)).on(Face::Soap);
-    // Two machines run no kubelet: they stand for what the other vCenter has of its own.
+    // Two machines without a kubelet stand for the other vCenter's own machines.
     let topology = Topology::zones(3).machines(8).nodes(Nodes::Count(6));
     let mut scenario = begun(topology, by)
         .at(s(60), phase("replaced"))
@@ -116,15 +116,15 @@ fn vcenter_replaced(name: &'static str, by: Option<Initializer>) -> Life {
             .at(s(70), Command::StopKubelet(Named::from(node)))
             .at(s(240), Command::StartKubelet(Named::from(node)));
     }
-    // The machines are there again, under the new identity: the vCenter was restored from a backup.
+    // The machines are back under the new identity: the vCenter was restored from a backup.
     let scenario = calm(scenario, s(250)).at(s(251), Act::Crash(0)).at(s(252), Act::StartAll);
     let about =
         "after a restart another vCenter answers under the same name and shows other machines";
     Life::new(name, about, scenario)
 }
 
-/// A vCenter is restored from a backup, twice, and its machines get each other's ids: while the provider runs, and while it
-/// does not. Machines change after each time.
+/// A vCenter is restored from a backup twice, and its machines get each other's ids: once while the provider runs, and once
+/// while it does not. Machines change after each restoration.
 fn vcenter_restored() -> Life {
     let machines = ["node-0001", "node-0002", "node-0003"];
     let mut scenario =
@@ -139,20 +139,21 @@ fn vcenter_restored() -> Life {
         if n == 1 {
             scenario = scenario.at(begin + s(1), Act::Crash(0)).at(begin + s(65), Act::StartAll);
         }
-        // A silent kubelet makes the provider ask whether that machine exists.
+        // A silent kubelet makes the provider ask if that machine exists.
         scenario = scenario
             .at(begin + s(80), Command::StopKubelet(Named::from("node-0001")))
             .at(begin + s(90), set_address(Named::from("node-0002"), n + 1))
             .at(begin + s(150), Command::StartKubelet(Named::from("node-0001")));
     }
-    // An id that stands for another machine proves nothing, so the provider is given a period to find each machine again.
+    // An id that means another machine proves nothing, so the provider gets a period to find each machine again.
     let deleted = Command::DeleteMachine(Named::from("node-0003"));
     let scenario = calm(scenario, s(400)).at(s(710), deleted);
     let about = "a vCenter is restored from a backup and gives its ids to other machines, with the provider running and without";
     Life::new("vcenter-restored", about, scenario)
 }
 
-/// One of two vCenters is down for an upgrade, again and again, while machines of both come, move and go.
+/// One of two vCenters is down for an upgrade, twice, while machines of both join and change addresses, and some are
+/// deleted.
 fn vcenter_upgraded() -> Life {
     let vcenter = Some("vc0".to_owned());
     let machine = |name: &str| Named::from(name);
@@ -188,7 +189,7 @@ fn vcenter_upgraded() -> Life {
             )
             .at(begin + s(21), Command::SwapCertificate { vcenter: vcenter.clone() })
             .at(begin + s(80), Command::StartVCenter { vcenter: vcenter.clone() })
-            // The machine is deleted, and another made, while the vCenter is starting.
+            // The machine is deleted, and another one created, while the vCenter starts.
             .at(begin + s(81), Command::DeleteMachine(machine(&gone)))
             .at(begin + s(82), late("vc0", &format!("late-{n}")))
             .at(begin + s(120), Command::StartKubelet(machine("node-0006")));
@@ -216,8 +217,8 @@ fn rolling_update() -> Life {
     Life::new("rolling-update", about, calm(scenario, s(300)))
 }
 
-/// The workload cluster is restored from a backup that knows nothing of what happened since: a Node that joined, an address
-/// that changed, a taint.
+/// The workload cluster is restored from a backup that is older than a Node that joined, an address that changed and a
+/// taint.
 fn restored_cluster() -> Life {
     let machine = |name: &str| Named::from(name);
     let late = Command::CreateMachine {
@@ -260,7 +261,8 @@ fn two_replicas() -> Life {
     Life::new("two-replicas", about, calm(scenario, s(300)))
 }
 
-/// The leader is stopped again and again, amid work, for longer than its lease lasts, and goes on when another leads.
+/// The leader is suspended five times amid work, each time for longer than its lease lasts, and resumes when another one
+/// leads.
 fn stopped_leader() -> Life {
     let mut scenario = Scenario::new("", Topology::zones(3).machines(6), s(0))
         .with(|it| it.replicas = 2)
@@ -271,7 +273,7 @@ fn stopped_leader() -> Life {
         let machine = |n: u8| Named::from(format!("node-{n:04}").as_str());
         scenario = scenario
             .at(begin, Act::SuspendLeader)
-            // Work for both: the new leader does it, and the old one finds it when it wakes.
+            // The new leader does this work, and the old one finds it when it wakes.
             .at(begin + s(1), set_address(machine(1), round))
             .at(begin + s(2), Command::StopKubelet(machine(2)))
             .at(begin + s(3), Command::PowerOff(machine(3)))
@@ -303,7 +305,7 @@ fn set_address(machine: Named, last: u8) -> Command {
     Command::SetAddresses { machine, addresses }
 }
 
-/// A Node that registers before its machine is known anywhere, and is not ready yet.
+/// Creates a Node that is not ready and has no known machine.
 fn node_without_machine(name: &str) -> Command {
     let node = serde_json::json!({
         "apiVersion": "v1",
@@ -317,7 +319,8 @@ fn node_without_machine(name: &str) -> Command {
     Command::Cluster(objects::Command::create(GroupResource::core("nodes"), "", node))
 }
 
-/// The wall clocks of both replicas step by an hour, forwards and backwards, while young nodes join and machines go.
+/// The wall clocks of both replicas step by an hour forwards, then by two backwards, while a young node waits and machines
+/// are deleted.
 fn stepped_clocks() -> Life {
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
         .with(|it| it.replicas = 2)

@@ -1,4 +1,5 @@
-//! `index.html`: the same results as one page that needs no network: filters, and behind each check what was seen.
+//! Writes `index.html`: the results as one page that needs no network, with filters and the evidence of each
+//! check.
 
 use std::fmt::Write as _;
 
@@ -25,7 +26,7 @@ const on=v.some(c=>c.checked&&c.dataset.v===d.dataset.verdict)&&(!s.value||s.val
 &&(!q.value||d.textContent.toLowerCase().includes(q.value.toLowerCase()));d.hidden=!on}}\
 for(const e of [q,s,...v])e.addEventListener('input',f);f();";
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(
     about: &About,
     stage: &Stage,
@@ -79,7 +80,7 @@ fn filters(out: &mut String, conclusions: &[Conclusion]) {
         let _ = write!(out, "<option>{}</option>", escape(surface));
     }
     out.push_str("</select> ");
-    // What stands before the checks is always shown.
+    // The sections before the checks have an empty verdict and stay visible.
     out.push_str("<input type=checkbox checked hidden data-v=\"\">");
     for verdict in distinct(|it| it.verdict.word()) {
         let _ = write!(

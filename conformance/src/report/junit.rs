@@ -1,8 +1,8 @@
-//! `junit.xml`: one test case per case of a check, with its time and what was seen.
+//! Writes `junit.xml`: one test case per case of a check, with its time and its evidence.
 //!
-//! Readers of this format colour `failure` and `error` red. A failure is red where the check binds the provider; a SHOULD
-//! that failed is told and not red. What concluded nothing, by itself or because the harness failed, is an error: it is no
-//! pass. A case that held when it was tried again is a rerun.
+//! Readers of this format color `failure` and `error` red. A failure is red if the check binds the provider; a failed
+//! SHOULD is reported without red. An inconclusive case and a harness error are errors, because they are not a pass. A
+//! case that held when it was repeated is a rerun.
 
 use anyhow::Context;
 use quick_junit::{
@@ -14,7 +14,7 @@ use crate::catalogue::Requirement;
 use crate::suite::{Conclusion, Judged};
 use crate::verdict::Verdict;
 
-/// The document.
+/// Returns the document.
 pub(super) fn document(conclusions: &[Conclusion]) -> anyhow::Result<String> {
     let mut report = Report::new("conformance");
     for backend in Backend::ALL {

@@ -1,7 +1,7 @@
-//! `ledger.jsonl`: the ledgers of all cases, each behind a line that names it.
+//! Writes `ledger.jsonl`: the ledgers of all cases, each after a line that names the case.
 //!
-//! A ledger is written as its case ends, to a file of its own, because no run can hold them all; cases may end in any
-//! order. At the end the files become one, in the order of the catalogue.
+//! Each ledger goes to a file of its own when its case ends, because memory cannot hold all of them; cases may end in
+//! any order. At the end the files are joined in the order of the catalogue.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -22,10 +22,10 @@ pub struct Ledgers {
 }
 
 impl Ledgers {
-    /// For a run with this folder. What an earlier run left there stays until [`Self::join`].
+    /// Prepares a run with this folder. The file of an earlier run stays until [`Self::join`].
     ///
     /// # Errors
-    /// A folder that cannot be written to.
+    /// Fails if the folder is not writable.
     pub fn begin(dir: &Path) -> anyhow::Result<Self> {
         let parts = tempfile::Builder::new()
             .prefix(".ledger-")
@@ -37,7 +37,7 @@ impl Ledgers {
     /// Writes the ledger of a case: the `case`-th of the `check`-th check.
     ///
     /// # Errors
-    /// A file that cannot be written, by name.
+    /// Names the file that cannot be written.
     pub fn put(
         &self,
         (check, case): (usize, usize),
@@ -57,10 +57,10 @@ impl Ledgers {
         write().with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Makes one file of them.
+    /// Joins the ledgers in one file.
     ///
     /// # Errors
-    /// A file that cannot be written, by name.
+    /// Names the file that cannot be written.
     pub fn join(&self) -> anyhow::Result<()> {
         let path = self.dir.join("ledger.jsonl");
         let join = || -> io::Result<()> {

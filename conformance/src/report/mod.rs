@@ -1,4 +1,4 @@
-//! What a run leaves in its output folder, and what a person reads of it.
+//! Writes the files of a run to its output folder and prints tables for people.
 
 mod html;
 mod junit;
@@ -44,23 +44,23 @@ struct Environment<'a> {
     time: &'a str,
 }
 
-/// What a report is about.
+/// Description of a run.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// Where every draw came from.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// How the provider was run.
+    /// Stage on which the provider ran.
     pub stage: String,
-    /// What answered for the workload cluster.
+    /// Name of the API server of the workload cluster.
     pub kube: String,
-    /// How time passed.
+    /// Passage of time: virtual, or relative to the clock.
     pub time: String,
-    /// The provider, if it is not ours in this process.
+    /// Description of the provider; `None` for ours in this process.
     pub provider: Option<serde_json::Value>,
 }
 
 impl About {
-    /// Our provider in this process.
+    /// Describes a run of our provider in this process.
     pub fn ours(stage: &Stage) -> Self {
         let (seed, provider) = (stage.seed, None);
         let (stage, kube) = ("in process, virtual time".to_owned(), FAKE.to_owned());
@@ -68,29 +68,29 @@ impl About {
     }
 }
 
-/// How many checks ended how.
+/// Number of checks by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tally {
-    /// Held.
+    /// Checks whose promise held.
     pub passed: usize,
-    /// Held where they were played; some of their cases were not.
+    /// Checks whose promise held in the cases that were played, while other cases were not played.
     #[serde(skip_serializing_if = "is_zero")]
     pub partial: usize,
-    /// Broken.
+    /// Checks whose promise was broken.
     pub failed: usize,
-    /// Not exercised.
+    /// Checks that exercised nothing.
     pub inconclusive: usize,
-    /// Broken once.
+    /// Checks that failed once and passed when repeated.
     #[serde(skip_serializing_if = "is_zero")]
     pub flaky: usize,
-    /// Not judged, because the machine did not keep up.
+    /// Checks without a judgement, because the harness failed or its machine was too slow.
     #[serde(skip_serializing_if = "is_zero")]
     pub harness_errors: usize,
-    /// Not claimed.
+    /// Checks that the provider does not claim to support.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_supported: usize,
-    /// Not run.
+    /// Checks that were not run.
     #[serde(skip_serializing_if = "is_zero")]
     pub skipped: usize,
 }
@@ -101,7 +101,7 @@ fn is_zero(n: &usize) -> bool {
 }
 
 impl Tally {
-    /// Of these checks.
+    /// Counts these checks.
     pub fn of(conclusions: &[Conclusion]) -> Self {
         let mut tally = Self::default();
         for conclusion in conclusions {
@@ -148,23 +148,24 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Makes the folder of a run and proves that files can be made in it, before anything is run for them.
+/// Makes the folder of a run and proves that it is writable before the run begins.
 ///
 /// # Errors
-/// A folder that cannot be made or written to, by name.
+/// Names the folder that cannot be made or written to.
 pub fn prepare(dir: &Path) -> anyhow::Result<()> {
     let why = || format!("--out {}: cannot be written to; choose a folder that can", dir.display());
     std::fs::create_dir_all(dir).with_context(why)?;
-    // What an earlier run left stays whole until this one is done.
+    // Files of an earlier run stay whole until this run is done.
     let probe = dir.join(".probe");
     std::fs::write(&probe, "").with_context(why)?;
     std::fs::remove_file(&probe).with_context(why)
 }
 
-/// Writes every file of a run below `dir`; ledgers are written as their cases end: [`Ledgers`].
+/// Writes every file of a run below `dir`, except the ledgers, which [`Ledgers`] writes as their cases
+/// end.
 ///
 /// # Errors
-/// A folder or file that cannot be written, by name.
+/// Names the folder or file that cannot be written.
 pub fn write(
     dir: &Path,
     about: &About,
@@ -238,7 +239,7 @@ fn markdown(about: &About, conclusions: &[Conclusion], cost: &[Table]) -> String
     out
 }
 
-/// The table that a terminal shows.
+/// Returns the table for a terminal; `times` adds the wall time of each check.
 pub fn table(conclusions: &[Conclusion], times: bool) -> String {
     let mut out = String::new();
     for conclusion in conclusions {
@@ -267,7 +268,7 @@ pub fn table(conclusions: &[Conclusion], times: bool) -> String {
     out
 }
 
-/// One line per node: what its machine is, beside what the node says.
+/// Returns up to twelve lines, one per Node: the state of its machine beside the state of the Node.
 pub fn truth(run: &Run) -> Vec<String> {
     let nodes = sim::world::objects::GroupResource::core("nodes");
     let mut lines = Vec::new();
@@ -295,7 +296,7 @@ pub fn truth(run: &Run) -> Vec<String> {
     lines
 }
 
-/// Seconds with one digit.
+/// Formats a duration as seconds with one decimal.
 pub fn seconds(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
 }

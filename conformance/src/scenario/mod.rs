@@ -1,7 +1,7 @@
-//! A scenario: a world to begin with, what happens in it and when, and how long it lasts.
+//! A scenario: a world, the events in it with their times, and a duration.
 //!
-//! Scenarios are values. Checks build them in Rust, files hold them as YAML, sweeps and property
-//! tests change them and shrink them; all run the same.
+//! Scenarios are values. Checks build them in Rust, files hold them as YAML, sweeps and property tests change and shrink
+//! them. All of them run the same way.
 
 use std::time::Duration;
 
@@ -9,110 +9,111 @@ use serde::{Deserialize, Serialize};
 use sim::faults::Rule;
 use sim::world::{Command, Topology};
 
-/// A scenario.
+/// A world, a provider's set-up and a timeline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Scenario {
-    /// What it is called.
+    /// Name of the scenario.
     pub name: String,
-    /// The world it begins with.
+    /// The world at the beginning.
     #[serde(default)]
     pub topology: Topology,
-    /// How the provider is set up.
+    /// Set-up of the provider.
     #[serde(default)]
     pub provider: ProviderSetup,
-    /// What happens, in order of time. The provider starts at zero unless a step says otherwise.
+    /// Steps in order of time. The provider starts at zero unless a step says otherwise.
     #[serde(default)]
     pub timeline: Vec<Step>,
-    /// How long it lasts.
+    /// Duration of the scenario.
     #[serde(with = "sim::world::duration")]
     pub horizon: Duration,
 }
 
-/// Something that happens at a point in time.
+/// An act at a point in time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// When, after the beginning.
+    /// Time since the beginning.
     #[serde(with = "sim::world::duration")]
     pub at: Duration,
-    /// What.
+    /// The act.
     #[serde(rename = "do")]
     pub act: Act,
 }
 
-/// What happens.
+/// An act of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Act {
-    /// Something in the world.
+    /// The world applies a command.
     World(Command),
-    /// A fault rule is added.
+    /// Adds a fault rule.
     Fault(Rule),
-    /// Every fault rule is removed.
+    /// Removes every fault rule.
     Heal,
-    /// A new phase begins; the ledger carries its name.
+    /// Begins a new phase; the ledger carries its name.
     Phase(String),
-    /// A replica starts.
+    /// Starts a replica.
     Start(usize),
-    /// A replica is told to stop, as by SIGTERM.
+    /// Tells a replica to stop, as by SIGTERM.
     Stop(usize),
-    /// A replica dies, as by SIGKILL.
+    /// Kills a replica, as by SIGKILL.
     Crash(usize),
-    /// The replica that leads is told to stop: it gives its lease up. Without an election, the first
-    /// that runs.
+    /// Tells the leader to stop, so that it gives its lease up. Without an election, stops the first running replica.
     StopLeader,
-    /// The replica that leads dies: its lease runs out. Without an election, the first that runs.
+    /// Kills the leader, so that its lease runs out. Without an election, kills the first running replica.
     CrashLeader,
-    /// The replica that leads is stopped where it is, as by SIGSTOP or by a hypervisor that suspends its machine.
+    /// Suspends the leader, as by SIGSTOP or by a hypervisor that suspends its machine.
     SuspendLeader,
-    /// Every suspended replica goes on.
+    /// Resumes every suspended replica.
     ResumeAll,
-    /// The wall clock of every running replica steps by so many seconds, backwards if negative.
+    /// Steps the wall clock of every running replica by this many seconds; backwards if negative.
     StepClocks(i64),
-    /// The metrics and the health of every replica that runs are read.
+    /// Reads the metrics and the health of every running replica.
     Scrape,
-    /// Every replica that does not run starts.
+    /// Starts every replica that does not run.
     StartAll,
-    /// The provider's token for the Supervisor is another one: it stands in its file at once, and the one before
-    /// is refused after a while.
+    /// Replaces the provider's token for the Supervisor. The file has the new token at once, and the Supervisor refuses
+    /// the old one after a grace period.
     Token {
-        /// How long.
+        /// Grace period of the old token.
         #[serde(with = "sim::world::duration")]
         grace: Duration,
     },
-    /// Another hand initializes nodes that still wait for a cloud provider, from what their machines say now.
+    /// Another initializer initializes nodes that still wait for a cloud provider, from the current state of their
+    /// machines.
     Initialize {
-        /// The node; every uninitialized one if left out.
+        /// The node; every uninitialized node if omitted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<String>,
-        /// The other hand.
+        /// The initializer.
         by: Initializer,
     },
-    /// One Node gets an annotation of another, as where references are given out anew. Nothing happens if there is none.
+    /// Copies an annotation from one Node to another, as when references are given out anew. Does nothing if the first
+    /// Node lacks it.
     CopyAnnotation {
-        /// The annotation.
+        /// Key of the annotation.
         key: String,
-        /// The Node that has it.
+        /// The Node that has the annotation.
         from: String,
-        /// The Node that gets it.
+        /// The Node that gets the annotation.
         to: String,
     },
-    /// From its next start on, the configuration of the provider names these vCenters alone.
+    /// Limits the provider's configuration to these vCenters, from its next start on.
     Vcenters(Vec<String>),
-    /// From its next start on, the configuration of the provider names these datacenters alone.
+    /// Limits the provider's configuration to these datacenters, from its next start on.
     Datacenters(Vec<String>),
-    /// The Secret with the provider's credentials gets another password.
+    /// Changes the password in the Secret with the provider's credentials.
     Secret {
-        /// The Secret, in `kube-system`.
+        /// Name of the Secret, in `kube-system`.
         name: String,
-        /// The password, the same for every vCenter.
+        /// The new password, the same for every vCenter.
         password: String,
     },
 }
 
 impl Act {
-    /// Whether it writes Nodes itself, as other controllers and people do.
+    /// True if the act writes Nodes itself, as other controllers and people do.
     pub(crate) fn changes_nodes(&self) -> bool {
         matches!(
             self,
@@ -123,36 +124,36 @@ impl Act {
     }
 }
 
-/// Hands other than those of the provider under test that initialize nodes.
+/// Initializers of nodes other than the provider under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Initializer {
     /// The upstream provider, in its order of writes: provider ID, labels and taint first, addresses second.
     Upstream,
-    /// The upstream provider, which dies between its two writes: the node has no addresses yet.
+    /// The upstream provider, killed between its two writes: the node has no addresses yet.
     UpstreamHalf,
     /// A person with kubectl: a provider ID in upper case, no labels, the taint removed.
     Person,
-    /// The in-tree provider of old clusters: as upstream, with beta labels alone.
+    /// The in-tree provider of old clusters: as upstream, with beta labels only.
     InTree,
     /// The in-tree provider of still older clusters, whose provider IDs name a machine by its path in the inventory.
     InTreePath,
 }
 
-/// How the provider is set up.
+/// Set-up of the provider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct ProviderSetup {
-    /// Replicas, each a process of its own. More than one elect a leader.
+    /// Number of replicas, each a process of its own. Several replicas elect a leader.
     pub replicas: usize,
-    /// Whether replica 0 and its fellows start by themselves at time zero.
+    /// True if all replicas start by themselves at time zero.
     pub start: bool,
-    /// Whether zones are configured.
+    /// True if zones are configured.
     pub zones: bool,
-    /// Whether a leader is elected; always, with several replicas.
+    /// True if the replicas elect a leader; several replicas always do.
     pub leader_election: bool,
-    /// Whether several replicas run without electing a leader, as no administrator should have it: what
-    /// looks for two leaders has to find them then.
+    /// True if several replicas run without electing a leader, which no administrator should configure. Checks for two
+    /// leaders must then find them.
     pub anarchy: bool,
     /// `--node-status-update-frequency`.
     #[serde(with = "sim::world::duration")]
@@ -160,13 +161,13 @@ pub struct ProviderSetup {
     /// `--node-monitor-period`.
     #[serde(with = "sim::world::duration")]
     pub monitor_period: Duration,
-    /// Workers of the node controller.
+    /// Number of workers of the node controller.
     pub workers: usize,
-    /// Requests per second to the cluster, per controller.
+    /// Requests per second and controller to the cluster.
     pub kube_qps: u32,
-    /// Datacenters as the configuration names them; none stands for all.
+    /// Datacenters in the configuration; empty means all.
     pub datacenters: Vec<String>,
-    /// vCenters that the configuration names; every one of the world if empty.
+    /// vCenters in the configuration; empty means all of the world.
     pub vcenters: Vec<String>,
     /// Lines added to the `nodes:` section of the configuration.
     pub nodes: Vec<(String, String)>,
@@ -174,12 +175,12 @@ pub struct ProviderSetup {
     pub families: Vec<String>,
     /// Labels that the provider adds to every node that it initializes: `--node-labels`.
     pub node_labels: Vec<(String, String)>,
-    /// A Secret in `kube-system` that holds the credentials; they stand in the configuration otherwise.
+    /// A Secret in `kube-system` that holds the credentials; without it the configuration holds them.
     pub secret: Option<String>,
-    /// Whether its operator has switched the deletion of nodes off.
+    /// True if the operator has switched the deletion of nodes off.
     pub skip_deletion: bool,
-    /// True if a process logs as much as it can, where its manifest has a knob for that. In virtual time everything is
-    /// looked through in any case.
+    /// True if a process logs at its highest level, where its manifest has a knob for that. In virtual time every level
+    /// is captured in any case.
     pub verbose: bool,
 }
 
@@ -208,14 +209,14 @@ impl Default for ProviderSetup {
 }
 
 impl ProviderSetup {
-    /// Whether its replicas elect a leader.
+    /// True if the replicas elect a leader.
     pub fn elects(&self) -> bool {
         (self.leader_election || self.replicas > 1) && !self.anarchy
     }
 }
 
 impl Scenario {
-    /// A scenario in which nothing happens but what the provider does.
+    /// Creates a scenario in which only the provider acts.
     pub fn new(name: impl Into<String>, topology: Topology, horizon: Duration) -> Self {
         Self {
             name: name.into(),
@@ -226,7 +227,7 @@ impl Scenario {
         }
     }
 
-    /// With something that happens at `at`.
+    /// Adds an act at `at`.
     #[must_use]
     pub fn at(mut self, at: Duration, act: impl Into<Act>) -> Self {
         self.timeline.push(Step { at, act: act.into() });
@@ -234,20 +235,20 @@ impl Scenario {
         self
     }
 
-    /// With a rule in force from the beginning.
+    /// Adds a rule that is in force from the beginning.
     #[must_use]
     pub fn fault(self, rule: Rule) -> Self {
         self.at(Duration::ZERO, Act::Fault(rule))
     }
 
-    /// With another set-up of the provider.
+    /// Changes the set-up of the provider.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut ProviderSetup)) -> Self {
         change(&mut self.provider);
         self
     }
 
-    /// The ids of all rules that the timeline adds.
+    /// Returns the ids of all rules that the timeline adds.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
         self.timeline.iter().filter_map(|step| match &step.act {
             Act::Fault(rule) => Some(rule.id.as_str()),

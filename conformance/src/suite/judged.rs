@@ -1,4 +1,4 @@
-//! How one case ended. Its world and its ledger are gone: a run of the catalogue would hold thousands of them.
+//! Result of one case without its world and ledger: a run of the catalogue would hold thousands of them.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -13,39 +13,39 @@ use crate::lab::Run;
 use crate::report::truth;
 use crate::verdict::Verdict;
 
-/// Records in a transcript.
+/// Number of records in a transcript.
 const SHOWN: usize = 30;
 
-/// How one case ended, and what a report says of it.
+/// Result of one case, with the text for the report.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// The case.
+    /// Name of the case.
     pub case: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// Invariants that were broken, whatever the verdict.
+    /// Invariants that the run broke, whatever the verdict.
     pub broken: Vec<Violation>,
-    /// How long it took.
+    /// Wall time of the case.
     pub took: Duration,
-    /// How much was called.
+    /// Number of calls.
     pub calls: Calls,
-    /// What happened around the moment of the verdict, and truth beside what the nodes say; empty for a pass.
+    /// Records around the moment of the verdict, and the truth beside the nodes; empty for a pass.
     pub evidence: String,
 }
 
-/// Calls of one case.
+/// Number of calls of one case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// To vCenters.
+    /// Calls to vCenters.
     pub vcenter: usize,
-    /// To Supervisors.
+    /// Calls to Supervisors.
     pub supervisor: usize,
-    /// To the workload cluster.
+    /// Calls to the workload cluster.
     pub cluster: usize,
 }
 
 impl Judged {
-    /// What is kept of an outcome.
+    /// Keeps the result of an outcome and drops its run.
     pub fn of(outcome: Outcome, took: Duration) -> Self {
         let is_pass = outcome.verdict.reason().is_none();
         let evidence = if is_pass { String::new() } else { evidence(&outcome) };
@@ -82,8 +82,8 @@ fn evidence(outcome: &Outcome) -> String {
     out
 }
 
-/// The records that a reader needs, and what they stand around: the moment that the verdict is about; the first broken
-/// invariant otherwise; the end if there is neither.
+/// Returns the records that a reader needs and a phrase for their place: around the moment of the verdict, else around
+/// the first broken invariant, else at the end.
 fn window(outcome: &Outcome) -> (Range<usize>, String) {
     let records = &outcome.run.ledger;
     let told = outcome.verdict.reason().and_then(|why| why.at);

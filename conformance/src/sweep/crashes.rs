@@ -1,7 +1,7 @@
-//! The sweep of crashes: the replica that makes a write is killed before it is carried out, and after.
+//! The sweep of crashes: the replica that makes a write is killed before the write is carried out, or after.
 //!
-//! The answer to the write never comes, and the replica dies a moment later, as by SIGKILL. It is started again after a
-//! second. Up to the write the run is the healthy one, call for call, so the moment of the write is known.
+//! The replica gets no answer to the write and dies a moment later, as by SIGKILL. It starts again after a second. Up
+//! to the write the run equals the healthy one, call for call, so the moment of the write is known.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::scenario::{Act, Scenario};
 const MOMENT: Duration = Duration::from_millis(1);
 const RESTART: Duration = Duration::from_secs(1);
 
-/// Every crash in a phase. Each write of a Node counts; of leases and events one of each operation per phase is enough.
+/// Returns every crash in a phase: one per write of a Node, and one per operation and phase for leases and events.
 pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
     let phases = life.phases();
     let mut seen = BTreeSet::new();
@@ -54,7 +54,7 @@ fn is_write(call: &Record) -> bool {
         && call.client.client.starts_with("provider")
 }
 
-/// The life in which the write gets no answer and its replica is killed.
+/// Returns the life in which the write gets no answer and its replica is killed.
 pub(super) fn crashed(life: &Life, trial: &Trial) -> Scenario {
     let Failure::Crash { replica, operation, object, at, applied } = &trial.failure else {
         return life.scenario.clone();

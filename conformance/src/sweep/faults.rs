@@ -12,10 +12,10 @@ use crate::lab::Run;
 use crate::lives::Life;
 use crate::scenario::Scenario;
 
-/// A call that can fail: in which phase, of which front end, which operation, on which kind of object.
+/// A call that can fail: phase, front end, operation and kind of object.
 pub(super) type Point = (String, Face, String, Option<String>);
 
-/// Every call of a phase, each operation and kind of object once, in a fixed order.
+/// Returns the calls of all phases, each operation and kind of object once per phase, in a fixed order.
 pub(super) fn points(
     life: &Life,
     healthy: &Run,
@@ -28,7 +28,8 @@ pub(super) fn points(
         .filter_map(|call| {
             let phase = call.phase.as_deref()?;
             let phase = phases.iter().find(|it| it.name == phase)?;
-            // A call of the past phase that is still under way carries its name; the rule would never match it.
+            // A call that began in the phase before may still carry its name; the rule would never match such a
+            // call.
             let is_within = (phase.begin..phase.end).contains(&call.t.since_start());
             let point = (phase.name.clone(), call.face?, call.op.clone(), call.target.kind.clone());
             is_within.then_some(point)
@@ -36,7 +37,7 @@ pub(super) fn points(
         .collect()
 }
 
-/// Every failure of a call in a phase, in a fixed order.
+/// Returns every failure of a call in a phase, in a fixed order.
 pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
     let mut failures = Vec::new();
     for (phase, face, operation, kind) in points(life, healthy, |_| true) {
@@ -54,7 +55,7 @@ pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
     failures
 }
 
-/// The life in which the first such call of the phase fails.
+/// Returns the life in which the first matching call of the phase fails.
 pub(super) fn faulted(life: &Life, trial: &Trial) -> Scenario {
     let Failure::Call { face, operation, kind, fault, applied } = &trial.failure else {
         return life.scenario.clone();
@@ -62,14 +63,14 @@ pub(super) fn faulted(life: &Life, trial: &Trial) -> Scenario {
     let way = fault_kinds(*face).into_iter().find(|it| it.name == *fault);
     let actions = way.map(|way| way.actions).unwrap_or_default();
     let mut rule = within(life, trial, Rule::new(RULE, actions).on(*face).op([operation.as_str()]));
-    // Calls of earlier phases match too; the first within the window fires.
+    // Calls of earlier phases match too; the first one within the window fires the rule.
     rule.when.max = Some(1);
     rule.matcher.resource.kind.clone_from(kind);
     let rule = if *applied { rule.applied() } else { rule };
     life.scenario.clone().fault(rule)
 }
 
-/// The rule, in the phase of this trial only.
+/// Limits the rule to the phase of this trial.
 pub(super) fn within(life: &Life, trial: &Trial, mut rule: Rule) -> Rule {
     let phase = life.phases().into_iter().find(|phase| phase.name == trial.phase);
     rule.when.between = phase.map(|phase| Between(phase.begin, phase.end));

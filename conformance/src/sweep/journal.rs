@@ -1,4 +1,4 @@
-//! The journal of a sweep: a line per trial that has ended, so that a sweep that was interrupted goes on where it was.
+//! The journal of a sweep: one line per finished trial, so that an interrupted sweep can resume.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ended, Trial};
 
-/// Identifies what was swept; trials of another build or seed prove nothing about this one.
+/// Identity of a sweep; trials of another build or seed prove nothing about this one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
-    /// Digest of the program that swept.
+    /// Digest of the program that ran the sweep.
     build: String,
     seed: u64,
 }
@@ -26,7 +26,7 @@ struct Line {
     violations: Vec<String>,
 }
 
-/// Why a journal cannot be used.
+/// Error of a journal that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The file cannot be read or written.
@@ -37,19 +37,19 @@ pub enum JournalError {
         /// The cause.
         source: std::io::Error,
     },
-    /// The file is of another sweep, or no journal.
+    /// The file belongs to another sweep or is not a journal.
     #[error("{path}, line {line}: {what}; delete the file to begin anew, or name another one")]
     Content {
         /// The file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem with the line.
         what: String,
     },
 }
 
-/// Trials that have ended, in a file that grows with each.
+/// Trials that have ended, in a file that grows with each one.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -58,11 +58,11 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens a journal, or begins one. A last line that was cut by a crash is left out and written again.
+    /// Opens a journal, or creates one. Drops a last line that a crash has cut, so that its trial runs again.
     ///
     /// # Errors
     ///
-    /// When the file cannot be used, or holds the trials of another build or seed.
+    /// When the file cannot be used, or holds trials of another build or seed.
     pub fn open(path: &Path, build: &str, seed: u64) -> Result<Self, JournalError> {
         let of_file = |source| JournalError::File { path: path.to_owned(), source };
         let header = Header { build: build.to_owned(), seed };
@@ -101,12 +101,13 @@ impl Journal {
         Ok(Self { path: path.to_owned(), file, ended })
     }
 
-    /// How a trial ended earlier, if it did: whether its failure happened, and what was broken.
+    /// Returns the recorded result of a trial, if it ended earlier: true if its failure happened, and the broken
+    /// invariants.
     pub fn ended(&self, trial: &Trial) -> Option<&(bool, Vec<String>)> {
         self.ended.get(&trial.to_string())
     }
 
-    /// Adds a trial that has ended.
+    /// Adds a finished trial.
     ///
     /// # Errors
     ///

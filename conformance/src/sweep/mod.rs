@@ -1,9 +1,10 @@
-//! Exhaustive single failures: every call of every life, every way it can fail, one run each.
+//! Exhaustive single failures: each call of each life fails in each possible way, one run per failure.
 //!
-//! SQLite's "fail the n-th malloc", applied to an API. The healthy run of each [life](crate::lives) names its calls. The first
-//! sweep ([`Kind::Faults`]) lets each fail in every way that its front end knows, with and without the operation carried out,
-//! once per operation, kind of object and phase. The second ([`Kind::Crashes`]) kills the provider before and after each of its
-//! writes. The third ([`Kind::Stale`]) answers reads with the previous version of the world. Every run is judged by all safety and liveness invariants. No randomness: the same build has the same trials.
+//! The model is SQLite's "fail the n-th malloc", applied to an API. The healthy run of each [life](crate::lives) lists its calls.
+//! The first sweep ([`Kind::Faults`]) lets each call fail in every way that its front end knows, with and without the operation
+//! carried out, once per operation, kind of object and phase. The second ([`Kind::Crashes`]) kills the provider before and after
+//! each of its writes. The third ([`Kind::Stale`]) answers reads with the previous version of the world. All safety and liveness
+//! invariants judge every run. The sweep uses no randomness: the same build has the same trials.
 
 mod crashes;
 mod faults;
@@ -37,10 +38,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind, in the order in which they are run.
+    /// Every kind, in the order in which the sweeps run.
     pub const ALL: [Self; 3] = [Self::Faults, Self::Crashes, Self::Stale];
 
-    /// As the command line writes it.
+    /// Returns the name on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Faults => "faults",
@@ -53,20 +54,20 @@ impl Kind {
 /// One run of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// How the provider looks for machines.
+    /// Mode of the provider: backend and way of looking for machines.
     pub mode: Mode,
     /// Name of the life.
     pub life: &'static str,
-    /// Phase of the life in which something fails.
+    /// Phase of the life in which the failure happens.
     pub phase: String,
     /// The failure.
     pub failure: Failure,
 }
 
-/// What fails in a trial.
+/// The failure of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Failure {
-    /// The first call of its kind in the phase fails.
+    /// The first matching call in the phase fails.
     Call {
         /// Front end.
         face: Face,
@@ -74,22 +75,22 @@ pub enum Failure {
         operation: String,
         /// Kind of object, if the call is about one.
         kind: Option<String>,
-        /// How it fails.
+        /// Name of the fault kind.
         fault: &'static str,
-        /// Whether the operation is carried out all the same.
+        /// True if the operation is carried out all the same.
         applied: bool,
     },
     /// The replica that makes a write is killed while it waits for the answer.
     Crash {
-        /// Which replica.
+        /// Index of the replica.
         replica: usize,
         /// Operation.
         operation: String,
-        /// Name of the object that is written.
+        /// Name of the object that the replica writes.
         object: Option<String>,
-        /// When the write arrives.
+        /// Time at which the write arrives.
         at: Time,
-        /// Whether it is carried out.
+        /// True if the write is carried out.
         applied: bool,
     },
     /// Reads of one operation show the previous version of the world.
@@ -100,7 +101,7 @@ pub enum Failure {
         operation: String,
         /// Kind of object, if the call is about one.
         kind: Option<String>,
-        /// Only the first in the phase, or each.
+        /// True if only the first read in the phase is stale; else all are.
         first: bool,
     },
 }
@@ -133,7 +134,7 @@ impl fmt::Display for Trial {
     }
 }
 
-/// As reports name a mode: `vcenter-auto`, `supervisor-poll`.
+/// Returns the name of a mode in reports: `vcenter-auto`, `supervisor-poll`.
 pub fn mode_name(mode: Mode) -> String {
     let instances = match mode {
         Mode::VCenter(instances) | Mode::Supervisor(instances) => instances,
@@ -141,55 +142,55 @@ pub fn mode_name(mode: Mode) -> String {
     format!("{}-{}", mode.backend(), instances.as_str())
 }
 
-/// What a trial showed.
+/// A trial that broke an invariant.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The trial.
     pub trial: Trial,
-    /// What was broken.
+    /// The broken invariants.
     pub violations: Vec<Violation>,
 }
 
-/// How one trial ended.
+/// Result of one trial.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// Whether the failure happened; a trial without it shows nothing.
+    /// True if the failure happened; a trial without it shows nothing.
     pub fired: bool,
-    /// What was broken.
+    /// The broken invariants.
     pub violations: Vec<Violation>,
 }
 
 impl Ended {
-    /// How a trial ended that was played like this.
+    /// Judges the run of a trial.
     pub(crate) fn of(run: &Run) -> Self {
         Self { fired: run.fired(RULE) > 0, violations: Life::broken(run) }
     }
 }
 
-/// What a sweep showed.
+/// Result of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Runs.
+    /// Number of runs.
     pub runs: usize,
-    /// Runs whose failure happened.
+    /// Number of runs in which the failure happened.
     pub fired: usize,
-    /// Runs in which something was broken.
+    /// Trials that broke an invariant.
     pub findings: Vec<Finding>,
-    /// Trials whose failure never happened: they show nothing.
+    /// Trials whose failure never happened; they show nothing.
     pub idle: Vec<Trial>,
 }
 
-/// Name of the rule of a trial.
+/// Name of the fault rule of a trial.
 const RULE: &str = "trial";
 
-/// Every trial of one kind in one mode, in a fixed order, of the lives whose names `wanted` accepts.
+/// Returns every trial of one kind in one mode, in a fixed order, for the lives whose names `wanted` accepts.
 pub fn trials(kind: Kind, stage: &Stage, wanted: impl Fn(&str) -> bool) -> Vec<Trial> {
     let lives = lives::all(stage.mode.backend());
     let of_life = |life: &Life| of_healthy(kind, life, &run(&life.scenario, stage));
     lives.iter().filter(|life| wanted(life.name)).flat_map(of_life).collect()
 }
 
-/// Every trial of one kind in a life, in a fixed order: `healthy` is how a provider leads it when nothing fails.
+/// Returns every trial of one kind in a life, in a fixed order. `healthy` is a run of the life without failures.
 pub(crate) fn of_healthy(kind: Kind, life: &Life, healthy: &Run) -> Vec<Trial> {
     let failures = match kind {
         Kind::Faults => faults::failures(life, healthy),
@@ -202,11 +203,11 @@ pub(crate) fn of_healthy(kind: Kind, life: &Life, healthy: &Run) -> Vec<Trial> {
 }
 
 impl Trial {
-    /// The life with the failure in it.
+    /// Returns the life with the failure added.
     ///
     /// # Panics
     ///
-    /// When the trial is of no life of its mode: trials are made by [`trials`].
+    /// When the trial names no life of its mode. [`trials`] makes only valid ones.
     pub fn scenario(&self) -> Scenario {
         let lives = lives::all(self.mode.backend());
         let life = lives.into_iter().find(|life| life.name == self.life);
@@ -218,18 +219,18 @@ impl Trial {
         }
     }
 
-    /// Plays it.
+    /// Plays the trial.
     pub fn run(&self, stage: &Stage) -> Run {
         run(&self.scenario(), &Stage { mode: self.mode, ..stage.clone() })
     }
 
-    /// Plays it and judges what happened.
+    /// Plays the trial and judges the run.
     pub fn play(&self, stage: &Stage) -> Ended {
         Ended::of(&self.run(stage))
     }
 }
 
-/// Plays these trials, `jobs` at a time. `ended` hears of each, in the order in which they end.
+/// Plays these trials, `jobs` at a time. Calls `ended` for each one, in the order in which they end.
 pub fn sweep(
     stage: &Stage,
     trials: &[Trial],
@@ -246,7 +247,7 @@ pub fn sweep(
                 loop {
                     let taken = next.lock().expect("no trial panics under this lock").next();
                     let Some(index) = taken else { return };
-                    // Nobody listens any more when the sweep was given up.
+                    // The receiver is gone when the sweep was given up.
                     if sender.send((index, trials[index].play(stage))).is_err() {
                         return;
                     }
@@ -274,7 +275,7 @@ pub fn sweep(
     report
 }
 
-/// Every so-many-th trial, so that about `n` are left; the same ones every time.
+/// Returns every k-th trial, so that at most `n` are left; always the same ones.
 pub fn sample(trials: &[Trial], n: usize) -> Vec<Trial> {
     let step = trials.len().div_ceil(n.max(1)).max(1);
     trials.iter().step_by(step).cloned().collect()

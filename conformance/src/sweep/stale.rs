@@ -1,7 +1,7 @@
-//! The sweep of stale reads: reads are answered with the previous version of the world, one or each of a phase.
+//! The sweep of stale reads: the first read of a phase, or every one, gets the previous version of the world.
 //!
-//! A vCenter shows its inventory and tags as they were before their last change, an API server the objects of a resource. Long
-//! polls and watches tell changes in order and are left alone: late ones are a delay, which the sweep of single faults has.
+//! A vCenter shows its inventory and tags as before their last change; an API server does so with the objects of a resource.
+//! Long polls and watches report changes in order and are left alone: the sweep of single faults delays them.
 
 use sim::faults::{Action, Rule};
 use sim::ledger::Record;
@@ -12,7 +12,7 @@ use crate::lab::Run;
 use crate::lives::Life;
 use crate::scenario::Scenario;
 
-/// Every kind of read of a phase, once and for all of it, in a fixed order.
+/// Returns each kind of read of a phase twice, for the first read and for all reads, in a fixed order.
 pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
     let mut failures = Vec::new();
     for (phase, face, operation, kind) in points(life, healthy, can_be_stale) {
@@ -29,7 +29,7 @@ fn can_be_stale(call: &Record) -> bool {
     !is_session && call.face.is_some_and(|face| sim::can_be_stale(face, &call.op))
 }
 
-/// The life in which these reads are stale.
+/// Returns the life in which these reads are stale.
 pub(super) fn outdated(life: &Life, trial: &Trial) -> Scenario {
     let Failure::Stale { face, operation, kind, first } = &trial.failure else {
         return life.scenario.clone();

@@ -1,4 +1,4 @@
-//! A few of the histories that `conformance alike` compares by the thousand.
+//! Compares a few of the histories that `conformance alike` compares by the thousand.
 
 use conformance::alike::compare;
 use conformance::lab::Mutants;

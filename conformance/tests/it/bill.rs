@@ -1,4 +1,4 @@
-//! What calls are worth: what is known of providers, in virtual time where counts are exact.
+//! Tests the cost of calls against known facts about providers, in virtual time, where counts are exact.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use conformance::cost::Subject;
 use conformance::cost::bill::{Bill, Need, Part, Trigger, life};
 use conformance::lab::{Stage, run};
 
-/// The calls of ours in this way, of fleets of 8 and 16.
+/// Bills our provider in this mode, with fleets of 8 and 16 nodes.
 fn bill(subject: Subject) -> Bill {
     let stage = subject.stage(&Stage::default());
     let runs = [8, 16].map(|n| (n, run(&life(n, subject.backend()), &stage)));
@@ -15,7 +15,7 @@ fn bill(subject: Subject) -> Bill {
     Bill::of_phases(subject.title(), 300, &parts)
 }
 
-/// Calls to what stands behind the provider, by worth and fleet size.
+/// Returns the calls to the backend, by need and fleet size.
 fn calls(bill: &Bill, trigger: Trigger, backend: Backend) -> BTreeMap<(Need, u32), u64> {
     let mut calls = BTreeMap::new();
     let about =
@@ -34,8 +34,8 @@ fn all(calls: &BTreeMap<(Need, u32), u64>, n: u32) -> u64 {
 
 use Need::{Needed, PerObject, Relogin, Reread};
 
-/// Three lists and reads per node that joins, one list per node and period, two per tick and node NotReady: nearly all of
-/// them told nothing.
+/// Upstream makes three lists and reads per joining node, one list per node and period, and two per tick and NotReady
+/// node; nearly all of them return nothing new.
 #[test]
 fn upstreams_calls_to_a_supervisor_are_read_again_and_again() {
     let bill = bill(Subject::SupervisorV1);
@@ -52,14 +52,14 @@ fn upstreams_calls_to_a_supervisor_are_read_again_and_again() {
     assert!(join.contains_key(&(PerObject, 16)), "a get per node: {join:?}");
 }
 
-/// Ten calls of SOAP and ten of REST per node and period, with a session of vAPI for each.
+/// Upstream makes ten SOAP and ten REST calls per node and period, with a vAPI session for each.
 #[test]
 fn upstreams_calls_to_vcenter_log_in_per_node_and_are_told_nothing() {
     let bill = bill(Subject::VcenterV1);
     let steady = calls(&bill, Trigger::StatusPeriod, Backend::VCenter);
     for n in [8, 16] {
         assert_eq!(all(&steady, n), u64::from(20 * n), "{steady:?}");
-        // A login and a logout of vAPI per node; all of the rest told nothing.
+        // A vAPI login and logout per node; all other calls return nothing new.
         assert_eq!(steady[&(Relogin, n)], u64::from(2 * n), "{steady:?}");
         assert_eq!(steady[&(Reread, n)], u64::from(18 * n), "{steady:?}");
     }
@@ -67,7 +67,7 @@ fn upstreams_calls_to_vcenter_log_in_per_node_and_are_told_nothing() {
     assert!(all(&change, 16) > change[&(Reread, 16)] + change[&(Relogin, 16)], "{change:?}");
 }
 
-/// Ours has nothing on the list of what comes again by itself, and after a loss it needs what it reads.
+/// Our provider makes only needed calls in recurring phases and after a loss of its session or watch.
 #[test]
 fn ours_reads_what_it_needs() {
     for subject in [Subject::Vcenter, Subject::SupervisorWatch] {

@@ -1,11 +1,11 @@
-//! What a sync costs, gated by equality.
+//! Compares the calls of a sync with the exact committed counts.
 
 use conformance::cost::{self, Subject};
 use conformance::lab::Stage;
 
 #[test]
 fn calls_per_phase_are_the_committed_ones() {
-    // More nodes are counted by the main job, in release.
+    // The main job counts larger fleets, in a release build.
     for subject in Subject::ALL {
         let sizes = &subject.sizes()[..2];
         let table = cost::measure_sizes(&Stage::default(), subject, sizes);
@@ -25,7 +25,7 @@ fn counts_do_not_depend_on_the_seed() {
     }
 }
 
-/// Ten nodes join in an inventory of ten thousand machines: searches, not pages.
+/// Ten nodes that join in an inventory of ten thousand machines cost searches, not pages.
 #[test]
 fn few_joins_in_a_large_inventory_cost_two_calls_each() {
     use conformance::lab::run;

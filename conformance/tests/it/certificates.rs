@@ -1,6 +1,7 @@
-//! SESS-010 where there are certificates: our provider and a sim over TLS on loopback, on the real clock.
+//! Tests SESS-010 with certificates: our provider and a sim over TLS on loopback, on the real clock.
 //!
-//! In virtual time provider and sim meet without TLS, so the stage in process has nothing to swap.
+//! In virtual time, provider and sim connect without TLS, so the stage in process has no certificate to
+//! swap.
 
 use std::io;
 use std::sync::Arc;
@@ -18,11 +19,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// No step of these tests takes longer, however busy the machine is.
+/// Timeout of each step, enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const NODE: &str = "node-0001";
 
-/// Log lines, and whoever waits for one.
+/// Log lines, with notification of waiters.
 #[derive(Clone, Debug)]
 struct Log(Arc<watch::Sender<String>>);
 
@@ -35,7 +36,7 @@ impl Log {
         self.0.borrow().matches(text).count()
     }
 
-    /// Waits until `text` was logged so many more times.
+    /// Waits until `text` was logged `n` more times.
     async fn more(&self, text: &str, n: usize) {
         let wanted = self.count(text) + n;
         let mut log = self.0.subscribe();
@@ -64,17 +65,17 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// Several, so that whoever is looked up second does not hide why the first failed.
+/// Several machines, so that the second lookup does not hide the reason why the first failed.
 const MACHINES: u32 = 3;
 
-/// A listening sim and what the provider logs.
+/// A listening sim and the log of the provider.
 struct Stage {
     sim: Sim,
     at: Endpoint,
     log: Log,
 }
 
-/// A provider that runs.
+/// A running provider.
 struct Running {
     stop: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
@@ -101,7 +102,7 @@ impl Stage {
         self.at.thumbprints().unwrap().sha256
     }
 
-    /// Our provider, over its own transport; the cluster is reached in process.
+    /// Starts our provider with its own transport; it reaches the cluster in process.
     fn start(&self, trust: &TlsTrust) -> Running {
         let password = self.sim.password("vc0", PROVIDER_USER).unwrap();
         let text = format!(
@@ -129,7 +130,7 @@ impl Stage {
         self.sim.world().read(|world| facts(world.cluster.get(&Key::node(NODE)).unwrap()))
     }
 
-    /// Waits until the node is as wanted.
+    /// Waits until the node satisfies `wanted`.
     async fn until(&self, wanted: impl Fn(&NodeFacts) -> bool) {
         let mut changes = self.sim.world().changes();
         let seen = async {
@@ -145,8 +146,8 @@ impl Stage {
         assert!(seen.is_ok(), "{:?}\n{}", self.node(), *self.log.0.borrow());
     }
 
-    /// The certificate changes while every connection breaks, and so does the machine's address. Returns
-    /// the position in the ledger from which on every call came over a new connection.
+    /// Swaps the certificate, breaks every connection, and changes the machine's address. Returns the
+    /// position in the ledger from which every call comes over a new connection.
     async fn swap(&self) -> u64 {
         self.sim.apply(Command::SwapCertificate { vcenter: None }).unwrap();
         let lost = self.log.more("waiting for changes failed", 1);
@@ -187,7 +188,7 @@ fn on_the_real_clock(test: impl AsyncFnOnce(Stage)) {
     });
 }
 
-/// What the verifier says, as the provider logs it.
+/// Error of the certificate verifier in the provider's log.
 const MISMATCH: &str = "thumbprint does not match";
 
 #[test]
@@ -225,7 +226,7 @@ fn a_stranger_gets_nothing_from_the_first_moment_on() {
     });
 }
 
-/// The stage would see what is sent: a provider that trusts anybody sends its password.
+/// Proves that the stage sees requests: a provider that trusts every server sends its password.
 #[test]
 fn who_trusts_anybody_is_seen_to_log_in_after_the_change() {
     on_the_real_clock(async |stage| {

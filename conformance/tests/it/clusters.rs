@@ -1,4 +1,4 @@
-//! Providers in pods: what the driver asks of a cluster, told by a `kubectl` that only notes it.
+//! Tests providers in pods: the driver's requests to a cluster, recorded by a fake `kubectl`.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// A folder with a manifest and a `kubectl`, which is all that a run has in `PATH`.
+/// A folder with a manifest and a `kubectl`, which comes first in `PATH` of the run.
 struct Stand {
     dir: TempDir,
     manifest: PathBuf,
@@ -31,7 +31,7 @@ impl Stand {
         self.dir.path().join(name)
     }
 
-    /// With a `kubectl` that does this.
+    /// Installs a `kubectl` with this script.
     fn kubectl(&self, script: &str) {
         let path = self.at("kubectl");
         std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -49,7 +49,7 @@ impl Stand {
             .unwrap()
     }
 
-    /// A run that is refused as wrong usage, and why.
+    /// Runs, expects a usage error, and returns its text.
     fn refused(&self) -> String {
         let output = self.start().wait_with_output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -58,7 +58,7 @@ impl Stand {
     }
 }
 
-/// An address of this machine that is not loopback. No packet is sent; a machine without a network has none.
+/// Returns an address of this machine other than loopback, without sending a packet; `None` without a network.
 fn address() -> Option<IpAddr> {
     let socket = UdpSocket::bind(("0.0.0.0", 0)).ok()?;
     socket.connect(("192.0.2.1", 9)).ok()?;
@@ -82,7 +82,7 @@ fn a_cluster_that_cannot_be_used_is_said_before_anything_starts() {
     let error = stand.refused();
     assert!(error.contains("correct spec.run.cluster.namespace"), "{error}");
     assert!(error.contains("kubectl create: no such namespace"), "{error}");
-    // An address of documentation, which no machine has.
+    // An address for documentation, which no machine has.
     let stand = Stand::new(", address: 203.0.113.7");
     stand.kubectl("cat >/dev/null; echo '{}'");
     let error = stand.refused();
@@ -90,8 +90,8 @@ fn a_cluster_that_cannot_be_used_is_said_before_anything_starts() {
     assert!(error.contains(want), "{error}");
 }
 
-/// Lists, makes and deletes; its pod runs and says nothing. What it was asked stands in a file, and who writes the log of a pod
-/// holds a pipe open.
+/// A `kubectl` that lists, creates and deletes; its pod runs and prints nothing. Calls are recorded in a file, and the process
+/// of `logs` holds a pipe open.
 const QUIET: &str = r#"
 echo "$*" >>"$(dirname "$0")/asked"
 case $* in
@@ -122,13 +122,13 @@ fn a_run_that_is_told_to_stop_leaves_no_pod() {
     let own = format!("conformance-{process}-");
     assert!(names.iter().any(|it| it.starts_with(&format!("{own}node-004-"))), "{names:?}");
     assert!(names.iter().all(|it| it.starts_with(&own)), "{names:?}");
-    // Whatever it was about to make when the signal came.
+    // The cleanup also covers an object whose creation the signal interrupted.
     let last = asked.lines().last().unwrap_or_default();
     let rest = format!("delete pods,secrets -l io.vsphere-lab.driver=conformance-{process},");
     assert!(last.contains(&rest), "{asked}");
 }
 
-/// The names of what was made.
+/// Returns the names of created objects.
 fn created(path: &Path) -> Vec<String> {
     let text = std::fs::read(path).unwrap();
     let lists = serde_json::Deserializer::from_slice(&text).into_iter::<serde_json::Value>();

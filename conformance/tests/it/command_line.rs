@@ -1,4 +1,4 @@
-//! The command line: what it explains, and how it refuses.
+//! Tests the command line: help texts, errors and exit codes.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -30,7 +30,7 @@ fn it_explains_what_calls_are_worth() {
     insta::assert_snapshot!("help_cost", text(&output.stdout));
 }
 
-/// A ledger that a run left is judged without anything being started.
+/// Judging the ledger of an earlier run starts no provider.
 #[test]
 fn a_captured_ledger_is_judged() {
     let dir = tempfile::tempdir().unwrap();
@@ -342,7 +342,7 @@ spec:
     assert!(text(&output.stderr).contains("add --binary PATH"), "{}", text(&output.stderr));
 }
 
-/// A program that ends at once is told from one that fails, and its words are shown.
+/// A program that ends at once is distinguished from one that fails, and its output is shown.
 #[test]
 fn a_provider_that_makes_no_call_is_no_conformance_failure() {
     let dir = tempfile::tempdir().unwrap();
@@ -355,7 +355,7 @@ fn a_provider_that_makes_no_call_is_no_conformance_failure() {
     assert!(error.contains("made no call at all") && error.contains("no such flag"), "{error}");
 }
 
-/// The program tells its process id through a pipe, so that the test knows when it runs.
+/// The program writes its process ID to a pipe, so that the test knows when it runs.
 #[test]
 fn a_run_that_is_told_to_stop_leaves_no_process_and_no_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -373,7 +373,7 @@ fn a_run_that_is_told_to_stop_leaves_no_process_and_no_file() {
 
 #[test]
 fn a_run_that_is_killed_leaves_no_process() {
-    // What needs root is tried as root.
+    // The case that needs root is only run as root.
     let root = rustix::process::geteuid().is_root();
     let mounted = root.then_some(", hosts: {somebody.example: 127.0.0.1}");
     for how in [Some(""), mounted].into_iter().flatten() {
@@ -382,7 +382,7 @@ fn a_run_that_is_killed_leaves_no_process() {
         assert!(is_alive(&process), "{how}: {process}");
         signal("-KILL", child.id());
         assert!(!child.wait().unwrap().success());
-        // The provider is the last that holds the other end.
+        // The provider is the last process that holds the other end.
         let (ended, end) = mpsc::channel();
         std::thread::spawn(move || ended.send(pipe.read_line(&mut String::new()).unwrap()));
         let read = end.recv_timeout(Duration::from_secs(20));
@@ -401,7 +401,7 @@ fn a_program_that_cannot_be_started_is_no_failure_and_every_case_says_so() {
     let how = ["--no-calibration", "--compress", "20"];
     let which = ["run", "NODE-ID-003", "--provider", file.to_str().unwrap()];
     let output = conformance(&[&which[..], &how, &["--out", out.to_str().unwrap()]].concat());
-    // On a machine that was late meanwhile the harness takes it on itself.
+    // If the machine was late, the result is a harness error.
     assert!(matches!(output.status.code(), Some(3 | 7)), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
     assert_eq!(shown.matches("cannot start /no/such/program: No such file").count(), 3, "{shown}");
@@ -419,7 +419,8 @@ fn manifest(command: &str, how: &str) -> String {
     )
 }
 
-/// A run whose provider only sleeps, the ID of that process, and a pipe that it holds open.
+/// Starts a run whose provider only sleeps. Returns the run, the ID of the provider's process, and
+/// a pipe that the provider holds open.
 fn sleeping(dir: &Path, scratch: &Path, how: &str) -> (Child, String, BufReader<File>) {
     let (pipe, file) = (dir.join("pid"), dir.join("mine.yaml"));
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());

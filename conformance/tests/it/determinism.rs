@@ -1,4 +1,4 @@
-//! Same seed, same build: the same ledger, byte for byte.
+//! The same seed and build give the same ledger, byte for byte.
 
 use conformance::lab::{Run, Stage, run};
 use conformance::lives;
@@ -17,7 +17,7 @@ fn fifty_seeds_from_join_to_delete_give_the_same_ledger_twice() {
         let first = ledger(&run(&scenario, &stage));
         let again = {
             let (scenario, stage) = (scenario.clone(), stage.clone());
-            // Another thread: other addresses, another thread id.
+            // Another thread has other addresses and another thread ID.
             std::thread::spawn(move || ledger(&run(&scenario, &stage))).join().unwrap()
         };
         if let Some((n, (a, b))) = first.iter().zip(&again).enumerate().find(|(_, (a, b))| a != b) {

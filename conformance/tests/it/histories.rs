@@ -1,10 +1,8 @@
-//! Histories: whatever happens in the world, in whatever order, no invariant breaks, and once it is
-//! calm everything comes right.
+//! Plays random histories: with any events in any order, no invariant breaks, and once it is calm everything comes right.
 //!
-//! Actions are abstract while they are generated and become steps of a [`Scenario`], which proptest
-//! shrinks; what fails is written as YAML to `tests/it/regressions/` and played from then on. Half of the
-//! histories have two replicas, one of which leads until it dies or is stopped. Others begin with a life, in any mode, and go
-//! on from there.
+//! Generated actions are abstract and become steps of a [`Scenario`], which proptest shrinks. A failing scenario is written
+//! as YAML to `tests/it/regressions/` and played from then on. Half of the histories have two replicas, one of which leads
+//! until it dies or is stopped. Other histories begin with a life, in any mode, and continue from there.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -30,10 +28,10 @@ use sim::world::{Command, Grant, Named, PROVIDER_USER, Topology};
 /// Machines in the world.
 const MACHINES: u32 = 4;
 
-/// Of the provider. Short, so that as much happens in fewer hours.
+/// Address sync period of the provider; short, so that much happens in few hours.
 const STATUS_PERIOD: Duration = Duration::from_secs(100);
 
-/// Something that can happen, named by small numbers.
+/// An event, described by small numbers.
 #[derive(Clone, Debug)]
 enum Happening {
     Power {
@@ -60,35 +58,35 @@ enum Happening {
     Sessions,
     Stop,
     Start,
-    /// A replica dies and is started again at once, whether it leads or not.
+    /// A replica dies and is restarted at once, as leader or standby.
     Crash(usize),
     Fault {
         face: u8,
         kind: u8,
         first: u8,
     },
-    /// The leader dies, or is stopped, and comes back later.
+    /// The leader dies or is stopped, and comes back later.
     Failover {
         crash: bool,
         back: u8,
     },
-    /// The leader stands still, as by SIGSTOP, and goes on later.
+    /// The leader is suspended, as by SIGSTOP, and resumed later.
     Suspend {
         back: u8,
     },
-    /// Every wall clock steps by so many minutes.
+    /// Every wall clock steps by this number of minutes.
     StepClocks(i8),
-    /// A login that loses sight of a machine, and sees it again later.
+    /// The login can no longer see a machine, and sees it again later.
     Hide {
         machine: u32,
         back: u8,
     },
-    /// A controller of others taints a node.
+    /// Another controller taints a node.
     Taint {
         machine: u32,
         n: u8,
     },
-    /// A machine is made, and its node joins.
+    /// A machine is created, and its node joins.
     Newcomer(u8),
 }
 
@@ -124,7 +122,7 @@ fn named(machine: u32) -> Named {
     format!("node-{machine:04}").as_str().into()
 }
 
-/// A taint that a controller of others puts on a node.
+/// Returns a command that adds another controller's taint to a node.
 fn foreign_taint(machine: u32, n: u8) -> Command {
     let taint = serde_json::json!({"key": format!("example.com/{n}"), "effect": "NoSchedule"});
     let patch = serde_json::json!([{"op": "add", "path": "/spec/taints/-", "value": taint}]);
@@ -132,7 +130,7 @@ fn foreign_taint(machine: u32, n: u8) -> Command {
     Command::Cluster(objects::Command::patch(key, PatchKind::Json, patch))
 }
 
-/// Steps for one happening, and how long after it they come. The number keeps rule names apart.
+/// Returns the steps of an event, each with its delay after the event. `n` makes rule names unique.
 fn steps(n: usize, happening: &Happening, mode: Mode) -> Vec<(Duration, Act)> {
     let now = Duration::ZERO;
     let command = match *happening {
@@ -150,7 +148,7 @@ fn steps(n: usize, happening: &Happening, mode: Mode) -> Vec<(Duration, Act)> {
         Happening::Delete(machine) => Command::DeleteMachine(named(machine)),
         Happening::Inaccessible(machine) => Command::Inaccessible(named(machine)),
         Happening::Connect(machine) => Command::Connect(named(machine)),
-        // Without its storage a machine cannot be registered.
+        // A machine without its storage cannot be registered.
         Happening::Reregister(machine) => {
             let steps = [Command::Connect(named(machine)), Command::Reregister(named(machine))];
             return steps.map(|command| (now, Act::World(command))).to_vec();
@@ -207,8 +205,8 @@ fn steps(n: usize, happening: &Happening, mode: Mode) -> Vec<(Duration, Act)> {
     vec![(now, Act::World(command))]
 }
 
-/// Churn, then calm: faults healed, the vCenter up, every replica running, machines connected and
-/// reporting, and as much time as the provider's periods say that it takes to come right.
+/// Plays the history and ends in calm: faults healed, vCenter up, every replica running, machines connected and reporting,
+/// and as much time as everything needs by the provider's periods.
 fn scenario(replicas: usize, by: Option<Initializer>, history: &[(u8, Happening)]) -> Scenario {
     let mut scenario =
         Scenario::new("history", Topology::zones(3).machines(MACHINES), Duration::ZERO)
@@ -229,7 +227,7 @@ fn scenario(replicas: usize, by: Option<Initializer>, history: &[(u8, Happening)
     calm(scenario)
 }
 
-/// Ends in calm: faults healed, vCenters up, replicas running, machines connected and reporting.
+/// Adds an end in calm: faults healed, vCenters up, replicas running, machines connected and reporting.
 fn calm(scenario: Scenario) -> Scenario {
     let last = scenario.timeline.last().map_or(Duration::ZERO, |step| step.at);
     let calm = last + Duration::from_secs(30);
@@ -241,7 +239,7 @@ fn calm(scenario: Scenario) -> Scenario {
     scenario = scenario.at(calm, Act::ResumeAll).at(calm, Act::StartAll);
     for machine in 1..=MACHINES {
         scenario = scenario.at(calm, Command::Connect(named(machine)));
-        // A guest that was silenced reports again; one that is off does not mind.
+        // Silenced guests report again; guests that are off ignore this.
         scenario = scenario.at(calm, Command::StartTools(named(machine)));
     }
     scenario.settling()
@@ -249,7 +247,7 @@ fn calm(scenario: Scenario) -> Scenario {
 
 type History = (usize, Option<Initializer>, Vec<(u8, Happening)>);
 
-/// Half of the histories begin with nodes that another hand initialized.
+/// Half of the histories begin with nodes that another provider or a person initialized.
 fn histories() -> impl Strategy<Value = History> {
     let by = prop_oneof![
         3 => Just(None),
@@ -271,7 +269,7 @@ fn broken(scenario: &Scenario) -> Vec<Violation> {
     played(scenario, &Stage::default()).1
 }
 
-/// What happened in a lot of histories: without it their passing would mean nothing.
+/// Number of important events in all histories: histories without them would prove nothing.
 #[derive(Debug, Default)]
 struct Exercised {
     takeovers: usize,
@@ -300,7 +298,7 @@ impl Exercised {
 #[test]
 fn sixty_four_histories_break_nothing_and_end_well() {
     let config = Config { cases: 64, failure_persistence: None, ..Config::default() };
-    // The same histories every time: a failure here is for whoever changed the code.
+    // The seed is fixed, so that a failure comes from a code change.
     let rng = TestRng::deterministic_rng(config.rng_algorithm);
     let mut runner = TestRunner::new_with_rng(config, rng);
     let exercised = RefCell::new(Exercised::default());
@@ -323,16 +321,16 @@ fn sixty_four_histories_break_nothing_and_end_well() {
     assert!(seen.iter().all(|n| *n >= 10), "too little happened: {seen:?}");
 }
 
-/// A history as a file keeps it.
+/// A history in the form of a file.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
-    /// As reports name it.
+    /// Name of the mode, as in reports.
     mode: String,
     scenario: Scenario,
 }
 
-/// Keeps the shortest list of steps that still breaks something, to be played with every test from now on, and fails.
+/// Writes the shrunk scenario to a file, which every later test run plays, and fails.
 fn keep(why: impl std::fmt::Display, mode: Mode, scenario: Scenario) -> ! {
     let (mode, life) = (mode_name(mode), scenario.name.clone());
     let text = serde_saphyr::to_string(&Kept { mode: mode.clone(), scenario }).unwrap();
@@ -349,7 +347,7 @@ fn modes() -> [Mode; 6] {
     [vcenter(Auto), vcenter(Poll), vcenter(V1), supervisor(Auto), supervisor(Poll), supervisor(V1)]
 }
 
-/// A life, whatever happens after it, and calm again.
+/// Returns a life, followed by the history and an end in calm.
 fn continued(life: &Life, mode: Mode, history: &[(u8, Happening)]) -> Scenario {
     let mut scenario = life.scenario.clone();
     let mut at = scenario.timeline.last().map_or(Duration::ZERO, |step| step.at);
@@ -362,12 +360,12 @@ fn continued(life: &Life, mode: Mode, history: &[(u8, Happening)]) -> Scenario {
     calm(scenario)
 }
 
-/// Seed of the histories that begin with a life. Each draws life, mode and what happens.
+/// Seed of the histories that begin with a life. Each draws life, mode and events.
 const LIVES_SEED: [u8; 32] = *b"histories that begin with a life";
 
 #[test]
 fn histories_that_begin_with_a_life_break_nothing_and_end_well() {
-    // As many as `PROPTEST_CASES` says where somebody asks for more.
+    // `PROPTEST_CASES` overrides the number of histories.
     let asked = Config::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { 24 };
     let config = Config { cases, failure_persistence: None, ..asked };
@@ -396,7 +394,7 @@ fn histories_that_begin_with_a_life_break_nothing_and_end_well() {
     result.unwrap();
 }
 
-/// A leader dies, then the next is stopped, both with work to do.
+/// A leader dies, then the next one is stopped, both with work to do.
 fn failover() -> Scenario {
     let history = [
         (30, Happening::Power { machine: 1, on: false }),
@@ -431,7 +429,7 @@ fn the_other_replica_takes_over() {
     }
 }
 
-/// What looks for two leaders finds them where nobody elects one.
+/// The invariant about two leaders fails if the replicas elect none.
 #[test]
 fn replicas_that_do_not_elect_a_leader_are_found_out() {
     let scenario = failover().with(|it| it.anarchy = true);
@@ -439,7 +437,7 @@ fn replicas_that_do_not_elect_a_leader_are_found_out() {
     assert!(found.iter().any(|it| it.invariant == Invariant::OnlyLeaderWrites), "{found:?}");
 }
 
-/// A leader that leaves its session behind is found out by the session of its successor.
+/// The session of its successor reveals a leader that leaves its session behind.
 #[test]
 fn a_leader_that_does_not_log_out_is_found_out() {
     let stops = (0..3).map(|_| (59, Happening::Failover { crash: false, back: 30 }));
@@ -454,7 +452,7 @@ fn regressions() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/regressions")
 }
 
-/// Histories that broke something once.
+/// Histories that once broke an invariant.
 #[test]
 fn regressions_stay_mended() {
     let entries = std::fs::read_dir(regressions()).unwrap().map(|entry| entry.unwrap().path());

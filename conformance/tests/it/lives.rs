@@ -1,10 +1,11 @@
-//! Every life, played without faults: nothing breaks, and everything comes right.
+//! Plays every life without faults: no invariant breaks, and everything comes right.
 
 use conformance::backend::Backend;
 use conformance::lab::{Mode, Stage, run};
 use conformance::lives::{self, Life};
 
-/// Every violation of every life in this mode, with the life's name. A step that the world refuses is one, too.
+/// Returns every violation of every life in this mode, with the life's name. Refused steps and rules that never
+/// fired count, too.
 fn violations(mode: Mode) -> Vec<String> {
     let stage = Stage { mode, ..Stage::default() };
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! The judge judged: determinism, budgets, certificates, sweeps, mutants, histories, snapshots, watchers.
+//! Tests the judge: determinism, budgets, certificates, sweeps, mutants, histories, snapshots, watchers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 

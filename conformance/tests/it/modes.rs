@@ -1,4 +1,4 @@
-//! The ways of following machines in vCenter: each leads to the same Nodes, and v1 makes upstream's calls.
+//! Tests the instances modes with vCenter: each leads to the same Nodes, and v1 makes upstream's calls.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn node<'a>(run: &'a Run, name: &str) -> Option<&'a serde_json::Value> {
     run.end.cluster.get(&Key::node(name)).map(|node| &**node)
 }
 
-/// What vCenter was asked in a phase, in order: operation, and what of it if that matters.
+/// Returns the calls to vCenter in a phase, in order: the operation, and the properties of a read.
 fn calls(run: &Run, phase: &str) -> Vec<String> {
     told(run.calls_in(phase).filter(|call| call.is_vcenter_call()))
 }
@@ -54,12 +54,12 @@ fn told<'a>(calls: impl Iterator<Item = &'a Record>) -> Vec<String> {
 }
 
 const CONNECTED: &str = "SessionManager{currentSession}";
-/// A search of one datacenter that is configured by its name, from the root folder on.
+/// Calls that search one datacenter that is configured by its name, from the root folder on.
 const SEARCH: [&str; 3] = ["ancestors of group-d", "inside group-d", "FindByUuid"];
-/// The machine that was found, twice.
+/// Calls that read the found machine, twice.
 const READ: [&str; 2] =
     ["VirtualMachine{config,summary,guest}", "VirtualMachine{guest,summary,config}"];
-/// Its zone, with tags on cluster and datacenter.
+/// Calls that find its zone, with tags on cluster and datacenter.
 const ZONE: [&str; 14] = [
     "VirtualMachine{summary.runtime.host}",
     "VirtualMachine{resourcePool}",
@@ -77,7 +77,7 @@ const ZONE: [&str; 14] = [
     "cis.session.delete",
 ];
 
-/// The calls of these parts in turn.
+/// Concatenates lists of calls.
 fn all(parts: &[&[&'static str]]) -> Vec<&'static str> {
     parts.concat()
 }
@@ -108,7 +108,7 @@ fn v1_makes_upstreams_calls_one_by_one() {
     assert!(node(&run, "node-0001").is_none(), "{}", run.logs);
 }
 
-/// How datacenters are written decides what is asked before each search.
+/// The notation of datacenters determines the calls before each search.
 #[test]
 fn v1_resolves_datacenters_before_each_search_as_upstream() {
     let bare = &SEARCH[..2];
@@ -147,7 +147,8 @@ fn v1_searches_one_vcenter_after_the_other() {
     assert_eq!(asked("vc1"), hit(), "{}", run.logs);
 }
 
-/// What one vCenter has is found while another is away; what none has is not gone before all have said so.
+/// A machine of one vCenter is found while another vCenter is away. A machine that no vCenter has counts as gone
+/// only after all have answered.
 #[test]
 fn v1_lives_with_a_vcenter_that_is_away() {
     let there = |n: u32| Named { vcenter: Some("vc1".into()), name: format!("node-1-{n:04}") };
@@ -215,7 +216,7 @@ fn polling_and_v1_lead_to_the_same_nodes() {
     }
 }
 
-/// Neither of the two that ask waits for anything.
+/// The modes that poll; neither waits for changes.
 const ASKING: [InstancesMode; 2] = [InstancesMode::Poll, InstancesMode::V1];
 
 #[test]
@@ -233,7 +234,7 @@ fn an_outage_takes_no_node_and_a_deletion_after_it_does() {
     }
 }
 
-/// After a restart the note on the Node says where the machine was.
+/// After a restart, the annotation on the Node says where the machine was.
 #[test]
 fn a_machine_deleted_while_nobody_looked_takes_its_node_with_it() {
     let scenario = scenario(3, s(400))
@@ -284,7 +285,7 @@ fn a_guest_that_reports_late_is_waited_for() {
     }
 }
 
-/// A hundred nodes that fall silent together cost a read for every two ticks, not one each.
+/// A hundred nodes that fall silent together cost one read per two ticks, not one read each.
 #[test]
 fn a_poll_serves_everybody() {
     let mut scenario = scenario(100, s(422)).at(s(402), Act::Phase("silent".into()));
@@ -296,8 +297,8 @@ fn a_poll_serves_everybody() {
     assert_eq!(calls(&run, "silent").len(), 2, "{:?}", calls(&run, "silent"));
 }
 
-/// What the catalogue says about deletion and isolation. What counts calls, or needs a view that is told of changes,
-/// is about watching alone.
+/// Plays the checks of deletion and isolation. Checks that count calls or need a view with changes apply only to
+/// watching.
 #[test]
 fn deletion_and_isolation_are_those_of_the_catalogue() {
     let held: [(InstancesMode, &[&str]); 2] = [
@@ -325,7 +326,7 @@ fn deletion_and_isolation_are_those_of_the_catalogue() {
         }
         assert!(n_run > 40, "{mode:?}: {n_run}");
     }
-    // Faults in calls that are not made in this way, and what only a provider can know that sees every machine.
+    // Faults in calls that these modes do not make, and a check for providers that see every machine.
     let unmet = [
         "Poll NODE-DEL-002 search answers, reads of that machine fail, cold cache: inconclusive: \
          rule faults/reads, faults/updates never fired",

@@ -1,4 +1,4 @@
-//! The tests tested: deliberate defects of our provider, each caught by the check that is named.
+//! Tests the checks: each deliberate defect of our provider is caught by the named check.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use conformance::checks::{self, Check};
 use conformance::lab::{Mutants, Stage};
 use conformance::verdict::Verdict;
 
-/// Which check catches which defect.
+/// Defects with the check that catches each.
 const KILLS: &[(Mutants, &str)] = &[
     (Mutants::ErrorIsGone, "NODE-DEL-002"),
     (Mutants::EmptySearchIsGone, "NODE-DEL-003"),
@@ -31,7 +31,7 @@ const KILLS: &[(Mutants, &str)] = &[
     (Mutants::Idle, "NODE-INIT-001"),
 ];
 
-/// The same for those of Supervisor mode.
+/// The same for defects of Supervisor mode.
 const SUPERVISOR_KILLS: &[(Mutants, &str)] = &[
     (Mutants::CollectionNotFoundIsGone, "NODE-DEL-001"),
     (Mutants::UuidCaseMatters, "NODE-ID-001"),
@@ -51,7 +51,7 @@ const SUPERVISOR_KILLS: &[(Mutants, &str)] = &[
     (Mutants::Idle, "NODE-INIT-001"),
 ];
 
-/// Those of the mutants that survive the checks that are named, and those of whom none is named.
+/// Returns the mutants that survive their check, and the wanted ones without a check.
 fn survivors(backend: Backend, kills: &[(Mutants, &str)], wanted: &[Mutants]) -> Vec<String> {
     let all = checks::all(backend);
     let mut survivors = Vec::new();
@@ -80,14 +80,14 @@ fn every_mutant_of_supervisor_mode_is_killed_by_its_check() {
     assert_eq!(left, Vec::<String>::new());
 }
 
-/// A mutant of `mutants/handwritten.yaml`, as far as it concerns the catalogue.
+/// Fields of a mutant in `mutants/handwritten.yaml` that concern the catalogue.
 #[derive(serde::Deserialize)]
 struct Handwritten {
     name: String,
     caught_by: Vec<String>,
 }
 
-/// Checks that handwritten mutants name, each with its mode.
+/// Returns the checks that handwritten mutants name, each with its mode.
 fn caught_by() -> Vec<(Backend, String)> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../mutants/handwritten.yaml");
     let text = std::fs::read_to_string(path).unwrap();
@@ -123,13 +123,14 @@ fn every_safety_and_liveness_check_of_the_catalogue_kills_a_mutant() {
     assert!(unknown.is_empty(), "mutants name checks that are not played: {unknown:?}");
 }
 
-/// Whether every case passes; runs no more of them than needed.
+/// True if every case passes; stops at the first that does not.
 fn passes(backend: Backend, check: &Check, mutant: Mutants) -> bool {
     let stage = Stage { mode: backend.into(), mutant: Some(mutant), ..Stage::default() };
     check.cases.iter().all(|case| case.run(&stage).verdict == Verdict::Pass)
 }
 
-/// Most promises are that something does not happen. Who does nothing keeps them all, and proves none.
+/// Most promises say that something does not happen. A provider that does nothing keeps them all and
+/// proves none.
 #[test]
 fn a_provider_that_does_nothing_passes_no_check() {
     for backend in Backend::ALL {
@@ -142,7 +143,7 @@ fn a_provider_that_does_nothing_passes_no_check() {
     }
 }
 
-/// What a provider that is busy logging in leaves undone: it initializes nodes, and judges none in time.
+/// A provider that is busy with logins initializes nodes, but judges none in time.
 #[test]
 fn a_provider_that_judges_no_node_in_time_passes_no_check_about_that() {
     let mut passed = Vec::new();
@@ -156,7 +157,7 @@ fn a_provider_that_judges_no_node_in_time_passes_no_check_about_that() {
     assert_eq!(passed, Vec::<&str>::new());
 }
 
-/// Checks in which something else happens that the provider has to act on.
+/// Checks that contain an event on which the provider must act.
 const CANARIES: &[&str] = &[
     "NODE-DEL-001",
     "NODE-DEL-003",

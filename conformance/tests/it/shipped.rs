@@ -1,10 +1,10 @@
-//! What is shipped: the binaries as `cargo build -p sim` and `-p provider` make them, by what cargo says of their
-//! dependencies and features. Features add up over a workspace, so that nothing in the code itself could tell.
+//! Tests the dependencies and features of the shipped binaries, as `cargo tree` reports them for `-p sim` and `-p
+//! provider`. Features of a workspace build add up, so a test in the code itself could not tell.
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// The packages that a build of this one links, each with its features.
+/// Returns the packages that a build of this one links, each with its features.
 fn linked(package: &str) -> BTreeMap<String, Vec<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--locked", "--package", package])
@@ -37,13 +37,13 @@ fn shipped_binaries_know_neither_mutants_nor_a_paused_clock() {
             }
         }
     }
-    // The same question about the one that has them: it can be answered with yes.
+    // Proves that the test can fail: the conformance program has both.
     let judge = linked("conformance");
     assert!(judge["provider"].contains(&"mutants".to_owned()));
     assert!(judge["tokio"].contains(&"test-util".to_owned()));
 }
 
-/// One misreading must not sit on both sides of the wire.
+/// Separate types prevent that one misreading affects both sides of the wire.
 #[test]
 fn sim_and_provider_share_no_wire_types() {
     let sim = linked("sim");

@@ -1,9 +1,9 @@
-//! What a person would check: for each named scenario the calls that were made and the Nodes that are left.
+//! Snapshots for review by people: for each named scenario, the calls and the final Nodes.
 //!
-//! Scenarios are those of the cost table, and those that checks are built on, under their names in the
-//! catalogue: one snapshot for each, of the first case of the first check, where no other is named here. A transcript has a line per call, repetitions folded: who, where, what, on what
-//! kind of object, the outcome, and the rule that fired. It leaves out what says nothing: polls and watches
-//! that came back for the time alone, and the renewals of a lease.
+//! The scenarios are those of the cost table and those of checks, under their names in the catalogue: one snapshot each, of the
+//! first case of the first check, unless this file names another. A transcript has a line per call, with repetitions folded:
+//! client, server, operation, kind of object, outcome, and the rule that fired. It leaves out polls and watches that returned
+//! nothing, and renewals of a lease.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -22,10 +22,10 @@ use sim::ledger::{Kind, Record};
 use sim::world::objects::GroupResource;
 use sim::world::{Command, Topology};
 
-/// A fleet that is small, and has the seventh machine that one phase deletes.
+/// Fleet size: small, but with the seventh machine, which one phase deletes.
 const FLEET: u32 = 7;
 
-/// A phase of the cost table; the transcript begins with it.
+/// Returns the transcript of a phase of the cost table.
 fn phase(name: &str) -> String {
     let mut phases = Subject::Vcenter.phases().iter();
     let phase = phases.find(|phase| phase.name == name).expect("the phase exists");
@@ -33,7 +33,7 @@ fn phase(name: &str) -> String {
     transcript(&run, |record| record.phase.as_deref() == Some(name))
 }
 
-/// The case of a check (the first if `case` is empty) whose scenario has this name in the catalogue.
+/// Returns the transcript of a case (the first if `case` is empty) of a check that is built on this scenario of the catalogue.
 fn check(scenario: &str, id: &str, case: &str) -> String {
     let entry = catalogue::entry(id).expect("the check stands in the catalogue");
     assert_eq!(entry.scenario.as_deref(), Some(scenario), "{id}");
@@ -46,12 +46,12 @@ fn check(scenario: &str, id: &str, case: &str) -> String {
     format!("{id}{case}: {verdict}\n{}", transcript(&outcome.run, |_| true))
 }
 
-/// From join to delete, as sweeps disturb it.
+/// Returns the transcript of the life from join to delete, which sweeps disturb.
 fn life() -> String {
     transcript(&run(&lives::usual(), &Stage::default()), |_| true)
 }
 
-/// Two replicas: the leader dies, is missed, and its successor is stopped.
+/// Two replicas: the leader dies and is replaced, then its successor is stopped.
 fn failover() -> String {
     let s = std::time::Duration::from_secs;
     let address = |last| Command::SetAddresses {
@@ -79,7 +79,7 @@ fn transcript(run: &Run, wanted: impl Fn(&Record) -> bool) -> String {
         }
         let line = line(record);
         if record.kind != Kind::Call {
-            // What follows an act is worth a line, a lease that is given up for one.
+            // Calls after an act are shown, including one release of a lease.
             leases.clear();
         } else if says_nothing(record) {
             continue;
@@ -98,10 +98,10 @@ fn transcript(run: &Run, wanted: impl Fn(&Record) -> bool) -> String {
     format!("{}== nodes at the end\n{text}{more}", folded(&lines))
 }
 
-/// Nodes at the end that a transcript shows; as many as the largest fleet whose nodes differ needs.
+/// Number of final Nodes in a transcript; enough for the largest fleet whose nodes differ.
 const SHOWN: usize = 12;
 
-/// Lines, and groups of up to four, that are repeated stand once with a count.
+/// Folds repeated lines, and repeated groups of up to four lines, into one with a count.
 fn folded(lines: &[String]) -> String {
     let repeats = |at: usize, length: usize| {
         let mut groups = lines[at..].chunks_exact(length);
@@ -131,7 +131,7 @@ fn folded(lines: &[String]) -> String {
     out
 }
 
-/// A wait in which nothing came about, or that is still going on.
+/// True for a wait that returned nothing or is still open.
 fn says_nothing(record: &Record) -> bool {
     let is_wait = record.class == Some(Class::Longpoll) && !record.was_faulted();
     let came_back = record.ended.as_ref();
@@ -167,7 +167,7 @@ fn line(record: &Record) -> String {
     line.trim_end().to_owned()
 }
 
-/// The Nodes, as far as they do not change with every heartbeat.
+/// Returns the fields of the Nodes that do not change with every heartbeat.
 fn nodes(run: &Run) -> Vec<Value> {
     let shown = |node: &Value| {
         let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -216,10 +216,10 @@ const NAMED: &[&str] = &[
     "zones-off",
 ];
 
-/// A thousand nodes or four hours would fill a transcript with one thing; what they show stands in others.
+/// Scenarios that are too long for a transcript: others show the same.
 const LARGE: [&str; 1] = ["join-many"];
 
-/// Scenarios that some check is built on, each with the first such check.
+/// Returns the scenarios of checks, each with the first check that uses it.
 fn scenarios() -> BTreeMap<&'static str, &'static str> {
     let mut all = BTreeMap::new();
     for check in checks::all(Backend::VCenter) {

@@ -1,4 +1,4 @@
-//! A fixed sample of each sweep; `conformance sweep` runs all of it.
+//! Plays a fixed sample of each sweep; `conformance sweep` plays all trials.
 
 use std::num::NonZeroUsize;
 
@@ -67,7 +67,7 @@ const FOUND: [(Mode, &str, &str); 4] = [
         "restored-cluster",
         "restored: soap WaitForUpdatesEx of PropertyCollector: black hole",
     ),
-    // A session whose answer left it out was taken for ended, and never logged out.
+    // The provider took a session that a response omitted for ended, and never logged out.
     (
         Mode::VCenter(V1),
         "vcenter-upgraded",

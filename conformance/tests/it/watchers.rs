@@ -1,5 +1,5 @@
-//! kube-rs watchers against the simulated Kubernetes API: whatever goes wrong on the way, the cache is
-//! complete in the end, and everything that it showed meanwhile was the case at some time.
+//! Tests kube-rs watchers with the simulated Kubernetes API: after any failure the cache is complete
+//! in the end, and every state that it showed was the real state at some time.
 
 mod cache;
 mod faults;

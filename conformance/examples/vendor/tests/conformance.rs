@@ -1,11 +1,13 @@
-//! The provider of this repository, judged: one test per check, by what `baseline.yaml` accepts.
+//! Judges the provider of this repository: one test per check, compared with the verdicts that
+//! `baseline.yaml` accepts.
 //!
 //! ```console
 //! $ PROVIDER_BINARY=path/to/provider cargo test
 //! $ PROVIDER_BINARY=path/to/provider UPDATE_BASELINE=1 cargo test
 //! ```
 //!
-//! The second records what is seen; what it changes is reviewed like any other change.
+//! The second command records the verdicts; a change of `baseline.yaml` is reviewed like any other
+//! change.
 
 use std::process::ExitCode;
 
@@ -15,7 +17,7 @@ fn main() -> ExitCode {
     let here = env!("CARGO_MANIFEST_DIR");
     Tests::new(format!("{here}/provider.yaml"))
         .baseline(format!("{here}/baseline.yaml"))
-        // All that apply, without this line. These take half a minute.
+        // Without this line every check that applies is run. These three take half a minute.
         .checks(["NODE-004", "NODE-015", "LIFE-005"])
         .main()
 }

@@ -1,4 +1,4 @@
-//! Guests whose tools have stopped, and guests with nothing but a link-local address.
+//! Guests whose tools have stopped, and guests with only a link-local address.
 
 use sim::world::objects::{self, Key};
 use sim::world::{Command, Topology};
@@ -7,7 +7,7 @@ use super::{Case, SETTLED, T_INIT, T_STATUS, machine, name, s, set_address, stea
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
-/// The tools stop and the guest information stays as it was; the provider starts anew and finds it so.
+/// The tools stop and the guest information stays unchanged; the provider restarts and finds it so.
 pub(super) fn tools_stopped() -> Case {
     let long = T_STATUS * 2 + s(60);
     let scenario = world(3, SETTLED + long + s(300))
@@ -18,7 +18,8 @@ pub(super) fn tools_stopped() -> Case {
     Case::new(scenario, |run| steady(run, &name(1))).named("tools stop, old addresses stay")
 }
 
-/// The same, and the machine gets another address and another Node meanwhile: the old one must not be on it.
+/// The same, but meanwhile the machine gets another address and another Node, which must not show the old
+/// address.
 pub(super) fn stale_while_stopped() -> Case {
     let (joins, back) = (s(130), s(250));
     let delete = objects::Command::delete(Key::node(name(2)));
@@ -38,7 +39,7 @@ pub(super) fn stale_while_stopped() -> Case {
             format!("the Node shows at {old:?} what the tools said before they stopped").at(old)
         })
         .and(|| {
-            // A provider that asked in vain asks again after a minute, stretched by half.
+            // A provider retries after a minute, stretched by half.
             let in_time = new.is_some_and(|at| at.since_start() <= back + s(90) + T_INIT);
             Verdict::of(in_time, || {
                 format!("the new address was shown at {new:?}; the tools run since {back:?}")
@@ -49,7 +50,7 @@ pub(super) fn stale_while_stopped() -> Case {
     .named("another address while the tools are stopped")
 }
 
-/// A guest that has only a link-local IPv6 address at first, in a cluster of that family.
+/// A guest first has only a link-local IPv6 address, in a cluster of that family.
 pub(super) fn link_local_first() -> Case {
     const LOCAL: &str = "fe80::250:56ff:fe01:203";
     let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };

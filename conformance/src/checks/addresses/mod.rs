@@ -1,4 +1,4 @@
-//! NODE-ADDR: which addresses a node shows.
+//! NODE-ADDR: addresses that a node shows.
 
 mod guests;
 mod subnets;
@@ -46,7 +46,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 fn follows(backend: Backend) -> Vec<Case> {
     let mut cases =
         vec![changed(), changed_by_reboot(), changed_without_node(), writers::overwritten()];
-    // VM Operator does not tell whether a guest's tools run.
+    // VM Operator does not report if a guest's tools run.
     if backend.is_vcenter() {
         cases.push(guests::stale_while_stopped());
         cases.push(many_change());
@@ -54,8 +54,8 @@ fn follows(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// Addresses of the node never change after it was initialized and has some: that they are there by then is asked
-/// elsewhere.
+/// Fails if the addresses of a node change once it is initialized and has some. Other checks demand that it has them by
+/// then.
 fn steady(run: &Run, node: &str) -> Verdict {
     if run.initialized(node).is_none() {
         return Verdict::inconclusive(format!("node {node} was never initialized"));
@@ -106,7 +106,7 @@ fn empty_guests(backend: Backend) -> Vec<Case> {
         guests::tools_stopped(),
     ];
     for (case, actions) in unreadable(backend) {
-        // The provider starts again meanwhile, so that it reads the machines anew.
+        // The provider restarts meanwhile, so that it reads the machines anew.
         let rule = match backend {
             Backend::VCenter => Rule::new("unreadable", [actions])
                 .on(Face::Soap)
@@ -128,7 +128,7 @@ fn empty_guests(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// Ways in which a machine's addresses cannot be read.
+/// Returns the ways in which a machine's addresses cannot be read.
 fn unreadable(backend: Backend) -> Vec<(&'static str, Action)> {
     match backend {
         Backend::VCenter => {
@@ -147,7 +147,7 @@ fn unreadable(backend: Backend) -> Vec<(&'static str, Action)> {
 }
 
 fn foreign() -> Case {
-    // Two machines swap their addresses; each has the other's old one.
+    // Two machines swap their addresses, so each has the other's old one.
     let scenario = world(3, s(800))
         .at(s(60), set_address(1, &["10.0.0.2"]))
         .at(s(60), set_address(2, &["10.0.0.1"]))
@@ -161,21 +161,22 @@ fn foreign() -> Case {
     })
 }
 
-/// One address of each family, or several of one.
+/// A machine reorders its addresses every minute: one address of each family, or several of one.
 fn reordered(backend: Backend, dual_stack: bool) -> Case {
     let topology = Topology { dual_stack, ..Topology::zones(3).machines(3) };
     let mut scenario = Scenario::new("", topology, s(900));
-    // In vCenter mode one address of a family is chosen.
+    // In vCenter mode the provider chooses one address per family.
     let has_several = dual_stack || !backend.is_vcenter();
     if dual_stack {
         scenario = scenario.with(|it| it.families = vec!["ipv4".into(), "ipv6".into()]);
     } else {
         let addresses: &[&str] = match backend {
             Backend::VCenter => &["10.0.0.1", "10.7.0.8", "10.7.0.9"],
-            // The primary one is first. More than one other stand in the order of the cards, and in no order of their own.
+            // The primary address is first. Several others would follow the order of the cards and have no order of their
+            // own.
             Backend::Supervisor => &["10.0.0.1", "10.7.0.8"],
         };
-        // VM Operator tells of them a moment later.
+        // VM Operator reports the addresses a moment later.
         scenario = scenario
             .with(|it| it.start = false)
             .at(s(0), set_address(1, addresses))
@@ -224,12 +225,12 @@ fn changed() -> Case {
     .named("new lease")
 }
 
-/// More addresses change at one moment than vCenter tells of in one answer.
+/// More addresses change at one moment than vCenter reports in one answer.
 fn many_change() -> Case {
     const N: u32 = 1100;
     let address = |n: u32| format!("10.200.{}.{}", n / 200, n % 200 + 1);
     let begin = s(200);
-    // Heartbeats of so many would be most of what is kept of the run.
+    // Heartbeats of so many nodes would be most of the recorded run.
     let mut scenario =
         world(N, begin + T_STATUS + s(90)).at(s(0), Command::SetHeartbeats { every: None });
     for n in 1..=N {
@@ -251,7 +252,7 @@ fn many_change() -> Case {
     .named("1,100 at once")
 }
 
-/// The machine gets another address while it has no Node: the old one must not come back with the next Node.
+/// The machine gets another address while it has no Node; the next Node must not show the old address.
 fn changed_without_node() -> Case {
     let back = s(130);
     let delete = objects::Command::delete(Key::node(name(2)));
@@ -274,7 +275,7 @@ fn changed_without_node() -> Case {
 fn changed_by_reboot() -> Case {
     let command = Command::Reset(machine(2));
     let plan = set_address(2, &["10.8.0.9"]);
-    // Off, then another address, then on: the guest comes up with the new one.
+    // The machine is off, gets another address, and is on again: its guest starts with the new one.
     let scenario = world(4, s(1000))
         .at(s(100), Command::PowerOff(machine(2)))
         .at(s(110), plan)
@@ -290,7 +291,7 @@ fn changed_by_reboot() -> Case {
     .named("reboot")
 }
 
-/// At first each guest reports one address only, which nobody can reach it at; a minute later it has a good one.
+/// Each guest first reports only one address, which is not reachable; a minute later it has a good one.
 fn unusable_first() -> Case {
     const UNUSABLE: [&str; 4] = ["127.0.0.1", "0.0.0.0", "169.254.7.7", "224.0.0.251"];
     let mut scenario = world(4, s(60) + T_INIT + s(400));
@@ -395,7 +396,7 @@ fn two_families(ipv6_first: bool) -> Case {
     .named(order.join(", "))
 }
 
-/// The list of a node has two addresses of a type each, and all of them change.
+/// A node lists two addresses of each type, and all of them change.
 fn both_change() -> Case {
     let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
     let scenario = Scenario::new("", topology, SETTLED + T_STATUS * 2 + s(30))
@@ -411,7 +412,7 @@ fn both_change() -> Case {
     .named("both change")
 }
 
-/// The second card's address is configured through cloud-init; the document comes in every form that it may.
+/// Cloud-init configures the second card's address; the cases cover each form of the document.
 fn configured() -> Vec<Case> {
     let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
     let network = "ethernets: {eth1: {addresses: [10.9.0.1/24]}, eth2: {dhcp4: true}}";
@@ -443,7 +444,7 @@ fn configured() -> Vec<Case> {
                     })
                 })
             }
-            // Not a guess: which address is meant cannot be told.
+            // The provider must not guess which address is meant.
             None => {
                 let guessed = run.initialized(&name(2));
                 run.initializes(&names(1), s(5), T_INIT).and(|| {

@@ -1,8 +1,8 @@
-//! NODE-ADDR-006: which addresses are internal and external, by subnets that are configured.
+//! NODE-ADDR-006: internal and external addresses by configured subnets.
 //!
-//! The rules are upstream's (`nodemanager.go: DiscoverNode`): what is excluded goes first; then the first address in the first
-//! subnet that has one; where neither kind has a subnet that fits, the first that is left; a kind of which nothing fits stays out
-//! where the other was found.
+//! The rules are upstream's (`nodemanager.go: DiscoverNode`). Excluded addresses drop out first. Then the first address in the
+//! first subnet that has one is chosen. If no subnet of either kind fits, the first remaining address is chosen. If only one kind
+//! has a match, the other kind stays empty.
 
 use crate::checks::Case;
 use crate::checks::build::{T_INIT, s, set_address, world};
@@ -13,7 +13,7 @@ const A: &str = "10.6.0.1";
 const B: &str = "10.7.0.1";
 const C: &str = "192.168.9.1";
 
-/// Configured lines, and what is internal and external then.
+/// Configured lines, and the internal and external address that they give.
 struct Row {
     lines: &'static [(&'static str, &'static str)],
     internal: Option<&'static str>,

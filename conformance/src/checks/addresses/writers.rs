@@ -1,11 +1,11 @@
-//! Addresses that others write over those of the cloud.
+//! Other writers overwrite the addresses of the cloud.
 
 use super::{Case, SETTLED, T_INIT, T_STATUS, name, s, world};
 use crate::lab::Run;
 use crate::lives::{foreign_address, foreign_addresses};
 use crate::verdict::{Told as _, Verdict};
 
-/// Others replace the list of one node, empty that of the next, and add to the last.
+/// Others replace the list of the first node, empty the second and add to the third.
 pub(super) fn overwritten() -> Case {
     let since = SETTLED + s(40);
     let bound = since + T_STATUS + T_INIT;
@@ -18,7 +18,7 @@ pub(super) fn overwritten() -> Case {
     Case::new(scenario, judge).named("others write addresses")
 }
 
-/// The addresses that a node had before others wrote are back in time, by one change, and stay.
+/// Passes if the node gets its former addresses back in time, by one change, and keeps them.
 fn put_right(run: &Run, n: u32) -> Verdict {
     let since = SETTLED + s(40);
     let bound = since + T_STATUS + T_INIT;

@@ -1,4 +1,4 @@
-//! Calls about machines fail, all of them or one kind: nobody knows that a machine is gone.
+//! Calls about machines fail, all of them or one kind, so that no answer can prove a machine gone.
 
 use sim::Face;
 use sim::faults::{Action, Between, Rule};
@@ -17,8 +17,8 @@ use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 
-/// A NotReady node whose machine exists, and failures on every call about machines. Once they end, the node of
-/// a machine that is really gone goes.
+/// A node is NotReady while its machine exists and every call about machines fails. After the failures end, the
+/// Node of a machine that is really gone must be deleted.
 pub(super) fn errors(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
     for kind in fault_kinds(backend.face()) {
@@ -29,7 +29,7 @@ pub(super) fn errors(backend: Backend) -> Vec<Case> {
             if restarted {
                 scenario = scenario.at(s(100), Act::Crash(0)).at(s(101), Act::Start(0));
             }
-            // The long poll ends by itself, so that a warm view meets the failures too.
+            // The long poll ends by itself, so that a warm view sees the failures, too.
             scenario = scenario.at(s(130), backend.cut()).at(HEALED, Act::Heal);
             let name = format!("{}{}", kind.name, if restarted { ", cold cache" } else { "" });
             let judge = |run: &Run| survives(run, 3).and(|| same_taints(run, 3));
@@ -40,8 +40,8 @@ pub(super) fn errors(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// The cloud's taints of the first `n` nodes do not change once they are initialized. Those that the control plane
-/// gives to nodes that are not Ready are its own.
+/// Fails if the cloud's taints of the first `n` nodes change once the nodes are initialized. The control plane's
+/// own taints of nodes that are not Ready do not count.
 fn same_taints(run: &Run, n: u32) -> Verdict {
     for name in names(n) {
         let cloud = |node: NodeFacts| -> Vec<String> {
@@ -64,7 +64,7 @@ fn same_taints(run: &Run, n: u32) -> Verdict {
     Verdict::Pass
 }
 
-/// One kind of call answers, the next fails.
+/// One kind of call answers, and the next one fails.
 pub(super) fn partial(backend: Backend) -> Vec<Case> {
     match backend {
         Backend::VCenter => partial_searches(),
@@ -72,12 +72,12 @@ pub(super) fn partial(backend: Backend) -> Vec<Case> {
     }
 }
 
-/// A machine is missing in a list, and the one that would have to confirm it fails.
+/// A list lacks a machine, and the call that would have to confirm that fails.
 fn partial_reads() -> Vec<Case> {
     const LIST: &str = "list virtualmachines";
     let on = |id: &str, action, op: &str| Rule::new(id, [action]).on(Face::Supervisor).op([op]);
     let fail = || Action::Status { code: 500, retry_after: None, message: None };
-    // What is known is too old, so that machines are listed anew.
+    // The provider's state is too old, so that it lists the machines anew.
     let expired = || on("expired", Action::WatchGone, "watch virtualmachines").first(1);
     let mut cases = Vec::new();
     for cold in [false, true] {
@@ -86,7 +86,7 @@ fn partial_reads() -> Vec<Case> {
             true => scenario.at(s(100), Act::Crash(0)).at(s(101), Act::Start(0)),
             false => scenario.at(s(100), expired()).at(s(101), Backend::Supervisor.cut()),
         };
-        // A provider that has just started reads what it misses by its name; one that knew it lists again.
+        // A provider that has just started reads a missing machine by name; one that knew the machine lists again.
         let (ops, from) = if cold { ("get virtualmachines", s(101)) } else { (LIST, s(102)) };
         let mut later = on("faults", fail(), ops);
         later.when.between = Some(Between(from, HEALED));
@@ -130,7 +130,7 @@ fn partial_searches() -> Vec<Case> {
                 scenario = scenario.at(s(100), rule);
             }
             if cold {
-                // Without a reference from before, the restarted provider has to search.
+                // Without an earlier reference the restarted provider has to search.
                 scenario = scenario
                     .at(s(100), Act::Crash(0))
                     .at(s(100), forget_reference(1))
@@ -139,22 +139,22 @@ fn partial_searches() -> Vec<Case> {
             let rebuild = Backend::VCenter.cut();
             let scenario = scenario.at(s(130), rebuild).at(HEALED, Act::Heal);
             let name = format!("{case}{}", if cold { ", cold cache" } else { "" });
-            // A view that is there needs no search: what such a rule would break is not done at all.
+            // A warm view needs no search, so such a rule would hit no call.
             let judge = |run: &Run| survives(run, 3);
             let case = Case::new(scenario, judge).named(name);
             cases.push(case.canary_within(Canary::Gone(4), HEALED, PATIENCE));
         }
     }
     cases.push(machine_cannot_be_read());
-    // With a warm view nobody searches: rules about searches cannot fire there.
+    // With a warm view the provider does not search, so rules about searches cannot fire there.
     cases.retain(|case| {
         !matches!(case.name.as_str(), "read answers, search fails" | "search is empty, read fails")
     });
     cases
 }
 
-/// The search finds the machine, and whatever is no machine can be read: a provider reads its datacenter before it
-/// searches. Ours has machines told to it.
+/// The search finds the machine, and all objects other than machines can be read: a provider reads its datacenter
+/// before it searches. For our provider updates fail too, because it receives its machines through them.
 fn machine_cannot_be_read() -> Case {
     let fail = || Action::SoapFault { class: "SystemError".into(), message: None };
     let on = |id, op| Rule::new(id, [fail()]).on(Face::Soap).op([op]);

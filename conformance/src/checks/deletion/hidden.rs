@@ -1,4 +1,4 @@
-//! Machines that run and cannot be seen: a right is taken away, or another vCenter answers.
+//! Running machines that the provider cannot see: a right was revoked, or another vCenter answers.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::Verdict;
 
-/// In a Supervisor everything is refused: what may be seen is granted by kind, not by object.
+/// Revokes the right to see the first machine. A Supervisor grants rights by kind, not by object,
+/// so everything is refused there.
 fn lose_privilege(scenario: Scenario, backend: Backend, at: Duration) -> Scenario {
     match backend {
         Backend::VCenter => {
@@ -36,7 +37,7 @@ fn lose_privilege(scenario: Scenario, backend: Backend, at: Duration) -> Scenari
     }
 }
 
-/// The provider's account gets its role back.
+/// Gives the provider's account its role back.
 fn bound_again() -> objects::Command {
     const GROUP: &str = "rbac.authorization.k8s.io";
     let binding = serde_json::json!({
@@ -48,7 +49,7 @@ fn bound_again() -> objects::Command {
 }
 
 pub(super) fn privilege_lost(backend: Backend, cold: bool) -> Case {
-    // With twenty nodes two may be missing before deletion is held back.
+    // Of twenty nodes two may be missing before the provider holds deletions back.
     let n = 20;
     let revoked = SETTLED;
     let mut scenario = lose_privilege(world(n, s(600)), backend, revoked)
@@ -59,7 +60,7 @@ pub(super) fn privilege_lost(backend: Backend, cold: bool) -> Case {
     let judge = move |run: &Run| {
         survives(run, n - 1).and(|| {
             let hidden = name(1);
-            // In a Supervisor it is the right that is missing, not a machine.
+            // In a Supervisor the missing right must be named, not a machine.
             let says = |text: &str| match backend {
                 Backend::VCenter => text.contains(&hidden),
                 Backend::Supervisor => {
@@ -88,13 +89,13 @@ pub(super) fn another_identity() -> Case {
     let mut scenario =
         world(5, s(600)).at(replaced, Command::SetInstanceUuid { vcenter: None, uuid });
     for n in 1..=2 {
-        // The other server does not know these machines; the truth is that they run elsewhere.
+        // The other server does not know these machines, but they still run elsewhere.
         scenario = scenario.at(s(65), Command::StopKubelet(machine(n)));
     }
     let hide = Rule::new("other inventory", (1..=5).map(|n| Action::Hide(name(n)))).on(Face::Soap);
     let scenario = scenario
         .at(replaced, hide)
-        // Our machines are there again, and whoever restarts takes the new identity for granted.
+        // Our machines are back, and a provider that restarts accepts the new identity.
         .at(HEALED, Act::Heal)
         .at(HEALED, Act::Crash(0))
         .at(HEALED + s(1), Act::Start(0));

@@ -1,4 +1,4 @@
-//! NODE-DEL: when a node must not be deleted.
+//! NODE-DEL: cases in which a node must not be deleted.
 
 mod failures;
 mod hidden;
@@ -58,12 +58,13 @@ fn unseen(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// When the faults of a deletion check end.
+/// Time at which the faults of a deletion check end.
 const HEALED: Duration = s(300);
-/// Until a provider asks again after that: its longest pause.
+/// Longest pause of a provider before it asks again.
 pub(super) const PATIENCE: Duration = s(90);
 
-/// The first `n` nodes survive, and somebody had reason to ask about the first: it was NotReady.
+/// Fails if one of the first `n` nodes was deleted. Inconclusive unless the first was NotReady, so that the provider had a
+/// reason to ask.
 pub(super) fn survives(run: &Run, n: u32) -> Verdict {
     let alive = run.nodes();
     let lost: Vec<String> = names(n).into_iter().filter(|name| !alive.contains(name)).collect();
@@ -85,7 +86,7 @@ fn silent(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// The Node came with a provider ID that names no machine of a Supervisor. Its machine runs.
+/// The Node came with a provider ID of no machine of the Supervisor. Its machine runs.
 fn odd_identity(provider_id: &str, case: &str) -> Case {
     let odd = serde_json::json!({"spec": {"providerID": provider_id, "taints": null}});
     let scenario = world(4, s(400))
@@ -99,7 +100,7 @@ fn odd_identity(provider_id: &str, case: &str) -> Case {
         .exempt(Invariant::TaintLeavesOnceAndLast, "a person takes the taint off")
 }
 
-/// The Node came with its machine's UUID in the byte order in which a guest reports it, or without dashes. The machine runs.
+/// The Node came with its machine's UUID in the byte order of a guest's report, or without dashes. The machine runs.
 fn other_spelling(is_swapped: bool) -> Case {
     let (id, case) = if is_swapped {
         let turned = Uuid::from_bytes_le(KNOWN_UUID.into_bytes());
@@ -123,7 +124,7 @@ fn other_spelling(is_swapped: bool) -> Case {
     }
 }
 
-/// The machine was made anew, and its object does not tell yet which one it is: perhaps the same.
+/// The machine was created anew, and its object has no UUID yet: it may be the same machine.
 fn not_told_yet() -> Case {
     let told = HEALED;
     let late = Command::SetTiming {
@@ -171,7 +172,7 @@ fn heartbeats() -> Case {
 }
 
 fn heartbeats_and_a_miss(backend: Backend) -> Case {
-    // One negative lookup among good ones.
+    // One lookup misses the machine; the others find it.
     let miss = match backend {
         Backend::VCenter => {
             Rule::new("miss", [Action::EmptyResult]).on(Face::Soap).op(["Find*"]).first(2)
@@ -223,7 +224,7 @@ fn states() -> Vec<Case> {
                     })
                 })
             };
-            // While the machine is in that state; this one is in another zone and on another host.
+            // The canary's machine disappears during that state; it is in another zone and on another host.
             let case = Case::new(scenario, judge).canary(Canary::Gone(5), s(200));
             all.push(case.named(name));
         }
@@ -232,7 +233,7 @@ fn states() -> Vec<Case> {
 }
 
 fn young() -> Case {
-    // A Node that no machine stands behind yet, NotReady from the start.
+    // A Node without a machine, NotReady from the start.
     let node = serde_json::json!({
         "apiVersion": "v1",
         "kind": "Node",
@@ -255,8 +256,8 @@ fn young() -> Case {
         if versions.is_empty() {
             return Verdict::inconclusive("the young node was never there".to_owned());
         }
-        // An answer that says nothing about it, after it was there.
-        // A Supervisor says with a 404 that an object is not there.
+        // Looks for an answer that shows no machine of the node, after the node registered. A Supervisor answers with a 404
+        // that an object does not exist.
         let is_answered = |call: &Record| {
             let status = call.ended.as_ref().and_then(|ended| ended.status);
             call.succeeded() || status == Some(404)
@@ -272,7 +273,7 @@ fn young() -> Case {
             format!("the node was deleted at {deleted:?}; it registered at {born:?}").at(deleted)
         })
     };
-    // How old a node is, is told by a clock that no provider shares with a world that is faster.
+    // The age of a node depends on a clock that a provider does not share with a faster world.
     Case::new(scenario, judge).canary(Canary::Gone(3), s(100)).paced(Pace::Real)
 }
 
@@ -287,7 +288,7 @@ fn vmotion() -> Case {
 }
 
 fn host_failure() -> Case {
-    // The fifth machine is in another zone: its host goes on.
+    // The fifth machine is in another zone, so its host keeps running.
     let scenario = world(5, s(700)).at(SETTLED, Command::FailHost(Named::from("DC0_C0_H0")));
     Case::new(scenario, |run| {
         survives(run, 4).and(|| {

@@ -1,6 +1,7 @@
-//! Machines that exist, while what a Node says of them is refused, means another machine, or is written otherwise.
+//! Existing machines whose Node carries a reference that is refused, means another machine, or has another spelling.
 //!
-//! A provider that starts knows of its machines what stands on their Nodes. None of that proves an absence by itself.
+//! A provider that starts knows only the notes on its Nodes about their machines. None of these proves an absence by
+//! itself.
 
 use sim::Face;
 use sim::faults::{Action, Rule};
@@ -18,10 +19,10 @@ use crate::checks::observe::name;
 use crate::judge::Invariant;
 use crate::scenario::{Act, Scenario};
 
-/// Nodes; two may be missing before deletion is held back.
+/// Number of nodes; two may be missing before the provider holds deletions back.
 const N: u32 = 20;
 
-/// The provider is away for a moment in which the kubelet of the first node falls silent.
+/// The provider is down for a minute, in which the kubelet of the first node falls silent.
 fn started_anew(scenario: Scenario) -> Scenario {
     scenario
         .at(SETTLED, Act::Crash(0))
@@ -34,7 +35,7 @@ fn spared(scenario: Scenario, what: &str) -> Case {
     case.canary(Canary::Gone(N), s(300))
 }
 
-/// No search shows the machine, and whoever reads it by its reference is told that he may not.
+/// No search shows the machine, and a read by its reference is answered with `NoPermission`.
 pub(super) fn refused() -> Case {
     let action = Action::SoapFault { class: "NoPermission".to_owned(), message: None };
     let read = Rule::new("machine/read", [action]).on(Face::Soap).op(["RetrieveProp*"]);
@@ -45,7 +46,7 @@ pub(super) fn refused() -> Case {
     spared(scenario, "its reference is refused, started anew")
 }
 
-/// What the Node has noted is the reference of another machine, as after a vCenter was restored from a backup.
+/// The Node's note is the reference of another machine, as after a vCenter was restored from a backup.
 pub(super) fn means_another() -> Case {
     let key = "vsphere.cloud-provider/machine".to_owned();
     let mixed = Act::CopyAnnotation { key, from: name(2), to: name(1) };
@@ -55,7 +56,7 @@ pub(super) fn means_another() -> Case {
     spared(scenario, "its reference means another machine, started anew")
 }
 
-/// The machine was registered anew, and its Node has its UUID in the byte order in which the firmware tells it.
+/// The machine was registered anew, and its Node has its UUID in the byte order that the firmware reports.
 pub(super) fn registered_again() -> Case {
     let turned = Uuid::from_bytes_le(KNOWN_UUID.into_bytes());
     let id = serde_json::json!({"spec": {"providerID": format!("vsphere://{turned}")}});
@@ -65,7 +66,7 @@ pub(super) fn registered_again() -> Case {
         .exempt(Invariant::ProviderIdIsTrue, "a person wrote it in the other byte order")
 }
 
-/// While nobody looked, the machine was moved to the other vCenter: the first one has nothing left of it.
+/// While the provider was down, the machine moved to the other vCenter; the first one has no trace of it.
 pub(super) fn moved_to_another_vcenter() -> Case {
     let arrives = known_machine_arrives(Some("vc1"));
     let topology = Topology::zones(3).machines(N).vcenters(2);

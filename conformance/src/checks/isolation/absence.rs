@@ -1,7 +1,7 @@
 //! Machines that leave a vCenter while another vCenter does not answer.
 //!
-//! A machine that one vCenter does not have any more may have been moved to the other. So its Node stays until both have
-//! answered, and goes in time then if neither has the machine.
+//! A machine that disappears from one vCenter may have moved to the other. So its Node stays until both vCenters have
+//! answered. If neither has the machine, the Node is then deleted in time.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
-/// Machines of each vCenter. Of twenty nodes two may be missing before deletion is held back.
+/// Machines per vCenter. Of twenty nodes two may be missing before the provider holds deletions back.
 const N: u32 = 10;
-/// When the vCenter that is down answers again.
+/// Time at which the vCenter that is down answers again.
 const BACK: Duration = s(400);
 /// An address that no generated machine has.
 const ADDRESS: &str = "10.40.0.2";
@@ -48,7 +48,8 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Two vCenters of which one is down from [`SETTLED`] until [`BACK`]. The provider may start anew meanwhile.
+/// Two vCenters, one of which is down from [`SETTLED`] until [`BACK`]. With `restarted`, the provider restarts
+/// meanwhile.
 fn one_down(scenario: Scenario, down: &str, action: Option<&Action>, restarted: bool) -> Scenario {
     let vcenter = || Some(down.to_owned());
     let scenario = match action {
@@ -81,7 +82,7 @@ fn worked_meanwhile(run: &Run, node: &str) -> Verdict {
     Verdict::inconclusive(format!("the new address of {node} was shown at {shown:?}"))
 }
 
-/// The Node of a machine of the healthy vCenter goes, but not before the other one has said that it has no such machine.
+/// The Node of a machine of the healthy vCenter is deleted, but not before the other vCenter answers again.
 fn deleted(action: Option<&Action>, restarted: bool) -> Case {
     let there = |n| Named { vcenter: Some("vc1".into()), name: other(n) };
     let addresses = vec![crate::checks::build::ips(&[ADDRESS])];
@@ -112,7 +113,7 @@ fn deleted(action: Option<&Action>, restarted: bool) -> Case {
     })
 }
 
-/// A machine is moved from the first vCenter to the second, one of which is down. Its Node stays.
+/// A machine moves from the first vCenter to the second, one of which is down. Its Node stays.
 fn moved(down: &str, action: Option<&Action>, restarted: bool) -> Case {
     let arrives = known_machine_arrives(Some("vc1"));
     let healthy = if down == "vc0" { other(2) } else { name(2) };

@@ -1,4 +1,4 @@
-//! ISO: trouble stays where it is.
+//! ISO: a failure of one vCenter, call or service does not stop the other work.
 
 mod absence;
 
@@ -34,7 +34,7 @@ fn other(n: u32) -> String {
     format!("node-1-{n:04}")
 }
 
-/// How a vCenter can be down: stopped, or by what its calls meet.
+/// Ways in which a vCenter can be down: stopped, or failing its calls.
 const DOWN: [(&str, Option<Action>); 4] = [
     ("stopped", None),
     ("resets", Some(Action::Reset)),
@@ -63,7 +63,7 @@ fn one_of_two_down() -> Vec<Case> {
                     },
                 )
                 .at(s(110), Command::PowerOff(there(2)))
-                // Nodes of the vCenter that cannot be asked.
+                // The provider cannot ask about Nodes of the vCenter that is down.
                 .at(
                     s(120),
                     Command::StopKubelet(Named { vcenter: Some("vc0".into()), name: name(1) }),
@@ -105,19 +105,19 @@ fn one_of_two_down() -> Vec<Case> {
     cases
 }
 
-/// In a large inventory a few nodes are searched for one by one.
+/// In a large inventory the provider searches for a few nodes one by one.
 fn one_search_hangs() -> Case {
     let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Soap).named(name(1));
     let scenario = world_with(3, 400, s(500)).fault(hang).at(s(300), Act::Heal);
     Case::new(scenario, |run| {
         let others: Vec<String> = names(3).into_iter().skip(1).collect();
-        // One period of the monitor, and the deadline of the call that hangs.
+        // One period of the monitor, plus the deadline of the call that hangs.
         run.initializes(&others, s(0), T_INIT + s(35))
     })
     .named("a search hangs")
 }
 
-/// Every search for one machine is answered with a fault, for as long as its node waits. Nodes that join later do not wait for that.
+/// vCenter answers every search for one machine with a fault until 400 s. Nodes that join meanwhile do not wait for that search.
 fn one_search_fails() -> Case {
     let fault = Action::SoapFault { class: "SystemError".to_owned(), message: None };
     let fails = Rule::new("fails", [fault]).on(Face::Soap).op(["FindAllByUuid", "FindByUuid"]);
@@ -147,8 +147,8 @@ fn one_search_fails() -> Case {
     .named("a search fails")
 }
 
-/// Where machines may not be listed each is read by its name. One node joins whose reads hang; the next that joins does
-/// not wait until the first has its machine.
+/// The provider may not list machines, so it reads each by name. The reads for one node hang; the node that joins next does not
+/// wait for them.
 fn one_read_hangs() -> Case {
     let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Supervisor).named("stuck");
     let scenario = world(3, s(500))
@@ -162,14 +162,14 @@ fn one_read_hangs() -> Case {
         run.does_without_list(works)
             .and(|| match run.when("late", |_| true) {
                 None => Verdict::inconclusive("the node `late` did not join".to_owned()),
-                // The deadline of a call, and what a node takes.
+                // The deadline of a call, plus the time of an initialization.
                 Some(at) => run.initializes(&["late".to_owned()], at.since_start(), T_INIT + s(35)),
             })
             .and(|| hung_before(run, "late"))
     })
 }
 
-/// Inconclusive unless a call hung when this node joined, or before it was initialized.
+/// Inconclusive unless a read hung between the registration of this node and its initialization.
 fn hung_before(run: &Run, name: &str) -> Verdict {
     let (joined, opened) = (run.when(name, |_| true), run.initialized(name));
     let hung = run.calls().filter(|call| call.op == "get virtualmachines" && call.was_faulted());
@@ -183,7 +183,7 @@ fn hung_before(run: &Run, name: &str) -> Verdict {
     }
 }
 
-/// Objects without a zone are machines all the same.
+/// The provider initializes machines whose objects have no zone.
 fn no_zones() -> Case {
     let mut scenario = world(4, s(700)).at(s(0), super::zones::untold());
     for n in 1..=4 {
@@ -208,7 +208,7 @@ fn tags_down() -> Case {
         .at(s(70), Command::VMotion { machine: machine(2), host: "DC0_C0_H1".into() })
         .at(s(100), Act::Crash(0))
         .at(s(101), Act::Start(0))
-        // A new node asks for tags, whatever the others do.
+        // A new node makes the provider ask for tags.
         .at(s(110), newcomer("newcomer", None))
         .at(s(150), set_address(1, &["10.6.0.1"]));
     Case::new(scenario, |run| {

@@ -1,4 +1,4 @@
-//! Judged calls, added up and priced.
+//! Adds up judged calls and computes their prices.
 
 use std::collections::BTreeMap;
 
@@ -10,86 +10,86 @@ use super::need::{Mark, Need, marks};
 use super::trigger::Trigger;
 use crate::cost::Fit;
 
-/// The fleets that prices are given for.
+/// Fleet sizes for which prices are given, in nodes.
 pub(super) const FLEETS: [u32; 2] = [1000, 5000];
 
-/// What a provider's calls are worth.
+/// Cost of a provider's calls by need.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bill {
-    /// Whose calls these are.
+    /// Name of the provider or ledger.
     pub name: String,
-    /// How prices were had.
+    /// Method of the prices.
     pub price: Price,
-    /// The fleet sizes that were played.
+    /// Fleet sizes that were played, in nodes.
     pub nodes: Vec<u32>,
-    /// Seconds of the address sync period.
+    /// Address sync period in seconds.
     pub status_period: u32,
-    /// Calls, and how many of them were of which worth, all sizes together.
+    /// Number of calls by need, of all fleet sizes together.
     pub calls: BTreeMap<&'static str, u64>,
-    /// What can be saved and what stays, the dearest first.
+    /// Items that can be saved and items that stay, the most expensive first.
     pub items: Vec<Item>,
 }
 
-/// How prices are had.
+/// Method by which prices are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Price {
-    /// From two fleet sizes at least: a + b·N by operation.
+    /// Fit over at least two fleet sizes: a + b·N by operation.
     Fitted,
-    /// From one fleet: what came for every other node or more often is taken to grow with it.
+    /// One fleet size: calls that came for at least every other node are assumed to grow with the fleet.
     Proportional,
-    /// Nobody said how large the fleet was.
+    /// The fleet size is not known, so there are no prices.
     Unknown,
 }
 
-/// Calls of one operation that one thing brought about, of one worth.
+/// Calls of one operation with the same trigger and need.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
-    /// What they were worth.
+    /// Need for the calls.
     pub need: Need,
-    /// What brought them about.
+    /// Trigger of the calls.
     pub trigger: Trigger,
-    /// Whom they asked.
+    /// Server that answered the calls.
     pub server: &'static str,
-    /// The operation.
+    /// Operation of the calls.
     pub operation: String,
-    /// Calls by fleet size.
+    /// Number of calls by fleet size.
     pub calls: BTreeMap<u32, u64>,
-    /// How many of them were about one object of many, all sizes together.
+    /// Number of calls that were about one object of many, of all fleet sizes together.
     pub per_object: u64,
-    /// The fit.
+    /// Fit of the calls over the fleet sizes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<Fit>,
-    /// Calls for large fleets, each time that it is brought about: for one join of all, one period, K nodes NotReady.
+    /// Calls of large fleets each time that the trigger occurs: one join of all, one period, K nodes NotReady.
     pub each_time: BTreeMap<u32, u64>,
-    /// Calls per hour for large fleets, of what comes again by itself.
+    /// Calls per hour of large fleets, for triggers that recur by themselves.
     pub per_hour: BTreeMap<u32, u64>,
-    /// What to do about it; empty for what is needed.
+    /// Advice for the author; empty for needed calls.
     pub remedy: &'static str,
-    /// The first of these calls, of the largest fleet.
+    /// Sequence number of the first of these calls, in the largest fleet.
     pub first: u64,
 }
 
-/// A ledger and how many nodes there were.
+/// A ledger and the size of its fleet.
 #[derive(Debug)]
 pub struct Part<'a> {
-    /// Nodes; `None` if nobody knows.
+    /// Number of nodes; `None` if it is not known.
     pub nodes: Option<u32>,
-    /// The records.
+    /// Records of the ledger.
     pub records: &'a [Record],
 }
 
-/// How often what a trigger stands for comes in an hour, and how often it came in its phase.
+/// Time base from which the frequency of a trigger is computed.
 pub(super) struct Pace {
     pub(super) status_period: u32,
-    /// Of a ledger without phases: how many seconds it is about.
+    /// Duration of a ledger without phases, in seconds.
     pub(super) seconds: Option<f64>,
 }
 
 impl Pace {
-    /// Times per hour that what was counted comes again; `None` for what comes when it comes.
+    /// Returns the factor from counted calls to calls per hour; `None` for triggers that do not recur by themselves.
     fn per_hour(&self, trigger: Trigger) -> Option<f64> {
         let again = matches!(
             trigger,
@@ -105,12 +105,12 @@ impl Pace {
 }
 
 impl Bill {
-    /// Of a provider that was played with fleets of several sizes, each with the driver's phases.
+    /// Judges a provider that was played with fleets of several sizes, each with the driver's phases.
     pub fn of_phases(name: &str, status_period: u32, parts: &[Part<'_>]) -> Self {
         Self::of(name, parts, &Pace { status_period, seconds: None })
     }
 
-    /// Of a ledger that somebody captured, with as many nodes as they say.
+    /// Judges a captured ledger of a fleet with this number of nodes.
     pub fn of_ledger(name: &str, nodes: Option<u32>, records: &[Record]) -> Self {
         let seconds = lasted(records);
         Self::of(
@@ -132,7 +132,7 @@ impl Bill {
                     continue;
                 }
                 *calls.entry(mark.need.as_str()).or_default() += 1;
-                // What waits for news comes with the time, and not with the work.
+                // Calls that wait for changes grow with time and not with work.
                 if record.class == Some(Class::Longpoll) {
                     continue;
                 }
@@ -170,26 +170,26 @@ impl Bill {
         }
     }
 
-    /// What can be saved.
+    /// Returns the items that can be saved.
     pub fn to_do(&self) -> impl Iterator<Item = &Item> {
         self.items.iter().filter(|it| it.need != Need::Needed)
     }
 
-    /// What stays.
+    /// Returns the items that stay.
     pub fn needed(&self) -> impl Iterator<Item = &Item> {
         self.items.iter().filter(|it| it.need == Need::Needed)
     }
 }
 
-/// What is added up: worth, trigger, server, operation, and what to do.
+/// Key under which calls are added up: need, trigger, server, operation and advice.
 type Key = (Need, Trigger, &'static str, String, &'static str);
 
-/// Between phases a harness counts nothing.
+/// True if the call counts: a driver counts no calls between its phases.
 fn is_counted(record: &Record, pace: &Pace) -> bool {
     pace.seconds.is_some() || record.phase.as_deref().is_some_and(|it| !it.is_empty())
 }
 
-/// Seconds from the first call to the last, one ledger after the other.
+/// Returns the seconds from the first call to the last, summed over the ledgers of one file.
 fn lasted(records: &[Record]) -> f64 {
     let mut seconds = 0.0;
     let calls: Vec<&Record> = records.iter().filter(|it| it.kind == Kind::Call).collect();
@@ -233,7 +233,7 @@ impl Item {
         }
         let fit = match how {
             Price::Fitted => fitted(&self.calls),
-            // Nodes that are NotReady are not more in a larger fleet.
+            // The number of NotReady nodes does not grow with the fleet.
             Price::Proportional if self.trigger == Trigger::NotReady => level(&self.calls),
             Price::Proportional => proportional(&self.calls),
             Price::Unknown => return,
@@ -248,7 +248,7 @@ impl Item {
         }
     }
 
-    /// What comes first: calls of the largest fleet, per hour where it comes again by itself.
+    /// Sort key of an item: calls of the largest fleet, per hour if the trigger recurs by itself.
     fn weight(&self) -> f64 {
         let largest = |of: &BTreeMap<u32, u64>| of.values().next_back().copied();
         let calls = largest(&self.per_hour).or_else(|| largest(&self.each_time));
@@ -258,7 +258,7 @@ impl Item {
     }
 }
 
-/// The line, or a level where sizes differ by no more than a tick of the monitor does on a real clock.
+/// Fits a line, or a constant where the counts differ by no more than one monitor tick causes on a real clock.
 fn fitted(calls: &BTreeMap<u32, u64>) -> Fit {
     let (Some(least), Some(most)) = (calls.values().min(), calls.values().max()) else {
         return Fit { a: 0.0, b: 0.0, r2: 1.0 };
@@ -270,14 +270,14 @@ fn fitted(calls: &BTreeMap<u32, u64>) -> Fit {
     level(calls)
 }
 
-/// As many calls whatever the fleet: the mean.
+/// Returns the mean, as a fit that does not depend on the fleet size.
 #[expect(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
 fn level(calls: &BTreeMap<u32, u64>) -> Fit {
     let a = calls.values().sum::<u64>() as f64 / calls.len().max(1) as f64;
     Fit { a, b: 0.0, r2: 1.0 }
 }
 
-/// What came for every other node or more often is taken to grow with the fleet, everything else not.
+/// Assumes that calls for at least every other node grow with the fleet and that all others do not.
 fn proportional(calls: &BTreeMap<u32, u64>) -> Fit {
     let (n, calls) = calls.iter().next_back().map_or((1, 0), |(n, calls)| (*n, *calls));
     #[expect(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
@@ -297,7 +297,7 @@ fn whole(calls: f64) -> u64 {
     calls.max(0.0).round() as u64
 }
 
-/// What to do about calls like this one.
+/// Returns the advice for calls like this one.
 fn remedy(need: Need, call: &Record) -> &'static str {
     let is_tag = call.op.starts_with("tagging.");
     match (need, call.face) {

@@ -1,6 +1,7 @@
-//! A provider's life in which each phase shows what one thing costs, the same for everybody who is counted.
+//! Builds a provider's life in which each phase shows the cost of one thing, the same for every provider
+//! that is counted.
 //!
-//! Windows lie between two address passes but where they hold one; periods are the default ones of upstream.
+//! A window lies between two address passes, unless it measures one; periods are upstream's defaults.
 
 use sim::world::Command;
 
@@ -8,24 +9,24 @@ use crate::backend::Backend;
 use crate::cost::phases::{self, machine, s, world};
 use crate::scenario::{Act, Scenario};
 
-/// So many nodes are NotReady in the phase that counts those.
+/// Number of nodes that are NotReady in the phase `not-ready`.
 pub const NOT_READY: u32 = phases::NOT_READY;
 
-/// The fleets that are played unless somebody says otherwise.
+/// Default fleet sizes, in nodes.
 pub const SIZES: [u32; 2] = [10, 30];
 
 /// Seconds between two address passes.
 pub(super) const PERIOD: u32 = 300;
-/// Seconds that nodes which are NotReady are counted.
+/// Duration of the phase that counts NotReady nodes, in seconds.
 pub(super) const WINDOW: u32 = 60;
-/// Silence after which a node is NotReady, and some more.
+/// Seconds of silence after which a node is NotReady, with a margin.
 const SILENT: u64 = 80;
 
-/// Every phase in turn: join, steady, not-ready, delete, change, reconnect, restart.
+/// Returns the life with every phase in turn: join, steady, not-ready, delete, change, reconnect, restart.
 pub fn life(n: u32, backend: Backend) -> Scenario {
     let phase = |name: &str| Act::Phase(name.to_owned());
     let (period, window) = (s(PERIOD.into()), s(WINDOW.into()));
-    // A while after a pass of all nodes.
+    // Starts a while after a pass over all nodes.
     let begin = period + s(60);
     let not_ready = begin + period;
     let counted = not_ready + s(SILENT);
@@ -35,7 +36,7 @@ pub fn life(n: u32, backend: Backend) -> Scenario {
     let restart = cut + s(60);
     let mut scenario = world(n, restart + s(60))
         .at(s(0), phase("join"))
-        // Until the first pass: providers may be slow.
+        // The join lasts until the first pass, because providers may be slow.
         .at(period - s(10), phase(""))
         .at(begin, phase("steady"))
         .at(not_ready, phase(""))
@@ -54,7 +55,7 @@ pub fn life(n: u32, backend: Backend) -> Scenario {
             .at(not_ready, Command::StopKubelet(machine(k)))
             .at(counted + window, Command::StartKubelet(machine(k)));
     }
-    // One in ten has other addresses.
+    // One machine in ten gets other addresses.
     for k in 1..=(n / 10).max(1).min(n - 1) {
         let address = std::net::Ipv4Addr::new(10, 99, 0, u8::try_from(k).unwrap_or(0));
         let addresses = vec![vec![address.into()]];

@@ -1,8 +1,8 @@
-//! What a provider's calls are worth, as a list of what to do: of any provider, or of a ledger that somebody captured.
+//! Prices a provider's calls by need and lists what can be saved, for any provider or captured ledger.
 //!
-//! Each call is judged ([`marks`]), counted by what brought it about, and priced: calls at two fleet sizes at least give
-//! a + b·N for each operation, and that the calls of large fleets. [`crate::cost`] gates our own provider by exact counts;
-//! this tells anybody where calls can be saved.
+//! Each call is judged ([`marks`]), counted by its trigger, and priced: counts of at least two fleet sizes give a + b·N
+//! for each operation, which gives the calls of large fleets. [`crate::cost`] gates our own provider by exact counts; this
+//! module shows where any provider can save calls.
 
 mod items;
 mod life;

@@ -1,13 +1,14 @@
-//! Which call of a ledger was needed, and which was not: a pure function over its records.
+//! Judges which calls of a ledger were needed: a pure function over its records.
 //!
-//! A call is judged by what its client knew when it made it. It is a *re-read* if it was told what it was last told; a
-//! *re-login* if a session of it was alive, or would be had it not ended it itself; *N+1* if it is one of many about one
-//! object each, where one about all would do. Everything else is needed, also what waits for news, what writes, and what
-//! makes sure after a failure. Of several reasons the first in this order counts.
+//! A call is judged by what its client knew when it made the call. It is a *re-read* if the answer equals the last one that
+//! the client got; a *re-login* if a session of the client was alive, or would be if the client had not ended it; *N+1* if it
+//! is one of many calls about one object each, where one call about all would do. Every other call is needed, including calls
+//! that wait for changes, writes, and reads that make sure after a failure. If several reasons apply, the first in this order
+//! counts.
 //!
-//! Clients are told apart by the label of their connection or their user, and by their user agent. A process that is
-//! started anew knows nothing: the driver's notes tell of that. In a ledger without them two processes of one program under
-//! one account are one client.
+//! Clients are distinguished by the label of their connection or their user, and by their user agent. A process that is
+//! started anew knows nothing: the driver's notes record its start. In a ledger without notes, two processes of one program
+//! under one account are one client.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -19,25 +20,25 @@ use sim::world::Time;
 
 use super::trigger::{self, Trigger};
 
-/// What a call was worth.
+/// Need for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Need {
-    /// Told the client something, changed something, or waited for something to happen.
+    /// The call returned news, changed something, or waited for a change.
     #[serde(rename = "needed")]
     Needed,
-    /// The answer is what this client was last served.
+    /// The answer equals the last one that this client got.
     #[serde(rename = "re-read")]
     Reread,
-    /// A login while a session was alive, or that would not be needed without the logout before; and that logout.
+    /// A login while a session was alive, a login that only the client's own logout made necessary, or that logout.
     #[serde(rename = "re-login")]
     Relogin,
-    /// One look-up per object, where one for all would do.
+    /// One lookup per object, where one call for all would do.
     #[serde(rename = "n+1")]
     PerObject,
 }
 
 impl Need {
-    /// As a table has it.
+    /// Returns the word of the tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Needed => "needed",
@@ -48,34 +49,34 @@ impl Need {
     }
 }
 
-/// A call, judged.
+/// Judgement of a call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mark {
-    /// Its position in the ledger.
+    /// Sequence number in the ledger.
     pub seq: u64,
-    /// What it was worth.
+    /// Need for the call.
     pub need: Need,
-    /// What brought it about, as far as the ledger tells.
+    /// Trigger of the call, as far as the ledger shows.
     pub trigger: Trigger,
-    /// Whether it is also one of many about one object each.
+    /// True if the call is also one of many about one object each.
     #[serde(rename = "perObject")]
     pub per_object: bool,
 }
 
-/// A session that is not used for so long has ended, as vCenter has it unless it is told otherwise.
+/// Idle time after which a session has ended: the default of vCenter.
 const IDLE: Duration = Duration::from_secs(1800);
-/// Look-ups of one kind belong together until one comes so much later: a client that may ask five times a second of the clock
-/// asks every two seconds of a world that lives ten times as fast.
+/// Longest pause within a burst of lookups of one kind. A client with a limit of five requests a second of clock time asks
+/// every two seconds in a world that runs ten times as fast.
 const TOGETHER: Duration = Duration::from_secs(15);
-/// So many objects are looked up one by one before anybody says that one call would do: a node has two UUIDs.
+/// Number of objects from which lookups one by one count as N+1; a node alone has two UUIDs.
 const MANY: usize = 3;
-/// Whoever asks whether a server lives does not ask what it told.
+/// Health requests: their answer is not compared, because the client asks whether the server is up.
 const HEALTH: [&str; 3] = ["get /healthz", "get /livez", "get /readyz"];
-/// Nothing gives several of these in one answer.
+/// Operations that have no form for several objects.
 const ONE_BY_ONE: [&str; 2] = ["tagging.tag.get", "tagging.category.get"];
 
-/// Judges every call of a ledger, in its order. A sequence number that is not greater than the one before begins another
-/// ledger, as in the file that `conformance run --out` leaves.
+/// Judges every call of a ledger, in its order. A sequence number that is not greater than the previous one begins another
+/// ledger, as in the file that `conformance run --out` writes.
 pub fn marks(records: &[Record]) -> Vec<Mark> {
     let mut marks = Vec::new();
     let mut from = 0;
@@ -108,7 +109,7 @@ fn of_one_ledger(records: &[Record]) -> Vec<Mark> {
     calls.iter().map(mark).collect()
 }
 
-/// Who asks whom.
+/// A client of one server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Client<'a> {
     server: &'a str,
@@ -120,7 +121,7 @@ pub(super) struct Client<'a> {
 impl<'a> Client<'a> {
     pub(super) fn of(call: &'a Record) -> Self {
         let caller = &call.client;
-        // Before its login a client over a socket is nobody; afterwards it is its user.
+        // Over a socket a client is `anonymous` before its login and its user afterwards, so neither is a label.
         let is_label =
             caller.user.as_deref() != Some(&caller.client) && caller.client != "anonymous";
         let label = if is_label { caller.client.as_str() } else { "" };
@@ -128,22 +129,22 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Whether the driver says that a process begins and knows nothing.
+/// True for the driver's note that a process starts, which knows nothing.
 pub(super) fn is_start(record: &Record) -> bool {
     record.kind == Kind::Note && record.op.starts_with("replica ") && record.op.ends_with(" starts")
 }
 
-/// Whether somebody ended sessions or watches from outside.
+/// True if something outside the client ended sessions or watches.
 pub(super) fn is_cut(record: &Record) -> bool {
     let words = ["session.expireAll", "cluster.endWatches", "vcenter.stop", "credentials.rotate"];
     record.kind == Kind::World && words.iter().any(|it| record.op.contains(it))
 }
 
-/// Whether a call failed so that its client cannot know what holds now. That there is no such object is an answer.
+/// True if a call failed in a way that leaves its client without knowledge. A "not found" is an answer.
 pub(super) fn failed(call: &Record) -> bool {
     let Some(ended) = &call.ended else { return false };
     match (ended.broken, ended.status) {
-        // Who waits for news may stop waiting.
+        // A client may stop waiting for changes.
         (Some("abandoned"), _) if call.class == Some(Class::Longpoll) => false,
         (Some(_), _) => true,
         (None, Some(401 | 403 | 410 | 429)) => true,
@@ -156,7 +157,8 @@ pub(super) fn failed(call: &Record) -> bool {
     }
 }
 
-/// Reads whose answer is what this client was last served for the same request, and it had no reason to doubt that.
+/// Returns the reads whose answer equals the last one to this client for the same request, with no reason for doubt between
+/// them.
 fn rereads(records: &[Record]) -> BTreeSet<u64> {
     let mut served: HashMap<(Client<'_>, Request), (Digest, u64)> = HashMap::new();
     let mut doubts: HashMap<Client<'_>, u64> = HashMap::new();
@@ -195,7 +197,7 @@ fn rereads(records: &[Record]) -> BTreeSet<u64> {
     found
 }
 
-/// A request as far as the ledger keeps it; since when a client knows something is no part of its question.
+/// A request as far as the ledger keeps it, without the version from which a watch starts and without its timeout.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Request {
     op: String,
@@ -222,7 +224,7 @@ impl Request {
     }
 }
 
-/// Pages of what belong together.
+/// Returns the operation that the pages of one read share.
 fn page_of(call: &Record) -> &str {
     call.op.strip_prefix("Continue").unwrap_or(&call.op)
 }
@@ -231,12 +233,12 @@ fn is_next_page(call: &Record) -> bool {
     call.op.starts_with("Continue") || call.req.detail.split(' ').any(|it| it == "continue")
 }
 
-/// Logins of a client whose session was alive or was ended by itself, and the logouts before those.
+/// Returns the logins of a client whose session was alive or was ended by itself, and the logouts before the latter.
 fn relogins(records: &[Record]) -> BTreeSet<u64> {
     #[derive(Clone, Copy)]
     enum Session {
         Alive(Time),
-        /// It logged out itself, with this call.
+        /// The client logged out with the call of this sequence number.
         Left(u64),
     }
     let mut sessions: BTreeMap<Client<'_>, Session> = BTreeMap::new();
@@ -251,7 +253,7 @@ fn relogins(records: &[Record]) -> BTreeSet<u64> {
         let client = Client::of(record);
         if record.class != Some(Class::Login) {
             if failed(record) {
-                // Refused or lost: whoever logs in now has reason to.
+                // After a refused or lost call the client has a reason to log in.
                 sessions.remove(&client);
             } else if let Some(Session::Alive(used)) = sessions.get_mut(&client) {
                 *used = record.ended.as_ref().map_or(record.t, |it| it.at.max(record.t));
@@ -289,9 +291,9 @@ pub(super) fn is_login(call: &Record) -> bool {
         && (call.op.starts_with("Login") || call.op == "cis.session.create")
 }
 
-/// Look-ups that are one of many, all but the first: in one burst, about one object each.
+/// Returns lookups that are one of many: in one burst, about one object each. Leaves out the first of each burst.
 fn per_object(calls: &[&Record]) -> BTreeSet<u64> {
-    // A session, a folder and a machine are not three of a kind.
+    // The kind is part of the key: a session, a folder and a machine do not make a burst.
     let mut bursts: BTreeMap<(Client<'_>, &str, Option<&str>), Vec<&Record>> = BTreeMap::new();
     let mut found = BTreeSet::new();
     let mut close = |burst: &[&Record]| {
@@ -316,7 +318,7 @@ fn per_object(calls: &[&Record]) -> BTreeSet<u64> {
     found
 }
 
-/// The object that a call is about.
+/// Returns the object that a call is about.
 pub(super) fn object(call: &Record) -> Option<&str> {
     let target = &call.target;
     let named = target.name.as_ref().or(target.uuid.as_ref()).or(target.moref.as_ref());

@@ -1,4 +1,4 @@
-//! The list of what to do as text: for a terminal, and as Markdown.
+//! Formats the bill as text for a terminal and as Markdown.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::need::Need;
 const WAYS: [Need; 4] = [Need::Reread, Need::Relogin, Need::PerObject, Need::Needed];
 
 impl Bill {
-    /// One line about everything.
+    /// Returns the line with the totals.
     fn sum(&self) -> String {
         let all: u64 = self.calls.values().sum();
         let of = |need: Need| self.calls.get(need.as_str()).copied().unwrap_or(0);
@@ -16,7 +16,7 @@ impl Bill {
         format!("{}: {all} calls: {}", self.name, parts.join(", "))
     }
 
-    /// How its prices are to be read.
+    /// Explains how the prices were computed.
     fn terms(&self) -> String {
         let nodes = self.nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         match self.price {
@@ -34,7 +34,7 @@ impl Bill {
         }
     }
 
-    /// For a terminal.
+    /// Formats the bill for a terminal.
     pub fn text(&self) -> String {
         let mut out = format!("{}\n{}\n", self.sum(), self.terms());
         for (title, items) in [
@@ -52,7 +52,7 @@ impl Bill {
         out
     }
 
-    /// Of the column of operations.
+    /// Returns the width of the column of operations.
     fn width(&self) -> usize {
         self.items.iter().map(|it| it.operation.len()).max().unwrap_or(0).max("operation".len())
     }
@@ -106,7 +106,7 @@ impl Bill {
         }
     }
 
-    /// `cost.md`.
+    /// Formats the bill as `cost.md`.
     pub fn markdown(&self) -> String {
         let mut out = format!(
             "# What calls are worth: {}\n\n{}.\n\n{}.\n",
@@ -156,7 +156,7 @@ impl Bill {
     }
 }
 
-/// Calls of a large fleet: each time, and per hour in brackets.
+/// Formats the calls of a large fleet: each time, and per hour in parentheses.
 fn priced(item: &Item, n: u32) -> String {
     let each = item.each_time.get(&n).copied().unwrap_or(0);
     match item.per_hour.get(&n) {
@@ -165,7 +165,7 @@ fn priced(item: &Item, n: u32) -> String {
     }
 }
 
-/// What to do, and that it is one of many where it is that too.
+/// Returns the remedy, with a remark if most of these re-reads are N+1, too.
 fn advice(item: &Item) -> String {
     let is_also = item.need == Need::Reread && item.per_object * 2 > item.calls.values().sum();
     match is_also {

@@ -1,11 +1,13 @@
-//! Ledgers in small, line by line as a file has them: each class of calls, and what nearly is one.
+//! Tests with small ledgers, line by line as in a file: each class of calls, and calls that nearly
+//! belong to one.
 
 use sim::ledger::Record;
 
 use super::items::Price;
 use super::{Bill, Mark, Need, Part, Trigger, marks};
 
-/// A ledger whose lines say time in seconds, and what each is about; sequence numbers are given here.
+/// Builds a ledger from lines with the time in seconds and the content; sequence numbers count from
+/// 1.
 fn ledger(lines: &[(f64, serde_json::Value)]) -> Vec<Record> {
     let record = |(n, (at, what)): (usize, &(f64, serde_json::Value))| {
         let mut line = what.clone();
@@ -25,7 +27,7 @@ fn ledger(lines: &[(f64, serde_json::Value)]) -> Vec<Record> {
     lines.iter().enumerate().map(record).collect()
 }
 
-/// A read of vCenter about this machine, answered with this digest.
+/// A read of vCenter about this machine, whose answer has this digest.
 fn read(op: &str, machine: &str, digest: u32) -> serde_json::Value {
     serde_json::json!({
         "kind": "call", "face": "soap", "server": "vc0", "op": op, "class": "read",
@@ -239,7 +241,7 @@ fn look_ups_of_many_objects_at_once_are_n_plus_one_all_but_the_first() {
     ] {
         assert_eq!(needs(&lines), want, "{name}");
     }
-    // Told the same, and one by one: the first reason counts, the other is kept.
+    // The second round is both a re-read and N+1: the first reason counts, and the other is kept.
     let twice: Vec<_> = [0.0, 300.0]
         .into_iter()
         .flat_map(|at| ["a", "b", "c"].map(|machine| find(at, machine, 1)))
@@ -258,14 +260,15 @@ fn what_brought_calls_about_is_told_by_phases_or_by_what_follows() {
         it.1["phase"] = phase.into();
         it
     };
-    // A driver says what it is about; what comes before any machine is the start.
+    // The driver's phases name the trigger; calls before any machine is looked up belong to the
+    // start.
     let told = [
         phase((0.0, session("Login")), "join"),
         phase(get(1.0, "a"), "join"),
         phase(get(600.0, "a"), "steady"),
     ];
     assert_eq!(triggers(&told), [Trigger::StartUp, Trigger::Join, Trigger::StatusPeriod]);
-    // Nobody says it: a Node that is initialized, periods, a deletion.
+    // Without phases, the ledger shows an initialized Node, periods and a deletion.
     let captured = [
         (0.0, session("Login")),
         get(1.0, "a"),
@@ -282,7 +285,7 @@ fn what_brought_calls_about_is_told_by_phases_or_by_what_follows() {
         triggers(&captured),
         [StartUp, Join, Unknown, StatusPeriod, StatusPeriod, NotReady, Deletion, Deletion, Unknown]
     );
-    // From a failure until something succeeds again.
+    // The client reconnects from a failure until something succeeds again.
     let lost = [
         get(0.0, "a"),
         (300.0, failing(read("FindByUuid", "a", 1), "NotAuthenticated")),
@@ -302,7 +305,7 @@ fn a_file_of_several_ledgers_is_judged_one_by_one() {
     assert_eq!(needs, [Needed, Reread, Needed]);
 }
 
-/// A pass over all nodes, told nothing new: a call per node and one for all.
+/// A pass over all nodes without news: a call per node and one for all.
 fn steady(n: u32) -> Vec<Record> {
     let mut lines = Vec::new();
     for (at, phase) in [(0.0, ""), (300.0, "steady")] {
@@ -343,7 +346,7 @@ fn a_captured_ledger_has_prices_if_somebody_says_how_many_nodes_there_were() {
     let dearest = &bill.items[0];
     assert_eq!((dearest.operation.as_str(), bill.price), ("FindByUuid", Price::Proportional));
     assert_eq!(dearest.each_time[&5000], 5000);
-    // It lasted five minutes.
+    // The ledger lasted five minutes.
     assert_eq!(dearest.per_hour[&5000], 60_000);
     let bill = Bill::of_ledger("some.jsonl", None, &records);
     assert!(bill.items.iter().all(|it| it.each_time.is_empty()));

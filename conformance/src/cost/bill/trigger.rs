@@ -1,8 +1,9 @@
-//! What brought a call about, as far as the ledger tells.
+//! Finds the trigger of a call, as far as the ledger shows it.
 //!
-//! The driver's phases say it. Without them it is told from what a client does: what it does before it looks at any one
-//! machine is its start; from a failure until the next success it reconnects; look-ups that a write of a Node follows belong
-//! to that node's join or deletion; and what comes again and again is a period, short ones those of the monitor.
+//! The driver's phases name the trigger. Without them it follows from the client's behavior: calls before the client looks
+//! at any one machine are its start; from a failure until the next success it reconnects; lookups that a write of a Node
+//! follows belong to that Node's join or deletion; calls that recur belong to a period, and at short intervals to the
+//! monitor's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,34 +15,34 @@ use sim::world::Time;
 
 use super::need::{Client, failed, is_cut, is_login, is_start, object};
 
-/// What brought a call about.
+/// Event that caused a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trigger {
-    /// The provider began.
+    /// The provider started.
     StartUp,
-    /// The provider began again, with a fleet that it had initialized before.
+    /// The provider started again, with a fleet that it had initialized before.
     Restart,
     /// A node is initialized.
     Join,
-    /// The period in which addresses are looked at, with nothing changed.
+    /// The address sync period passed, and nothing has changed.
     StatusPeriod,
-    /// The same, with machines that have changed.
+    /// The address sync period passed, and machines have changed.
     Change,
-    /// A node that is NotReady is looked after.
+    /// The provider checks a node that is NotReady.
     NotReady,
-    /// A machine has gone, and its node goes.
+    /// A machine is gone, and the provider deletes its node.
     Deletion,
     /// Sessions or watches were lost, or a call failed.
     Reconnect,
-    /// The provider was told to stop.
+    /// The provider was asked to stop.
     Stop,
-    /// Nothing tells.
+    /// The ledger does not show the trigger.
     Unknown,
 }
 
 impl Trigger {
-    /// As a table has it.
+    /// Returns the words of the tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::StartUp => "start-up",
@@ -57,7 +58,7 @@ impl Trigger {
         }
     }
 
-    /// What a phase of the driver is about.
+    /// Returns the trigger that a phase of the driver is about.
     fn of_phase(phase: &str) -> Option<Self> {
         Some(match phase {
             "join" => Self::Join,
@@ -73,14 +74,14 @@ impl Trigger {
     }
 }
 
-/// Calls belong together until one comes so much later: less than a monitor period.
+/// Longest pause between calls of one burst; shorter than a monitor period.
 const GAP: Duration = Duration::from_secs(4);
-/// A write follows the look-ups it is about within this.
+/// Longest time from the lookups to the write that they are about.
 const SOON: Duration = Duration::from_secs(10);
-/// What comes again sooner than this goes by the monitor period.
+/// Longest interval that counts as the monitor period.
 const MONITOR: Duration = Duration::from_secs(30);
 
-/// What brought each call about, by sequence number.
+/// Returns the trigger of each call, by sequence number.
 pub(super) fn of(records: &[Record]) -> BTreeMap<u64, Trigger> {
     let bursts = bursts(records);
     let mut found = BTreeMap::new();
@@ -115,19 +116,19 @@ pub(super) fn of(records: &[Record]) -> BTreeMap<u64, Trigger> {
     found
 }
 
-/// Whether a client looks at one machine, or at one node's object in a Supervisor.
+/// True if the call is about one machine, or about its object in a Supervisor.
 fn is_about_one_machine(call: &Record) -> bool {
     let kind = call.target.kind.as_deref();
     let is_machine = kind == Some("VirtualMachine") || call.target.uuid.is_some();
     is_machine && object(call).is_some()
 }
 
-/// Whether a node is written.
+/// True if the call writes a Node.
 fn is_node_write(call: &Record) -> bool {
     call.class == Some(Class::Write) && call.is_cluster_call() && call.op.contains(" nodes")
 }
 
-/// What calls that come together are about, told from what follows them and from how often they come.
+/// Returns the trigger of calls that come together, from the writes that follow and from how often such calls recur.
 fn bursts(records: &[Record]) -> BTreeMap<u64, Trigger> {
     struct Burst {
         from: Time,
@@ -176,7 +177,7 @@ fn bursts(records: &[Record]) -> BTreeMap<u64, Trigger> {
     found
 }
 
-/// When a node was initialized or deleted.
+/// Returns the time at which a call initialized or deleted a Node.
 fn written(call: &Record) -> Option<(Time, Trigger)> {
     if !is_node_write(call) {
         return None;

@@ -1,4 +1,4 @@
-//! `conformance e2e bench`.
+//! `conformance e2e bench`: counts the calls of providers in a cluster and compares them with virtual time.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -47,10 +47,10 @@ fn subject(text: &str) -> Result<Subject, String> {
     found.ok_or_else(|| format!("expected one of {}", Subject::ALL.map(Subject::word).join(", ")))
 }
 
-/// Counts, in a laboratory that is there or in a cluster made for this.
+/// Runs the benchmark in an existing laboratory or in a cluster made for it.
 ///
 /// # Errors
-/// What the harness failed at.
+/// Fails if the harness fails.
 pub(in crate::e2e) async fn run(
     out: &mut impl Write,
     bench: &BenchOptions,
@@ -72,7 +72,7 @@ pub(in crate::e2e) async fn run(
     Simulator::end(&wanted.name, &wanted.directory()).await?;
     let columns = guarded(count(out, bench, wanted, &cluster, &made)).await;
     if was_there {
-        // As it was found, whatever came of it.
+        // Restores the kept laboratory, even after a failure.
         deploy::remove(&cluster).await?;
         kubelet::remove_all(&cluster).await?;
         Simulator::end(&wanted.name, &wanted.directory()).await?;
@@ -149,7 +149,7 @@ async fn count(
             match played {
                 Ok(played) => column.kind.insert(*nodes, played),
                 Err(error) => {
-                    // What others cost is not lost by that.
+                    // Keeps the results of the other fleets.
                     writeln!(out, "    error: {error:#}")?;
                     column.errors.push(format!("{nodes} nodes: {error:#}"));
                     continue;
@@ -157,7 +157,7 @@ async fn count(
             };
             column.periods.insert(*nodes, period.as_secs());
             if let Some(of) = provider.subject {
-                // Its own runtime, so not on a thread of this one.
+                // Virtual time has a runtime of its own, so it needs a thread outside this one.
                 let imagined = tokio::task::spawn_blocking(move || imagined::tallies(of, &plan));
                 column.virtual_time.insert(*nodes, imagined.await?);
             }
@@ -167,16 +167,16 @@ async fn count(
     Ok(columns)
 }
 
-/// Whose calls are counted.
+/// A provider whose calls are counted.
 struct Provider {
     name: &'static str,
     backend: Backend,
-    /// In virtual time; nothing for programs of others.
+    /// Subject in virtual time; `None` for other programs.
     subject: Option<Subject>,
     deployment: Deployment,
 }
 
-/// Where it is counted.
+/// Environment in which the calls are counted.
 struct Place<'a> {
     cluster: &'a Cluster,
     simulator: &'a Simulator,

@@ -1,4 +1,4 @@
-//! Nodes whose kubelets are played: registered as kubelets register them, and kept alive by their leases.
+//! Nodes without real kubelets: registered as kubelets register them, and kept alive by their leases.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::e2e::cluster::Cluster;
 use crate::e2e::kubelet::{self, FLEET};
 use crate::judge::{NodeFacts, facts};
 
-/// A lease is renewed so often; nodes are NotReady after 50 s without.
+/// Interval at which a lease is renewed; a Node is NotReady after 50 s without renewal.
 const RENEWAL: Duration = Duration::from_secs(15);
-/// Requests at a time.
+/// Number of parallel requests.
 const AT_ONCE: usize = 16;
 
-/// A fleet that is there. It falls silent when it is dropped.
+/// A registered fleet. Its leases expire after it is dropped.
 #[derive(Debug)]
 pub(super) struct Fleet {
     nodes: Vec<(String, uuid::Uuid)>,
     _renewals: AbortOnDropHandle<()>,
 }
 
-/// Keeps the cluster's own pods away from fleets: their machines run nothing.
+/// Keeps the pods of the cluster's own DaemonSets off the fleet, because its machines run nothing.
 pub(super) async fn avoid(cluster: &Cluster) -> anyhow::Result<()> {
     let term = json!({"matchExpressions": [{"key": FLEET, "operator": "DoesNotExist"}]});
     let affinity = json!({"nodeAffinity":
@@ -42,7 +42,7 @@ pub(super) async fn avoid(cluster: &Cluster) -> anyhow::Result<()> {
 }
 
 impl Fleet {
-    /// Who they are. Nothing is registered yet.
+    /// Takes names and UUIDs from the plan and starts to renew leases; registers nothing yet.
     pub(super) fn new(plan: &Plan, cluster: &Cluster) -> anyhow::Result<Self> {
         let world = plan.topology().build(Timestamp::UNIX_EPOCH, 0);
         let vcenter = world.vcenter("vc0").context("a world has a vCenter")?;
@@ -53,13 +53,13 @@ impl Fleet {
         }
         let names: Arc<[String]> = nodes.iter().map(|(name, _)| name.clone()).collect();
         let client = cluster.client();
-        // Ends with the fleet.
+        // The renewals end when the fleet is dropped.
         let renewals = AbortOnDropHandle::new(tokio::task::spawn(renew(client, names)));
         Ok(Self { nodes, _renewals: renewals })
     }
 
-    /// All register at once, and then each posts its status once: some controllers of the cluster look at a Node only when it
-    /// changes, and what they write depends on how many there are.
+    /// Registers all Nodes at once and then posts each status once: some controllers of the cluster look at a Node only when
+    /// it changes, and what they write depends on the number of Nodes.
     pub(super) async fn register(&self, cluster: &Cluster) -> anyhow::Result<()> {
         let register = |(name, uuid): (String, uuid::Uuid)| async move {
             kubelet::register(cluster, &name, uuid).await
@@ -72,7 +72,7 @@ impl Fleet {
         all.try_collect::<()>().await
     }
 
-    /// The versions of its Nodes as they are now.
+    /// Returns the current resource versions of the fleet's Nodes.
     pub(super) async fn versions(cluster: &Cluster) -> anyhow::Result<BTreeSet<String>> {
         let nodes = cluster.nodes().await?;
         let of_fleet = nodes.iter().filter(|it| it["metadata"]["labels"].get(FLEET).is_some());
@@ -80,7 +80,7 @@ impl Fleet {
         Ok(of_fleet.filter_map(version).collect())
     }
 
-    /// Nodes that a provider has not initialized yet, the real ones included.
+    /// Returns the Nodes that a provider has not initialized yet, including the real ones.
     pub(super) async fn waiting(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
         let is_waiting = |node: &NodeFacts| node.uninitialized || node.provider_id.is_none();
         let nodes = cluster.nodes().await?;
@@ -89,7 +89,7 @@ impl Fleet {
     }
 }
 
-/// Renews the leases of all, spread evenly over the interval.
+/// Renews all leases, evenly spread over the interval.
 async fn renew(client: kube::Client, names: Arc<[String]>) {
     let count = u32::try_from(names.len()).unwrap_or(u32::MAX).max(1);
     let mut ticks = tokio::time::interval(RENEWAL / count);
@@ -102,7 +102,7 @@ async fn renew(client: kube::Client, names: Arc<[String]>) {
             let request = http::Request::patch(path)
                 .header("Content-Type", "application/merge-patch+json")
                 .body(body.into_bytes());
-            // One that is not there yet, or not any more, is no failure.
+            // A lease that does not exist yet or any more is not a failure.
             if let Ok(request) = request {
                 let _ = client.request::<Value>(request).await;
             }

@@ -1,4 +1,4 @@
-//! The phases in virtual time: our provider in this process, the same flags, fleet and windows.
+//! Plays the phases in virtual time: our provider in this process with the same flags, fleet and windows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::e2e::tally::Tally;
 use crate::lab::{Stage, run};
 use crate::scenario::{Act, Scenario};
 
-/// Calls by phase.
+/// Returns the calls by phase.
 pub(super) fn tallies(subject: Subject, plan: &Plan) -> BTreeMap<&'static str, Tally> {
     let scenario = scenario(subject.backend(), plan);
     let run = run(&scenario, &subject.stage(&Stage::default()));
@@ -28,13 +28,13 @@ pub(super) fn tallies(subject: Subject, plan: &Plan) -> BTreeMap<&'static str, T
 
 fn scenario(backend: Backend, plan: &Plan) -> Scenario {
     let mut topology = plan.topology();
-    // The machines of the real nodes come first in virtual time; in a cluster they have names of their own.
+    // In virtual time the machines of the real nodes come first; in a cluster they have other names.
     topology.machines += REAL;
     topology.nodes = Nodes::Count(REAL);
     let fleet: Vec<String> =
         (REAL + 1..=topology.machines).map(|n| topology.machine_name(0, n)).collect();
     topology.timing.steps.insert(Step::ServiceStart, Completion::After(SERVICE_START));
-    // Another life of the provider has initialized the real nodes.
+    // An earlier start of the provider initializes the real nodes.
     let mut at = plan.period * 2;
     let mut scenario = Scenario::new("bench", topology, Duration::ZERO).with(|it| {
         it.replicas = 2;
@@ -66,7 +66,7 @@ fn scenario(backend: Backend, plan: &Plan) -> Scenario {
                     scenario = scenario.at(at + after, command);
                 }
             }
-            // A kubelet starts a container anew that ended for the first time.
+            // A kubelet restarts a container at once after its first exit.
             Phase::Failover => {
                 scenario =
                     scenario.at(at + FIRST, Act::CrashLeader).at(at + FIRST * 2, Act::StartAll);
@@ -74,7 +74,7 @@ fn scenario(backend: Backend, plan: &Plan) -> Scenario {
         }
         let end = at + plan.length(phase);
         scenario = scenario.at(end, Act::Phase("between".to_owned()));
-        // The next window begins where a period has its first quarter behind it.
+        // The next window begins a quarter of a period after a pass.
         let period = plan.period;
         let whole = period * u32::try_from(end.as_nanos().div_ceil(period.as_nanos())).unwrap_or(0);
         at = whole + period / 4;
@@ -83,20 +83,21 @@ fn scenario(backend: Backend, plan: &Plan) -> Scenario {
     scenario
 }
 
-/// Every answer takes a while, as over any network: who asks first is not decided by nothing.
+/// Delays every answer by 2 ms, as any network does, so that the order of concurrent requests is not
+/// arbitrary.
 fn latency() -> Rule {
     let rule = json!({"id": "latency", "match": {"op": "*"}, "do": [{"delay": "2ms"}]});
     serde_json::from_value(rule).expect("a rule of this crate is one")
 }
 
-/// What stands behind a provider ends and begins again.
+/// Returns the commands that end the provider's backend and begin it again.
 pub(super) fn restart(backend: Backend) -> Vec<(Duration, Command)> {
     match backend {
         Backend::VCenter => vec![
             (FIRST, Command::StopVCenter { vcenter: None }),
             (FIRST + AWAY, Command::StartVCenter { vcenter: None }),
         ],
-        // An API server that is replaced: its watches end.
+        // Replacing the API server ends its watches.
         Backend::Supervisor => {
             vec![(FIRST, Command::EndWatches { plane: ControlPlane::Supervisor })]
         }

@@ -1,14 +1,15 @@
-//! What a provider costs, counted on the real thing and in virtual time, with the same flags, fleet and windows.
+//! Counts the calls of a provider in a real cluster and in virtual time, with the same flags, fleet and windows.
 //!
 //! | part | what it is |
 //! | --- | --- |
-//! | `plan` | the phases, as lengths of time that both stages share |
-//! | `fleet` | Nodes without machines beside the real ones |
-//! | `played` | the phases in a cluster made by kind |
-//! | `imagined` | the same in virtual time |
-//! | `report` | `bench.json`, `bench.md`, `bench.svg`, and what differs |
+//! | `plan` | the phases, with durations that both stages share |
+//! | `fleet` | Nodes with simulated kubelets beside the real ones |
+//! | `played` | plays the phases in a cluster made by kind |
+//! | `imagined` | plays them in virtual time |
+//! | `report` | writes `bench.json`, `bench.md`, `bench.svg` and the differences |
 //!
-//! A number that differs between the stages is a defect of the simulator or of this: both exist for that.
+//! A number that differs between the stages is a defect of the simulator or of this module; the comparison
+//! exists to find it.
 
 mod command;
 mod fleet;

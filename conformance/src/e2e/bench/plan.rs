@@ -1,7 +1,7 @@
-//! The phases of the benchmark, as lengths of time that both stages share.
+//! Phases of the benchmark, with durations that both stages share.
 //!
-//! Periods are compressed by the provider's own flags. Windows begin a quarter of a period after a pass over the
-//! nodes, so that each holds a number of passes that does not depend on how fast the machine is.
+//! The provider's own flags shorten its periods. A window begins a quarter of a period after a pass over the nodes, so that it
+//! holds a number of passes that does not depend on the speed of the machine.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use sim_world::Topology;
 
 use crate::e2e::simulator::ZONES;
 
-/// A phase: what happens in it, and how long it is.
+/// A phase of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The provider starts, and all nodes wait for it.
@@ -18,14 +18,14 @@ pub(super) enum Phase {
     Steady,
     /// 1 % of the machines change address at once.
     Change,
-    /// vCenter ends, and begins again after ten seconds; a Supervisor's API server is replaced: its watches end.
+    /// vCenter ends and begins again after ten seconds; the API server of a Supervisor is replaced, which ends its watches.
     Restart,
     /// The leader is killed; another replica takes over.
     Failover,
 }
 
 impl Phase {
-    /// In the order in which they are played.
+    /// Every phase, in the order in which they are played.
     pub(super) const ALL: [Self; 5] =
         [Self::Join, Self::Steady, Self::Change, Self::Restart, Self::Failover];
 
@@ -52,19 +52,20 @@ impl Phase {
     }
 }
 
-/// How long what ended stays away.
+/// Time from the end of vCenter to its next start.
 pub(super) const AWAY: Duration = Duration::from_secs(10);
-/// How long vCenter answers 503 after its start. It is well again before the next pass, three quarters of a period after the window began.
+/// Time during which vCenter answers 503 after its start. vCenter serves again before the next pass, three quarters of a period
+/// after the window begins.
 pub(super) const SERVICE_START: Duration = Duration::from_secs(2);
-/// How long after its begin something happens in a phase.
+/// Delay from the begin of a phase to its event.
 pub(super) const FIRST: Duration = Duration::from_secs(1);
-/// Machines that are real in a cluster made by kind.
+/// Number of real nodes in a cluster made by kind.
 pub(super) const REAL: u32 = 3;
 
-/// What is played.
+/// Fleet size and period of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    /// Nodes of the fleet, besides the real ones.
+    /// Number of nodes in the fleet, without the real ones.
     pub(super) nodes: u32,
     /// `--node-status-update-frequency`.
     pub(super) period: Duration,
@@ -72,13 +73,13 @@ pub(super) struct Plan {
 
 /// `--node-monitor-period`.
 pub(super) const MONITOR: Duration = Duration::from_secs(5);
-/// `--kube-api-qps`, and half of `--kube-api-burst`.
+/// Value of `--kube-api-qps`; `--kube-api-burst` is twice as much.
 pub(super) const QPS: u32 = 500;
 /// `--concurrent-node-syncs`.
 pub(super) const WORKERS: usize = 10;
 
 impl Plan {
-    /// The period for a fleet of this size unless one is named: half of it is enough to join.
+    /// Returns the default period for a fleet of this size; half of it is enough to join.
     pub(super) const fn usual_period(nodes: u32) -> Duration {
         Duration::from_secs(if nodes <= 200 { 20 } else { 40 })
     }
@@ -87,13 +88,14 @@ impl Plan {
         match phase {
             Phase::Join => self.period / 2,
             Phase::Steady => self.period * 3,
-            // Where nothing is asked in a pass nobody sees when one was; this holds one after the change.
+            // A pass without calls is not visible, so its time is unknown; two periods hold one pass after the change for
+            // certain.
             Phase::Change | Phase::Restart => self.period * 2,
             Phase::Failover => self.period * 3 / 2 + Duration::from_secs(20),
         }
     }
 
-    /// Flags of a provider that say all this, as any provider of the framework takes them.
+    /// Returns the flags for these values, as any provider of the framework takes them.
     pub(super) fn flags(&self) -> Vec<String> {
         vec![
             format!("--node-status-update-frequency={}s", self.period.as_secs()),
@@ -104,12 +106,12 @@ impl Plan {
         ]
     }
 
-    /// The fleet's machines: the same names and UUIDs wherever this is built.
+    /// Returns the fleet's machines: the same names and UUIDs in every world built from it.
     pub(super) fn topology(&self) -> Topology {
         Topology::zones(u32::try_from(ZONES).unwrap_or(1)).machines(self.nodes)
     }
 
-    /// Machines that change address in the phase of that name, and to what.
+    /// Returns the machines that change address in the phase `change`, with their new addresses.
     pub(super) fn changes(&self) -> impl Iterator<Item = (String, std::net::IpAddr)> {
         let topology = self.topology();
         (1..=(self.nodes / 100).max(1)).map(move |n| {

@@ -1,4 +1,4 @@
-//! The phases in a cluster made by kind, on the clock on the wall.
+//! Plays the phases in a cluster made by kind, in real time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -19,21 +19,21 @@ use crate::e2e::simulator::{Simulator, addresses_of};
 use crate::e2e::tally::{Audited, Since, Tally};
 use crate::e2e::until;
 
-/// What a provider in a cluster cost.
+/// Cost of a provider in a cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Played {
     /// Calls by phase.
     pub(super) tallies: BTreeMap<String, Tally>,
-    /// From registration until every node of the fleet was initialized, in seconds.
+    /// Seconds from the deployment of the provider until every node was initialized.
     pub(super) join_seconds: f64,
-    /// Share of a core in the steady phase, in percent.
+    /// Share of one core that the leader used in the steady phase, in percent.
     pub(super) steady_cpu_percent: f64,
-    /// The most memory that a leader had resident in any phase, in MiB.
+    /// Peak resident memory of a leader in any phase, in MiB.
     pub(super) peak_memory_mib: f64,
 }
 
-/// One provider, one fleet.
+/// A benchmark run of one provider with one fleet.
 pub(super) struct Play<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) simulator: &'a Simulator,
@@ -43,7 +43,7 @@ pub(super) struct Play<'a> {
     pub(super) plan: Plan,
 }
 
-/// Where the counting is: the last record of the ledger, the length of the audit log.
+/// Start of a count: the last record of the ledger and the length of the audit log.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     record: Since,
@@ -51,7 +51,7 @@ struct Mark {
 }
 
 impl Play<'_> {
-    /// Plays every phase. The provider and its fleet are gone afterwards, whatever came of it.
+    /// Plays every phase, then removes provider and fleet, even after a failure.
     pub(super) async fn play(&self, out: &mut impl Write) -> anyhow::Result<Played> {
         fleet::avoid(self.cluster).await?;
         self.set_timing().await?;
@@ -63,7 +63,7 @@ impl Play<'_> {
         played
     }
 
-    /// The real nodes' machines are up as soon as they are there, like those of the fleet.
+    /// Lets the machines of the real nodes boot immediately, like those of the fleet.
     async fn set_timing(&self) -> anyhow::Result<()> {
         let boot = [Step::Tools, Step::Interface, Step::Address, Step::HostName];
         let deploy = [Step::VmAccepted, Step::VmPrerequisites, Step::VmCreated, Step::VmIdentified];
@@ -77,7 +77,7 @@ impl Play<'_> {
     async fn phases(&self, fleet: &Fleet, out: &mut impl Write) -> anyhow::Result<Played> {
         let mut played = Played::default();
         for phase in Phase::ALL {
-            // Nobody is at work before the first.
+            // Before the first phase no provider runs.
             let mut mark = match phase {
                 Phase::Join => self.prepare(fleet).await?,
                 _ => self.quiet().await?,
@@ -88,7 +88,7 @@ impl Play<'_> {
                 Phase::Steady => self.steady(&mut played).await?,
                 _ => self.disturbed(phase, begin).await?,
             }
-            // Whoever leads; after the failover that is another process.
+            // Measures the current leader, which after the failover is another process.
             played.peak_memory_mib = played.peak_memory_mib.max(self.peak_memory().await?);
             let tally = self.tally(&mut mark).await?;
             let (name, calls, writes) = (phase.name(), tally.total(), tally.writes());
@@ -103,14 +103,14 @@ impl Play<'_> {
         Ok(played)
     }
 
-    /// In another life the provider gives the real nodes what it gives; then the fleet registers, and waits.
+    /// Starts the provider once to initialize the real nodes, removes it, and registers the fleet.
     async fn prepare(&self, fleet: &Fleet) -> anyhow::Result<Mark> {
         self.deploy().await?;
         let none = async || Ok(Fleet::waiting(self.cluster).await?.is_empty().then_some(()));
         if until(Duration::from_secs(60), none).await?.is_none() {
             bail!("the real nodes are not initialized after a minute");
         }
-        // A pass over the addresses is among the first things that it does.
+        // A pass over the addresses is among the provider's first actions.
         sleep(self.plan.period / 4).await;
         deploy::remove(self.cluster).await?;
         fleet.register(self.cluster).await?;
@@ -118,8 +118,8 @@ impl Play<'_> {
         self.now().await
     }
 
-    /// Waits until nobody has changed a Node of the fleet for two seconds: the cluster's own controllers give each its range of
-    /// addresses, and who writes at the same moment has a conflict.
+    /// Waits until the Nodes of the fleet are unchanged for two seconds: the cluster's own controllers give each a range of
+    /// addresses, and a write at the same moment ends in a conflict.
     async fn untouched(&self) -> anyhow::Result<()> {
         let mut last = BTreeSet::new();
         let same = async || {
@@ -135,7 +135,7 @@ impl Play<'_> {
         }
     }
 
-    /// Starts the provider; how long it took until every node was initialized, in seconds, from the first one that ran.
+    /// Deploys the provider and returns the seconds until every node was initialized.
     async fn join(&self) -> anyhow::Result<f64> {
         let begin = Instant::now();
         self.deploy().await?;
@@ -156,7 +156,8 @@ impl Play<'_> {
         Ok(took.as_secs_f64())
     }
 
-    /// Waits until nothing more is asked of the cluster for two seconds: events come after what they tell of.
+    /// Waits until the cluster gets no new requests for two seconds, because events are written later than the changes that
+    /// they report.
     async fn written(&self) -> anyhow::Result<()> {
         let begin = self.now().await?;
         let mut last = None;
@@ -205,7 +206,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Waits until a pass over the nodes is a quarter of a period ago, or till it is sure that none makes a call.
+    /// Waits until a quarter of a period after the last pass over the nodes, or until it is certain that passes make no calls.
     async fn quiet(&self) -> anyhow::Result<Mark> {
         let mut mark = self.now().await?;
         let (period, begin) = (self.plan.period, Instant::now());
@@ -237,7 +238,7 @@ impl Play<'_> {
         Ok(Mark { record, audited })
     }
 
-    /// What was asked since the mark.
+    /// Returns the calls since the mark.
     async fn tally(&self, mark: &mut Mark) -> anyhow::Result<Tally> {
         let tally = mark.record.calls(self.simulator).await?;
         Ok(tally.with(&self.audited_since(*mark).await?))
@@ -250,17 +251,17 @@ impl Play<'_> {
         text.lines().map(read).collect()
     }
 
-    /// The replica that leads is killed.
+    /// Kills the replica that leads.
     async fn kill_leader(&self) -> anyhow::Result<()> {
         let leader = deploy::leader(self.cluster).await?;
         let kill = format!("kill -9 {}", leader);
         self.cluster.on_control_plane(&kill).await.map(drop)
     }
 
-    /// Of the leader, so far.
+    /// Returns the processor seconds of the leader so far.
     async fn processor_seconds(&self) -> anyhow::Result<f64> {
         let leader = deploy::leader(self.cluster).await?;
-        // Fields 14 and 15, in hundredths; nothing before them has a blank but the name, in parentheses.
+        // Fields 14 and 15, in hundredths of a second; only the name in parentheses before them may contain blanks.
         let line = format!("sed 's/.*) //' /proc/{}/stat", leader);
         let text = self.cluster.on_control_plane(&line).await?;
         let fields: Vec<&str> = text.split(' ').collect();
@@ -278,5 +279,5 @@ impl Play<'_> {
     }
 }
 
-/// Where the API server writes who asked what.
+/// Audit log of the API server, on the machine of the control plane.
 const AUDIT: &str = "/var/log/kubernetes/audit.log";

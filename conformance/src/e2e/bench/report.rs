@@ -1,4 +1,4 @@
-//! What the benchmark found: `bench.json`, a Markdown table, a plot, and where the stages differ.
+//! Writes the results of the benchmark: `bench.json`, a Markdown table, a plot, and the differences between the stages.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,31 +15,31 @@ use super::played::Played;
 use crate::cost::{Fit, fit};
 use crate::e2e::tally::Tally;
 
-/// A provider in a mode, with every fleet that it was played with.
+/// Results of a provider in a mode with every fleet.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Column {
-    /// What it is called.
+    /// Name of the provider and mode.
     pub(super) name: String,
-    /// Period of the status pass by fleet size, in seconds.
+    /// Status period by fleet size, in seconds.
     pub(super) periods: BTreeMap<u32, u64>,
-    /// In a cluster made by kind, by fleet size.
+    /// Results in a cluster made by kind, by fleet size.
     pub(super) kind: BTreeMap<u32, Played>,
-    /// In virtual time, by fleet size and phase; nothing for providers of others.
+    /// Calls in virtual time, by fleet size and phase; empty for other programs.
     pub(super) virtual_time: BTreeMap<u32, BTreeMap<&'static str, Tally>>,
-    /// Fleets that were not played to their end, and why.
+    /// Fleets that were not played to their end, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) errors: Vec<String>,
 }
 
 impl Column {
-    /// One in which nothing was played yet.
+    /// Returns a column without results.
     pub(super) fn of(name: &str) -> Self {
         let (periods, kind, virtual_time, errors) = Default::default();
         Self { name: name.to_owned(), periods, kind, virtual_time, errors }
     }
 
-    /// Calls of a phase by fleet size, the real nodes included.
+    /// Returns the calls of a phase by fleet size, including those for the real nodes.
     fn calls(&self, phase: Phase) -> BTreeMap<u32, u64> {
         let total = |(n, played): (&u32, &Played)| {
             (*n, played.tallies.get(phase.name()).map_or(0, Tally::total))
@@ -51,7 +51,7 @@ impl Column {
         fit(&self.calls(phase))
     }
 
-    /// Where the stages differ.
+    /// Returns the differences between the stages.
     pub(super) fn differences(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (n, phases) in &self.virtual_time {
@@ -61,7 +61,7 @@ impl Column {
                 let of = format!("{}, {n} nodes, {phase}", self.name);
                 differ(&mut found, &of, &seen.calls, &wanted.calls, 0);
                 differ(&mut found, &of, &seen.cluster, &wanted.cluster, 0);
-                // The others come with the time that passes, and a join lasts as long as it lasts.
+                // Long polls, watches and leases grow with time, and the duration of a join is not fixed.
                 let Some(window) = self.window(*n, phase) else { continue };
                 differ(&mut found, &of, &seen.waits, &wanted.waits, 1);
                 let renewed = |of: &Tally| {
@@ -80,14 +80,14 @@ impl Column {
         found
     }
 
-    /// How long a phase lasts in both stages; nothing where it ends when something is done.
+    /// Returns the duration of a phase, equal in both stages; `None` for the join, which ends when its work is done.
     fn window(&self, nodes: u32, phase: &str) -> Option<Duration> {
         let period = Duration::from_secs(*self.periods.get(&nodes)?);
         let phase = Phase::ALL.into_iter().find(|it| it.name() == phase && *it != Phase::Join)?;
         Some(Plan { nodes, period }.length(phase))
     }
 
-    /// Where ours takes more of its machine than it may with a thousand nodes.
+    /// Returns the fleets of up to a thousand nodes with which our provider exceeds its budget of memory or CPU.
     pub(super) fn over_budget(&self) -> Vec<String> {
         let ours = self.kind.iter().filter(|(n, _)| self.virtual_time.contains_key(n));
         let mut found = Vec::new();
@@ -108,19 +108,19 @@ impl Column {
     }
 }
 
-/// How often a replica that stands by looks at the Lease: every 2 s and up to 1.2 times as much more, drawn anew each time
+/// Read of the Lease by a standby, every 2 s plus up to 1.2 times as much, drawn anew each time
 /// (`--leader-elect-retry-period`, and client-go's `JitterFactor`).
 const LOOKED_AT: &str = "get leases";
 
-/// How many looks a window may hold, one more or less.
+/// Returns the possible number of these reads in a window, with a tolerance of one.
 fn looks_of_a_standby(window: Duration) -> RangeInclusive<u64> {
     let millis = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
     (millis / 4400).saturating_sub(1)..=millis / 2000 + 1
 }
 
-/// Resident, in MiB.
+/// Maximum resident memory, in MiB.
 const MOST_MEMORY: f64 = 60.0;
-/// Of a core in the steady phase, in percent.
+/// Maximum share of a core in the steady phase, in percent.
 const MOST_PROCESSOR: f64 = 5.0;
 
 fn differ(
@@ -142,7 +142,7 @@ fn differ(
     }
 }
 
-/// Writes everything below `out`.
+/// Writes all files of the benchmark below `out`.
 pub(super) fn write(out: &Path, columns: &[Column]) -> anyhow::Result<()> {
     std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
     let put = |name: &str, text: String| {
@@ -159,7 +159,7 @@ pub(super) fn write(out: &Path, columns: &[Column]) -> anyhow::Result<()> {
     put("bench.svg", plot(columns)?)
 }
 
-/// A line per provider and fleet: what each phase took of calls.
+/// Returns the overview: a line per provider and fleet, with the calls of each phase.
 fn overview(columns: &[Column]) -> String {
     let heads = Phase::ALL.map(Phase::name).join(" | ");
     let mut text = format!(
@@ -184,7 +184,7 @@ fn overview(columns: &[Column]) -> String {
     text
 }
 
-/// Everything at a glance, then a table per phase.
+/// Returns the overview, followed by a table per phase.
 pub(super) fn markdown(columns: &[Column]) -> String {
     let mut text = overview(columns);
     text.push('\n');
@@ -235,7 +235,7 @@ pub(super) fn markdown(columns: &[Column]) -> String {
     text
 }
 
-/// Calls of the steady phase over the size of the fleet, both as logarithms.
+/// Plots the calls of the steady phase over the size of the fleet, on logarithmic axes.
 fn plot(columns: &[Column]) -> anyhow::Result<String> {
     let mut text = String::new();
     let points = |column: &Column| -> Vec<(f64, f64)> {
@@ -315,7 +315,7 @@ mod tests {
                 .into(),
             ..Tally::default()
         };
-        // Three periods of 20 s.
+        // The window has three periods of 20 s.
         let differences = |renewals, looks| {
             let mut column = column(0, 0);
             let seen = column.kind.get_mut(&10).unwrap();
@@ -336,7 +336,7 @@ mod tests {
         let seen = column.kind.get_mut(&10).unwrap();
         (seen.peak_memory_mib, seen.steady_cpu_percent) = (61.0, 5.5);
         assert_eq!(column.over_budget().len(), 2);
-        // A program of others has none.
+        // Other programs have no budget.
         column.virtual_time.clear();
         assert_eq!(column.over_budget(), Vec::<String>::new());
     }

@@ -1,4 +1,4 @@
-//! The way through to the real server, for what a provider asks.
+//! Passes a provider's requests on to the real server.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::client::Client;
 use super::mirror::Mirror;
 use super::resources::{self, Resource};
 
-/// Passes requests on, and has the mirror carry what they change.
+/// Passes requests on and lets the mirror carry the writes to the world.
 #[derive(Debug)]
 pub(super) struct Forward {
     client: Client,
@@ -20,11 +20,11 @@ pub(super) struct Forward {
     tasks: TaskTracker,
 }
 
-/// What a request writes.
+/// Object or collection that a request writes.
 struct Written {
     resource: &'static Resource,
     namespace: String,
-    /// Empty if nobody knows.
+    /// Name of the object; empty if the request does not name one.
     name: String,
 }
 
@@ -42,7 +42,7 @@ impl Backing for Forward {
             return Box::pin(async move { client.pass_on(request).await });
         };
         let mirror = Arc::clone(&self.mirror);
-        // To its end, also if the caller goes away meanwhile: what was written has to be seen in the world.
+        // Runs to its end even if the caller disconnects, because the world must see the write.
         let done = self.tasks.spawn(async move {
             let response = client.pass_on(request).await?;
             if response.status().is_success() {

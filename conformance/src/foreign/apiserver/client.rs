@@ -1,4 +1,4 @@
-//! The real server as the mirror and the way through to it see it: requests, and documents.
+//! Client of the real server for the mirror and for requests that are passed on.
 
 use std::fmt;
 use std::io;
@@ -12,10 +12,10 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use sim::Body;
 
-/// The mirror's own requests are small; a server that takes longer hangs.
+/// Timeout of the mirror's own requests, which are small.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Speaks to the real server as its administrator. Clones share connections.
+/// Client of the real server, with the rights of its administrator. Clones share connections.
 #[derive(Clone)]
 pub(super) struct Client {
     kube: kube::Client,
@@ -29,11 +29,12 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Must be called inside a tokio runtime. The certificate is not checked: a test server signs its own.
+    /// Makes a client; must be called inside a tokio runtime. The certificate is not checked, because a
+    /// test server signs its own.
     pub(super) fn new(server: &str, token: &str) -> anyhow::Result<Self> {
         let mut config = kube::Config::new(server.parse().context("the server's URL")?);
         config.accept_invalid_certs = true;
-        // Whoever asks through here decides what to do about 429, 503 and 504.
+        // The provider itself decides what to do about 429, 503 and 504.
         config.default_retry = false;
         let kube = kube::Client::try_from(config).context("no client for the real server")?;
         let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))?;
@@ -41,7 +42,7 @@ impl Client {
         Ok(Self { kube, authorization })
     }
 
-    /// Sends a request of somebody else.
+    /// Sends a provider's request with the administrator's token.
     pub(super) async fn pass_on(&self, mut request: Request<Bytes>) -> io::Result<Response<Body>> {
         request.headers_mut().insert(AUTHORIZATION, self.authorization.clone());
         let request = request.map(|body| kube::client::Body::from(body.to_vec()));
@@ -77,13 +78,13 @@ impl Client {
             Err(bad) if status.is_success() => {
                 bail!("the real server answers {path} with {status} and no JSON: {bad}")
             }
-            // A server that is too busy says so in words.
+            // A server that is too busy answers with text instead of JSON.
             Err(_) => json!({"message": String::from_utf8_lossy(&body)}),
         };
         Ok((status, said))
     }
 
-    /// An object, if it is there.
+    /// Returns an object, or `None` if it does not exist.
     pub(super) async fn get(&self, path: &str) -> anyhow::Result<Option<Value>> {
         match self.send(Method::GET, path, None).await? {
             (StatusCode::OK, object) => Ok(Some(object)),
@@ -92,7 +93,7 @@ impl Client {
         }
     }
 
-    /// All objects of a collection.
+    /// Returns all objects of a collection.
     pub(super) async fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
         match self.send(Method::GET, path, None).await? {
             (StatusCode::OK, mut list) => match list["items"].take() {
@@ -103,7 +104,7 @@ impl Client {
         }
     }
 
-    /// Makes an object; none if it is there.
+    /// Creates an object; returns `None` if it exists.
     pub(super) async fn create(
         &self,
         collection: &str,
@@ -116,7 +117,7 @@ impl Client {
         }
     }
 
-    /// Replaces an object; none if it is another one or another version by now, or gone.
+    /// Replaces an object; returns `None` if its UID or version has changed or it is gone.
     pub(super) async fn put(&self, path: &str, object: &Value) -> anyhow::Result<Option<Value>> {
         match self.send(Method::PUT, path, Some(object)).await? {
             (StatusCode::OK, object) => Ok(Some(object)),
@@ -125,7 +126,7 @@ impl Client {
         }
     }
 
-    /// Removes an object, if it is there and this one.
+    /// Deletes an object if it exists and, with `uid`, has that UID.
     pub(super) async fn delete(&self, path: &str, uid: Option<&str>) -> anyhow::Result<()> {
         let mut how = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
         if let Some(uid) = uid {

@@ -1,11 +1,11 @@
-//! What one side has changed of an object, carried to the other side's copy of it.
+//! Merges the changes of one side's object into the other side's copy.
 //!
-//! The two copies are never equal: each server gives its own uid and version, and fills in what it thinks is usual. So what is
-//! carried is the change between two states of one side. To carry it twice changes nothing.
+//! The two copies are never equal: each server assigns its own UID and version, and sets its own defaults. So the mirror
+//! carries the change between two states of one side. Carrying a change twice has no effect.
 
 use serde_json::{Map, Value};
 
-/// What servers keep by themselves is not carried.
+/// Metadata fields that are carried; servers keep the others by themselves.
 const METADATA: [&str; 4] = ["labels", "annotations", "ownerReferences", "finalizers"];
 const OF_THE_SERVER: [&str; 9] = [
     "uid",
@@ -19,11 +19,11 @@ const OF_THE_SERVER: [&str; 9] = [
     "generateName",
 ];
 
-/// What makes an item of a list itself: the first of these of which it has all.
+/// Fields that identify an item of a list: the first of these sets that the item has completely.
 const IDENTITIES: [&[&str]; 6] =
     [&["type", "address"], &["key", "effect"], &["type"], &["uid"], &["name"], &["ip"]];
 
-/// `onto` with what changed from `before` to `after`, which are states of its other copy.
+/// Returns `onto` with the changes from `before` to `after`, which are states of its other copy.
 pub(super) fn carried(onto: &Value, before: &Value, after: &Value) -> Value {
     let mut out = onto.clone();
     let metadata = |object: &Value| chosen(&object["metadata"], |name| METADATA.contains(&name));
@@ -38,7 +38,7 @@ pub(super) fn carried(onto: &Value, before: &Value, after: &Value) -> Value {
     out
 }
 
-/// An object as somebody makes it who is not the server.
+/// Returns an object without the metadata that a server assigns.
 pub(super) fn unborn(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -75,7 +75,7 @@ fn carry_fields(
     }
 }
 
-/// Nothing is what `null` says.
+/// Treats `null` as an absent field.
 fn set(value: Option<&Value>) -> Option<&Value> {
     value.filter(|it| !it.is_null())
 }
@@ -111,7 +111,7 @@ fn carry_items(onto: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> 
             None => out.push(changed.clone()),
         }
     }
-    // Of the same items the order is carried too: that of addresses says which is the first.
+    // With the same items on both sides the order is carried, too: the first address, for example, has a meaning.
     let place = |item: &Value| after.iter().position(|it| identity(it) == identity(item));
     if out.len() == after.len() && out.iter().all(|it| place(it).is_some()) {
         out.sort_by_key(place);

@@ -1,10 +1,10 @@
-//! Tells the world what happens on the real server, and the real server what happens in the world.
+//! Carries changes between the world and the real server, in both directions.
 //!
-//! It looks and is not told: of every object it keeps the two copies as they were when they last agreed, and what either side has
-//! changed since is carried to the other. A copy that only this mirror has changed has no change to carry, so that nothing goes
-//! round in circles. The real server changes by the provider's writes alone, and each of them is carried before it is answered
-//! (see [`super::backing`]): judges see it in the world at that moment, as with the built-in server. Nothing here goes by the
-//! world's time: it works also while that stands still.
+//! The mirror compares states. For every object it keeps the two copies as of their last agreement, and carries what either side
+//! has changed since to the other. A copy that only this mirror has changed has no change to carry, so changes do not loop. Only
+//! the provider's writes change the real server, and each is carried before it is answered (see [`super::backing`]): judges see
+//! it in the world at that moment, as with the built-in server. The mirror does not use the world's time and works while that
+//! stands still.
 
 mod sides;
 #[cfg(test)]
@@ -24,38 +24,38 @@ use super::merge::carried;
 use super::resources::{MIRRORED, Resource};
 use super::uids::{self, Uids};
 
-/// Somebody else writes the same object at the same moment, again and again: then something is wrong.
+/// Maximum number of attempts for one object; more would mean that another client writes it again and again.
 const MOST_ATTEMPTS: usize = 20;
 
-/// A world and a real server that show the same objects.
+/// Keeps a world and a real server equal in the mirrored objects.
 #[derive(Debug)]
 pub(super) struct Mirror {
     world: WorldHandle,
     client: Client,
-    /// Held while an object is brought to agree, over the requests that this takes.
+    /// Objects in agreement; locked while an object is brought to agree, including the requests for it.
     known: tokio::sync::Mutex<Known>,
-    /// Why the two may differ by now.
+    /// The first error, after which the two sides may differ.
     failed: Mutex<Option<String>>,
 }
 
-/// What has agreed.
+/// Objects and UIDs in agreement.
 #[derive(Debug, Default)]
 struct Known {
     pairs: BTreeMap<Key, Pair>,
     uids: Uids,
 }
 
-/// The copies of an object when they last agreed.
+/// Both copies of an object at their last agreement.
 #[derive(Clone, Debug)]
 struct Pair {
     ours: Arc<Value>,
     theirs: Value,
 }
 
-/// What came of an attempt.
+/// Result of an attempt to bring an object to agree.
 enum Attempt {
     Done,
-    /// Something else has happened meanwhile: look again.
+    /// The object has changed meanwhile, so another attempt is needed.
     Overtaken,
 }
 
@@ -64,11 +64,11 @@ impl Mirror {
         Self { world, client, known: tokio::sync::Mutex::default(), failed: Mutex::default() }
     }
 
-    /// Shows the real server what happens in the world, until `stop`.
+    /// Carries changes of the world to the real server, until `stop`.
     pub(super) async fn follow(&self, stop: CancellationToken) {
         let mut changes = self.world.changes();
         loop {
-            // Seen before looking: what changes after the look wakes us.
+            // Marks before it reads, so that a later change wakes this loop.
             changes.mark_unchanged();
             if let Err(error) = self.catch_up().await {
                 self.fail(&error);
@@ -83,21 +83,21 @@ impl Mirror {
     /// Brings everything to agree that has changed in the world.
     ///
     /// # Errors
-    /// The real server does not answer, or one side refuses what the other has.
+    /// Fails if the real server does not answer, or one side rejects an object of the other.
     pub(super) async fn catch_up(&self) -> anyhow::Result<()> {
         let changed = {
             let known = self.known.lock().await;
             self.world.read(|world| known.changed(&world.cluster))
         };
         for key in changed {
-            // One by one: a write of the provider need not wait for all of them.
+            // Takes the lock for one object at a time, so that a write of the provider does not wait for all.
             let mut known = self.known.lock().await;
             self.agree(&mut known, &key, false).await?;
         }
         Ok(())
     }
 
-    /// Brings to agree what a provider has written on the real server; a name that is empty stands for all of the namespace.
+    /// Carries a provider's write on the real server to the world; an empty name means all objects of the namespace.
     pub(super) async fn written(&self, resource: &'static Resource, namespace: &str, name: &str) {
         let done = match name {
             "" => self.collected(resource, namespace).await,
@@ -131,10 +131,10 @@ impl Mirror {
         failed.get_or_insert_with(|| format!("{error:#}"));
     }
 
-    /// Whether the two sides have agreed all the time.
+    /// Checks that the two sides have agreed all the time.
     ///
     /// # Errors
-    /// Why not.
+    /// Returns the first error of the mirror.
     pub(super) fn verdict(&self) -> anyhow::Result<()> {
         match self.failed.lock().expect("nobody panics with it").as_ref() {
             None => Ok(()),
@@ -142,7 +142,7 @@ impl Mirror {
         }
     }
 
-    /// Brings one object to agree. `is_written` says that the real server may have another version than when it last did.
+    /// Brings one object to agree. `is_written` is true if the real server may have a new version of it.
     async fn agree(&self, known: &mut Known, key: &Key, is_written: bool) -> anyhow::Result<()> {
         let mut is_written = is_written;
         for _ in 0..MOST_ATTEMPTS {
@@ -174,7 +174,7 @@ impl Mirror {
                 (Some(ours), None) => self.create_there(known, resource, key, &ours).await,
                 (None, Some(theirs)) if is_terminating(&theirs) => Ok(Attempt::Done),
                 (None, Some(theirs)) => self.create_here(known, key, &theirs),
-                // Both have it by themselves, and each as it is.
+                // Both sides created the object by themselves; each keeps its copy.
                 (Some(ours), Some(theirs)) => Ok(known.agreed(key, ours, theirs)),
             };
         };
@@ -188,7 +188,7 @@ impl Mirror {
                 let ours = ours.filter(|it| !is_terminating(it));
                 let theirs = theirs.filter(|it| !is_terminating(it));
                 match (ours, theirs) {
-                    // Whichever has it still: the other side's deletion is carried.
+                    // One side still has the object: carries the deletion of the other side.
                     (Some(ours), _) => self.delete_here(key, uids::of(&ours))?,
                     (None, Some(theirs)) => {
                         self.client.delete(&resource.path(key), Some(uids::of(&theirs))).await?;
@@ -202,7 +202,7 @@ impl Mirror {
         }
     }
 
-    /// Carries what either side has changed to the other.
+    /// Carries the changes of each side to the other.
     async fn merge(
         &self,
         known: &mut Known,
@@ -217,7 +217,7 @@ impl Mirror {
             true => Some(theirs),
             false => self.replace_there(resource, key, &theirs, there).await?,
         };
-        // What is carried again because the world was faster changes nothing there.
+        // The next attempt carries these changes again, which has no effect.
         let Some(theirs) = theirs else { return Ok(Attempt::Overtaken) };
         let ours = match here == *ours {
             true => Some(ours),
@@ -229,7 +229,7 @@ impl Mirror {
 }
 
 impl Known {
-    /// What is in the world otherwise than when it last agreed, in an order in which it can be told.
+    /// Returns the objects of the world that differ from their last agreement, each after the objects that it needs.
     fn changed(&self, store: &Store) -> Vec<Key> {
         let version = |it: &Value| it["metadata"]["resourceVersion"].clone();
         let mut changed = Vec::new();

@@ -1,9 +1,9 @@
-//! The workload cluster of a case as a real etcd and kube-apiserver, behind the same ledger, rules and judges.
+//! Runs the workload cluster of a case on a real etcd and kube-apiserver, with the same ledger, rules and judges.
 //!
-//! What a provider asks still passes the sim: its TLS, its credentials, its ledger, its rules. Only the answer is the real
-//! server's. A [`mirror`] tells each side what happens on the other: the simulated world stays the truth for kubelets,
-//! scenarios and judges, the real server for the provider. There is one server for a run, so that cases are played one after
-//! the other, and everything of a case is removed before the next.
+//! A provider's request still passes the sim: its TLS, credentials, ledger and rules. Only the answer comes from the real
+//! server. A [`mirror`] carries changes between the two sides: kubelets, scenarios and judges use the simulated world, the
+//! provider uses the real server. One server serves a whole run, so cases are played one after the other, and everything of
+//! a case is removed before the next.
 
 mod backing;
 mod client;
@@ -50,12 +50,12 @@ impl fmt::Display for ApiServer {
 }
 
 impl ApiServer {
-    /// What has to be said on the command line to have it.
+    /// Returns the option for the command line, with a leading blank; empty for the default.
     pub(super) fn option(self) -> String {
         if self == Self::default() { String::new() } else { format!(" --apiserver {self}") }
     }
 
-    /// As reports name it.
+    /// Returns the name in reports.
     pub(super) fn environment(self) -> String {
         match self {
             Self::Builtin => crate::report::FAKE.to_owned(),
@@ -68,27 +68,27 @@ impl ApiServer {
 #[derive(Debug)]
 pub struct Real {
     peer: Peer,
-    /// What it has by itself, by path.
+    /// Paths of the objects that the server creates by itself.
     own: OnceCell<BTreeSet<String>>,
 }
 
 impl Real {
-    /// Starts it, and returns when it is ready.
+    /// Starts the server and returns when it is ready.
     ///
     /// # Errors
-    /// It is neither there nor can be built; the lines on standard error say why.
+    /// Fails if the server is neither installed nor can be built; standard error has the reason.
     pub(super) fn start() -> anyhow::Result<Self> {
         Ok(Self { peer: Peer::start()?, own: OnceCell::new() })
     }
 
-    /// Lets it answer for the workload cluster of `sim`, and shows it what is there.
+    /// Makes the real server answer for the workload cluster of `sim`, and copies the existing objects to it.
     ///
     /// # Errors
-    /// It does not answer, or refuses what the world has.
+    /// Fails if the server does not answer or rejects an object of the world.
     pub(super) async fn back(&self, sim: &Sim) -> anyhow::Result<Backed> {
         let client = Client::new(&self.peer.server, &self.peer.token)?;
         let own = self.own.get_or_try_init(|| resources::all(&client)).await?;
-        // What a case has left that was interrupted.
+        // Removes the objects of an interrupted case.
         resources::clear(&client, own).await?;
         let mirror = Arc::new(Mirror::new(sim.world().clone(), client.clone()));
         mirror.catch_up().await?;
@@ -102,31 +102,31 @@ impl Real {
     }
 }
 
-/// The cluster of one case.
+/// The workload cluster of one case.
 #[derive(Debug)]
 pub(crate) struct Backed {
     mirror: Arc<Mirror>,
     client: Client,
     own: BTreeSet<String>,
-    /// Stops what follows the world.
+    /// Stops the task that follows the world.
     stop: DropGuard,
-    /// That, and writes that a caller did not wait for.
+    /// Tracks that task, and writes whose caller did not wait.
     tasks: TaskTracker,
 }
 
 impl Backed {
-    /// Returns when the real server shows what the world does.
+    /// Returns when the real server has every change of the world.
     ///
     /// # Errors
-    /// It does not answer, or refuses what the world has.
+    /// Fails if the server does not answer or rejects an object of the world.
     pub(crate) async fn catch_up(&self) -> anyhow::Result<()> {
         self.mirror.catch_up().await
     }
 
-    /// Ends it, and removes everything of the case from the real server.
+    /// Ends the mirror and removes everything of the case from the real server.
     ///
     /// # Errors
-    /// What was mirrored is not what happened: the case says nothing.
+    /// Fails if the two sides differed, because the case then proves nothing.
     pub(crate) async fn end(&self) -> anyhow::Result<()> {
         self.stop.token().cancel();
         self.tasks.close();

@@ -1,4 +1,4 @@
-//! Which cases only the built-in API server can play.
+//! Finds the cases that only the built-in API server can play.
 
 use sim::Face;
 use sim::faults::{Action, Rule};
@@ -7,7 +7,7 @@ use sim::world::{Command, ControlPlane};
 use super::resources::Resource;
 use crate::scenario::{Act, Scenario};
 
-/// What of a scenario only the built-in API server can do, if anything.
+/// Returns the part of a scenario that only the built-in API server can do, or `None`.
 pub(in crate::foreign) fn needs_built_in(scenario: &Scenario) -> Option<String> {
     scenario.timeline.iter().find_map(|step| match &step.act {
         Act::Fault(rule) => of_rule(rule),
@@ -27,7 +27,7 @@ fn of_rule(rule: &Rule) -> Option<String> {
     rule.actions.iter().find_map(|action| action.bends_a_cluster().then(|| name(action)))
 }
 
-/// As a rule's file has it.
+/// Returns the name of an action in the file of a rule.
 fn name(action: &Action) -> String {
     match serde_json::to_value(action) {
         Ok(serde_json::Value::String(name)) => name,

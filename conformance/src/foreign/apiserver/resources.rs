@@ -1,4 +1,4 @@
-//! What is mirrored, and where a Kubernetes API has it.
+//! The mirrored resources and their paths in a Kubernetes API.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use sim::world::objects::{GroupResource, Key};
 
 use super::client::Client;
 
-/// A resource that a case puts into its workload cluster, or a provider does.
+/// A resource that a scenario or a provider may put into the workload cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Resource {
     group: &'static str,
     plural: &'static str,
     is_namespaced: bool,
-    /// Whether its status is written through a door of its own.
+    /// True if the resource has a status subresource.
     pub(super) has_status: bool,
 }
 
-/// In an order in which nothing comes before what it needs. All are of version `v1`.
+/// The mirrored resources, each after those that it needs. All have version `v1`.
 pub(super) const MIRRORED: [Resource; 7] = [
     Resource { group: "", plural: "namespaces", is_namespaced: false, has_status: true },
     Resource { group: "", plural: "serviceaccounts", is_namespaced: true, has_status: false },
@@ -35,7 +35,7 @@ pub(super) const MIRRORED: [Resource; 7] = [
 ];
 
 impl Resource {
-    /// The one of this name, if it is mirrored.
+    /// Returns the mirrored resource with this ID.
     pub(super) fn of(id: &GroupResource) -> Option<&'static Self> {
         MIRRORED.iter().find(|it| it.group == id.group && it.plural == id.resource)
     }
@@ -44,7 +44,7 @@ impl Resource {
         GroupResource::of(self.group, self.plural)
     }
 
-    /// Where all its objects of a namespace are, or of all namespaces.
+    /// Returns the path of the objects in a namespace, or in all namespaces if it is empty.
     pub(super) fn collection(&self, namespace: &str) -> String {
         let root = match self.group {
             "" => "/api/v1".to_owned(),
@@ -56,19 +56,19 @@ impl Resource {
         }
     }
 
-    /// Where an object is.
+    /// Returns the path of an object.
     pub(super) fn path(&self, key: &Key) -> String {
         format!("{}/{}", self.collection(&key.namespace), key.name)
     }
 
-    /// Which object this is.
+    /// Returns the key of an object.
     pub(super) fn key(&self, object: &Value) -> Key {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
         Key::new(self.id(), text("namespace"), text("name"))
     }
 }
 
-/// What a path is about: a resource, a namespace and a name, which are empty where the path has none.
+/// Returns the resource, namespace and name in a path; parts that the path lacks are empty.
 pub(super) fn about(path: &str) -> Option<(&'static Resource, String, String)> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let (group, rest) = match parts.as_slice() {
@@ -85,14 +85,14 @@ pub(super) fn about(path: &str) -> Option<(&'static Resource, String, String)> {
         [plural, rest @ ..] => ("", *plural, rest.first()),
         [] => return None,
     };
-    // The same objects under two names.
+    // Both groups contain the same Event objects.
     let group = if (group, plural) == ("events.k8s.io", "events") { "" } else { group };
     let resource = MIRRORED.iter().find(|it| it.group == group && it.plural == plural)?;
     let name = name.copied().unwrap_or_default();
     Some((resource, namespace.to_owned(), name.to_owned()))
 }
 
-/// The paths of everything that is mirrored and there.
+/// Returns the paths of all existing objects of mirrored resources.
 pub(super) async fn all(client: &Client) -> anyhow::Result<BTreeSet<String>> {
     let mut all = BTreeSet::new();
     for resource in &MIRRORED {
@@ -103,8 +103,8 @@ pub(super) async fn all(client: &Client) -> anyhow::Result<BTreeSet<String>> {
     Ok(all)
 }
 
-/// Removes everything that is mirrored but what the server has by itself. Namespaces stay: nobody empties them here, and
-/// an empty one is seen by nobody.
+/// Removes all mirrored objects except the server's own. Namespaces stay: without a controller manager nothing empties
+/// them, and an empty one has no effect.
 pub(super) async fn clear(client: &Client, own: &BTreeSet<String>) -> anyhow::Result<()> {
     for resource in MIRRORED.iter().filter(|it| it.plural != "namespaces").rev() {
         for mut object in client.list(&resource.collection("")).await? {

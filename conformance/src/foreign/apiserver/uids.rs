@@ -1,13 +1,13 @@
-//! Which uid of the world is which of the real server.
+//! Maps UIDs between the world and the real server.
 //!
-//! Objects name others by uid: a lease its node, an event what it is about. It may come after the other has gone, so that
-//! nothing is forgotten while a case lasts.
+//! Objects refer to others by UID: a lease to its Node, an event to its object. A reference may come after its object is
+//! gone, so the map keeps every UID for the whole case.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// Both ways.
+/// UIDs of both sides, mapped in both directions.
 #[derive(Debug, Default)]
 pub(super) struct Uids {
     there: HashMap<String, String>,
@@ -15,25 +15,25 @@ pub(super) struct Uids {
 }
 
 impl Uids {
-    /// From now on these two objects are one.
+    /// Records that the two objects are copies of each other.
     pub(super) fn pair(&mut self, ours: &Value, theirs: &Value) {
         let (ours, theirs) = (of(ours).to_owned(), of(theirs).to_owned());
         self.there.insert(ours.clone(), theirs.clone());
         self.here.insert(theirs, ours);
     }
 
-    /// An object of the world as the real server would have it.
+    /// Returns an object of the world with the UIDs of the real server.
     pub(super) fn there(&self, object: &Value) -> Value {
         renamed(object, &self.there)
     }
 
-    /// An object of the real server as the world would have it.
+    /// Returns an object of the real server with the UIDs of the world.
     pub(super) fn here(&self, object: &Value) -> Value {
         renamed(object, &self.here)
     }
 }
 
-/// An object's own uid.
+/// Returns the UID of an object.
 pub(super) fn of(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or_default()
 }

@@ -1,6 +1,7 @@
-//! This machine as pods of a cluster see it.
+//! Finds the address of this machine for pods of a cluster.
 //!
-//! Nobody can tell from outside; but where a node is reached directly, its pods reach the address with which this machine does.
+//! The address cannot be queried from outside. But where this machine reaches the nodes directly, pods reach the source address
+//! of that route.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,15 +12,15 @@ use anyhow::{anyhow, bail};
 use super::kubectl::Kubectl;
 use crate::foreign::manifest;
 
-/// One per line.
+/// Template that prints the internal addresses of nodes, one per line.
 const NODES: &str = "jsonpath={range .items[*].status.addresses[?(@.type==\"InternalIP\")]}{.address}{\"\\n\"}{end}";
 const KEY: &str = "spec.run.cluster.address";
 const WRITE: &str = "write the address of this machine that pods reach";
 
-/// The address that was written, or the one with which this machine reaches the nodes; it can be listened on.
+/// Returns the address in the manifest, or else the source address of the route to the nodes. The address can be listened on.
 ///
 /// # Errors
-/// A sentence with a remedy.
+/// Returns a sentence with a remedy.
 pub(super) async fn of_this_machine(
     kubectl: &Kubectl,
     written: Option<&str>,
@@ -42,7 +43,7 @@ fn checked(text: &str) -> anyhow::Result<IpAddr> {
     manifest::address(text).map_err(|wrong| anyhow!("{}; {}", wrong.what(), wrong.remedy))
 }
 
-/// The one address with which all these nodes are reached. Where they have two families it is that of IPv4.
+/// Returns the source address that all routes to these nodes share. Uses IPv4 if the nodes have both families.
 fn towards(nodes: &str, route: impl Fn(IpAddr) -> io::Result<IpAddr>) -> anyhow::Result<IpAddr> {
     let nodes: BTreeSet<IpAddr> = nodes.lines().filter_map(|it| it.trim().parse().ok()).collect();
     let is_v4 = nodes.iter().any(IpAddr::is_ipv4);
@@ -58,7 +59,7 @@ fn towards(nodes: &str, route: impl Fn(IpAddr) -> io::Result<IpAddr>) -> anyhow:
     }
 }
 
-/// The address from which packets to this one go. None is sent.
+/// Returns the source address of the route to this address, without sending a packet.
 fn route(node: IpAddr) -> io::Result<IpAddr> {
     let any = match node {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -83,7 +84,7 @@ mod tests {
         assert!(error.contains("with 192.0.2.1 and with 192.0.2.2; write"), "{error}");
         let error = told("\nnode-1\n").unwrap_err();
         assert!(error.contains("no node has an address"), "{error}");
-        // Packets to this machine leave from where they go.
+        // Packets to an address of this machine have the same source address.
         assert_eq!(route(Ipv4Addr::LOCALHOST.into()).unwrap(), Ipv4Addr::LOCALHOST);
     }
 

@@ -1,4 +1,4 @@
-//! What of this machine goes into a pod: bytes of a Secret, and where they are mounted.
+//! Collects the files that a pod gets from this machine: bytes for a Secret, and their mount points.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,40 +6,40 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-/// What a Secret takes.
+/// Maximum size of a Secret, in bytes.
 const MOST: usize = 1 << 20;
 
-/// Files, and where the pod has them. Not to be printed: some are secret.
+/// Files and their mount points in the pod. Has no `Debug`, because some files are secret.
 #[derive(Default)]
 pub(super) struct Files {
-    /// By the key that they have in the Secret.
+    /// Content of the files, by key in the Secret.
     pub(super) data: BTreeMap<String, Vec<u8>>,
     pub(super) mounts: Vec<Mount>,
-    /// Which key a file has: it may be seen at several places.
+    /// Key of each file; a file may be mounted at several places.
     pub(super) keys: BTreeMap<PathBuf, String>,
 }
 
-/// A place in the pod.
+/// A mount point in the pod.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mount {
     pub(super) inside: PathBuf,
     pub(super) what: What,
 }
 
-/// What is there.
+/// Content of a mount point.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// A file, by its key.
+    /// One file, by its key.
     File(String),
-    /// A directory: paths in it, and their keys.
+    /// A directory, as paths in it with their keys.
     Directory(Vec<(String, String)>),
 }
 
 impl Files {
-    /// What is at these places of the pod: a path there, and one here.
+    /// Collects the files for these mount points: pairs of a path in the pod and a path on this machine.
     ///
     /// # Errors
-    /// What cannot be read, and more than a Secret takes.
+    /// Fails if a file cannot be read or the files are too large for a Secret.
     pub(super) fn gather<'a>(
         places: impl IntoIterator<Item = (&'a Path, &'a Path)>,
     ) -> anyhow::Result<Self> {
@@ -68,7 +68,8 @@ impl Files {
         Ok(What::File(self.key(outside)?))
     }
 
-    /// Adds what is in a directory. Links are followed; what a volume of a kubelet has besides its files is left out.
+    /// Adds the files of a directory and follows links. Skips names that begin with `..`, which a kubelet uses inside
+    /// its volumes.
     fn walk(
         &mut self,
         directory: &Path,

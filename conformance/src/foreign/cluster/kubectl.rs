@@ -1,4 +1,4 @@
-//! `kubectl`, as it leads to one cluster.
+//! Runs `kubectl` with the options that select one cluster.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,19 +11,19 @@ use tokio::process::{Child, Command};
 
 use crate::foreign::launch::Launcher;
 
-/// Whoever does not answer for so long does not answer.
+/// Timeout of a call.
 const LONGEST: Duration = Duration::from_secs(90);
 
-/// The program, with options that lead to a cluster and a namespace.
+/// `kubectl` with options that select a cluster and a namespace.
 #[derive(Clone)]
 pub(super) struct Kubectl {
     launcher: Launcher,
-    /// All of this program's: what gives it credentials may be a program that needs any of it.
+    /// Complete environment of this program, because a credential plugin may need any variable.
     environment: BTreeMap<String, String>,
     options: Vec<String>,
 }
 
-/// Without the environment, which may have secrets.
+/// Leaves out the environment, which may contain secrets.
 impl fmt::Debug for Kubectl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kubectl").field("options", &self.options).finish_non_exhaustive()
@@ -41,18 +41,18 @@ impl Kubectl {
         Self { launcher, environment, options }
     }
 
-    /// What a call prints.
+    /// Returns the output of a call.
     ///
     /// # Errors
-    /// What it says, or that there is no kubectl.
+    /// Returns the error output, or reports that kubectl is missing.
     pub(super) async fn call(&self, arguments: &[&str]) -> anyhow::Result<String> {
         self.given("", arguments).await
     }
 
-    /// What it prints when it is given this to read.
+    /// Returns the output of a call that reads `input`.
     ///
     /// # Errors
-    /// What it says, or that there is no kubectl.
+    /// Returns the error output, or reports that kubectl is missing.
     pub(super) async fn given(&self, input: &str, arguments: &[&str]) -> anyhow::Result<String> {
         let verb = arguments.first().copied().unwrap_or_default();
         let mut command = self.led(Command::new("kubectl"), arguments);
@@ -62,7 +62,7 @@ impl Kubectl {
         let pipe = child.stdin.take();
         let done = async {
             if let Some(mut pipe) = pipe {
-                // One that does not read says why not as it ends.
+                // A kubectl that does not read its input reports the reason when it ends.
                 let _ = pipe.write_all(input.as_bytes()).await;
             }
             child.wait_with_output().await
@@ -77,12 +77,12 @@ impl Kubectl {
         Ok(String::from_utf8_lossy(&done.stdout).into_owned())
     }
 
-    /// The command of a call that goes on, and that ends with this program.
+    /// Returns the command of a long-running call, which ends with this program.
     pub(super) fn lasting(&self, arguments: &[&str]) -> Command {
         self.led(self.launcher.command("kubectl"), arguments)
     }
 
-    /// A call that goes on; what it prints is read from its pipes.
+    /// Starts a long-running call; the caller reads its pipes.
     pub(super) async fn follow(&self, arguments: &[&str]) -> anyhow::Result<Child> {
         let mut command = self.lasting(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -91,7 +91,7 @@ impl Kubectl {
 
     fn led(&self, mut command: Command, arguments: &[&str]) -> Command {
         command.args(&self.options).args(arguments).env_clear().envs(&self.environment);
-        // A signal of the terminal is for this program, which cleans up then.
+        // Signals of the terminal reach only this program, which then cleans up.
         command.kill_on_drop(true).process_group(0);
         command
     }

@@ -1,7 +1,8 @@
-//! A provider in a pod of a cluster. What it talks to, Kubernetes too, is the sim on this machine; the cluster only runs it.
+//! Runs a provider in a pod of a cluster. Its API servers are those of the sim on this machine, including Kubernetes; the cluster
+//! only runs it.
 //!
-//! What runs here is `kubectl logs --follow`, which ends as the pod does and passes on what it writes. Pod and Secret are removed
-//! on every way out; those whose driver was killed are found by their labels and removed by the next that starts here.
+//! The process on this machine is `kubectl logs --follow`, which passes on the pod's output and ends with it. Pod and Secret are
+//! removed in every case; those of a killed driver are found by their labels and removed by the next driver that starts here.
 
 mod address;
 mod files;
@@ -26,19 +27,19 @@ use files::Files;
 use kubectl::Kubectl;
 pub(super) use pod::{Pod, Wire};
 
-/// A cluster, as `kubectl` finds it.
+/// A cluster that `kubectl` reaches.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     kubectl: Kubectl,
-    /// This machine as pods see it, if the manifest says it.
+    /// Address of this machine for pods, if the manifest has one.
     written: Option<String>,
-    /// The same once it is known.
+    /// The same address, once it is known.
     address: Arc<OnceLock<IpAddr>>,
     labels: BTreeMap<&'static str, String>,
 }
 
 impl Cluster {
-    /// The one that this place of a manifest leads to, with this program's environment.
+    /// Returns the cluster at this place of a manifest, with this program's environment.
     pub(super) fn new(
         launcher: Launcher,
         environment: BTreeMap<String, String>,
@@ -53,16 +54,16 @@ impl Cluster {
         })
     }
 
-    /// Where the sim has to listen.
+    /// Returns the address on which the sim must listen.
     pub(super) fn address(&self) -> anyhow::Result<IpAddr> {
         self.address.get().copied().context("nobody has asked whether the cluster is ready")
     }
 
-    /// Makes sure that a cluster answers and takes such a pod, removes what drivers that are gone left in it, and finds out where
-    /// its pods reach this machine.
+    /// Checks that a cluster answers and accepts such a pod, removes the remains of ended drivers, and finds the address of this
+    /// machine for pods.
     ///
     /// # Errors
-    /// A sentence with a remedy.
+    /// Returns a sentence with a remedy.
     pub(super) async fn ready(&self, container: &Container) -> anyhow::Result<()> {
         self.sweep().await.context(
             "the cluster cannot be used; have kubectl reach it, and correct spec.run.cluster.kubeconfig, context and namespace",
@@ -85,10 +86,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Makes a pod, and returns when it runs: what writes its log, and itself.
+    /// Creates a pod and returns once it runs: the command that prints its log, and the pod.
     ///
     /// # Errors
-    /// Why it does not run, with a remedy; nothing is left of it then.
+    /// Fails with a remedy if the pod does not run; it is removed then.
     pub(super) async fn run(
         &self,
         start: &Start<'_>,
@@ -118,7 +119,7 @@ impl Cluster {
         self.kubectl.given(&objects.to_string(), arguments).await.map(drop)
     }
 
-    /// Removes what drivers left that do not run any more on this machine.
+    /// Removes the pods and Secrets of drivers that no longer run on this machine.
     async fn sweep(&self) -> anyhow::Result<()> {
         let selector = format!("{LABEL},{WHERE}={}", self.labels[WHERE]);
         let listed =
@@ -134,9 +135,9 @@ impl Cluster {
         self.kubectl.call(&delete).await.map(drop)
     }
 
-    /// Removes whatever this program has left, after an interruption for one.
+    /// Removes everything that this program left, for example after an interruption.
     pub(super) async fn finish(&self) {
-        // Nothing is made before that is known.
+        // Nothing is created before the address is known.
         if self.address.get().is_none() {
             return;
         }
@@ -149,7 +150,7 @@ impl Cluster {
     }
 }
 
-/// What belongs to nobody any more, as kubectl names it.
+/// Returns the objects of ended drivers, as `kind/name`.
 fn orphans(listed: &Value) -> Vec<String> {
     let items = listed["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     let orphan = |it: &Value| {

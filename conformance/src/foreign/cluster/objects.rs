@@ -1,4 +1,4 @@
-//! What is sent to the cluster for a replica: a Secret with its files, and a Pod.
+//! Builds the objects of a replica: a Secret with its files, and a Pod.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,10 +11,10 @@ use super::files::{Files, Mount, What};
 use crate::foreign::behind::Start;
 use crate::foreign::manifest;
 
-/// How long a kubelet waits after SIGTERM. Longer than this program does, which has the last word.
+/// Grace period of the pod in seconds; longer than this program's own, so that this program decides.
 const GRACE_SECONDS: u32 = 60;
 
-/// Both, as a list.
+/// Returns the Secret and the Pod as a list.
 pub(super) fn objects(start: &Start<'_>, labels: &BTreeMap<&str, String>, files: &Files) -> Value {
     let name = start.full_name();
     let metadata = json!({"name": name, "labels": labels});
@@ -28,10 +28,11 @@ pub(super) fn objects(start: &Start<'_>, labels: &BTreeMap<&str, String>, files:
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
-        // The API server that it is to talk to is the sim's.
+        // The provider uses the sim's API server, not the cluster's.
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
-        // A cluster may have no other nodes, or wait for a provider of its own.
+        // A cluster may have only control plane nodes, or nodes that wait for a cloud provider of
+        // their own.
         "tolerations": [
             {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"},
             {"key": "node.cloudprovider.kubernetes.io/uninitialized", "operator": "Exists"},
@@ -69,7 +70,7 @@ fn container(start: &Start<'_>, mounts: Vec<Value>) -> Value {
     it
 }
 
-/// A directory that it may write to for the run, and in it and elsewhere what it has to find.
+/// Returns volumes and mounts: a writable directory for the run, and read-only mounts of the files.
 fn volumes(start: &Start<'_>, secret: &str, files: &Files) -> (Vec<Value>, Vec<Value>) {
     let mut volumes = vec![json!({"name": "run", "emptyDir": {}})];
     let run = start.directory.display().to_string();
@@ -84,7 +85,7 @@ fn volumes(start: &Start<'_>, secret: &str, files: &Files) -> (Vec<Value>, Vec<V
         let path = inside.display().to_string();
         let mut mount = json!({"name": name, "mountPath": path, "readOnly": true});
         volumes.push(match what {
-            // No items would stand for all of them.
+            // A Secret volume with an empty list of items would contain all of them.
             What::Directory(all) if all.is_empty() => json!({"name": name, "emptyDir": {}}),
             What::Directory(all) => {
                 let all: Vec<(&str, &str)> =
@@ -109,7 +110,7 @@ fn aliases(hosts: &BTreeMap<String, IpAddr>) -> Vec<Value> {
     names.iter().map(|(address, names)| json!({"ip": address, "hostnames": names})).collect()
 }
 
-/// What means this text where `$(NAME)` is a variable: a kubelet replaces it in arguments and values.
+/// Escapes a text in which a kubelet would replace `$(NAME)` by a variable.
 fn literal(text: &str) -> String {
     text.replace('$', "$$")
 }
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
     use crate::foreign::manifest::Container;
 
-    /// Files at two places, one of them a single file.
+    /// Files at three places: a directory, a single file, and an empty directory.
     fn files() -> Files {
         let key = |n: u32| format!("file-{n}");
         let directory = vec![("ca.pem".to_owned(), key(0)), ("a/token".to_owned(), key(1))];

@@ -1,4 +1,4 @@
-//! One pod: how it begins, and how it ends.
+//! One pod: waits for its start and its end, and removes it.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -14,15 +14,15 @@ use tokio::process::Command;
 use super::kubectl::Kubectl;
 use super::status::Seen;
 
-/// How long a node may take to pull the image and to start it.
+/// Maximum time until a node has pulled the image and started it.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// One status per line, whenever it changes.
+/// Template that prints one status per line, at each change.
 const STATUS: &str = "jsonpath={.status}{\"\\n\"}";
-/// Makes a kubelet end the container as if its time were over: SIGTERM, and the pod stays to say how it ended.
-/// One that is deleted is gone with its exit code.
+/// Patch that makes a kubelet end the container as at its deadline: with SIGTERM, after which the pod keeps the exit code.
+/// Deletion would lose the exit code.
 const DEADLINE: &str = r#"{"spec":{"activeDeadlineSeconds":1}}"#;
 
-/// A pod that was made, or is about to be.
+/// A pod that exists or is about to be created.
 #[derive(Debug)]
 pub(in crate::foreign) struct Pod {
     pub(super) kubectl: Kubectl,
@@ -30,20 +30,20 @@ pub(in crate::foreign) struct Pod {
     pub(super) wire: Wire,
 }
 
-/// What is between a provider elsewhere and its world.
+/// Connection between a provider elsewhere and its world.
 #[derive(Clone, Debug)]
 pub(in crate::foreign) struct Wire {
     pub(in crate::foreign) door: Door,
     pub(in crate::foreign) world: WorldHandle,
-    /// Seconds of the world in a second.
+    /// Seconds of world time per second.
     pub(in crate::foreign) pace: u32,
 }
 
 impl Pod {
-    /// Returns when it runs, or has run.
+    /// Returns once the pod runs or has ended.
     ///
     /// # Errors
-    /// Why it never will, and what to do.
+    /// Fails with a remedy if the pod can never run, or does not within 5 minutes.
     pub(super) async fn begins(&self) -> anyhow::Result<()> {
         let mut last = String::new();
         let begins = self.watch(|seen| match seen {
@@ -61,18 +61,18 @@ impl Pod {
         }
     }
 
-    /// What writes its log, until it ends.
+    /// Returns the command that prints the log until the pod ends.
     pub(super) fn log(&self) -> Command {
         self.kubectl.lasting(&["logs", "--follow", &self.name])
     }
 
-    /// Tells it to stop.
+    /// Asks the provider to stop.
     pub(in crate::foreign) async fn terminate(&self) {
-        // It may have ended this moment; waiting tells.
+        // The pod may have ended already; waiting shows that.
         let _ = self.kubectl.call(&["patch", "pod", &self.name, "-p", DEADLINE]).await;
     }
 
-    /// How it ended, once it has.
+    /// Waits for the end of the pod and returns its exit status.
     ///
     /// Cancel safe.
     pub(in crate::foreign) async fn end(&self) -> io::Result<ExitStatus> {
@@ -85,10 +85,10 @@ impl Pod {
         Ok(ExitStatus::from_raw(code << 8))
     }
 
-    /// Ends and removes it, whatever it is doing.
+    /// Ends the pod in any state, and removes it.
     ///
-    /// No cluster kills a process at once: it gets a signal and a second or two for its farewells. They must not be heard, and
-    /// that time is none of the world's. So the door is shut and the world stands still until it is gone.
+    /// No cluster kills a process at once: the process first gets a signal and a second or two. The world must not see the
+    /// calls of that time, so the door is shut and the world's clock stands still until the pod is gone.
     pub(in crate::foreign) async fn remove(&self) {
         let Wire { door, world, pace } = &self.wire;
         door.shut();
@@ -97,13 +97,13 @@ impl Pod {
         let delete = ["delete", &pod, &secret, "--now", "--ignore-not-found", "--timeout=60s"];
         match self.kubectl.call(&delete).await {
             Ok(_) => door.open(),
-            // It may still be there, and is not let in again. Its label tells whose it is.
+            // The pod may still run, so the door stays shut. The label identifies its owner.
             Err(error) => tracing::warn!(pod = self.name, error = %error, "a pod is not removed"),
         }
         world.set_pace(*pace);
     }
 
-    /// Follows its status until `pick` takes something of it.
+    /// Follows the status until `pick` returns a value.
     async fn watch<T>(&self, mut pick: impl FnMut(Seen) -> Option<T>) -> anyhow::Result<T> {
         let mut child =
             self.kubectl.follow(&["get", "pod", &self.name, "--watch", "-o", STATUS]).await?;

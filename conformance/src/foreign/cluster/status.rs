@@ -1,8 +1,8 @@
-//! What the status of a pod with one container says of it.
+//! Interprets the status of a pod with one container.
 
 use serde_json::Value;
 
-/// Why a container waits that will not run however long it waits.
+/// Reasons for which a container waits that never end, with the remedy.
 const HOPELESS: [(&str, &str); 7] = [
     ("ErrImagePull", IMAGE),
     ("ImagePullBackOff", IMAGE),
@@ -13,24 +13,24 @@ const HOPELESS: [(&str, &str); 7] = [
     ("RunContainerError", "correct spec.run.cluster.entrypoint, or the image"),
 ];
 const IMAGE: &str = "push the image of spec.run.cluster.image to where the nodes pull it, or load it into them (kind load docker-image)";
-/// Why a container ended that never ran.
+/// Reasons for which a container ended without having run.
 const NEVER_RAN: [&str; 2] = ["StartError", "ContainerCannotRun"];
 
-/// What a pod does.
+/// State of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// It does not run yet, for this reason.
+    /// The pod does not run yet, for this reason.
     Waits(String),
-    /// It never will: why, and what to do.
+    /// The pod can never run: reason and remedy.
     Cannot(String),
-    /// It runs.
+    /// The pod runs.
     Runs,
-    /// It has ended with this code.
+    /// The pod has ended with this exit code.
     Ended(i32),
 }
 
 impl Seen {
-    /// What a status says.
+    /// Returns the state in a status.
     pub(super) fn of(status: &Value) -> Self {
         let text = |it: &Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
         let state = &status["containerStatuses"][0]["state"];

@@ -1,4 +1,4 @@
-//! Where the processes of one run live: a directory, the files that the manifest asks for, the way to the sim.
+//! Environment of the processes of one run: a directory, the files of the manifest, and the endpoints of the sim.
 
 mod port;
 mod values;
@@ -26,32 +26,32 @@ use super::template::Values;
 use crate::scenario::Scenario;
 use values::expand;
 
-/// What all runs of one provider share.
+/// State that all runs of one provider share.
 #[derive(Debug)]
 pub struct Setup {
-    /// The provider.
+    /// Manifest of the provider.
     pub manifest: Manifest,
-    /// The program, where the manifest leaves it open.
+    /// Program, if the manifest uses `$(binary)`.
     pub binary: Option<PathBuf>,
-    /// What answers for workload clusters, if it is not the built-in API server.
+    /// Real API server for workload clusters; `None` for the built-in one.
     pub apiserver: Option<Real>,
-    /// Starts them.
+    /// Starts the processes.
     pub launcher: Launcher,
-    /// Where pods are, for a provider that is one.
+    /// Cluster of the pods, for a provider that runs in one.
     pub cluster: Option<Cluster>,
-    /// Variables of the environment that the manifest asks for.
+    /// Environment variables that the manifest uses.
     pub variables: BTreeMap<String, String>,
-    /// Waits for everything that was started.
+    /// Tracks everything that was started.
     pub tasks: TaskTracker,
-    /// Where directories of runs are made.
+    /// Folder of the runs' directories.
     pub scratch: PathBuf,
 }
 
 impl Setup {
-    /// Makes sure of what has to be there besides the program itself: an engine that has the image, or a cluster.
+    /// Checks that the engine has the image or that the cluster answers, if the provider needs one.
     ///
     /// # Errors
-    /// What is missing, with a remedy.
+    /// Names the missing part and the remedy.
     pub(super) async fn ready(&self) -> anyhow::Result<()> {
         match self.manifest.driver() {
             Driver::Process(_) => Ok(()),
@@ -60,7 +60,7 @@ impl Setup {
         }
     }
 
-    /// Ends what was started, once everything else has ended.
+    /// Waits for all tasks, then removes everything that is left in the cluster.
     pub(super) async fn finish(&self) {
         self.tasks.close();
         self.tasks.wait().await;
@@ -69,7 +69,7 @@ impl Setup {
         }
     }
 
-    /// What answers for workload clusters.
+    /// Returns the kind of API server for workload clusters.
     pub(super) fn apiserver(&self) -> ApiServer {
         if self.apiserver.is_some() { ApiServer::Real } else { ApiServer::Builtin }
     }
@@ -78,7 +78,7 @@ impl Setup {
         self.cluster.as_ref().context("the manifest names no cluster")
     }
 
-    /// Where a sim listens: on loopback, or where pods reach it.
+    /// Returns the addresses of a sim: loopback, or the address that pods reach.
     fn listen(&self, door: &Door) -> anyhow::Result<ListenOptions> {
         let options = ListenOptions { door: door.clone(), ..ListenOptions::default() };
         let Some(cluster) = &self.cluster else { return Ok(options) };
@@ -97,34 +97,34 @@ impl Setup {
     }
 }
 
-/// Where the processes of one run live. The directory goes with it.
+/// Environment of the processes of one run. The directory is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Host {
     setup: Arc<Setup>,
     directory: PathBuf,
     endpoints: Endpoints,
-    /// The workload cluster, if it is a real one.
+    /// Workload cluster, if it is a real one.
     backed: Option<Arc<Backed>>,
-    /// Shut for a provider that cannot be killed at once.
+    /// Shut while a provider ends that cannot be killed at once.
     door: Door,
-    /// Seconds of the world in a second of the process.
+    /// Seconds of world time per second.
     pace: u32,
     logs: Logs,
 }
 
-/// What came of a start.
+/// Result of a start.
 #[derive(Debug)]
 pub(crate) enum Started {
-    /// It has made its first call.
+    /// The provider has made its first call.
     Called,
-    /// It runs, and has not made that call in time.
+    /// The provider runs but has not made that call in time.
     Silent(String),
-    /// It has ended before.
+    /// The provider has ended before that call.
     Ended,
 }
 
 impl Host {
-    /// Opens the sim's listeners, in front of a real API server if that was asked for.
+    /// Opens the sim's listeners, in front of a real API server if the setup has one.
     pub(crate) async fn new(
         setup: Arc<Setup>,
         sim: &Sim,
@@ -143,27 +143,27 @@ impl Host {
         Ok(Self { setup, directory, endpoints, backed, door, pace, logs: Logs::default() })
     }
 
-    /// Its workload cluster, if that is a real one; it has to be ended.
+    /// Returns the workload cluster if it is a real one; the caller must end it.
     pub(super) fn backed(&self) -> Option<Arc<Backed>> {
         self.backed.clone()
     }
 
-    /// Whether its workload cluster is a real one, of whose changes the world hears a moment later.
+    /// True if the workload cluster is a real one, whose changes reach the world a moment later.
     pub(crate) fn is_mirrored(&self) -> bool {
         self.backed.is_some()
     }
 
-    /// Seconds of the world in a second of the process.
+    /// Returns the seconds of world time per second.
     pub(crate) fn pace(&self) -> u32 {
         self.pace
     }
 
-    /// What its processes wrote.
+    /// Returns the output of the processes.
     pub(crate) fn logs(&self) -> &Logs {
         &self.logs
     }
 
-    /// Tokens that its processes were given for the clusters.
+    /// Returns the tokens that the processes got for the clusters.
     pub(crate) fn tokens(&self) -> Vec<String> {
         let supervisor = self.endpoints.supervisor_kubeconfig();
         let configs = [Some(self.endpoints.kubeconfig()), supervisor];
@@ -174,13 +174,13 @@ impl Host {
             .collect()
     }
 
-    /// How a provider names a vCenter: by where it listens.
+    /// Returns the name of a vCenter for a provider: the address on which it listens.
     pub(crate) fn server(&self, vcenter: &str) -> String {
         self.endpoints.vcenters[vcenter].address.ip().to_string()
     }
 
-    /// Starts a replica and waits until it has made its first call. The world's clock stands still meanwhile: how
-    /// long a program takes to load says nothing about what it promises.
+    /// Starts a replica and waits until it has made its first call. The world's clock stands still meanwhile,
+    /// because the load time of a program is not judged.
     pub(crate) async fn start(
         &self,
         sim: &Sim,
@@ -228,7 +228,7 @@ impl Host {
         Ok((process, said))
     }
 
-    /// What is to be started, and the provider if that is elsewhere.
+    /// Returns the command to start, and the container or pod that it represents.
     async fn command(
         &self,
         sim: &Sim,
@@ -272,7 +272,7 @@ impl Host {
         Ok((command, Some(Behind::Pod(pod))))
     }
 
-    /// A program of this machine.
+    /// Returns the command of a program on this machine.
     fn process(
         &self,
         process: &manifest::Process,
@@ -300,7 +300,7 @@ impl Host {
         Ok(command)
     }
 
-    /// The directory of a replica.
+    /// Returns the directory of a replica.
     fn replica(&self, index: usize) -> PathBuf {
         self.directory.join(format!("replica-{index}"))
     }
@@ -308,12 +308,12 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // What cannot be removed stays below the scratch directory, which goes at the end.
+        // If removal fails, the directory goes with the scratch directory at the end.
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
-/// Whether a record is the call that a manifest waits for.
+/// True if a record is the call that a manifest waits for.
 fn is(record: &Record, op: &str) -> bool {
     let class = record.class.map(Class::tag);
     class.is_some() && (op == "@any" || record.op == op || class == Some(op))

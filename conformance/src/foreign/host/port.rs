@@ -1,31 +1,31 @@
-//! A port of loopback for a server that is started later.
+//! Finds a loopback port for a server that is started later.
 //!
-//! The system gives ports of its own range to clients that connect and to servers that ask for any port. A free port of
-//! that range can be taken before the server listens on it, which then ends with "Address already in use". So ports
-//! are drawn below that range, and one process does not draw the same port twice in a row.
+//! The system assigns ports of its own range to clients that connect and to servers that ask for any port. Another
+//! program can take a free port of that range before the server listens on it, which then ends with "Address already in
+//! use". So ports are drawn below that range, and one process does not draw the same port twice in a row.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::bail;
 
-/// Ports below are those of well-known services and of what runs on a developer's machine.
+/// Lowest port: smaller ones belong to well-known services and to programs on a developer's machine.
 const LOWEST: u16 = 10_000;
-/// The first port of that range on Linux, unless it is configured.
+/// First port of the system's range, by default on Linux.
 const USUAL: u16 = 32_768;
-/// How far apart two draws are: a prime, so that all ports come up.
+/// Distance of two draws: a prime, so that every port comes up.
 const STEP: u32 = 7_919;
 
-/// How many ports this process has drawn.
+/// Number of draws in this process.
 static DRAWN: AtomicU32 = AtomicU32::new(0);
 
-/// A port that nobody listens on now. A pod has ports of its own, so that it is free there too.
+/// Returns a port that is not in use. A pod has ports of its own, so the port is free there, too.
 pub(super) fn free() -> anyhow::Result<u16> {
     let highest = system_range().filter(|it| *it > LOWEST).unwrap_or(USUAL);
     let count = u32::from(highest - LOWEST);
     for _ in 0..count {
         let draw = DRAWN.fetch_add(1, Ordering::Relaxed);
-        // Processes that run at a time begin at other places.
+        // Concurrent processes begin at different places.
         let place = std::process::id().wrapping_add(draw).wrapping_mul(STEP) % count;
         let port = LOWEST + u16::try_from(place)?;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
@@ -35,7 +35,7 @@ pub(super) fn free() -> anyhow::Result<u16> {
     bail!("127.0.0.1: no port from {LOWEST} to {highest} is free")
 }
 
-/// The first port of the range that the system gives out, where it says so.
+/// Returns the first port of the system's range, if the system shows it.
 fn system_range() -> Option<u16> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     text.split_whitespace().next()?.parse().ok()

@@ -1,4 +1,4 @@
-//! What placeholders stand for in one run of a provider, and the files that it is given.
+//! Computes the values of placeholders in one run of a provider, and writes its files.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::foreign::template::{self, Values};
 use crate::lab::cloud_config;
 use crate::scenario::{ProviderSetup, Scenario};
 
-/// The only datacenter of the worlds that checks use.
+/// Name of the only datacenter in the worlds of checks.
 const DATACENTER: &str = "DC0";
 
-/// The highest level that klog knows, and client-go with it: headers and bodies of requests.
+/// Highest log level of klog and client-go, which includes headers and bodies of requests.
 const MOST_VERBOSE: u8 = 10;
 
 impl Host {
-    /// Arguments for every knob that is turned.
+    /// Returns the arguments of every knob that the scenario sets.
     pub(super) fn knobs(
         &self,
         scenario: &Scenario,
@@ -40,7 +40,7 @@ impl Host {
         Ok(arguments)
     }
 
-    /// What placeholders stand for, for this replica; the files are written.
+    /// Writes the files of this replica and returns the values of placeholders.
     pub(super) fn values(
         &self,
         sim: &Sim,
@@ -135,7 +135,7 @@ impl Host {
     }
 }
 
-/// The text with every placeholder replaced.
+/// Returns the text with every placeholder replaced.
 pub(super) fn expand(text: &str, values: &Values) -> anyhow::Result<String> {
     template::expand(text, values).map_err(|name| {
         match (name.as_str(), template::variable(&name)) {
@@ -156,12 +156,12 @@ fn save(directory: &Path, name: &str, content: &str) -> anyhow::Result<PathBuf> 
     Ok(path)
 }
 
-/// A duration as Go writes it.
+/// Formats a duration as Go does.
 fn go(duration: Duration) -> String {
     format!("{}ms", duration.as_millis().max(1))
 }
 
-/// The value that a knob is turned to, if it is turned at all.
+/// Returns the value of a knob, or `None` if the scenario does not set it.
 fn turned(knob: Knob, setup: &ProviderSetup, pace: u32) -> Option<String> {
     match knob {
         Knob::Monitor => Some(go(setup.monitor_period / pace)),

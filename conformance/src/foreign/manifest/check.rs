@@ -1,4 +1,4 @@
-//! What a manifest that can be read may still have wrong: said before anything is started.
+//! Validates a manifest that parses, before anything is started.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ use super::{Features, Knob, Manifest};
 use crate::catalogue;
 use crate::foreign::template;
 
-/// Classes of calls in the ledger.
+/// Classes of calls in a ledger.
 const CLASSES: [&str; 5] = ["@read", "@write", "@login", "@longpoll", "@task"];
-/// What the driver itself puts into a provider's folder.
+/// Files that the driver itself writes to a provider's folder.
 const RESERVED: [&str; 4] = ["ca.pem", "kubeconfig", "supervisor", "supervisor.kubeconfig"];
 
-/// What a check may need beyond the contract, and a provider may claim or not.
+/// Features beyond the contract that a check may need and a provider may claim.
 const FEATURES: [&str; 17] = [
     "TagZones",
     "SupervisorZones",
@@ -39,7 +39,7 @@ const FEATURES: [&str; 17] = [
 ];
 
 impl Manifest {
-    /// Every knob says something, and where its value goes.
+    /// Checks that every knob has arguments with a place for its value.
     pub(super) fn check_knobs(&self) -> Result<(), Wrong> {
         let mut knobs = self.spec.knobs.iter();
         knobs.try_for_each(|(knob, arguments)| self.check_knob(*knob, &arguments.0))
@@ -71,7 +71,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// What shows that it has started, and what is written for it.
+    /// Checks the operation that shows the start, and the names of the files.
     pub(super) fn check_start(&self) -> Result<(), Wrong> {
         let op = self.spec.ready.first_call.op.as_str();
         let value = Value::from(op);
@@ -103,7 +103,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// What it claims, and what it is excused from.
+    /// Checks features and skips.
     pub(super) fn check_claims(&self, today: Date) -> Result<(), Wrong> {
         let Features { supported, unsupported } = &self.spec.features;
         let mut seen = BTreeSet::new();
@@ -148,7 +148,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Whatever stands in `$(…)` has a value.
+    /// Checks that every placeholder has a value.
     pub(super) fn check_placeholders(&self) -> Result<(), Wrong> {
         let known: Vec<String> = template::known(self);
         let among = |known: &[String], key: String, text: &str, own: &[&str]| {

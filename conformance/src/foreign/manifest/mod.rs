@@ -1,7 +1,7 @@
-//! `kind: Provider`: what a provider of any vendor is, how it is started, and what it does not claim.
+//! `kind: Provider`: describes a provider of any vendor, how to start it, and the features that it lacks.
 //!
-//! A manifest is read strictly: an unknown key, a placeholder that nothing fills, an unknown check or a skip that
-//! has expired is an error with key, value and remedy, before anything is started.
+//! A manifest is read strictly: an unknown key, a placeholder without a value, an unknown check or an expired skip is an
+//! error with key, value and remedy, before anything is started.
 
 mod check;
 mod run;
@@ -28,57 +28,57 @@ const API_VERSION: &str = "sim.vsphere/v1alpha1";
 /// A provider of any vendor.
 #[derive(Clone, Debug)]
 pub struct Manifest {
-    /// Where it was read from: a path, or the name of a built-in one.
+    /// Source of the manifest: a path, or the name of a built-in one.
     pub origin: String,
-    /// The directory that its paths are relative to; none for a built-in one.
+    /// Directory that relative paths refer to; `None` for a built-in manifest.
     pub directory: Option<PathBuf>,
-    /// What it is called.
+    /// Name of the provider.
     pub name: String,
-    /// What is judged.
+    /// Content of the manifest.
     pub spec: Spec,
 }
 
-/// What is judged and how it is started.
+/// Content of a manifest: the provider and how to start it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Spec {
-    /// Whose it is.
+    /// Description of the provider, for the report.
     #[serde(default)]
     pub implementation: Implementation,
-    /// Where it looks for machines.
+    /// Backend of the provider.
     #[serde(default)]
     pub mode: Backend,
     run: Run,
-    /// Files that are written for each of its processes.
+    /// Files that are written for each process of the provider.
     #[serde(default)]
     pub files: BTreeMap<String, Source>,
-    /// What shows that it has started.
+    /// Sign that the provider has started.
     #[serde(default)]
     pub ready: Ready,
-    /// What is told to it in arguments, with `$(value)` where the value goes.
+    /// Settings that the driver passes as arguments; `$(value)` marks the place of the value.
     #[serde(default)]
     pub knobs: BTreeMap<Knob, KnobArguments>,
-    /// What it claims beyond the contract.
+    /// Features beyond the contract.
     #[serde(default)]
     pub features: Features,
-    /// Checks that are not run, and why.
+    /// Checks that are not run, each with the reason.
     #[serde(default)]
     pub skips: Vec<Skip>,
 }
 
-/// Whose it is; for the report.
+/// Description of a provider, for the report.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct Implementation {
-    /// The organization.
+    /// Name of the organization.
     pub organization: String,
-    /// The project.
+    /// Name of the project.
     pub project: String,
-    /// Where it is found.
+    /// URL of the project.
     pub url: String,
-    /// Which version is judged.
+    /// Version that is judged.
     pub version: String,
-    /// Whom to ask.
+    /// Contacts for questions.
     pub contact: Vec<String>,
 }
 
@@ -86,9 +86,9 @@ pub struct Implementation {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "the path of a template, or {text: …}")]
 pub enum Source {
-    /// A path.
+    /// Path of a template.
     Path(PathBuf),
-    /// A text.
+    /// Text of a template.
     Inline(Inline),
 }
 
@@ -100,13 +100,13 @@ pub struct Inline {
     pub text: String,
 }
 
-/// What shows that a provider has started.
+/// Sign that a provider has started.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct Ready {
-    /// A call on the ledger. No log is read for it.
+    /// A call in the ledger. Logs are not read for it.
     pub first_call: FirstCall,
-    /// How long it may take, in real time. Checks go on without it then.
+    /// Maximum time until the call, in real time (default: 60 s). After it, checks continue without the call.
     #[serde(with = "sim::world::duration")]
     pub timeout: Duration,
 }
@@ -117,11 +117,11 @@ impl Default for Ready {
     }
 }
 
-/// The call.
+/// Call that shows the start.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FirstCall {
-    /// An operation of the ledger, or a class of them such as `@login`.
+    /// An operation of the ledger, or a class of operations such as `@login` (default: `@any`).
     pub op: String,
 }
 
@@ -131,30 +131,30 @@ impl Default for FirstCall {
     }
 }
 
-/// What the driver tells a provider.
+/// Setting that the driver passes to a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Knob {
     /// The monitor period, as a duration.
     Monitor,
     /// The address sync period, as a duration.
     Status,
-    /// Whether a leader is elected, as `true` or `false`.
+    /// Leader election, `true` or `false`.
     LeaderElection,
-    /// That nodes are not to be deleted; `true` where it is turned.
+    /// Disabled deletion of nodes; set only to `true`.
     SkipDeletion,
     /// Requests per second to the cluster.
     Qps,
-    /// The cluster's families in Supervisor mode, as `ipv6` or `ipv4ipv6`; not turned for IPv4 alone.
+    /// IP families of the cluster in Supervisor mode, `ipv6` or `ipv4ipv6`; not set for IPv4 alone.
     IpFamily,
-    /// Labels that are added to every node at initialization, as `key=value,key=value`; turned where a check wants some.
+    /// Labels for every node at initialization, as `key=value,key=value`; set if a check needs some.
     NodeLabels,
-    /// How many nodes are initialized at a time; turned where it is not one.
+    /// Number of nodes that are initialized in parallel; set if it is not one.
     Workers,
-    /// How much is logged, as klog counts it; turned, to the most, in checks that look for secrets.
+    /// Log level of klog; set to the highest in checks that look for secrets.
     Verbosity,
 }
 
-/// Every knob as it is written.
+/// Names of all knobs in a manifest.
 const KNOBS: [(Knob, &str); 9] = [
     (Knob::Monitor, "T.monitor"),
     (Knob::Status, "T.status"),
@@ -167,7 +167,7 @@ const KNOBS: [(Knob, &str); 9] = [
     (Knob::Verbosity, "verbosity"),
 ];
 
-/// As a text, so that an error below it names it.
+/// Deserializes from a string, so that an error below the knob names it.
 impl<'de> Deserialize<'de> for Knob {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         const NAMES: [&str; KNOBS.len()] = {
@@ -185,7 +185,7 @@ impl<'de> Deserialize<'de> for Knob {
     }
 }
 
-/// What a knob adds to the command when it is turned: an argument, or a list of them.
+/// Arguments that a knob adds to the command if it is set: one or a list.
 #[derive(Clone, Debug)]
 pub struct KnobArguments(pub Vec<String>);
 
@@ -217,13 +217,13 @@ impl<'de> Deserialize<'de> for KnobArguments {
     }
 }
 
-/// What a provider claims.
+/// Features of a provider.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Features {
-    /// What it has; for the report.
+    /// Features that the provider has; for the report.
     pub supported: Vec<String>,
-    /// What it has not: checks that need it are not run.
+    /// Features that the provider lacks: checks that need one are not run.
     pub unsupported: Vec<String>,
 }
 
@@ -231,18 +231,18 @@ pub struct Features {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skip {
-    /// Its ID.
+    /// ID of the check.
     pub check: String,
-    /// Why.
+    /// Reason to skip it.
     pub reason: String,
-    /// Where that is followed up.
+    /// Issue that tracks it.
     #[serde(default)]
     pub issue: String,
-    /// The last day on which it is skipped.
+    /// Last day of the skip.
     pub expires: Date,
 }
 
-/// Why a manifest cannot be used: the file, the key with its value, and what to do.
+/// Error in a manifest: the file, the key with its value, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestError {
     origin: String,
@@ -277,15 +277,15 @@ struct Metadata {
 }
 
 impl Manifest {
-    /// Whether it declares that the provider has no such feature.
+    /// True if the manifest lists this feature as unsupported.
     pub fn lacks(&self, feature: &str) -> bool {
         self.spec.features.unsupported.iter().any(|it| it == feature)
     }
 
-    /// The built-in manifest of this name, or the file at this path.
+    /// Reads the built-in manifest of this name, or the file at this path.
     ///
     /// # Errors
-    /// What cannot be read, and what is wrong in it.
+    /// Fails if the file cannot be read or its content is invalid.
     pub fn load(name: &str, today: Date) -> Result<Self, ManifestError> {
         if let Some(text) = builtin::text(name) {
             return Self::read(name, None, text, today);
@@ -301,10 +301,10 @@ impl Manifest {
         Self::read(name, Some(directory.unwrap_or(Path::new("."))), &text, today)
     }
 
-    /// A manifest from its text.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// What is wrong in it.
+    /// Fails if the content is invalid.
     pub fn read(
         origin: &str,
         directory: Option<&Path>,
@@ -341,27 +341,27 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// How it is started.
+    /// Returns the driver that starts the provider.
     ///
     /// # Panics
-    /// Never: a manifest that has none is not read.
+    /// Never: a manifest without a driver is rejected when it is read.
     pub fn driver(&self) -> Driver<'_> {
         self.spec.run.driver().expect("a manifest without is refused")
     }
 
-    /// What says where its cluster is, by key, with the placeholders replaced that these values have.
+    /// Returns the options that select the cluster, by key, with placeholders replaced.
     ///
     /// # Errors
-    /// The first that has no value.
+    /// Returns the first placeholder without a value.
     pub(super) fn place(&self, values: &Values) -> Result<BTreeMap<&'static str, String>, String> {
         let place = self.driver().place();
         place.map(|(key, text)| Ok((key, template::expand(text, values)?))).collect()
     }
 
-    /// The text of a file of the manifest.
+    /// Returns the text of a file in the manifest.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// Fails if the file cannot be read.
     pub fn template(&self, name: &str) -> Result<String, Wrong> {
         match &self.spec.files[name] {
             Source::Inline(Inline { text }) => Ok(text.clone()),
@@ -377,7 +377,7 @@ impl Manifest {
         }
     }
 
-    /// Every placeholder that it uses.
+    /// Returns every placeholder in the manifest.
     pub(super) fn placeholders(&self) -> BTreeSet<String> {
         let driver = self.driver();
         let files = self.spec.files.keys().map(|name| self.template(name).unwrap_or_default());
@@ -388,7 +388,7 @@ impl Manifest {
 }
 
 impl Knob {
-    /// As it is written.
+    /// Returns the name in a manifest.
     pub fn name(self) -> &'static str {
         KNOBS.iter().find(|(knob, _)| *knob == self).map_or("", |(_, name)| name)
     }

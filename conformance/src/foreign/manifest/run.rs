@@ -1,4 +1,4 @@
-//! `spec.run`: what starts a provider, and what may be wrong with that.
+//! `spec.run`: the program, container or pod of a provider, and its validation.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use sim::document::Wrong;
 
 use crate::foreign::template;
 
-/// How it is run: exactly one.
+/// The driver; exactly one must be given.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(super) struct Run {
@@ -25,67 +25,68 @@ pub(super) struct Run {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Process {
-    /// The program and its arguments; `$(knobs)` stands for all knobs that are turned.
+    /// The program and its arguments; `$(knobs)` stands for the arguments of all knobs that are set.
     pub command: Vec<String>,
-    /// Variables of its environment, which is otherwise empty but for `PATH`, `HOME` and `TMPDIR`.
+    /// Environment variables, in addition to `PATH`, `HOME` and `TMPDIR`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// For a program with fixed paths: a path as the program sees it, and the file or directory that it finds there.
+    /// Mounts for a program with fixed paths: the path for the program, and the file or directory that is mounted there.
     #[serde(default)]
     pub binds: BTreeMap<PathBuf, String>,
-    /// Names that the program has to resolve.
+    /// Host names for the program, with their addresses.
     #[serde(default)]
     pub hosts: BTreeMap<String, IpAddr>,
 }
 
 impl Process {
-    /// Whether it needs a mount namespace of its own.
+    /// True if the program needs a mount namespace of its own.
     pub fn is_mounted(&self) -> bool {
         !self.binds.is_empty() || !self.hosts.is_empty()
     }
 }
 
-/// A container: of the Docker engine with the network of this machine, or of a pod in a cluster. What belongs to its run is there at
-/// its own path, so that every placeholder holds.
+/// A container of the Docker engine with this machine's network, or a pod of a cluster. The files of its run are at the same
+/// paths as on this machine, so that placeholders hold.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Container {
-    /// The image; it has to be in the engine, or be had by the nodes of the cluster.
+    /// Image, which the engine must have or the nodes of the cluster can pull.
     pub image: String,
-    /// What the entry point gets; `$(knobs)` stands for all knobs that are turned.
+    /// Arguments of the entry point; `$(knobs)` stands for the arguments of all knobs that are set.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Another entry point than that of the image.
+    /// Entry point; default is that of the image.
     #[serde(default)]
     pub entrypoint: Option<String>,
-    /// Another user than that of the image, as `docker run --user` has it.
+    /// User, in the form of `docker run --user`; default is that of the image.
     #[serde(default)]
     pub user: Option<String>,
-    /// Variables of its environment.
+    /// Environment variables.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// For a program with fixed paths: a path as the program sees it, and the file or directory that it finds there.
+    /// Mounts for a program with fixed paths: the path for the program, and the file or directory that is mounted there.
     #[serde(default)]
     pub binds: BTreeMap<PathBuf, String>,
-    /// Names that the program has to resolve.
+    /// Host names for the program, with their addresses.
     #[serde(default)]
     pub hosts: BTreeMap<String, IpAddr>,
-    /// Of a cluster: its kubeconfig, as `kubectl --kubeconfig` takes it.
+    /// For a cluster: path of its kubeconfig.
     #[serde(default)]
     pub kubeconfig: Option<String>,
-    /// Of a cluster: the context of that.
+    /// For a cluster: context of the kubeconfig.
     #[serde(default)]
     pub context: Option<String>,
-    /// Of a cluster: where its pods are.
+    /// For a cluster: namespace of the pods.
     #[serde(default)]
     pub namespace: Option<String>,
-    /// Of a cluster: this machine as its pods see it.
+    /// For a cluster: address of this machine for its pods.
     #[serde(default)]
     pub address: Option<String>,
 }
 
 impl Container {
-    /// What says where the cluster is, by key. Placeholders in it are [`PLACE`] and variables.
+    /// Returns the options that select the cluster, by key. They may contain the placeholders [`PLACE`] and environment
+    /// variables.
     pub(super) fn place(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let Self { kubeconfig, context, namespace, address, .. } = self;
         let all = [
@@ -98,10 +99,10 @@ impl Container {
     }
 }
 
-/// What is known before anything is started, besides variables of the environment.
+/// Placeholders with a value before anything is started, in addition to environment variables.
 pub(super) const PLACE: [&str; 1] = ["manifest.dir"];
 
-/// What starts a provider.
+/// Driver that starts a provider.
 #[derive(Clone, Copy, Debug)]
 pub enum Driver<'a> {
     /// A program on this machine.
@@ -113,7 +114,7 @@ pub enum Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    /// Its key below `spec.run`, which is also what a report calls it.
+    /// Returns the key below `spec.run`, which is also the name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Process(_) => "process",
@@ -122,7 +123,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// What an error calls it: the program or the image.
+    /// Returns the program or image, for errors.
     pub fn program(self) -> &'a str {
         match self {
             Self::Process(it) => &it.command[0],
@@ -130,7 +131,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// The key of its arguments below itself, and they; a process has its program as the first.
+    /// Returns the key of the arguments and the arguments; those of a process begin with the program.
     pub fn arguments(self) -> (&'static str, &'a [String]) {
         match self {
             Self::Process(it) => ("command", &it.command),
@@ -138,7 +139,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Variables of its environment.
+    /// Returns the environment variables.
     pub fn env(self) -> &'a BTreeMap<String, String> {
         match self {
             Self::Process(it) => &it.env,
@@ -146,7 +147,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Its fixed paths.
+    /// Returns the mounts.
     pub fn binds(self) -> &'a BTreeMap<PathBuf, String> {
         match self {
             Self::Process(it) => &it.binds,
@@ -154,7 +155,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Where its cluster is, by key.
+    /// Returns the options that select the cluster, by key.
     pub(super) fn place(self) -> impl Iterator<Item = (&'static str, &'a str)> {
         let cluster = match self {
             Self::Cluster(it) => Some(it),
@@ -163,7 +164,7 @@ impl<'a> Driver<'a> {
         cluster.into_iter().flat_map(Container::place)
     }
 
-    /// Whatever of it may have placeholders.
+    /// Returns all texts that may contain placeholders.
     pub(super) fn texts(self) -> impl Iterator<Item = &'a str> {
         let (_, arguments) = self.arguments();
         let texts = arguments.iter().chain(self.env().values()).chain(self.binds().values());
@@ -172,10 +173,10 @@ impl<'a> Driver<'a> {
 }
 
 impl Run {
-    /// The one that is given.
+    /// Returns the given driver.
     ///
     /// # Errors
-    /// None, several, or one that is not built.
+    /// Fails if none or several are given, or one that is not supported.
     pub(super) fn driver(&self) -> Result<Driver<'_>, Wrong> {
         let Self { process, container, cluster, grpc, in_process } = self;
         let drivers = [
@@ -206,7 +207,7 @@ impl Run {
 }
 
 impl Driver<'_> {
-    /// What can be said of it before anything is known that placeholders stand for.
+    /// Checks the fields that do not depend on the values of placeholders.
     pub(super) fn check(self) -> Result<(), Wrong> {
         match self {
             Self::Process(it) if it.command.is_empty() => {
@@ -241,7 +242,7 @@ impl Driver<'_> {
     }
 
     fn check_image(self, it: &Container) -> Result<(), Wrong> {
-        // What begins with a dash would be an option of docker.
+        // An image that begins with a dash would be an option of docker.
         if it.image.is_empty() || it.image.starts_with('-') {
             let remedy = "write it as docker run takes it: name:tag or name@sha256:…";
             return Err(self.wrong("image", &it.image, "names no image", remedy));
@@ -258,7 +259,7 @@ impl Driver<'_> {
     }
 }
 
-/// `1000` or `1000:1000` as user and group. Only an image can tell whom a name stands for.
+/// Parses `1000` or `1000:1000` as user and group. Names are rejected, because only the image can resolve them.
 pub(crate) fn user(text: &str) -> Option<(u32, Option<u32>)> {
     match text.split_once(':') {
         None => Some((text.parse().ok()?, None)),
@@ -266,10 +267,10 @@ pub(crate) fn user(text: &str) -> Option<(u32, Option<u32>)> {
     }
 }
 
-/// Where pods find this machine.
+/// Parses the address of this machine for pods.
 ///
 /// # Errors
-/// What is no address, or one that means the pod itself there.
+/// Fails for text that is not an address, and for one that means the pod itself.
 pub(crate) fn address(text: &str) -> Result<IpAddr, Wrong> {
     let wrong = |problem| {
         let key = "spec.run.cluster.address";

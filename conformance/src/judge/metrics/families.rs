@@ -1,12 +1,12 @@
-//! Families of metrics: each is described, and what one process always has is there.
+//! Families of metrics: each has a description, and a process always serves certain families.
 
 use std::collections::BTreeSet;
 
 use super::Life;
 
-/// Endings of sample names that are no part of the family's name.
+/// Endings of sample names that do not belong to the name of the family.
 const SUFFIXES: [&str; 4] = ["_total", "_count", "_sum", "_bucket"];
-/// Families that a process has from its start, whatever it does. Labelled ones appear with their first value.
+/// Families that a process serves from its start. Labelled families appear with their first value.
 const ALWAYS: [&str; 5] = [
     "vsphere_nodes_held",
     "vsphere_nodes_initialized",
@@ -49,7 +49,7 @@ impl Life<'_> {
         said
     }
 
-    /// What a leader runs, and who leads.
+    /// Compares the metrics of leadership and running controllers with the writes of the replica.
     pub(super) fn leadership(&self) -> Vec<String> {
         let mut said = Vec::new();
         let leads = self.sum("leader_election_master_status", &[]);
@@ -65,7 +65,7 @@ impl Life<'_> {
     }
 }
 
-/// The family of a sample.
+/// Returns the family of a sample.
 fn family(name: &str) -> &str {
     SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
 }

@@ -1,4 +1,4 @@
-//! The view of a Supervisor's machines: how many there are, and how many share a UUID.
+//! The view of a Supervisor's machines: the number of machines, and of shared UUIDs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,13 +11,14 @@ use sim::world::supervisor::Supervisor;
 use super::Life;
 use crate::backend::virtual_machines;
 
-/// For so long nothing may have happened to machines before a scrape whose counts are compared.
+/// Minimum time without a change of machines before a scrape whose counts are compared.
 const QUIET: Duration = Duration::from_secs(10);
 const MACHINES: &str = "vsphere_supervisor_machines";
 const DUPLICATES: &str = "vsphere_supervisor_duplicate_uuids";
 
 impl Life<'_> {
-    /// The view of a provider that watches machines has all of them a moment after the last change.
+    /// Compares the view of a provider that watches machines with all machines, once [`QUIET`] has
+    /// passed since the last change.
     pub(super) fn supervisor_machines(&self) -> Vec<String> {
         let mut said = Vec::new();
         let is_fresh = self.sum("vsphere_supervisor_view_state", &[("state", "fresh")]) == 1.0;

@@ -1,4 +1,4 @@
-//! Nodes that were initialized, changes of nodes that were heard of, and deletions that were held back.
+//! Metrics of nodes: initializations, watch events, deletions held back, and troubles.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,12 +15,12 @@ const FAILURES: &str = "vsphere_node_sync_failures_total";
 const NEWS: &str = "vsphere_node_watch_events_total";
 const HOLDS: &str = "vsphere_node_deletions_held_total";
 const TROUBLED: &str = "vsphere_nodes_troubled";
-/// A leader has looked at its nodes by then.
+/// Time within which a leader has looked at its nodes.
 const ROUND: Duration = Duration::from_secs(10);
 const HELD: &str = "vsphere_nodes_held";
 
 impl Life<'_> {
-    /// Nodes whose taint this replica took off. One whose answer was lost may be counted or not.
+    /// Compares the count of nodes whose taint this replica removed. A removal whose answer was lost may count or not.
     pub(super) fn initialized(&self) -> Option<String> {
         let counted = self.sum(INITIALIZED, &[]);
         let mut writes = BTreeMap::<&str, Vec<&Record>>::new();
@@ -37,7 +37,7 @@ impl Life<'_> {
                 if !is_opened || *at > self.scrape.at {
                     continue;
                 }
-                // In virtual time several writes of a node are of one moment.
+                // In virtual time several writes of a node may have the same time.
                 let of_node = writes.get(name.as_str()).map_or(&[][..], Vec::as_slice);
                 let is_author = |call: &&&Record| authors::is_author(self.run, call, name, *at);
                 let mut authors = of_node.iter().filter(is_author).peekable();
@@ -57,8 +57,8 @@ impl Life<'_> {
         })
     }
 
-    /// The status of a node is written by one controller alone. Where such a write was refused, a look at a node has failed, and was
-    /// counted; a conflict, a node that is gone and a request for patience are no failures.
+    /// Only one controller writes the status of a node. A refused write means a failed sync, which the replica must count, except
+    /// for a conflict, a missing node, and answers that ask for patience (429, 503).
     pub(super) fn sync_failures(&self) -> Option<String> {
         const NOT_COUNTED: [u16; 4] = [404, 409, 429, 503];
         let is_refused = |call: &&&Record| {
@@ -79,7 +79,7 @@ impl Life<'_> {
         })
     }
 
-    /// What the watch of nodes told is counted by kind: some of it, where a node changed while it was watched.
+    /// The watch events of nodes are counted by kind: the count is positive exactly if a node changed that way during the watch.
     pub(super) fn node_news(&self) -> Vec<String> {
         let mut said = Vec::new();
         let is_told = |call: &&&Record| call.op == "watch nodes" && call.succeeded();
@@ -99,7 +99,7 @@ impl Life<'_> {
         said
     }
 
-    /// A node whose deletion is held back is told of by an event; so it is counted.
+    /// An event reports each deletion that is held back, so the metric must count it.
     pub(super) fn holds(&self) -> Vec<String> {
         let mut said = Vec::new();
         let is_told = |call: &&&Record| {
@@ -116,7 +116,7 @@ impl Life<'_> {
         said
     }
 
-    /// A leader that judges nodes says of each kind of trouble how many nodes are in it, be it none.
+    /// A leader that judges nodes reports the number of nodes in each kind of trouble, even if it is zero.
     pub(super) fn troubles(&self) -> Option<String> {
         let since =
             self.calls.iter().find(|call| call.op == "patch nodes/status").map(|it| it.t)?;

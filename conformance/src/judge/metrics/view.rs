@@ -1,4 +1,4 @@
-//! The view of a vCenter's machines: how often it was built, and what was delivered to it.
+//! The view of a vCenter's machines: number of builds, and of deliveries to the view.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,8 @@ impl Life<'_> {
         for vcenter in vcenters {
             let of = |metric| self.sum(metric, &[("vcenter", vcenter)]);
             let here = waits.iter().filter(|call| call.server == vcenter);
-            // Each view is waited for from the beginning once it is built, and again where that was not heard.
+            // The provider waits for each built view from the beginning, and again if it did not receive the
+            // answer.
             let is_first = |call: &&&&Record| call.req.detail == "from the beginning";
             let firsts = here.clone().filter(is_first).count() as f64;
             let builds = of(BUILDS);

@@ -1,4 +1,4 @@
-//! Labels in the place of a provider that writes wrong ones.
+//! Label patches that stand in for a provider that writes wrong labels.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const LATER: Duration = Duration::from_secs(120);
 
 fn a_world() -> Scenario {
     let topology = Topology::zones(3).vcenters(1).machines(3);
-    // A provider at work puts its labels right.
+    // A running provider would correct its labels.
     Scenario::new("", topology, Duration::from_secs(180)).at(OPEN, Act::Stop(0))
 }
 
@@ -44,10 +44,10 @@ fn tag(category: &str, tag: &str, object: &str) -> TagName {
     }
 }
 
-/// Broken invariants about zones, for our provider and for another one.
+/// Returns the broken invariants about zones, for our provider and for another one.
 fn broken(scenario: &Scenario) -> [Vec<Invariant>; 2] {
     let mut run = lab::run(scenario, &Stage::default());
-    // The change by hand is one of the provider.
+    // Makes the change by hand count as one of the provider.
     let patch = run.calls().find(|call| call.op == "patch nodes").unwrap().clone();
     let target = Target { name: Some(NODE.to_owned()), ..patch.target.clone() };
     run.by_hand.clear();
@@ -84,7 +84,7 @@ fn the_zone_of_one_place_with_the_region_of_another_is_failed() {
         .at(OPEN, moved())
         .at(OPEN, Command::AttachTag(tag(REGION_CATEGORY, "north", "DC0")))
         .at(LATER, labels("zone-a", "north"));
-    // The first of the two is what ours promises.
+    // Our provider promises the first of the two.
     assert_eq!(broken(&scenario), [vec![LabelsStay, LabelsMoveTogether], vec![LabelsMoveTogether]]);
 }
 

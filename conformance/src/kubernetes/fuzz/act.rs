@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::kind::{self, Kind};
 use crate::kubernetes::sequence::Step;
 
-/// What is done to an object, or to all of them.
+/// Operation on an object or a collection.
 #[derive(Clone, Copy, Debug)]
 enum Verb {
     Get,
@@ -17,18 +17,18 @@ enum Verb {
     Update(Base),
     Patch(Patch),
     Status,
-    /// Metadata by the door of the status.
+    /// Changes metadata through the status subresource.
     StatusMetadata,
     Delete(Way),
     List,
-    /// The first page.
+    /// Lists the first page.
     Page,
-    /// The page after it.
+    /// Lists the next page.
     NextPage,
     DeleteCollection(Extent),
 }
 
-/// Upon which version an update rests.
+/// Resource version in an update.
 #[derive(Clone, Copy, Debug)]
 enum Base {
     None,
@@ -42,7 +42,7 @@ enum Patch {
     Strategic,
     Directive,
     Json,
-    /// A finalizer comes, or all of them go.
+    /// Adds a finalizer, or removes all of them.
     Hold,
     Release,
 }
@@ -55,14 +55,14 @@ enum Way {
     Orphan,
 }
 
-/// How many are deleted at once.
+/// Extent of a collection delete.
 #[derive(Clone, Copy, Debug)]
 enum Extent {
     Selected,
     One,
 }
 
-/// A request, before it has names and values.
+/// A request without names and values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Act {
     verb: Verb,
@@ -72,7 +72,7 @@ pub(super) struct Act {
     value: u8,
 }
 
-/// Any request.
+/// Generates requests.
 pub(super) fn any() -> impl Strategy<Value = Act> {
     (verb(), kind::any(), 0..2_u8, 0..2_u8, 0..5_u8)
         .prop_map(|(verb, kind, name, label, value)| Act { verb, kind, name, label, value })
@@ -105,16 +105,16 @@ fn verb() -> impl Strategy<Value = Verb> {
     ]
 }
 
-/// Method, path, type of the body if it is not JSON, body.
+/// Method, path, content type of the body unless it is JSON, body.
 type Request = (&'static str, String, Option<&'static str>, Option<Value>);
 
 impl Act {
-    /// The same with an object of another kind.
+    /// Returns the same operation on another kind.
     pub(super) fn of(self, kind: Kind) -> Self {
         Self { kind, ..self }
     }
 
-    /// The request, and the names of what later ones need.
+    /// Returns the request as a step, with the names of values that later requests use.
     pub(super) fn step(self) -> Step {
         let verb = match self.verb {
             Verb::Status | Verb::StatusMetadata if !self.kind.has_status() => Verb::Get,
@@ -209,7 +209,7 @@ impl Act {
         }
     }
 
-    /// The object with more in its metadata.
+    /// Returns the complete object, with `more` merged into its metadata.
     fn whole(self, more: Value) -> Value {
         let (_, version, kind) = self.kind.names();
         let labels = json!({"run": "$id", "app": format!("l{}", self.label)});
@@ -268,7 +268,7 @@ impl Act {
     }
 }
 
-/// Puts the fields of one object into another, deeply.
+/// Merges the fields of one object into another, recursively.
 fn merge(into: &mut Value, from: Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {

@@ -1,4 +1,4 @@
-//! A history: requests, a watch beside them, and the sequence that they are.
+//! A history: requests, an optional watch beside them, and the sequence that it becomes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,21 +11,21 @@ use super::act::{self, Act};
 use super::kind::{self, Kind, definition};
 use crate::kubernetes::sequence::{Clause, Sequence, Step};
 
-/// Requests of the longest history.
+/// Exclusive upper bound of the number of requests in a history.
 const LONGEST: usize = 16;
 
 /// A history, and the kind that is watched meanwhile.
 #[derive(Clone, Debug)]
 pub(super) struct History {
     watched: Option<Kind>,
-    /// Whether there is a custom kind. A real server takes its time to serve one.
+    /// True if the history uses a custom kind, which a real server takes a while to serve.
     has_gadgets: bool,
     acts: Vec<Act>,
 }
 
-/// Any history.
+/// Generates histories.
 pub(super) fn any() -> impl Strategy<Value = History> {
-    // Reading a watch to its end takes two seconds on a real server.
+    // A watch is rare, because reading it to its end takes two seconds on a real server.
     let watched = prop_oneof![7 => Just(None), 1 => kind::any().prop_map(Some)];
     let has_gadgets = prop_oneof![7 => Just(false), 1 => Just(true)];
     (watched, has_gadgets, vec(act::any(), 1..LONGEST)).prop_map(|(watched, has_gadgets, acts)| {
@@ -39,7 +39,7 @@ pub(super) fn any() -> impl Strategy<Value = History> {
 }
 
 impl History {
-    /// As it is played.
+    /// Returns the history as a sequence.
     pub(super) fn sequence(&self) -> Sequence {
         let mut steps = Vec::new();
         if self.has_gadgets {
@@ -55,8 +55,8 @@ impl History {
         Sequence { name, clause: Clause::Writing, managed_fields: false, steps }
     }
 
-    /// The requests. Versions that no earlier one has saved are those of nothing, and without the token of
-    /// a page the first one is asked for.
+    /// Returns the requests. A version that no earlier request has saved becomes 1, and a page without a
+    /// saved token becomes the first page.
     fn requests(&self) -> Vec<Step> {
         let mut saved = BTreeSet::new();
         let mut steps = Vec::new();
@@ -86,8 +86,8 @@ impl History {
     }
 }
 
-/// Makes a custom kind, and waits until it is served. The first write of a new kind takes a real server
-/// longer than a watch is open: an object that nobody selects comes first.
+/// Creates a custom kind and waits until it is served. On a real server the first write of a new kind
+/// takes longer than a watch is open, so an object that the watch does not select is written first.
 fn ready_gadgets() -> [Step; 3] {
     let collection = Kind::Gadget.collection();
     let (_, version, kind) = Kind::Gadget.names();

@@ -1,4 +1,4 @@
-//! The kinds of objects that histories are about, and what is worth changing in them.
+//! Kinds of objects in histories, with the fields that histories change.
 
 use proptest::prelude::{Just, Strategy};
 use proptest::prop_oneof;
@@ -17,7 +17,7 @@ pub(super) enum Kind {
     Gadget,
 }
 
-/// Any of them.
+/// Generates kinds.
 pub(super) fn any() -> impl Strategy<Value = Kind> {
     prop_oneof![
         Just(Kind::ConfigMap),
@@ -29,7 +29,7 @@ pub(super) fn any() -> impl Strategy<Value = Kind> {
 }
 
 impl Kind {
-    /// Its plural, API version and kind.
+    /// Returns plural, API version and kind.
     pub(super) fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::ConfigMap => ("configmaps", "v1", "ConfigMap"),
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// What is worth changing in it.
+    /// Returns fields to write, varied by `value`.
     pub(super) fn content(self, value: u8) -> Value {
         match self {
             Self::ConfigMap => json!({"data": {"k": format!("v{value}")}}),
@@ -92,12 +92,12 @@ impl Kind {
         }
     }
 
-    /// Whether it has a status of its own.
+    /// True if the kind has a status subresource.
     pub(super) fn has_status(self) -> bool {
         !matches!(self, Self::ConfigMap | Self::Lease)
     }
 
-    /// A strategic merge patch with a directive in it.
+    /// Returns a strategic merge patch with a directive.
     pub(super) fn directive(self, value: u8) -> Value {
         match (self, value) {
             (Self::Service, 0) => json!({"spec": {"ports": [{"$patch": "delete", "port": 80}]}}),
@@ -127,7 +127,7 @@ impl Kind {
     }
 }
 
-/// The request that makes a custom kind.
+/// Returns the request that creates the custom kind.
 pub(super) fn definition() -> Step {
     const PATH: &str = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let spec = json!({

@@ -1,7 +1,8 @@
-//! Generated histories, played on both servers, and shrunk to the shortest that is answered differently.
+//! Plays generated histories on both servers and shrinks a difference to the shortest history that shows it.
 //!
-//! A history is made of what written sequences have shown to be alike: it looks for what goes wrong in combination.
-//! What stays different (`docs/kubernetes-differences.md`) is not generated: server-side apply, rules in CEL, pods.
+//! Histories consist of requests that the written sequences have shown to be alike, so they find errors in
+//! combinations. Decided differences (`docs/kubernetes-differences.md`) are not generated: server-side apply, rules
+//! in CEL, pods.
 
 mod act;
 mod history;
@@ -18,10 +19,10 @@ use self::history::History;
 use super::target::Target;
 use super::{compare, known};
 
-/// Plays histories on both servers until one is answered differently.
+/// Plays histories on both servers until the answers differ.
 ///
 /// # Errors
-/// When the harness fails.
+/// Fails if the harness fails.
 pub fn run(
     out: &mut impl Write,
     runtime: &Runtime,
@@ -54,7 +55,7 @@ pub fn run(
         match play(&history) {
             Ok(None) => Ok(()),
             Ok(Some(report)) => Err(TestCaseError::fail(report)),
-            // Neither server may leave a request without an answer.
+            // A server that leaves a request without an answer fails the history, too.
             Err(error) => Err(TestCaseError::fail(format!("{error:#}"))),
         }
     });

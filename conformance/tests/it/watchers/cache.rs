@@ -17,13 +17,13 @@ use sim::Sim;
 use sim::world::Retain;
 use sim::world::objects::{GroupResource, Op, Store as Objects};
 
-/// Longer than a watch may be silent before the client gives it up, with room for the next one.
+/// Longer than the silence after which the client gives up a watch, with room for the next watch.
 pub(super) const QUIET: Duration = Duration::from_secs(700);
 
-/// Pages of lists are small, so that few objects make several.
+/// Page size of lists; small, so that few objects make several pages.
 const PAGE: u32 = 3;
 
-/// How a watcher begins.
+/// First request of a watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strategy {
     ListWatch,
@@ -42,21 +42,21 @@ pub(super) struct Cache<'a> {
     sim: &'a Sim,
     store: Store<Node>,
     events: BoxStream<'static, watcher::Result<Event<Node>>>,
-    /// The state of history that the cache showed last; it does not go back.
+    /// Index of the historical state that the cache showed last; it must not decrease.
     at: usize,
-    /// What the client met, oldest first.
+    /// Errors that the client met, oldest first.
     pub(super) errors: Vec<String>,
-    /// How often it began anew.
+    /// Number of times that the watcher started over.
     pub(super) n_begun: usize,
 }
 
 impl<'a> Cache<'a> {
-    /// A watcher over the in-process transport; nothing is sent before it is polled.
+    /// Returns a watcher over the in-process transport; it sends nothing before it is polled.
     pub(super) fn new(sim: &'a Sim, strategy: Strategy) -> Self {
         Self::over(sim, strategy, Client::new(sim.cluster().service("watcher"), "default"))
     }
 
-    /// The same over any client.
+    /// Returns a watcher over any client.
     pub(super) fn over(sim: &'a Sim, strategy: Strategy, client: Client) -> Self {
         let config = watch::Config::default().page_size(PAGE);
         let config = match strategy {
@@ -68,7 +68,7 @@ impl<'a> Cache<'a> {
         Self { sim, store, events: events.boxed(), at: 0, errors: Vec::new(), n_begun: 0 }
     }
 
-    /// Takes in the next event; `false` if none comes for so long.
+    /// Takes in the next event; `false` if none comes within `patience`.
     pub(super) async fn step(&mut self, patience: Duration) -> bool {
         match tokio::time::timeout(patience, self.events.next()).await {
             Err(_) => return false,
@@ -84,7 +84,7 @@ impl<'a> Cache<'a> {
         true
     }
 
-    /// Takes in everything until nothing comes any more.
+    /// Takes in events until none comes any more.
     pub(super) async fn settle(&mut self) {
         while self.step(QUIET).await {}
     }
@@ -94,7 +94,7 @@ impl<'a> Cache<'a> {
         self.store.state().into_iter().map(|node| (node.name_any(), node)).collect()
     }
 
-    /// What the cache shows was the case at some time, and not before what it showed last.
+    /// Checks that the cache shows a real state, not older than the one that it showed last.
     fn check(&mut self) {
         let history = history(self.sim);
         let shown: Versions = self
@@ -112,7 +112,7 @@ impl<'a> Cache<'a> {
         }
     }
 
-    /// The cache holds what the cluster holds, to the last field that the type has.
+    /// Checks that the cache equals the cluster in every field of the type.
     pub(super) fn assert_complete(&self) {
         let real: BTreeMap<String, Arc<Node>> = self.sim.world().read(|world| {
             let resource = GroupResource::core("nodes");
@@ -125,7 +125,7 @@ impl<'a> Cache<'a> {
     }
 }
 
-/// Runs a story in a world without machines whose log is kept, under virtual time.
+/// Runs a story in virtual time, in a world without machines whose log is kept.
 pub(super) fn play(story: impl AsyncFnOnce(&Sim)) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -133,7 +133,7 @@ pub(super) fn play(story: impl AsyncFnOnce(&Sim)) {
     runtime.unwrap().block_on(sim::testing::run(builder, story));
 }
 
-/// Every state that the Nodes were in, oldest first.
+/// Returns every state of the Nodes, oldest first.
 fn history(sim: &Sim) -> Vec<Versions> {
     let nodes = GroupResource::core("nodes");
     let version = |object: &Value| {
@@ -165,7 +165,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// kube's own pauses are drawn from no seed.
+/// A fixed pause, because kube's own pauses are random without a seed.
 struct EverySecond;
 
 impl Iterator for EverySecond {

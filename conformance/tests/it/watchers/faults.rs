@@ -1,4 +1,4 @@
-//! One failure each, at lists and at watches, for both ways to begin.
+//! Tests single failures of lists and watches, for both strategies.
 
 use sim::Sim;
 use sim::faults::Rule;
@@ -7,10 +7,10 @@ use sim::world::objects::{self, GroupResource, Key, PatchKind};
 
 use super::cache::{Cache, QUIET, Strategy, play};
 
-/// More than two pages of them.
+/// Number of Nodes; more than two pages.
 const N_NODES: u32 = 7;
 
-/// What goes wrong: rules, and what a client that reports errors then says.
+/// A failure: its rules, and the error that a client reports then.
 struct Trouble {
     name: &'static str,
     rules: &'static str,
@@ -158,7 +158,7 @@ async fn survive(sim: &Sim, trouble: &Trouble, strategy: Strategy) {
     );
 }
 
-/// Every rule fired, and calls in the ledger say so.
+/// Checks that every rule fired, according to the ledger.
 pub(super) fn assert_fired(sim: &Sim, ids: &[String], what: &str) {
     let records = sim.ledger().records();
     for id in ids {
@@ -175,7 +175,7 @@ fn a_page_that_has_expired_starts_the_list_over() {
             "{id: compact, match: {op: list nodes}, when: {nth: 2}, do: [{cluster.compact: 0}]}";
         sim.fault(serde_saphyr::from_str(rule).unwrap()).unwrap();
         let mut cache = Cache::new(sim, Strategy::ListWatch);
-        // The beginning, and what the first page has.
+        // The start event, and the objects of the first page.
         for _ in 0..4 {
             assert!(cache.step(QUIET).await);
         }

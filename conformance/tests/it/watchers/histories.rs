@@ -1,4 +1,5 @@
-//! Histories: changes of Nodes, failures and polls in any order. Once it is calm, both caches are complete.
+//! Plays random histories of changes to Nodes, failures and polls. Once it is calm, both caches are
+//! complete.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use sim::world::{Command, ControlPlane};
 
 use super::cache::{Cache, Strategy, play};
 
-/// Names that Nodes can have.
+/// Number of names for Nodes.
 const N_NAMES: u32 = 6;
 
 #[derive(Clone, Debug)]
@@ -22,9 +23,9 @@ enum Happening {
     Create(u32),
     Annotate(u32, u8),
     Delete(u32),
-    /// The log forgets all but so many changes.
+    /// The log forgets all but this number of changes.
     Compact(usize),
-    /// A kind of failure, at so many of the next calls, beginning with the n-th.
+    /// A failure of this number of calls, beginning with the n-th next one.
     Trouble {
         action: Action,
         lists: bool,
@@ -32,9 +33,9 @@ enum Happening {
         calls: u64,
     },
     Heal,
-    /// A cache takes in at most so many events.
+    /// A cache takes in at most this number of events.
     Poll(usize, u32),
-    /// A cache goes on for so many seconds.
+    /// A cache runs for this number of seconds.
     Wait(usize, u64),
 }
 
@@ -76,13 +77,13 @@ fn trouble() -> impl Generator<Value = Action> {
     ]
 }
 
-/// How often each kind of failure fired, over all histories.
+/// Number of times that each kind of failure fired, over all histories.
 type Fired = BTreeMap<String, u64>;
 
 #[test]
 fn a_cache_never_shows_what_never_was_and_is_complete_in_the_end() {
     let config = Config { cases: 256, failure_persistence: None, ..Config::default() };
-    // The same histories every time: a failure here is for whoever changed the code.
+    // The seed is fixed, so that a failure comes from a code change.
     let rng = TestRng::deterministic_rng(config.rng_algorithm);
     let mut runner = TestRunner::new_with_rng(config, rng);
     let fired = RefCell::new(Fired::new());
@@ -100,7 +101,7 @@ fn a_cache_never_shows_what_never_was_and_is_complete_in_the_end() {
 }
 
 async fn live(sim: &Sim, history: &[Happening], fired: &RefCell<Fired>) {
-    // There is always one that stays.
+    // One Node that always exists.
     create(sim, "stays");
     let mut caches = Strategy::ALL.map(|strategy| Cache::new(sim, strategy));
     let mut rules = BTreeMap::new();
@@ -151,7 +152,7 @@ async fn live(sim: &Sim, history: &[Happening], fired: &RefCell<Fired>) {
     }
 }
 
-/// The name of a kind of failure, without its numbers but with a status' code.
+/// Returns the name of a kind of failure: without numbers, except the code of a status.
 fn kind(action: &Action) -> String {
     let text = format!("{action:?}");
     match action {
@@ -165,7 +166,7 @@ fn create(sim: &Sim, name: &str) {
     attempt(sim, objects::Command::create(GroupResource::core("nodes"), "", node));
 }
 
-/// What is there already, or no longer, changes nothing.
+/// Applies a command; an object that exists already or no longer is not an error.
 fn attempt(sim: &Sim, command: objects::Command) {
     let refused = sim.apply(Command::Cluster(command)).err();
     let is_expected = |fault: &sim::world::Fault| matches!(fault, sim::world::Fault::Cluster(status) if matches!(status.code, 404 | 409));

@@ -1,4 +1,4 @@
-//! What is written on either side, and how: whole objects with the version that was read, through the door that each part has.
+//! Writes to either side: whole objects with the version that was read, the status through its subresource.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,8 +23,7 @@ impl Mirror {
         let object = unborn(&known.uids.there(ours));
         let created = self.client.create(&resource.collection(&key.namespace), &object).await?;
         let Some(created) = created else { return Ok(Attempt::Overtaken) };
-        // Admission taints a node that is new. In the world that has been lifted since, or has not: what differs is a change to
-        // be carried.
+        // Admission taints a new Node. The world may have removed that taint already: any difference is a change to carry.
         let mut as_created = Arc::clone(ours);
         let taints = &created["spec"]["taints"];
         if key.resource == Key::node("").resource && *taints != ours["spec"]["taints"] {
@@ -104,7 +103,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Changes the world; none if the object is another one or another version by now, or gone.
+    /// Changes the world; returns `None` if the object's UID or version has changed or it is gone.
     fn apply(&self, key: &Key, command: Command) -> anyhow::Result<Option<Reply>> {
         match self.world.apply(world::Command::Cluster(command)).map(|it| it.outcome) {
             Ok(Outcome::Object(reply)) => Ok(Some(reply)),
@@ -115,7 +114,7 @@ impl Mirror {
     }
 }
 
-/// Through which doors a change goes.
+/// Endpoints through which a change is written.
 struct Doors {
     main: bool,
     status: bool,
@@ -127,7 +126,7 @@ impl Doors {
         let rest = |object: &Value| {
             let fields = object.as_object().into_iter().flatten();
             let fields = fields.filter(|(name, _)| {
-                // Metadata goes through either.
+                // Metadata is written through either endpoint.
                 !(name.as_str() == "status" && resource.has_status
                     || name.as_str() == "metadata" && status)
             });

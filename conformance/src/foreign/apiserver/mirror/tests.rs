@@ -1,4 +1,4 @@
-//! Two sims: one is the world, the other stands for the real server.
+//! Tests the mirror with two sims: one is the world, the other stands for the real server.
 
 use serde_json::json;
 use sim::Sim;
@@ -7,7 +7,7 @@ use sim::world::{self, Named, Topology};
 
 use super::*;
 
-/// A world with two nodes, and a server that knows nothing of them.
+/// A world with two nodes, and a server that starts without them.
 struct Two {
     here: Sim,
     there: Sim,
@@ -18,7 +18,7 @@ impl Two {
     async fn start() -> Self {
         let here = Sim::builder().topology(Topology::zones(1).machines(2)).start();
         let there = Sim::builder().topology(Topology::zones(1).machines(0)).seed(1).start();
-        // Nothing happens by itself, and a mirror does not go by the time of a world.
+        // Stops the time of both worlds, which the mirror does not use.
         here.world().set_pace(0);
         there.world().set_pace(0);
         let endpoints = there.listen(sim::ListenOptions::default()).await.unwrap();
@@ -28,7 +28,7 @@ impl Two {
         Self { here, there, mirror }
     }
 
-    /// Somebody writes on the real server, and the mirror is told.
+    /// Writes on the real server and lets the mirror carry the change.
     async fn write(&self, command: Command) {
         let Key { resource, namespace, name } = command.key.clone();
         self.there.world().apply(world::Command::Cluster(command)).unwrap();
@@ -36,7 +36,7 @@ impl Two {
         self.mirror.verdict().unwrap();
     }
 
-    /// Something happens in the world.
+    /// Applies a command to the world and lets the mirror carry the change.
     async fn happen(&self, command: impl Into<world::Command>) {
         self.here.apply(command.into()).unwrap();
         self.mirror.catch_up().await.unwrap();
