@@ -1,8 +1,8 @@
-//! The fake vCenter beside vcsim: the same client, the same requests, TLS on loopback, one after the other.
+//! Compares our vCenter with vcsim: the same client, the same requests, TLS on loopback, one simulator after the other.
 //!
-//! Both run as processes, as people run them: ours with 1,000 and with 10,000 machines, vcsim with 1,000. Printed
-//! are the time from process start to the first answered login, and per operation the rate over eight connections
-//! and the latency over one. Needs Go for the peer; says so and measures ours alone where there is none.
+//! Both run as processes, as users run them: ours with 1,000 and with 10,000 machines, vcsim with 1,000. The bench
+//! prints the time from process start to the first answered login, and per operation the rate over eight connections
+//! and the latency over one. vcsim needs Go; without Go the bench prints a note and measures ours alone.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "wall time is what is measured")]
@@ -13,12 +13,12 @@ use benches::peer::{Peer, Program};
 use benches::{envelope, read_machine};
 use futures::future::join_all;
 
-/// Calls before anything is measured, and how long a measurement lasts.
+/// Number of calls before a measurement; `LASTS` is the duration of a measurement.
 const WARM: usize = 100;
 const LASTS: Duration = Duration::from_secs(3);
 const CONNECTIONS: usize = 8;
 
-/// What one operation cost.
+/// Measurements of one operation.
 struct Figures {
     rate: f64,
     median: Duration,
@@ -46,7 +46,7 @@ async fn main() {
     }
 }
 
-/// Starts a program, asks it everything, prints, and stops it; the rates in the order of the operations.
+/// Starts a program, measures and prints every operation, and stops it; returns the rates in their order.
 async fn measure(program: &Program, reference: Option<&[f64]>) -> Vec<f64> {
     let peer = program.start().await;
     println!(
@@ -82,7 +82,7 @@ async fn measure(program: &Program, reference: Option<&[f64]>) -> Vec<f64> {
     rates
 }
 
-/// Asks in turn for these, over one connection and then over eight at once.
+/// Sends the requests in turn, over one connection and then over eight at once.
 async fn ask(peer: &Peer, requests: &[String]) -> Figures {
     let mut turn = requests.iter().cycle();
     for _ in 0..WARM {

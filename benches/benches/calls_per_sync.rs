@@ -1,4 +1,4 @@
-//! Calls per node and sync: exact counts, compared with the committed budgets. No timing.
+//! Counts calls per node and sync exactly, and compares them with the committed budgets. No timing.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 

@@ -1,4 +1,4 @@
-//! A day of virtual time: provider and sim, 200 nodes, with and without kubelet heartbeats.
+//! Measures a day of virtual time: provider and sim, 200 nodes, with and without kubelet heartbeats.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "wall time is what is measured")]

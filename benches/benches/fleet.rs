@@ -1,8 +1,8 @@
-//! A day of virtual time in a large cluster: every node renews its lease every ten seconds and reports its status
-//! every five minutes; a client watches the Nodes as informers do. What it takes is memory: nothing may
-//! pile up. Memory reaches its height within the first hour, when the watch logs are full: about 435 MiB with 5,000 nodes.
+//! Measures the memory of a day of virtual time in a large cluster: every node renews its lease every ten seconds and
+//! reports its status every five minutes; a client watches the Nodes as informers do. Memory must not keep growing. It
+//! reaches its peak within the first hour, when the watch logs are full: about 435 MiB with 5,000 nodes.
 //!
-//! `cargo bench -p benches --bench fleet -- [NODES] [HOURS]`, 5,000 and 24 if left out.
+//! `cargo bench -p benches --bench fleet -- [NODES] [HOURS]`, by default 5,000 and 24.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "wall time is what is measured")]
@@ -17,7 +17,7 @@ use sim::world::Topology;
 use sim::{Sim, VIRTUAL_EPOCH};
 use tower::ServiceExt as _;
 
-/// What a machine of a laptop has for it.
+/// Limit of memory in bytes: 2 GiB, which a laptop can spare.
 const MAX_RESIDENT: u64 = 2 << 30;
 
 fn main() {
@@ -38,7 +38,7 @@ fn main() {
     assert!(resident < MAX_RESIDENT, "more than 2 GiB");
 }
 
-/// Lets the time pass; how many events the watcher was told.
+/// Lets the time pass; returns the number of events that the watcher received.
 async fn live(n_nodes: u32, hours: u32) -> u64 {
     let sim = Sim::builder()
         .topology(Topology::zones(3).machines(n_nodes))
@@ -60,7 +60,7 @@ async fn live(n_nodes: u32, hours: u32) -> u64 {
     0
 }
 
-/// Watches until `end`, again and again as a watch ends; counts events.
+/// Watches until `end`, with a new watch whenever one ends; returns the number of events.
 async fn follow(sim: &Sim, path: &str, end: tokio::time::Instant) -> u64 {
     let service = sim.cluster().service("informer");
     let uri = format!("{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds=3600");

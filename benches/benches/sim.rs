@@ -1,5 +1,5 @@
-//! What the sim costs: building worlds, reading properties, searching, delivering one change to a
-//! filter over ten thousand machines. Requests and answers are real bytes: SOAP is decoded and encoded.
+//! Measures the sim: building worlds, reading properties, searching, delivering one change to a filter
+//! over ten thousand machines. Requests and answers are real bytes: SOAP is decoded and encoded.
 
 #![allow(missing_docs, reason = "criterion's macros generate functions without any")]
 
@@ -39,7 +39,7 @@ fn reading(criterion: &mut Criterion) {
     }
 }
 
-/// The codec: a call that does nothing, a request that is long, an answer that is long.
+/// Measures the codec: a call that does nothing, a long request, a long answer.
 fn coding(criterion: &mut Criterion) {
     let runtime = runtime();
     let bench = runtime.block_on(Bench::new(1_000));
@@ -100,7 +100,7 @@ fn searching(criterion: &mut Criterion) {
     }
 }
 
-/// One machine of ten thousand changes; the client that waits for all of them hears of it.
+/// Measures the update that a client waiting for ten thousand machines gets when one of them changes.
 fn delivering(criterion: &mut Criterion) {
     let runtime = runtime();
     let bench = runtime.block_on(Bench::new(10_000));

@@ -1,4 +1,4 @@
-//! What benches share: a sim with a client in it that speaks SOAP by hand.
+//! Code that benches share: a sim with an in-process client that writes SOAP by hand.
 
 pub mod peer;
 
@@ -26,7 +26,7 @@ pub fn envelope(operation: &str) -> String {
     )
 }
 
-/// `RetrievePropertiesEx` of these properties of one machine.
+/// A `RetrievePropertiesEx` request for some properties of one machine.
 pub fn read_machine(id: &str, paths: &[&str]) -> String {
     let paths: String = paths.iter().map(|path| format!("<pathSet>{path}</pathSet>")).collect();
     envelope(&format!(
@@ -35,10 +35,10 @@ pub fn read_machine(id: &str, paths: &[&str]) -> String {
 }
 
 impl Bench {
-    /// A sim with so many machines and no nodes, and a session in it.
+    /// Starts a sim with this number of machines and no nodes, and logs in.
     ///
     /// # Panics
-    /// If the sim does not let the provider's account in.
+    /// If the sim refuses the login of the provider's account.
     pub async fn new(machines: u32) -> Self {
         let topology = Topology { registered: false, ..Topology::zones(3).machines(machines) };
         let sim = Sim::builder().topology(topology).start();
@@ -69,7 +69,7 @@ impl Bench {
         self.service.clone().oneshot(request).await.expect("the sim answers")
     }
 
-    /// Sends an envelope; the length of the answer.
+    /// Sends an envelope and returns the length of the answer in bytes.
     ///
     /// # Panics
     /// If the answer is a fault.
@@ -77,7 +77,7 @@ impl Bench {
         self.text(body).await.len()
     }
 
-    /// Sends an envelope; the answer.
+    /// Sends an envelope and returns the answer.
     ///
     /// # Panics
     /// If the answer is a fault.
@@ -94,7 +94,7 @@ impl Bench {
 /// A runtime on the real clock.
 ///
 /// # Panics
-/// If the system has no threads left.
+/// If the runtime cannot be built.
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime starts")
 }

@@ -1,4 +1,4 @@
-//! A vCenter simulator as a process, ours or another, and a client that treats both alike.
+//! A vCenter simulator as a process, ours or another one, and a client that treats both alike.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -14,19 +14,19 @@ use crate::envelope;
 
 const USER: &str = "administrator@vsphere.local";
 
-/// What is started.
+/// Program of a simulator.
 #[derive(Debug)]
 pub struct Program {
-    /// How it is called in tables.
+    /// Name of the program in tables.
     pub name: String,
     binary: PathBuf,
     arguments: Vec<String>,
 }
 
-/// A running one, and a session in it. Dropping it kills the process.
+/// A running simulator and a session in it. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Peer {
-    /// From process start to the first answered login.
+    /// Time from process start to the first answered login.
     pub started_in: Duration,
     process: Child,
     transport: Transport,
@@ -34,10 +34,10 @@ pub struct Peer {
 }
 
 impl Program {
-    /// Our `sim serve`, from the directory that this bench was built into.
+    /// Our `sim serve`, from the build directory of this bench.
     ///
     /// # Errors
-    /// Says what is missing and how to get it.
+    /// A message with the missing program and the command that builds it.
     pub fn sim(machines: u32) -> Result<Self, String> {
         let here = std::env::current_exe().map_err(|err| err.to_string())?;
         let binary = here.ancestors().nth(2).map(|dir| dir.join("sim"));
@@ -55,7 +55,7 @@ impl Program {
     /// vcsim of govmomi, built from its module by `conformance/peers/build.sh`.
     ///
     /// # Errors
-    /// What the build says; that Go is missing, most likely.
+    /// A message if the build fails, usually because Go is missing.
     pub fn vcsim(machines: u32) -> Result<Self, String> {
         let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/peers/build.sh");
         let output = Command::new(build).arg("vcsim").stderr(Stdio::inherit()).output();
@@ -71,10 +71,10 @@ impl Program {
         Ok(Self { name: format!("vcsim, {machines} VMs"), binary, arguments })
     }
 
-    /// Starts it and logs in.
+    /// Starts the program and logs in.
     ///
     /// # Panics
-    /// If it does not start, or does not let the administrator in.
+    /// If the program does not start, or refuses the administrator.
     #[expect(clippy::disallowed_methods, reason = "wall time is what is measured")]
     pub async fn start(&self) -> Peer {
         let begin = Instant::now();
@@ -99,7 +99,7 @@ impl Program {
     }
 }
 
-/// The address that it prints, and the administrator's password.
+/// The address that the process prints, and the administrator's password.
 fn address(process: &mut Child) -> (String, String) {
     let output = process.stdout.take().expect("its output is ours");
     let (mut url, mut password) = (String::new(), "bench".to_owned());
@@ -142,7 +142,7 @@ impl Peer {
         self.transport.clone().oneshot(request).await.expect("it answers")
     }
 
-    /// Sends an envelope; the answer.
+    /// Sends an envelope and returns the answer.
     ///
     /// # Panics
     /// If the answer is a fault.
@@ -180,7 +180,7 @@ impl Peer {
     /// The reference of the machine with this UUID.
     ///
     /// # Panics
-    /// If there is none.
+    /// If no machine has this UUID.
     pub async fn reference(&self, uuid: &str) -> String {
         let answer = self
             .text(envelope(&format!(
@@ -192,14 +192,14 @@ impl Peer {
     }
 }
 
-/// What stands between each `from` and the next `to`.
+/// The texts between each `from` and the next `to`.
 fn values<'a>(text: &'a str, from: &'a str, to: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(from).skip(1).filter_map(move |rest| Some(rest.split_once(to)?.0))
 }
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nothing to tell then.
+        // Errors are ignored: the process may have ended by itself.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

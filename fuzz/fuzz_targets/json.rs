@@ -1,4 +1,4 @@
-//! Bodies of JSON, read as Go reads them.
+//! JSON bodies, read as Go reads them.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
-//! Patches: JSON patches apply whole or not at all and stay within bounds, merge patches say the same twice,
-//! strategic ones as far as they have no directives.
+//! Patches: a JSON patch applies whole or not at all and stays within bounds; a merge patch applied twice gives the
+//! same result as once, as does a strategic one without directives.
 //!
-//! Input: a byte that chooses kind and resource, a line with a document, the rest is the patch.
+//! Input: a byte that chooses kind and resource, a line with a document, and the patch as the rest.
 
 #![no_main]
 
@@ -39,7 +39,7 @@ fn json(document: &Value, patch: &Value) {
     assert_eq!(json_patch(document, patch), patched, "a patch is a function");
     let Ok(patched) = patched else { return };
     assert!(depth(&patched) <= 256.max(depth(document)), "deeper than anybody can read");
-    // Whole or not at all: with an operation that cannot apply at its end, nothing of it does.
+    // Whole or not at all: a patch whose last operation cannot apply fails as a whole.
     if let Value::Array(operations) = patch {
         let mut broken = operations.clone();
         broken.push(json!({"op": "test", "path": "", "value": {"no such": "document"}}));
@@ -61,9 +61,9 @@ fn strategic(document: &Value, patch: &Value, def: &ResourceDef) {
     if document.is_object() {
         assert_eq!(apply(&once, &json!({})).as_ref(), Ok(&once), "nothing changes something");
     }
-    // A list that was not there takes elements without their key; the next patch trips over them, as in
-    // the real server. It also takes no nulls, while one that is replaced keeps them until it is decoded.
-    // Of elements that are the same all stay in a list that was not there, and the next patch merges them.
+    // A new list accepts elements without their key, and the next patch fails on them, as in the real server.
+    // A new list also drops nulls, while a replaced list keeps them until it is decoded. Equal elements all
+    // stay in a new list, and the next patch merges them.
     let is_peculiar =
         patch.to_string().contains('$') || has_null_in_list(patch, false) || has_twins(patch);
     if let (false, Ok(twice)) = (is_peculiar, apply(&once, patch)) {
@@ -80,7 +80,7 @@ fn has_null_in_list(value: &Value, is_in_list: bool) -> bool {
     }
 }
 
-/// Whether elements of one list are the same, or may have the same key.
+/// True if elements of one list are equal, or may have the same key.
 fn has_twins(value: &Value) -> bool {
     let Value::Array(items) = value else {
         return value.as_object().is_some_and(|fields| fields.values().any(has_twins));

@@ -1,4 +1,4 @@
-//! Bodies of protobuf: refused or read, and what is read can be written and read again.
+//! Protobuf bodies: each is refused, or reads the same after it is written again.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Fault rules as people write them.
+//! Fault rules, as users write them.
 
 #![no_main]
 

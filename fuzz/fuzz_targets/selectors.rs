@@ -1,4 +1,4 @@
-//! Selectors: what is read prints as something that reads as the same, and selects the same.
+//! Selectors: a label selector prints as text that parses to the same selector and selects the same objects.
 //!
 //! Input: a line for labels, a line for fields.
 
@@ -35,7 +35,7 @@ fuzz_target!(|text: &str| {
     for resource in ["nodes", "pods", "events"] {
         let def = STORE.resource(&GroupResource::core(resource)).expect("a built-in resource");
         let Ok(selector) = FieldSelector::parse(fields, def) else { continue };
-        // Reading is a function of the text, and a condition added can only select less.
+        // The same text always parses to the same selector, and an additional condition never selects more.
         assert_eq!(FieldSelector::parse(fields, def).as_ref(), Ok(&selector));
         if let Ok(more) = FieldSelector::parse(&format!("{fields},metadata.name=a"), def) {
             for object in &*OBJECTS {

@@ -1,4 +1,4 @@
-//! Worlds as people write them.
+//! World files, as users write them.
 
 #![no_main]
 

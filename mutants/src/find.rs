@@ -1,4 +1,4 @@
-//! Where in a source a small bug can be put, and which: those of cargo-mutants, and single statements left out.
+//! Finds the places for small bugs in a source: the mutants of cargo-mutants, and single statements left out.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,27 +20,27 @@ pub(crate) struct Mutant {
     pub(crate) file: String,
     /// The line, from 1.
     pub(crate) line: usize,
-    /// What it is, in which function; unique in its file, and the same when lines move.
+    /// Description with the function around it; unique in its file, and the same when lines move.
     pub(crate) what: String,
     pub(crate) wrap: Wrap,
 }
 
 impl Mutant {
-    /// What it is called wherever it is spoken of.
+    /// Name of the mutant in results and reports.
     pub(crate) fn name(&self) -> String {
         format!("{}: {}", self.file, self.what)
     }
 }
 
-/// What a file holds.
+/// Mutants and test modules of a file.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) mutants: Vec<Mutant>,
-    /// Modules in files of their own that exist in tests only.
+    /// Test-only modules in files of their own.
     pub(crate) tests: Vec<String>,
 }
 
-/// All bugs that could be put into a source.
+/// Finds all mutants of a source.
 pub(crate) fn find(file: &str, source: &str) -> syn::Result<Found> {
     let parsed = syn::parse_file(source)?;
     let mut finder =
@@ -61,7 +61,7 @@ pub(crate) fn find(file: &str, source: &str) -> syn::Result<Found> {
 struct Finder<'a> {
     source: &'a str,
     file: &'a str,
-    /// Types and functions around the place.
+    /// Types and functions around the current place.
     path: Vec<String>,
     mutants: Vec<Mutant>,
     tests: Vec<String>,
@@ -86,7 +86,7 @@ impl Finder<'_> {
         self.mutants.push(Mutant { file: self.file.to_owned(), line, what, wrap });
     }
 
-    /// Another expression in the place of one.
+    /// Adds a mutant that replaces an expression.
     fn swap(&mut self, expr: &impl Spanned, what: String, with: &str) {
         let range = expr.span().byte_range();
         self.add(range, what, format!("(if @ {{ {with} }} else {{ "), " })".to_owned());
@@ -153,7 +153,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         }
     }
 
-    // What the compiler computes cannot depend on which mutant is active.
+    // Values that the compiler computes cannot depend on the active mutant.
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
     fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
@@ -228,7 +228,7 @@ impl Finder<'_> {
     }
 }
 
-/// What else an operator could be.
+/// Operators that can replace an operator.
 fn others(it: &BinOp) -> &'static [&'static str] {
     match it {
         BinOp::Eq(_) => &["!="],
@@ -257,7 +257,7 @@ fn others(it: &BinOp) -> &'static [&'static str] {
     }
 }
 
-/// Whether a condition binds something, which an alternative to it would not.
+/// True if a condition binds a name, which its replacement would not bind.
 fn has_let(expr: &Expr) -> bool {
     match expr {
         Expr::Let(_) => true,
@@ -267,7 +267,7 @@ fn has_let(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a pattern fits everything.
+/// True if a pattern matches every value.
 fn is_open(pat: &Pat) -> bool {
     match pat {
         Pat::Wild(_) => true,
@@ -278,7 +278,7 @@ fn is_open(pat: &Pat) -> bool {
     }
 }
 
-/// Whether a statement does something of its own: a call, or a value that is put somewhere.
+/// True if a statement has an effect: a call, or an assignment to a field, an element or a reference.
 fn is_act(expr: &Expr) -> bool {
     match expr {
         Expr::Call(_) | Expr::MethodCall(_) => true,
@@ -289,7 +289,7 @@ fn is_act(expr: &Expr) -> bool {
     }
 }
 
-/// Whether something exists in tests only, or is a deliberate bug itself.
+/// True if an item exists in tests or fuzzing only, or is a deliberate bug itself.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|it| {
         it.path().is_ident("test")

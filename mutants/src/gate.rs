@@ -1,12 +1,12 @@
-//! Whether a small sample is worse than chance explains.
+//! Decides if a small sample is worse than chance explains.
 //!
-//! Twenty mutants, drawn anew each week, vary: a bare share would fail a good catalogue every few weeks. The gate asks how often
-//! a catalogue with the expected share would show a sample this poor, and fails below one in a thousand.
+//! Samples of twenty mutants, drawn anew each week, vary: a fixed share would fail a good catalogue every few weeks. The gate
+//! computes how often a catalogue with the expected share would show a sample this poor, and fails below one in a thousand.
 
-/// The probability below which chance is no longer believed.
+/// The probability below which chance no longer explains a sample.
 const SIGNIFICANCE: f64 = 0.001;
 
-/// Whether `caught` of `counted` is too few for a catalogue that catches `percent` of all mutants.
+/// True if `caught` of `counted` is too few for a catalogue that catches `percent` of all mutants.
 pub(crate) fn is_too_few(caught: usize, counted: usize, percent: u8) -> bool {
     let share = f64::from(percent.min(100)) / 100.0;
     at_most(caught, counted, share) < SIGNIFICANCE

@@ -1,6 +1,6 @@
-//! Mutants that somebody wrote: bugs that were there once, and those that vendors make. Each says which checks catch it.
+//! Handwritten mutants: past bugs, and bugs that vendors make. Each one names the checks that catch it.
 //!
-//! They stand beside the product and not in it: a piece of a source, and what takes its place.
+//! They are kept outside the product's sources: a piece of a source, and its replacement.
 
 use std::ops::Range;
 use std::path::Path;
@@ -11,41 +11,41 @@ use serde::Deserialize;
 use crate::find::Mutant;
 use crate::weave::Wrap;
 
-/// Where they stand, from the root of the workspace.
+/// File of the handwritten mutants, from the root of the workspace.
 pub(crate) const FILE: &str = "mutants/handwritten.yaml";
 
-/// One of them.
+/// One handwritten mutant.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Handwritten {
-    /// What it is called.
+    /// Name of the mutant.
     pub(crate) name: String,
-    /// What goes wrong, in a sentence.
+    /// Description of the bug, in a sentence.
     #[expect(dead_code, reason = "for those who read the file")]
     what: String,
     file: String,
-    /// A piece of that file, in it once: an expression or statements. Any blanks stand for any others.
+    /// A piece of that file that occurs once: an expression or statements. Whitespace matches any other whitespace.
     find: String,
-    /// A longer piece, for a `find` that is there more often.
+    /// A longer piece around `find`, if that occurs more than once in the file.
     within: Option<String>,
-    /// What the statements give a name to.
+    /// Name that the statements bind.
     binds: Option<String>,
-    /// What takes its place.
+    /// Replacement of the piece.
     replace: String,
     /// Checks that fail with it; see [`CaughtBy`].
     pub(crate) caught_by: Vec<String>,
 }
 
-/// A check that catches one.
+/// A check that catches a mutant.
 pub(crate) struct CaughtBy<'a> {
     pub(crate) mode: &'a str,
-    /// How the provider looks for machines there.
+    /// The provider's `--instances-mode` in the run.
     pub(crate) way: &'a str,
     pub(crate) id: &'a str,
 }
 
 impl<'a> CaughtBy<'a> {
-    /// `vcenter NODE-DEL-001`, or `vcenter/poll NODE-DEL-001`.
+    /// Parses `vcenter NODE-DEL-001` or `vcenter/poll NODE-DEL-001`.
     pub(crate) fn read(text: &'a str) -> anyhow::Result<Self> {
         let (whole, id) =
             text.split_once(' ').context("a mode and the ID of a check are wanted")?;
@@ -56,7 +56,7 @@ impl<'a> CaughtBy<'a> {
     }
 }
 
-/// All of them.
+/// Reads all handwritten mutants.
 pub(crate) fn read(root: &Path) -> anyhow::Result<Vec<Handwritten>> {
     let text = std::fs::read_to_string(root.join(FILE)).context(FILE)?;
     let all: Vec<Handwritten> = serde_saphyr::from_str(&text).context(FILE)?;
@@ -70,12 +70,12 @@ pub(crate) fn read(root: &Path) -> anyhow::Result<Vec<Handwritten>> {
     Ok(all)
 }
 
-/// All of them, as what is woven into sources.
+/// All handwritten mutants in the form that is woven into sources.
 pub(crate) fn mutants(root: &Path) -> anyhow::Result<Vec<Mutant>> {
     read(root)?.into_iter().map(|it| mutant(root, it)).collect()
 }
 
-/// Whether somebody wrote this one.
+/// True if the mutant is handwritten.
 pub(crate) fn is(mutant: &Mutant) -> bool {
     mutant.what.starts_with("by hand: ")
 }
@@ -109,7 +109,7 @@ fn mutant(root: &Path, it: Handwritten) -> anyhow::Result<Mutant> {
     Ok(Mutant { file, line, what: format!("by hand: {name}"), wrap })
 }
 
-/// Where a piece of a source is, whatever blanks are in it.
+/// Place of a piece in a source, with any whitespace between its words.
 fn place(source: &str, piece: &str) -> anyhow::Result<Range<usize>> {
     let words: Vec<String> = piece.split_whitespace().map(regex::escape).collect();
     let all: Vec<_> = regex::Regex::new(&words.join(r"\s+"))?.find_iter(source).collect();

@@ -1,6 +1,6 @@
-//! `mutants`: puts small bugs into our provider, all in one build, and asks which of them the conformance catalogue catches.
+//! `mutants`: puts small bugs into our provider, all in one build, and finds out which of them the conformance catalogue catches.
 //!
-//! A vendor has the catalogue alone. A bug that it does not catch in ours it will not catch in his.
+//! A vendor has only the catalogue. A bug that it misses in our provider it will miss in the vendor's.
 
 mod find;
 mod gate;
@@ -106,7 +106,7 @@ fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ended = runtime.map_err(anyhow::Error::from).and_then(|it| it.block_on(carry_out(command)));
     ended.unwrap_or_else(|error| {
-        // There is nobody left to tell if this fails.
+        // A failure of this write cannot be reported either.
         let _ = writeln!(std::io::stderr(), "error: {error:#}");
         ExitCode::from(2)
     })

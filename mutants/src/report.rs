@@ -1,4 +1,4 @@
-//! `docs/kill-matrix.md`: what the samples showed, and what is known about each mutant that the catalogue does not catch.
+//! Writes `docs/kill-matrix.md`: the results of the samples, and the explanation of each mutant that the catalogue misses.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,18 +10,18 @@ use crate::handwritten;
 use crate::run::{self, End, Result};
 use crate::tree::Tree;
 
-/// Where it is said of survivors what they are, from the root of the workspace.
+/// File that explains survivors, from the root of the workspace.
 const SURVIVORS: &str = "mutants/survivors.yaml";
 
-/// What somebody found out about mutants that nothing catches.
+/// Explanations of mutants that the catalogue does not catch.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Survivors {
-    /// No run of any kind can tell them from the program as it is, or no run of one mode, where its name and a colon stand before
-    /// that of the mutant: the reason.
+    /// Reasons why mutants cannot be told from the original program, by name of the mutant. A mode and a colon before the name
+    /// restrict the reason to runs of that mode.
     #[serde(default)]
     equivalent: BTreeMap<String, String>,
-    /// What no check looks at: a name for it, and the beginnings of the names of such mutants.
+    /// Behavior that no check looks at.
     #[serde(default)]
     holes: Vec<Hole>,
 }
@@ -29,15 +29,15 @@ pub(crate) struct Survivors {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hole {
-    /// What is not looked at.
+    /// Name of the behavior.
     name: String,
-    /// Why, and what would look at it.
+    /// Reason, and the check that would look at it.
     why: String,
     /// Beginnings of names of mutants.
     of: Vec<String>,
 }
 
-/// What a mutant that the catalogue does not catch is.
+/// Explanation of a mutant that the catalogue does not catch.
 enum Kind<'a> {
     Equivalent(&'a str),
     Hole(&'a Hole),
@@ -61,7 +61,7 @@ impl Survivors {
     }
 }
 
-/// The text of it, from the results of the samples of this seed.
+/// The text of the page, from the results of the samples of this seed.
 pub(crate) fn text(
     tree: &Tree,
     seed: u64,
@@ -101,7 +101,7 @@ fn is_caught(result: &Result) -> bool {
     !matches!(result.end, End::Survived | End::Test(_))
 }
 
-/// How many of these the catalogue should catch: a run reaches them, and nothing says that no check can see them.
+/// Number of these mutants that the catalogue should catch: a run reaches them, and no explanation exempts them.
 pub(crate) fn counted(survivors: &Survivors, mode: &str, results: &[Result]) -> usize {
     let counts = |it: &&Result| {
         it.reached && (is_caught(it) || matches!(survivors.kind(mode, &it.name), Kind::Unknown))

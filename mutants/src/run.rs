@@ -1,4 +1,4 @@
-//! Which mutants the catalogue catches, and which of the others the provider's own tests do.
+//! Runs the catalogue against mutants, and the provider's own tests against those that it does not catch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,33 +16,33 @@ use tokio::time::{Instant, timeout};
 use crate::handwritten::{self, CaughtBy};
 use crate::tree::{Built, Tree};
 
-/// What a mutant came to.
+/// Outcome of a mutant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum End {
-    /// A check failed, or was inconclusive where it passes without the mutant: the first that was.
+    /// A check failed, or was inconclusive although it passes without the mutant: the first such check.
     Check(String),
-    /// It took much longer than without the mutant, and was ended.
+    /// The run took much longer than without the mutant, and was ended.
     Hung,
-    /// The judge itself ended otherwise than with a verdict.
+    /// The judge itself ended without a verdict.
     Crashed(String),
-    /// The catalogue passed; a test of the provider failed: the program of the test.
+    /// The catalogue passed and a test of the provider failed: the program of the test.
     Test(String),
-    /// Nothing noticed.
+    /// No check and no test failed.
     Survived,
 }
 
-/// A mutant and what it came to.
+/// A mutant and its outcome.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Result {
     pub(crate) name: String,
     pub(crate) line: usize,
-    /// Whether a run of the catalogue comes by its place at all.
+    /// True if a run of the catalogue executes the mutated code at all.
     pub(crate) reached: bool,
     pub(crate) end: End,
 }
 
-/// What is run.
+/// Sample to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) mode: String,
@@ -52,12 +52,12 @@ pub(crate) struct Plan {
     pub(crate) tests: bool,
 }
 
-/// How much longer than without a mutant a run may take.
+/// Longest duration of a run, as a multiple of that without a mutant.
 const PATIENCE: u32 = 8;
-/// How long one program of tests may take.
+/// Longest duration of one test program.
 const TEST: Duration = Duration::from_secs(300);
 
-/// Whether code of this file is part of a mode at all.
+/// True if a mode uses the code of this file.
 fn is_of(mode: &str, file: &str) -> bool {
     let other: &[&str] = match mode {
         "vcenter" => &["provider/src/instances/supervisor", "provider/src/supervisor"],
@@ -66,19 +66,19 @@ fn is_of(mode: &str, file: &str) -> bool {
     !other.iter().any(|it| file.starts_with(it))
 }
 
-/// So many of a mode's mutants, drawn by seed.
+/// The sample of a mode's mutants, drawn by seed.
 pub(crate) fn drawn(built: &[Built], plan: &Plan) -> Vec<Built> {
     let mut all: Vec<Built> =
         built.iter().filter(|it| !it.by_hand && is_of(&plan.mode, &it.file)).cloned().collect();
-    // By a digest of seed and name: a mutant that is drawn stays drawn, whatever is added to the sources or taken away.
+    // Sorts by a digest of seed and name, so that the sample changes little when sources change.
     all.sort_by_cached_key(|it| Sha256::digest(format!("{} {}", plan.seed, it.name)).to_vec());
     all.truncate(plan.sample);
     all
 }
 
-/// How the provider looks for machines where code of this file does: each way is a provider of its own.
+/// The `--instances-mode` that runs the code of this file; each mode is a provider of its own.
 fn way(file: &str) -> &'static str {
-    // The calls for one machine at a time are made by upstream's way alone.
+    // Only upstream's way calls for one machine at a time.
     let is_v1 = ["/v1.rs", "/singly.rs"].iter().any(|it| file.ends_with(it));
     if file.contains("/v1/") || is_v1 {
         "v1"
@@ -89,23 +89,23 @@ fn way(file: &str) -> &'static str {
     }
 }
 
-/// The families of checks that `v1` is asked: all but EFF. Upstream's calls fail most of those, and one list of a large fleet per
-/// node takes longer than all other checks together.
+/// The families of checks that run with `v1`: all but EFF. Upstream's calls fail most of the EFF checks, and one list of a large
+/// fleet per node takes longer than all other checks together.
 const V1: [&str; 10] = ["CCM", "ISO", "LIFE", "LIVE", "NODE", "OBS", "ROB", "SEC", "SESS", "ZONE"];
 
-/// What a run of the catalogue is without a mutant, in a mode and a way.
+/// Results of the catalogue without a mutant, in one mode and way.
 #[derive(Clone, Debug)]
 struct Baseline {
     way: &'static str,
-    /// Checks that pass; others say nothing about a mutant.
+    /// Checks that pass; the other checks prove nothing about a mutant.
     ids: Vec<String>,
-    /// Mutants that are come by.
+    /// Mutants whose code is executed.
     reached: BTreeSet<u32>,
-    /// How long a run may take.
+    /// Longest duration of a run with a mutant: [`PATIENCE`] times that of the baseline, at least 60 s.
     limit: Duration,
 }
 
-/// One run of the catalogue, or of these checks of it.
+/// One run of the catalogue, or of the checks `ids` if that is not empty.
 struct Asked<'a> {
     number: u32,
     mode: &'a str,
@@ -114,7 +114,7 @@ struct Asked<'a> {
     limit: Duration,
 }
 
-/// The programs with all mutants in them.
+/// The programs that contain all mutants.
 #[derive(Clone, Debug)]
 pub(crate) struct Bench {
     judge: PathBuf,
@@ -129,7 +129,7 @@ impl Bench {
         Ok(Self { judge, tests, dir: tree.dir() })
     }
 
-    /// Runs what is asked for. The first failure, if there is one.
+    /// Runs the judge; returns the first failure, if any.
     async fn judge(&self, asked: &Asked<'_>) -> anyhow::Result<Option<End>> {
         let (status, told) = self.told(asked, &["--fail-fast"], None).await?;
         let Some(status) = status else { return Ok(Some(End::Hung)) };
@@ -173,7 +173,7 @@ impl Bench {
         Ok(Baseline { way, ids, reached: numbers(&file), limit })
     }
 
-    /// How the judge ended, unless it took too long, and its results.
+    /// Exit status of the judge, `None` if it took too long, and its results.
     async fn told(
         &self,
         asked: &Asked<'_>,
@@ -199,14 +199,14 @@ impl Bench {
         }
         let ended = timeout(limit, async { command.spawn()?.wait().await }).await;
         let told = std::fs::read(out.join("results.json")).ok();
-        // What is there is of this run: the folder goes with it.
+        // The folder holds the results of this run only.
         let _ = std::fs::remove_dir_all(&out);
         let told = told.map(|told| serde_json::from_slice(&told)).transpose()?;
         let Ok(status) = ended else { return Ok((None, told)) };
         Ok((Some(status.with_context(|| self.judge.display().to_string())?), told))
     }
 
-    /// Runs the tests that come by a mutant. The first program of which one fails.
+    /// Runs the test programs that execute a mutant; returns the first one that fails.
     async fn test(
         &self,
         number: u32,
@@ -238,7 +238,7 @@ impl Bench {
         Ok(None)
     }
 
-    /// What the tests come by, one set per program; they have to pass.
+    /// Mutants that the tests execute, one set per program. All tests must pass.
     async fn tests_reach(&self) -> anyhow::Result<Vec<BTreeSet<u32>>> {
         let mut all = Vec::new();
         for (i, (package, program)) in self.tests.iter().enumerate() {
@@ -274,7 +274,7 @@ fn numbers(file: &Path) -> BTreeSet<u32> {
     text.lines().filter_map(|it| it.parse().ok()).collect()
 }
 
-/// Runs a sample; what was found out already is not run again.
+/// Runs a sample; mutants with a stored result are not run again.
 pub(crate) async fn sample(
     tree: &Tree,
     plan: &Plan,
@@ -347,7 +347,7 @@ fn results_file(tree: &Tree, mode: &str, seed: u64) -> PathBuf {
     tree.dir().join(format!("results-{mode}-{seed}.jsonl"))
 }
 
-/// The results of the sample of a mode and a seed, as far as it was run. Mutants that the last build no longer has are left out.
+/// The stored results of the sample of a mode and a seed, without mutants that the last build no longer has.
 pub(crate) fn results(tree: &Tree, mode: &str, seed: u64) -> anyhow::Result<Vec<Result>> {
     let built: BTreeSet<String> = tree.built()?.into_iter().map(|it| it.name).collect();
     let mut results = known(&results_file(tree, mode, seed))?;
@@ -373,7 +373,7 @@ fn keep(file: &Path, result: &Result) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the mutants that somebody wrote against the checks that have to catch them. What is not caught, one line each.
+/// Runs the handwritten mutants against the checks that must catch them; returns one line for each miss.
 pub(crate) async fn by_hand(
     tree: &Tree,
     jobs: usize,

@@ -1,4 +1,4 @@
-//! A copy of the workspace with every mutant woven in, and the compiler's opinion on which of them are Rust at all.
+//! Makes a copy of the workspace with every mutant woven in, and drops the mutants that do not compile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,23 +13,23 @@ use crate::weave::{owner, weave};
 
 /// Crates that get mutants.
 const CRATES: [&str; 2] = ["provider", "provider/vcenter"];
-/// How their own tests are built.
+/// Cargo arguments that build the crates' own tests.
 const TESTS: [&str; 6] = ["test", "--no-run", "-p", "provider", "-p", "provider-vcenter"];
-/// What says which mutant is active; a module of each of those crates.
+/// Source of the module that decides which mutant is active; each of those crates gets it.
 const WOVEN: &str = include_str!("../woven.rs");
 
-/// A mutant that was built.
+/// A mutant in the build.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Built {
     pub(crate) number: u32,
     pub(crate) name: String,
     pub(crate) file: String,
     pub(crate) line: usize,
-    /// Whether somebody wrote it, instead of a rule.
+    /// True for a handwritten mutant, false for one that a rule made.
     pub(crate) by_hand: bool,
 }
 
-/// The workspace and where its copy is.
+/// The workspace and the place of its copy.
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: PathBuf,
@@ -37,7 +37,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// That of the workspace around the current directory.
+    /// The tree of the workspace around the current directory.
     pub(crate) fn here() -> anyhow::Result<Self> {
         let out = Command::new("cargo")
             .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
@@ -49,7 +49,7 @@ impl Tree {
         Ok(Self { root: of("workspace_root")?, target: of("target_directory")? })
     }
 
-    /// Where everything of ours is.
+    /// Directory of all files that `mutants` writes.
     pub(crate) fn dir(&self) -> PathBuf {
         self.target.join("mutants")
     }
@@ -59,14 +59,14 @@ impl Tree {
         &self.root
     }
 
-    /// All bugs that could be put into the crates, in the order of files and lines.
+    /// All possible mutants of the crates: the handwritten ones first, the others in the order of files and lines.
     pub(crate) fn all(&self) -> anyhow::Result<Vec<Mutant>> {
         let by_hand = handwritten::mutants(&self.root)?;
         let mut all = by_hand.clone();
         for file in self.sources()? {
             let source = std::fs::read_to_string(self.root.join(&file)).context(file.clone())?;
             let mut found = find(&file, &source).context(file.clone())?.mutants;
-            // Pieces lie within each other or apart.
+            // Pieces must be nested or apart.
             found.retain(|it| {
                 by_hand.iter().all(|other| other.file != file || !it.wrap.crosses(&other.wrap))
             });
@@ -75,7 +75,7 @@ impl Tree {
         Ok(all)
     }
 
-    /// Files of the crates that are no tests.
+    /// Source files of the crates that are not tests.
     fn sources(&self) -> anyhow::Result<Vec<String>> {
         let mut sources = Vec::new();
         let mut tests: BTreeSet<PathBuf> = BTreeSet::new();
@@ -99,7 +99,7 @@ impl Tree {
             }
             sources.push(file);
         }
-        // A program of its own, and the mutants of before.
+        // A separate program, and the deliberate defects in the product itself.
         let left_out = |file: &str| file.ends_with("/main.rs") || file.ends_with("/mutant.rs");
         sources
             .retain(|it| !left_out(it) && !Path::new(it).ancestors().any(|it| tests.contains(it)));
@@ -122,7 +122,7 @@ impl Tree {
         Ok(files)
     }
 
-    /// Copies what gets no mutants; a file that is the same is left as it is, so that it is not built again.
+    /// Copies the files without mutants. An unchanged file is not written, so that it is not built again.
     fn copy(&self) -> anyhow::Result<()> {
         let tree = self.dir().join("tree");
         let sources: BTreeSet<String> = self.sources()?.into_iter().collect();
@@ -135,7 +135,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Builds all mutants into one program, and the tests of the crates if wanted; leaves out what does not compile.
+    /// Builds all mutants into one program, and into the crates' tests if wanted; leaves out mutants that do not compile.
     pub(crate) fn build(
         &self,
         mutants: &[Mutant],
@@ -182,7 +182,7 @@ impl Tree {
         Ok(built)
     }
 
-    /// What was built last.
+    /// Mutants of the last build.
     pub(crate) fn built(&self) -> anyhow::Result<Vec<Built>> {
         let path = self.dir().join("mutants.json");
         let text =
@@ -190,7 +190,7 @@ impl Tree {
         Ok(serde_json::from_slice(&text)?)
     }
 
-    /// Writes every source with its mutants; the woven texts by file.
+    /// Writes every source with its mutants; returns the woven texts by file.
     fn weave(&self, left: &BTreeMap<u32, &Mutant>) -> anyhow::Result<BTreeMap<String, String>> {
         let mut by_file: BTreeMap<&str, Vec<(u32, &crate::weave::Wrap)>> = BTreeMap::new();
         for (number, mutant) in left {
@@ -251,7 +251,7 @@ impl Tree {
         Ok(wrong)
     }
 
-    /// The program with all mutants, and the programs of the crates' tests if they are wanted.
+    /// The judge with all mutants, and the crates' test programs if wanted.
     pub(crate) fn programs(&self, tests: bool) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
         let judge = self.dir().join("build/release/conformance");
         if !tests {
@@ -277,7 +277,7 @@ impl Tree {
         Ok((judge, tests))
     }
 
-    /// Where the tests of a crate expect to be run.
+    /// Directory in which a test program expects to run.
     pub(crate) fn package_of(&self, program: &Path) -> PathBuf {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         let tree = self.dir().join("tree");
@@ -289,7 +289,7 @@ impl Tree {
     }
 }
 
-/// The mutant that a place in the compiler's message belongs to; that of the call where it is in a macro.
+/// The mutant at a place in the compiler's message; inside a macro, the mutant at its call.
 fn owner_of(span: &serde_json::Value, woven: &BTreeMap<String, String>) -> Option<u32> {
     let text = woven.get(span["file_name"].as_str()?);
     let byte = usize::try_from(span["byte_start"].as_u64()?).ok()?;
@@ -299,7 +299,7 @@ fn owner_of(span: &serde_json::Value, woven: &BTreeMap<String, String>) -> Optio
     }
 }
 
-/// Writes a file unless it says that already.
+/// Writes a file unless it already has this content.
 fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
     if std::fs::read(path).is_ok_and(|it| it == text) {
         return Ok(());

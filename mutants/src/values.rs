@@ -1,10 +1,10 @@
-//! What a function may return instead of what it should: values that fit its type by the look of it.
+//! Wrong results for functions: values that fit the syntax of the return type.
 //!
-//! The choice is that of cargo-mutants. What does not fit after all is found out by the compiler and left out.
+//! The choice is that of cargo-mutants. Values that the compiler refuses are left out.
 
 use syn::{GenericArgument, Path, PathArguments, ReturnType, Type};
 
-/// Expressions that stand for a wrong result; none where no value can be thought of.
+/// Expressions for a wrong result; empty if none is known for the type.
 pub(crate) fn of(output: &ReturnType) -> Vec<String> {
     match output {
         ReturnType::Default => vec!["()".to_owned()],

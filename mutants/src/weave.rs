@@ -1,23 +1,23 @@
-//! All mutants of a file in one text: each changes something only where its number is the active one.
+//! Weaves all mutants of a file into one text; each takes effect only if its number is the active one.
 //!
-//! So hundreds of bugs cost one build. What surrounds a piece of the source stands between two comments with the
-//! number of the mutant, and an error of the compiler is traced to it by them.
+//! So hundreds of bugs cost one build. Two comments with the number of the mutant enclose each piece and the code
+//! around it. They lead from an error of the compiler to the mutant.
 
 use std::ops::Range;
 
-/// Something that is put around a piece of a source.
+/// Code that is put around a piece of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wrap {
-    /// The piece; empty for what is only inserted.
+    /// The piece; empty for a pure insertion.
     pub(crate) range: Range<usize>,
-    /// What comes before it. `@` stands for the question whether this mutant is active.
+    /// Code before the piece. `@` stands for the condition that this mutant is active.
     pub(crate) before: String,
-    /// What comes after it.
+    /// Code after the piece.
     pub(crate) after: String,
 }
 
 impl Wrap {
-    /// Whether two pieces overlap and neither is within the other.
+    /// True if two pieces overlap and neither is within the other.
     pub(crate) fn crosses(&self, other: &Self) -> bool {
         let (a, b) = (&self.range, &other.range);
         let (first, second) = if a.start <= b.start { (a, b) } else { (b, a) };
@@ -25,7 +25,7 @@ impl Wrap {
     }
 }
 
-/// The source with everything put around its pieces; mutants are numbered as given.
+/// The source with all wraps around its pieces, each with the number of its mutant.
 pub(crate) fn weave(source: &str, wraps: &[(u32, &Wrap)]) -> String {
     let mut order: Vec<usize> = (0..wraps.len()).collect();
     order.sort_by_key(|&i| {
@@ -33,7 +33,7 @@ pub(crate) fn weave(source: &str, wraps: &[(u32, &Wrap)]) -> String {
         (range.start, !range.is_empty(), std::cmp::Reverse(range.end), i)
     });
     let mut text = String::with_capacity(source.len() * 2);
-    // Wraps that have begun and not ended, the innermost last.
+    // Wraps that have begun and not ended, innermost last.
     let mut open: Vec<usize> = Vec::new();
     let mut at = 0;
     for i in order {
@@ -49,7 +49,7 @@ pub(crate) fn weave(source: &str, wraps: &[(u32, &Wrap)]) -> String {
     text
 }
 
-/// Ends what ends before a place, or at it.
+/// Ends the wraps that end before a place, or at it.
 fn close(
     text: &mut String,
     source: &str,
@@ -62,7 +62,7 @@ fn close(
     while let Some(&last) = open.last() {
         let (number, wrap) = wraps[last];
         let end = wrap.range.end;
-        // An insertion at the end of a piece is still part of what encloses that piece.
+        // An insertion at the end of a piece still belongs to the wrap around that piece.
         let is_over = end < place || end == place && !(inserts && wrap.range.start < end);
         if !is_over {
             return;
@@ -84,7 +84,7 @@ fn mark(number: u32) -> String {
     format!("/*mutant {number}*/")
 }
 
-/// The mutant whose text a byte of a woven source belongs to; the innermost where there are several.
+/// The innermost mutant whose text contains this byte of a woven source.
 pub(crate) fn owner(woven: &str, byte: usize) -> Option<u32> {
     let mut open: Vec<u32> = Vec::new();
     let mut rest = 0;
