@@ -14,7 +14,7 @@
 //!   ttl: 5m
 //! ```
 //!
-//! Failures of a Supervisor that production has seen have names ([`catalogue`], `sim fault known`). A name
+//! Failures of a Supervisor that production has seen have names ([`catalogue()`], `sim fault known`). A name
 //! stands for its rule, and keys beside `use` replace those of the rule:
 //!
 //! ```yaml

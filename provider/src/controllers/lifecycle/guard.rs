@@ -14,7 +14,7 @@ use crate::model::Node;
 /// The second proof of a held node must be at least this much younger than the first.
 pub(super) const HOLD: Duration = Duration::from_secs(30);
 /// Maximum age of a remembered proof. No deletion relies on an old proof: the controller renews the proof right before
-/// the deletion ([`FRESH`]).
+/// the deletion ([`super::plan::FRESH`]).
 const PROOF_AGE: Duration = Duration::from_secs(60);
 /// Number of refused deletions of one node that are tried again in the next round; further ones wait longer and longer.
 const PROMPT: u32 = 2;
