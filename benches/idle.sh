@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What an idle provider takes: resident memory and processor time with all nodes initialised and nothing happening.
+# Measures an idle provider: resident memory and processor time with all nodes initialized and nothing happening.
 #
-#   benches/idle.sh [NODES [SECONDS]]        5000 and 60, if nothing is said
+#   benches/idle.sh [NODES [SECONDS]]        5000 and 60 by default
 #
 # Needs the release binaries (cargo build --release --locked -p sim -p provider) and curl. Kubelets renew their leases
-# meanwhile, as real ones do; the client rates are raised so that the nodes are initialised in seconds, not in minutes.
+# meanwhile, as real ones do. Raised client rates let the provider initialize the nodes in seconds, not in minutes.
 set -euo pipefail
 
 nodes=${1:-5000} seconds=${2:-60}

@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# Memory of the simulator over time: a fleet, a provider, churn and thirty watchers, of which ten read slowly.
+# Measures memory of the simulator over time, with a fleet, a provider, churn and thirty watchers, of which ten read slowly.
 #
-#   benches/soak.sh [NODES [MINUTES [OUT]]]        500, 30 and a file in the temporary folder, if nothing is said
+#   benches/soak.sh [NODES [MINUTES [OUT]]]        500, 30 and a file in the temporary folder by default
 #
 # Prints a line per minute and writes one every ten seconds to OUT: seconds, resident MiB of the simulator and of the provider,
-# Events that the simulator holds; they live for an hour, as in kube-apiserver, so their number grows until then.
-# Ends with 1 if either has more after the first third than a tenth and 16 MiB above what it had then. Needs the release
-# binaries (cargo build --release --locked -p sim -p provider) and curl.
+# and the number of Events in the simulator. Events live for an hour, as in kube-apiserver, so their number grows until then.
+# Exits with 1 if the simulator or the provider exceeds the maximum of its first third by more than a tenth and 16 MiB. Needs
+# the release binaries (cargo build --release --locked -p sim -p provider) and curl.
 set -euo pipefail
 
 nodes=${1:-500} minutes=${2:-30} out=${3:-${TMPDIR:-/tmp}/soak.tsv}
 . "$(dirname "${BASH_SOURCE[0]}")/started.sh"
 start "$nodes"
 
-# A watch is opened again whenever it ends. Slow readers take two kilobytes a second, less than there is to tell.
+# Opens a watch again whenever it ends. Slow readers take two kilobytes a second, less than the simulator sends.
 watch() { # RESOURCE OPTION…
   local resource=$1; shift
   until [ -e "$dir/end" ]; do
     curl -sS -N "$@" --cacert "$SIM_CA" -H "Authorization: Bearer $token" \
       "$SIM_CLUSTER/api/v1/$resource?watch=true&allowWatchBookmarks=true" >/dev/null 2>&1 &
-    # A slow reader goes on with what it has when the server is gone.
+    # A slow reader continues with buffered data after the server has ended.
     trap "kill $! 2>/dev/null; exit 0" TERM
     wait $! || true
     sleep 1
@@ -31,7 +31,7 @@ for _ in $(seq 10); do
   watch events & others+=($!)
 done
 
-# Two changes a second: addresses, power, and machines that come and go with their nodes.
+# Makes two changes a second: addresses, power, and machines that come and go with their nodes.
 happen() { "$release/sim" world event "$1" >/dev/null 2>>"$dir/churn.log" || echo "$1" >>"$dir/churn.failed"; }
 churn() {
   local n=0 machine
@@ -39,7 +39,7 @@ churn() {
     n=$((n + 1)) machine=$(printf 'node-%04d' $((n % nodes + 1)))
     case $((n % 8)) in
       0) happen "{\"vm.create\": {\"spec\": {\"name\": \"guest-$n\"}, \"power_on\": true, \"kubelet\": true}}" ;;
-      # Eighty seconds after it was made: its kubelet starts thirty seconds after the machine.
+      # Deletes the machine about eighty seconds after its creation; its kubelet starts thirty seconds after the machine.
       4) [ "$n" -lt 172 ] || happen "{\"vm.delete\": \"guest-$((n - 164))\"}" ;;
       2) happen "{\"vm.powerOff\": \"$machine\"}" ; sleep 0.2; happen "{\"vm.powerOn\": \"$machine\"}" ;;
       *) happen "{\"guest.ip.set\": {\"machine\": \"$machine\", \"addresses\": [[\"10.77.$((n / 250 % 250)).$((n % 250 + 1))\"]]}}" ;;

@@ -1,8 +1,8 @@
-# For idle.sh and soak.sh, which read it: a simulator with nodes, a provider that serves them, and how they end.
+# Sourced by idle.sh and soak.sh: starts a simulator with nodes and a provider that serves them, and ends both.
 #
-#   start NODES PROVIDER_OPTION…     sets sim, provider, token, and what `sim serve --env` writes; dir is a folder that goes at the end
+#   start NODES PROVIDER_OPTION…     sets sim, provider, token and the variables of `sim serve --env`; dir is a temporary folder
 #
-# Processes in `others` end first.
+# Processes in `others` are ended first.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 release=${CARGO_TARGET_DIR:-$root/target}/release
 me=$(basename "$0")

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Builds a fuzz target with coverage instrumentation and runs it. Needs Rust and a C++ compiler, no nightly.
 #
-#   fuzz/run.sh TARGET [SECONDS]     patch, selectors, protobuf, json, soap, vapi, world, rules, config; a minute if left out
+#   fuzz/run.sh TARGET [SECONDS]     patch, selectors, protobuf, json, soap, vapi, world, rules, config; 60 seconds by default
 #
-# What it learns stays in fuzz/corpus/TARGET, beside the seeds that fuzz/seeds.py makes from what the repository has. Inputs in
-# fuzz/inputs/TARGET are committed: they are seeds too, and `cargo test` plays them. Put what a fuzzer found there;
-# an input that breaks a promise is written to fuzz/artifacts/TARGET.
+# The fuzzer keeps its corpus in fuzz/corpus/TARGET, beside the seeds that fuzz/seeds.py makes from files of the repository. It
+# writes an input that breaks a promise to fuzz/artifacts/TARGET; copy such an input to fuzz/inputs/TARGET. Inputs there are
+# committed: they are seeds too, and `cargo test` plays them.
 set -euo pipefail
 cd "$(dirname "$0")"
 target=${1:?"usage: fuzz/run.sh TARGET [SECONDS]"} seconds=${2:-60}

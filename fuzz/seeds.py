@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Seeds of the fuzz targets: objects and requests that the repository has anyway, in the targets' forms of input."""
+"""Makes the seeds of the fuzz targets from objects and requests in the repository, in the input formats of the targets."""
 
 import json
 import pathlib
@@ -17,7 +17,7 @@ def seed(target, name, data):
 
 
 def objects(value):
-    """Every Kubernetes object in a recorded answer."""
+    """Yields every Kubernetes object in a recorded answer."""
     if isinstance(value, dict):
         if "metadata" in value and isinstance(value.get("kind"), str):
             yield value

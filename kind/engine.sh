@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A Docker engine for the e2e suite, where none runs: `up` starts dockerd with a runtime that also works on machines whose
-# bounding set lacks CAP_SYS_RESOURCE, `down` ends the one that `up` started. One that runs is left alone by both.
+# Provides a Docker engine for the e2e suite where none runs. `up` starts dockerd with a runtime that also works on machines
+# whose bounding set lacks CAP_SYS_RESOURCE; `down` ends the dockerd that `up` started. Both leave any other engine alone.
 #
 #   kind/engine.sh up | down
 set -euo pipefail
@@ -42,7 +42,7 @@ at_least() { # SETTING NUMBER: never less than it is
 }
 
 down() {
-  # Its number may be another program's by now.
+  # The process ID in the file may belong to another program by now.
   [ -s "$pid" ] && [ "$(cat "/proc/$(cat "$pid")/comm" 2>/dev/null)" = dockerd ] && kill "$(cat "$pid")" 2>/dev/null ||
     { say "none was started here"; return; }
   while kill -0 "$(cat "$pid")" 2>/dev/null; do sleep 0.2; done

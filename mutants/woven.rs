@@ -1,4 +1,4 @@
-//! Which of the mutants that are woven into this crate is active: that of the environment variable MUTANT.
+//! Selects the active mutant among those woven into this crate: the one that the environment variable MUTANT names.
 #![allow(missing_docs, clippy::all, unreachable_pub)]
 
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static ACTIVE: OnceLock<u32> = OnceLock::new();
-/// Numbers that were come by, one file per process, where somebody wants to know.
+/// File for the numbers of the mutants that the process has reached, if MUTANTS_REACHED names one.
 static FILE: OnceLock<Option<std::fs::File>> = OnceLock::new();
 static REACHED: [AtomicBool; 16384] = [const { AtomicBool::new(false) }; 16384];
 

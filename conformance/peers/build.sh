@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds a peer (a program that nobody here wrote) from its Go module and prints the path of the binary.
+# Builds a peer (a program of others) from its Go module and prints the path of the binary.
 #
 #   conformance/peers/build.sh govc             -> ~/.cache/vsphere-lab/peers/govc-0.55.1-<hash>/govc
 #   conformance/peers/build.sh kube-apiserver   -> ~/.cache/vsphere-lab/peers/kubernetes-1.36.3-<hash>/kube-apiserver
 #
-# A folder here is a module. It builds the program of its own name from its main.go, or the commands that its tools.go
-# imports, each with the version stamped in as Kubernetes' own build does it. Steps go to stderr, the path to stdout.
-# What is built once stays in the cache, outside the tree; the key is the version of the module's first requirement and
-# a hash of the module's files and of how they are linked.
+# Each folder here is a module. A module with a main.go builds the program of its own name. Any other module builds the
+# commands that its tools.go imports, with the version stamped in as Kubernetes' own build does it. Steps go to stderr, the
+# path to stdout. A built program stays in the cache, outside the tree. Its key is the version of the module's first
+# requirement and a hash of the module's files and of the way they are linked.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -60,7 +60,7 @@ scratch=$(mktemp -d "$dir/build.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 say "$name $version: building (a minute or two when nothing is cached; kube-apiserver takes three or four)"
 started=$SECONDS
-# A package that a program does not have is no error here.
+# The linker ignores variables of packages that a program does not contain.
 stamp=
 for variable in k8s.io/component-base/version.gitVersion k8s.io/client-go/pkg/version.gitVersion \
   github.com/containerd/containerd/v2/version.Version helm.sh/helm/v3/internal/version.version; do
@@ -68,7 +68,7 @@ for variable in k8s.io/component-base/version.gitVersion k8s.io/client-go/pkg/ve
 done
 [ "$package" != . ] || stamp=
 tags=$(sed -n 's,^// tags: ,,p' ./*.go)
-# Static: some of them run in images that hold nothing else.
+# Links statically, because some peers run in images that hold nothing else.
 CGO_ENABLED=0 go build -mod=readonly -trimpath -tags "$tags" -ldflags "-s -w $stamp" -o "$scratch/$name" "$package" ||
   die "$name did not build" "read the lines above; without a network, set GOPROXY to a mirror that has the modules of $module/go.mod"
 mv "$scratch/$name" "$dir/$name"

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# A real etcd and kube-apiserver on free ports of loopback, with their data in a temporary folder.
+# Runs a real etcd and kube-apiserver on free ports of loopback, with their data in a temporary folder.
 #
 #   conformance/peers/cluster.sh            prints "URL TOKEN ETCD" and runs until its standard input ends or a signal comes
-#   conformance/peers/cluster.sh COMMAND…   runs COMMAND with KUBE_SERVER, KUBE_TOKEN and KUBE_ETCD set, and ends as it does
+#   conformance/peers/cluster.sh COMMAND…   runs COMMAND with KUBE_SERVER, KUBE_TOKEN and KUBE_ETCD set; exits with its code
 #
 # The binaries come from KUBEBUILDER_ASSETS if it is set, else from build.sh. Nothing is left behind. Tokens: admin-token
-# (system:masters), and alice-token and bob-token, who may do what everybody may. With CLUSTER_AUDIT=FILE every write is
-# noted there as a line of JSON, without bodies; with CLUSTER_AUDIT_OF=GROUP instead every request of those users, reads too.
+# (system:masters), and alice-token and bob-token, whose users have no rights of their own. With CLUSTER_AUDIT=FILE the API
+# server logs every write to FILE as a line of JSON, without bodies. With CLUSTER_AUDIT_OF=GROUP as well it logs instead
+# every request of the users in GROUP, reads included.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 say() { printf 'cluster: %s\n' "$*" >&2; }
@@ -30,7 +31,7 @@ pids=()
 cleanup() {
   trap '' INT TERM HUP
   local n pid
-  # The API server first: it writes to etcd until it ends.
+  # Signals the API server before etcd, because the API server writes to etcd until it ends.
   for ((n = ${#pids[@]} - 1; n >= 0; n--)); do kill -TERM "${pids[n]}" 2>/dev/null || true; done
   for pid in "${pids[@]}"; do
     for n in $(seq 50); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
@@ -111,7 +112,7 @@ if [ $# -gt 0 ]; then
   KUBE_SERVER=https://127.0.0.1:$port KUBE_TOKEN=admin-token KUBE_ETCD=http://127.0.0.1:$client "$@"
 else
   printf 'https://127.0.0.1:%s admin-token http://127.0.0.1:%s\n' "$port" "$client"
-  # A signal interrupts `wait`, where it would not interrupt a program in the foreground.
+  # Waits for a background reader, because a signal interrupts `wait` and not a program in the foreground.
   exec 3<&0
   cat <&3 >/dev/null &
   reader=$!

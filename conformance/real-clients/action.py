@@ -25,7 +25,7 @@ ANY_PORT = "--vcenter-listen 127.0.0.1:0 --cluster-listen 127.0.0.1:0 --supervis
 
 
 class Failed(Exception):
-    """A step ended badly; what it said."""
+    """A step failed; holds its output."""
 
 
 class Run:
@@ -43,7 +43,7 @@ class Run:
         self.outputs = {name: self.fill(it["value"]) for name, it in action["outputs"].items()}
 
     def fill(self, text):
-        """Text with its expressions replaced. An expression that is not known here is an error, as a misspelt one would be."""
+        """Returns the text with its expressions replaced. An unknown expression is an error, as it would be a misspelling."""
         def value(match):
             words = match[1].split(".")
             if words[0] == "inputs":
@@ -54,7 +54,7 @@ class Run:
         return re.sub(r"\$\{\{ *([\w.-]+) *\}\}", value, text)
 
     def step(self, step):
-        """Runs one; its outputs and variables are those of later ones."""
+        """Runs one step, and keeps its outputs and variables for later steps."""
         if "${{" in step["run"]:
             raise Failed(f"{step['name']}: an expression in a script would be run as a part of it; hand it in by env")
         files = {name: pathlib.Path(tempfile.mkstemp(dir=self.temp)[1]) for name in ("GITHUB_OUTPUT", "GITHUB_ENV")}
@@ -73,7 +73,7 @@ class Run:
 
 
 def answers(url, ca, token=None):
-    """The answer's body over TLS that trusts `ca` alone."""
+    """Returns the body of an answer, over TLS that trusts only `ca`."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     tls = ssl.create_default_context(cafile=ca) if url.startswith("https") else None
     with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=20, context=tls) as answer:
@@ -84,14 +84,14 @@ failures = 0
 
 
 def ok(what, holds, saw=""):
-    """One line about one thing."""
+    """Prints one line with the result of one check."""
     global failures  # pylint: disable=global-statement
     failures += not holds
     print(f"{'ok  ' if holds else 'FAIL'} {what}" + ("" if holds else f": {saw}"), flush=True)
 
 
 def play(action, image, temp):
-    """Two uses that succeed, and two that do not."""
+    """Plays one use that succeeds and two that fail."""
     name = f"action-{os.getpid()}"
     try:
         run = Run(action, temp, image=image, name=name, flags=f"--vms 3 --zones 2\n{ANY_PORT}", supervisor="true")

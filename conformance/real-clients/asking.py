@@ -1,4 +1,4 @@
-"""How the helpers of story.sh ask servers: which token goes where, and whom they believe. All of it stands in the environment."""
+"""Requests of the helpers of story.sh to servers, with the token and the trusted certificate from the environment."""
 import json
 import os
 import ssl
@@ -6,7 +6,7 @@ import urllib.request
 
 
 def ask(method, url, body=None, content_type="application/json"):
-    """The document that is answered. urllib's error if it is a refusal."""
+    """Returns the document of the answer. Raises urllib's error for a refusal."""
     token = os.environ.get("SIM_ADMIN_TOKEN", "")
     for name in ("CLUSTER", "SUPERVISOR"):
         server = os.environ.get(f"SIM_{name}" if name == "SUPERVISOR" else name)

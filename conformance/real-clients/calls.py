@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What the provider called so far, as one line of JSON: {"delete nodes": 1, "patch nodes": 50, …}
+"""Prints the calls of the provider so far as one line of JSON: {"delete nodes": 1, "patch nodes": 50, …}
 
-  calls.py writes                    to Nodes of the workload cluster, writes alone
-  calls.py supervisor [LEFT-OUT]     to the Supervisor, but for operations that begin with LEFT-OUT
-  calls.py refusals                  of the Supervisor: {"refused": N, "late": M}, late where a newer token was known already
+  calls.py writes                    writes to Nodes of the workload cluster
+  calls.py supervisor [LEFT-OUT]     calls to the Supervisor, except operations that begin with LEFT-OUT
+  calls.py refusals                  refusals of the Supervisor: {"refused": N, "late": M}, late if a newer token was known already
 
-Writes come from the audit log of a real cluster, if CLUSTER_AUDIT names one, else from the ledger of the sim. What was refused has
-its status beside it. The helpers of a story are known by their user agents; simulated kubelets make no calls.
+Writes come from the audit log of a real cluster if CLUSTER_AUDIT names one, else from the ledger of the sim. A refused call has
+its status beside it. Calls of the helpers of a story are left out by their user agents; simulated kubelets make no calls.
 """
 import collections
 import json
@@ -27,7 +27,7 @@ def writes(admin):
 
 
 def asked(admin):
-    """Every call to the Supervisor, as the ledger has it."""
+    """Yields every call to the Supervisor from the ledger."""
     with urllib.request.urlopen(admin + "/ledger", timeout=20) as answer:
         for line in answer.read().decode().splitlines():
             it = json.loads(line)
@@ -37,12 +37,12 @@ def asked(admin):
 
 def supervisor(admin):
     for it in asked(admin):
-        # A watch that goes on has no end yet.
+        # An open watch has no end yet.
         yield it["client"].get("user_agent", ""), it["op"], it.get("ended", {}).get("status", 200)
 
 
 def refusals(admin):
-    """Whoever asks at the moment of the first refusal is refused too. Once a call was answered after it nobody may be."""
+    """Counts refusals. A refused call is late if it began after the first success that follows the first refusal."""
     ours = [it for it in asked(admin) if not it["client"].get("user_agent", "").startswith(HELPERS) and "ended" in it]
     refused = [it for it in ours if it["ended"].get("status") == 401]
     first = min((it["ended"]["at"] for it in refused), default=0)

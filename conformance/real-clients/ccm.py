@@ -3,10 +3,10 @@
 
   conformance/real-clients/ccm.py [--ccm CCM] [--sim SIM] [--against sim|real] [--content-type TYPE]
 
-One story is played on both, with Protobuf bodies (client-go's default) and with JSON. After each act all nodes and
-services have to be the same, at the end also events and leases, and what the manager wrote: as often, for each verb and
-resource. uids, times, versions and the addresses and ports that a server draws are left out. `--against real` plays it on
-two real servers, which proves the comparison itself. Takes a minute and a half.
+Plays one story on both, with Protobuf bodies (client-go's default) and with JSON. After each act all nodes and services
+have to be the same; at the end also events, leases, and the number of the manager's writes for each verb and resource.
+The comparison leaves out uids, times, versions, and the addresses and ports that a server draws. `--against real` plays
+the story on two real servers, which proves the comparison itself. Takes a minute and a half.
 """
 import collections
 import concurrent.futures
@@ -29,7 +29,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class Story:
-    """One run on one server: what the cloud has, the replicas of the manager, and what was seen after each act."""
+    """One run on one server: the machines of the cloud, the replicas of the manager, and the objects after each act."""
 
     def __init__(self, server, ccm, content_type):
         self.server, self.ccm, self.content_type = server, ccm, content_type
@@ -38,7 +38,7 @@ class Story:
         self.replicas = []
         self.seen = []
 
-    # ---- what the story is told with
+    # ---- steps of the story
 
     def start(self):
         log = open(self.server.dir / f"ccm-{len(self.replicas)}.log", "w")
@@ -46,7 +46,7 @@ class Story:
             self.ccm, "--cloud-provider=file", f"--cloud-config={self.cloud}", f"--kubeconfig={self.server.kubeconfig}",
             f"--kube-api-content-type={self.content_type}", "--authentication-skip-lookup", "--secure-port=0",
             "--allocate-node-cidrs", "--cluster-cidr=10.244.0.0/16", "--node-monitor-period=1s",
-            # Seldom enough for no round to fall among the joins: it would write an address that is about to be written.
+            # Long enough that no round falls among the joins, where it would write an address that is about to be written.
             "--node-status-update-frequency=10s", "--route-reconciliation-period=2s", "--leader-elect-lease-duration=10s",
             "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=1s", "--v=4"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log))
@@ -70,7 +70,7 @@ class Story:
         return "".join(f"{path.name}: {line}\n" for path in logs for line in path.read_text().splitlines()[-12:])
 
     def machines(self, **changes):
-        """Changes machines by name, to None if one is deleted, and lets the manager see it all at once."""
+        """Changes machines by name, or deletes those that are None, and shows the manager all changes at once."""
         for name, change in changes.items():
             name = name.replace("_", "-")
             if change is None:
@@ -82,7 +82,7 @@ class Story:
         scratch.rename(self.cloud)
 
     def join(self, n):
-        """A machine, and the node that its kubelet registers."""
+        """Adds a machine, and the node that its kubelet registers."""
         name = f"node-{n}"
         self.machines(**{name: {"id": f"machine-{n}", "type": "m1.large", "region": "r1", "zone": f"z{n % 3}",
                                 "addresses": [f"192.0.2.{n}"]}})
@@ -98,7 +98,7 @@ class Story:
         self.server.must("PATCH", f"{NODES}/node-{n}/status", patch, STRATEGIC)
 
     def until(self, holds, path, what):
-        """Waits until the object at `path` is as it should be; None stands for one that is gone."""
+        """Waits until `holds` is true of the object at `path`, which is None if the object is gone."""
         last = []
 
         def check():
@@ -108,12 +108,12 @@ class Story:
         wait_until(lambda: f"{self.server.name}: {what}: {json.dumps(last)[:1500]}\n{self.log()}", check, 60)
 
     def events(self):
-        """The manager's: the API server writes some too, when it feels like it."""
+        """Returns the events of the manager. The API server writes some too, at any time."""
         events = self.server.must("GET", "/api/v1/events")["items"]
         return [it for it in events if it["metadata"]["managedFields"][0]["manager"] == "ccm"]
 
     def recorded(self, *wanted):
-        """Waits for events: the name of an object and the reason, as often as there have to be such events."""
+        """Waits for events, each given as object name and reason. An event that is given twice has to come twice."""
         missing = collections.Counter()
 
         def check():
@@ -124,7 +124,7 @@ class Story:
         wait_until(lambda: f"{self.server.name}: events: missing are {dict(missing)}\n{self.log()}", check, 60)
 
     def act(self, name):
-        """The act is over: nodes and services as they are now."""
+        """Ends an act: records the nodes and services as they are now."""
         self.seen.append((name, {path: self.list(path) for path in (NODES, SERVICES)}))
 
     def list(self, path):
@@ -172,7 +172,7 @@ class Story:
 
         self.server.must("DELETE", f"{SERVICES}/goes")
         self.until(lambda it: it is None, f"{SERVICES}/goes", "a service that goes")
-        # The manager still writes a status then, in vain; what it does next for a service says that it has.
+        # The manager still tries to write a status then, in vain; its next action for a service shows that it has tried.
         self.act("service deleted")
 
         ports = {"spec": {"ports": [port(80), port(443)]}}
@@ -183,14 +183,14 @@ class Story:
                    f"{SERVICES}/changes", "no balancer, no finalizer")
         self.act("service changes")
 
-        # Events are sent in order for each controller, when there is time; those of a manager that ends are lost.
+        # Each controller sends its events in order, when it has time; a manager that ends loses its unsent events.
         self.recorded(*((f"node-{n}", "Synced") for n in range(1, N_NODES + 1)), ("node-3", "DeletingNode"),
                       ("stays", "EnsuredLoadBalancer"), ("goes", "DeletedLoadBalancer"), ("changes", "DeletedLoadBalancer"))
         self.kill(self.replicas[0])
         self.until(lambda it: it["spec"]["holderIdentity"] not in ("", first), LEASE, "another leader")
-        # Its controllers start one by one: the node controller may be done with a node before the service controller, which
-        # looks every 100 ms whether its caches are filled, sees any. Then no balancer gets another node, and there is no
-        # event of it, on any server. So the node comes once a second event says that the balancer is seen to.
+        # The controllers start one by one. The service controller looks every 100 ms if its caches are filled, so the node
+        # controller may finish a node before the service controller sees any. Then no balancer gets another node, and no
+        # event says so, on either server. So the node comes after a second event for the balancer of `stays`.
         self.recorded(("stays", "EnsuredLoadBalancer"), ("stays", "EnsuredLoadBalancer"))
         self.join(N_NODES + 1)
         self.until(joined(f"192.0.2.{N_NODES + 1}"), f"{NODES}/node-{N_NODES + 1}", "a node that joins the second leader")
@@ -202,8 +202,8 @@ class Story:
         self.seen.append(("writes", self.writes()))
 
     def writes(self):
-        """How often which write succeeded. Renewals and events go by the clock: that there are some is what counts. So do
-    conflicts of the controllers with each other, which they try again."""
+        """Counts the successful writes of each kind. Lease renewals and events depend on the clock, so they count only as
+    "some". Conflicts of the controllers with each other depend on it too and are tried again, so they are left out."""
         counts = collections.Counter()
         for agent, verb, resource, status in self.server.writes():
             if not agent.startswith("ccm/") or status == 409:
@@ -273,7 +273,7 @@ def event(it):
             it["message"].split("_")[0], it["source"].get("component", ""), it.get("reportingComponent", ""))
 
 
-# ---- two of them
+# ---- two runs
 
 def play(server, ccm, content_type):
     story = Story(server, ccm, content_type)
@@ -285,7 +285,7 @@ def play(server, ccm, content_type):
 
 
 def compare(left, right, names):
-    """Prints a line for each thing that was looked at. How many differ."""
+    """Prints a line for each comparison. Returns the number of differences."""
     failed = 0
     for (what, a), (_, b) in zip(left, right):
         texts = [json.dumps(it, indent=1, sort_keys=True).splitlines() for it in (a, b)]

@@ -1,6 +1,6 @@
-"""What the scripts share that compare `sim serve` with a real API server: options, the two servers, and how they end.
+"""Shared parts of the scripts that compare `sim serve` with a real API server: options, the two servers, and exit codes.
 
-Exit codes: 0 if all is the same, 1 if something differs or did not come about, 2 if the script was called wrongly.
+Exit codes: 0 if all is the same, 1 if something differs or did not happen in time, 2 if the arguments are invalid.
 """
 import argparse
 import contextlib
@@ -12,7 +12,7 @@ import servers
 
 
 class Options:
-    """The options of a script for one client: those that all have, and what it adds to `parser`."""
+    """The options of a script for one client: the common ones, and those that the script adds to `parser`."""
 
     def __init__(self, doc, client, sim_always=False):
         self.client, self.sim_always = client, sim_always
@@ -23,11 +23,11 @@ class Options:
             "--against", choices=("sim", "real"), default="sim", help="what the real server is compared with")
 
     def wrong(self, sentence):
-        """Ends the script: it was called wrongly."""
+        """Ends the script with exit code 2, for invalid arguments."""
         self.parser.error(sentence)
 
     def parse(self):
-        """The options as given, the programs as paths: `client` and, unless two real servers are compared, `sim`."""
+        """Returns the options, with paths of the programs: `client` and, unless two real servers are compared, `sim`."""
         args = self.parser.parse_args()
         if args.against == "real" and not self.sim_always:
             if args.sim:
@@ -50,13 +50,13 @@ def program(path):
 
 @contextlib.contextmanager
 def pair(args):
-    """The real server and the one to compare with it, while they run."""
+    """Yields the running real server and the running server to compare with it."""
     with servers.Real() as real, servers.Real("other") if args.against == "real" else servers.Sim(args.sim) as other:
         yield real, other
 
 
 def run(main):
-    """Ends the process with what `main` gives: how many things are not as they should be."""
+    """Ends the process: with 0 if `main` returns 0 failures, else with 1."""
     try:
         sys.exit(main() > 0)
     except servers.Failed as failure:

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Plays what the head of compose.yaml says: up, healthy, reached from this machine and from another service, down.
+# Plays the steps in the head of compose.yaml: up, healthy, reached from this machine and from another service, down.
 #
 #   conformance/real-clients/compose.sh [IMAGE]
 #
-# Takes `docker compose`, or else the older docker-compose. Ports and project are its own, so that it disturbs nobody.
+# Uses `docker compose`, or else the older docker-compose. Ports and project are its own, so that it disturbs no other sim.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

@@ -1,5 +1,5 @@
-# Sourced by stories that count what held: `ok` runs a command and says how it went, `verdict` ends with it. Needs $dir, a folder of the
-# story's own, where the last command's output is.
+# Sourced by stories that count their checks: `ok` runs a command and prints its result, `verdict` prints the counts and ends the story.
+# Needs $dir, a folder of the story's own, which gets the output of the last command.
 passed=0 failed=0
 ok() { # WHAT COMMAND…
   local what=$1

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# govc against `sim serve`: what it prints is checked, not only its exit code.
+# Runs govc against `sim serve`, and checks its output as well as its exit code.
 #
 #   conformance/real-clients/govc.sh [GOVC [SIM]]
 #
-# GOVC defaults to the binary that conformance/peers/build.sh makes, SIM to target/release/sim.
+# GOVC defaults to the binary that conformance/peers/build.sh builds, SIM to target/release/sim.
 set -uo pipefail
 
 VMS=20
@@ -53,7 +53,7 @@ if ! deadline 10 answers || gone; then
 fi
 . "$dir/env"
 
-# ---- what a check is
+# ---- checks
 passed=0 failed=0 out= err= code=0
 pass() { passed=$((passed + 1)); printf 'ok   %s\n' "$1"; }
 fail() { failed=$((failed + 1)); printf 'FAIL %s\n' "$1"; printf '%s\n' "code: $code" "$out" "$err" | head -n 25 | sed 's/^/     | /'; }

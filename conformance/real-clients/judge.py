@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Whether something holds of documents that servers give: judge.py WHY EXPRESSION URL…
+"""Exits with 0 if an expression is true of documents from servers, else with 1: judge.py WHY EXPRESSION URL…
 
-EXPRESSION is Python, with the documents as d[0], d[1], …; what was seen is written to WHY. The servers are those that a sim
-names in its environment, and the workload cluster: CLUSTER with CLUSTER_TOKEN, and the Supervisor with SUPERVISOR_TOKEN.
+EXPRESSION is Python, with the documents as d[0], d[1], …. If it is false, the script writes it and the documents to WHY. The
+servers are those that a sim names in its environment, the workload cluster (CLUSTER with CLUSTER_TOKEN), and the Supervisor
+(with SUPERVISOR_TOKEN).
 """
 import json
 import sys

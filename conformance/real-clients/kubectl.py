@@ -3,12 +3,12 @@
 
   conformance/real-clients/kubectl.py [--kubectl KUBECTL] [--sim SIM] [--against sim|real] [--only TEXT] [--write]
 
-The commands stand in kubectl/commands, a line of bash each; their manifests beside them. Exit code, standard output and
-standard error have to be the same, but for what names an object or a moment of one server (see NORMAL in transcripts.py).
-What differs and is to stay stands in kubectl/differences, with the reason; one that is not listed fails, and so does a listed
-one that is gone.
-`--against real` compares two real servers, which proves the comparison itself. `--only` prints those commands that contain
-TEXT, with what both servers answered; all are run. `--write` brings kubectl/differences up to date, reasons kept.
+The file kubectl/commands has the commands, a line of bash each; their manifests are beside it. Exit code, standard output and
+standard error have to be the same, except for values that name an object or a moment of one server (see NORMAL in
+transcripts.py). The file kubectl/differences lists the differences that stay, each with its reason. A difference that is not
+listed fails, and so does a listed one that is gone.
+`--against real` compares two real servers, which proves the comparison itself. `--only` runs all commands and prints those that
+contain TEXT, with the answers of both servers. `--write` updates kubectl/differences and keeps the reasons.
 """
 import comparison
 import servers

@@ -3,11 +3,11 @@
 
   conformance/real-clients/kubectl_supervisor.py [--kubectl KUBECTL] [--sim SIM] [--against sim|real] [--only TEXT] [--write]
 
-Works as kubectl.py does; the commands stand in kubectl-supervisor/commands. Those below the heading `VERSION` are run for each version
-of VM Operator's kinds. The real server has no conversion webhook: what it shows is right in the version that it stores, and in no
-other. So its definitions are replaced for each older version by ones that store that one, and the objects copied as the
-Supervisor shows them there. VM Operator is no part of the real server either: what the commands make carries the annotation that takes its
-hands off, and what its webhook would fill in. `--against real` compares two real servers; the objects come from the sim there, too.
+Works as kubectl.py does, with the commands in kubectl-supervisor/commands. The script runs those below the heading `VERSION` for each
+version of VM Operator's kinds. The real server has no conversion webhook, so its answers are right only in the version that it stores.
+For each older version the script replaces the definitions by ones that store that version, and copies the objects as the Supervisor
+shows them there. The real server has no VM Operator either, so the commands create objects with the annotation that pauses VM Operator,
+and with the values that its webhook would fill in. `--against real` compares two real servers, also with objects from the sim.
 """
 import contextlib
 
@@ -20,7 +20,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "vmoperator.vmware.com"
 CONVERTED = {"virtualmachineclasses": True, "clustervirtualmachineimages": False, "virtualmachines": True}  # in a namespace?
 ZONES = {"availabilityzones": False, "zones": True}
-# The hub's object as one line, for whoever reads an older version; what stands there is no affair of kubectl's.
+# The annotation in older versions that holds the hub's object as one line. Its text is not kubectl's, so it is dropped.
 NORMAL = [
     (r"^.*vmoperator\.vmware\.com/conversion: .*\n", ""),
     (r'^.*"vmoperator\.vmware\.com/conversion": .*\n', ""),
@@ -33,7 +33,7 @@ def path(group, version, resource, namespaced):
 
 
 class Copy:
-    """A real server that is given what the Supervisor has."""
+    """A real server that gets the definitions and objects of the Supervisor."""
 
     def __init__(self, source, real):
         self.source, self.real = source, real
@@ -52,7 +52,7 @@ class Copy:
         self.version = VERSIONS[0]
 
     def serve(self, version):
-        """Stores `version`, and has the objects in it."""
+        """Makes the server store `version`, and copies the objects in that version."""
         if version not in VERSIONS or version == self.version:
             return
         names = [f"{resource}.{GROUP}" for resource in CONVERTED]

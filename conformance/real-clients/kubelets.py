@@ -19,7 +19,7 @@ def ready(status):
 
 def register(machine):
     name = machine["name"]
-    # The firmware tells a guest the first three groups byte by byte the other way round.
+    # The firmware shows a guest the first three groups in the other byte order.
     system = str(uuid.UUID(bytes=uuid.UUID(machine["uuid"]).bytes_le))
     asking.ask("POST", NODES, {
         "apiVersion": "v1", "kind": "Node",

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How long after a VirtualMachine shows an address its Node does: lag.py WHY VM NODE ADDRESS SECONDS
+"""Measures how long after a VirtualMachine its Node shows an address: lag.py WHY VM NODE ADDRESS SECONDS
 
-VM and NODE are addresses of objects. It fails if that takes longer than SECONDS, or the address never comes; what was measured is
-written to WHY, and printed if it was in time. See judge.py for the servers.
+VM and NODE are URLs of objects. The script fails if the Node takes longer than SECONDS, or if the address does not come within a
+minute. It writes the measured time to WHY, and prints it if the Node was in time. See judge.py for the servers.
 """
 import sys
 import time

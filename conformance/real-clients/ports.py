@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Prints a free port of 127.0.0.1 for a server that is started later.
 
-The system gives ports of its own range to whoever connects or asks for any port. A free one of that range can be taken
-before the server starts, so this script draws below it.
+The system gives ports of its own range to programs that connect or ask for any port. A free port of that range can be taken
+before the server starts, so this script draws a port below the range.
 """
 import random
 import socket
 
 LOWEST = 10_000
-# The first port of the system's range on Linux, unless it is configured.
+# The first port of the system's range on Linux by default.
 USUAL = 32_768
 
 
@@ -22,7 +22,7 @@ def free_port():
     for _ in range(1_000):
         port = random.randrange(LOWEST, below)
         with socket.socket() as it:
-            # As servers do: connections that have ended do not count.
+            # Ignores connections that have ended, as servers do.
             it.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 it.bind(("127.0.0.1", port))

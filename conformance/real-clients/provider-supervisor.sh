@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Our provider as a process in Supervisor mode, over TLS and on the real clock: nodes join, one gets another address, the token is
-# replaced, a machine is switched off and another deleted by way of their VirtualMachines, with kubectl.
+# Plays our provider as a process in Supervisor mode, over TLS and on the real clock: nodes join, one gets another address, the token is
+# replaced, and kubectl switches one machine off and deletes another through their VirtualMachines.
 #
 #   conformance/real-clients/provider-supervisor.sh [--cluster built-in|real] [PROVIDER [SIM]]
 #
-# See story.sh. KUBECTL names a kubectl; left out, it is built. Takes about two minutes: a kubelet that falls silent is noticed after
-# the usual grace period.
+# See story.sh. KUBECTL names a kubectl; by default the script builds one. Takes about two minutes: a silent kubelet is noticed only
+# after the usual grace period.
 set -uo pipefail
 
 NODES=${NODES:-50}
@@ -49,7 +49,7 @@ ok 'address: on the node within two seconds of the virtual machine showing it' \
 
 ok 'ledger: the Supervisor was asked for one list and one watch' called '{"list virtualmachines": 1, "watch virtualmachines": 1}' supervisor
 
-# ---- the token is replaced, and the old one worth nothing from that moment; one is switched off, one deleted
+# ---- the token is replaced, and the old one is invalid from that moment; one machine is switched off, one deleted
 token=$dir/mounts/etc/cloud/ccm-provider/token
 first=$(cat "$token")
 ok 'token: it is replaced' eval '"$SIM" world event "{\"supervisor.token.rotate\": {}}" >"$dir/why" 2>&1 && [ "$(cat "$token")" != "$first" ]'
@@ -67,14 +67,14 @@ ok 'power on: kubectl waits until it is' kubectl wait vm node-0002 --for=jsonpat
 kubelet node-0002 True
 until_so 'power on: the taint goes when the node is back' 150 judge "SHUTDOWN not in taints(d[0])" "$nodes/node-0002"
 
-# ---- what it cost, the end, and a second life
-# Whoever asks first is refused, and whoever asks at the same moment.
+# ---- calls, end, and a second start
+# The server refuses the first request with the old token, and any request that is sent at the same moment.
 calls refusals >"$dir/why" 2>&1
 ok 'token: the old one was refused, and never sent again once the new one was known' \
   grep -qE '"refused": [1-9][0-9]*, "late": 0' "$dir/why"
-# Before a node is deleted another list has to say that there is no such machine; till then one read for each look at its addresses.
+# The provider lists once more before it deletes a node without a machine. Until then it reads the machine at each address sync.
 ok 'ledger: one more list for the node that went, and the same watch' called '{"list virtualmachines": 2, "watch virtualmachines": 1}' supervisor get 'list virtualmachines: 401'
-# Each node: its addresses, then the rest at once. Then one more address, a taint that comes and goes, a node that goes.
+# Per node: one write of its addresses, one of the rest. Then one more address, one taint added and removed, one node deleted.
 ok 'ledger: two writes for each node that joined, and one for each thing that happened' \
   called "{\"delete nodes\": 1, \"patch nodes\": $((NODES + 2)), \"patch nodes/status\": $((NODES + 1))}" writes
 ok 'SIGTERM ends it cleanly' stop

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Our provider as a process in vCenter mode, over TLS and on the real clock: nodes join, one gets another address, one machine is
+# Plays our provider as a process in vCenter mode, over TLS and on the real clock: nodes join, one gets another address, one machine is
 # shut down, one is deleted, and SIGTERM leaves no login behind.
 #
 #   conformance/real-clients/provider.sh [--cluster built-in|real] [PROVIDER [SIM]]
 #
-# See story.sh. Takes about two minutes: a kubelet that falls silent is noticed after the usual grace period.
+# See story.sh. Takes about two minutes: a silent kubelet is noticed only after the usual grace period.
 set -uo pipefail
 
 NODES=${NODES:-50}
@@ -65,11 +65,11 @@ ok 'delete: no other node went, and no other is tainted' \
 kubelet node-0002 True
 until_so 'power on: the taint goes when the node is back' 150 judge "SHUTDOWN not in taints(d[0])" "$nodes/node-0002"
 
-# ---- end, and a second life
+# ---- end, and a second start
 ok 'sessions: one login to each API' judge "d[0]['vcenters'][0]['sessions'] in (1, 2)" "$world"
 ok 'SIGTERM ends it cleanly' stop
 ok 'SIGTERM leaves no login behind' judge "d[0]['vcenters'][0]['sessions'] == 0" "$world"
-# Each node: its addresses, then the rest at once. Then one more address, a taint that comes and goes, a node that goes.
+# Per node: one write of its addresses, one of the rest. Then one more address, one taint added and removed, one node deleted.
 ok 'ledger: two writes for each node that joined, and one for each thing that happened' \
   called "{\"delete nodes\": 1, \"patch nodes\": $((NODES + 2)), \"patch nodes/status\": $((NODES + 1))}" writes
 before=$(calls writes)

@@ -3,13 +3,13 @@
 
   conformance/real-clients/rbac.py [--provider FILE] [--sim FILE] [--mode vcenter|supervisor|namespace] [--servers N]
 
-The roles come from provider/deploy/{vcenter,supervisor}.yaml, and from chart/tests for another namespace than kube-system. With all of
-them, our provider as their ServiceAccount initializes nodes, taints one whose machine is off, deletes one whose machine is gone and
-initializes one again; none of its requests is refused, each verb is used, and nothing else is asked for, PersistentVolumes least of all:
-the audit log says so. Then each verb of each resource is taken away in turn; the same story comes to a request that is refused for it,
-and what is named in BREAKS does not happen.
+The roles come from provider/deploy/{vcenter,supervisor}.yaml, and from chart/tests for another namespace than kube-system. With all
+roles, our provider runs as their ServiceAccount: it initializes nodes, taints one whose machine is off, deletes one whose machine is
+gone, and initializes one again. By the audit log no request is refused, each verb is used, and the provider asks for nothing else, in
+particular no PersistentVolumes. Then the script takes away each verb of each resource in turn. The same story then reaches a request
+that is refused for the lack of that verb, and the act that BREAKS names does not happen.
 
-Each story has a sim, a provider and a ServiceAccount of its own; N API servers (3) play them side by side, a minute in all.
+Each story has a sim, a provider and a ServiceAccount of its own. N API servers (default 3) play the stories side by side, a minute in all.
 """
 import argparse
 import base64
@@ -40,7 +40,7 @@ SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
 STRATEGIC = "application/strategic-merge-patch+json"
 ANY_PORT = [f"--{face}-listen=127.0.0.1:0" for face in ("vcenter", "cluster", "supervisor", "admin")]
 
-# What does not come about without a verb: (resource, verb) and the act of the story below.
+# The act of the story below that does not happen without a verb, by (resource, verb).
 BREAKS = {
     ("nodes", "list"): "initialized",
     ("nodes", "watch"): "later node initialized",
@@ -59,7 +59,7 @@ BREAKS = {
 
 
 class Role:
-    """The RBAC objects of a manifest, for a ServiceAccount of another name and perhaps without a verb."""
+    """The RBAC objects of a manifest. `of` copies them for another ServiceAccount, optionally without one verb."""
 
     def __init__(self, objects):
         self.objects = [it for it in objects if it["kind"] in ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")]
@@ -70,7 +70,7 @@ class Role:
         self.grants = sorted({(resource, verb) for _, resource, verb in self.walk()})
 
     def walk(self):
-        """(rule, resource, verb) of every rule."""
+        """Yields (rule, resource, verb) for every rule."""
         for it in self.objects:
             for rule in it.get("rules", ()):
                 for resource in rule["resources"]:
@@ -78,7 +78,7 @@ class Role:
                         yield rule, resource, verb
 
     def of(self, name, without=None):
-        """Copies for the ServiceAccount `name`."""
+        """Returns copies for the ServiceAccount `name`, without the verb `without`."""
         copy = Role(json.loads(json.dumps(self.objects)))
         for rule, resource, verb in list(copy.walk()):
             if (resource, verb) == without:
@@ -109,7 +109,7 @@ def collection(it):
 
 
 def objects(kubectl, server, manifest):
-    """The objects of a manifest, read by kubectl."""
+    """Returns the objects of a manifest, read by kubectl."""
     out = subprocess.run([kubectl, "--kubeconfig", server.kubeconfig, "create", "--dry-run=client", "-o", "json", "-f", manifest],
                          stdout=subprocess.PIPE, check=True, text=True).stdout
     decoder, found = json.JSONDecoder(), []
@@ -121,7 +121,7 @@ def objects(kubectl, server, manifest):
 
 
 class Sim(servers.Sim):
-    """The machines of a story."""
+    """The sim with the machines of a story."""
 
     def __init__(self, binary, mode):
         self.mode = mode
@@ -134,7 +134,7 @@ class Sim(servers.Sim):
         return ["--vms=4", "--zones=2", "--nodes=0", *more]
 
     def switch_off(self, name):
-        """In Supervisor mode by way of the VirtualMachine: VM Operator would switch it on again."""
+        """Switches a machine off: in Supervisor mode through its VirtualMachine, or VM Operator would switch it on again."""
         if self.mode == "supervisor":
             self.virtual_machine("PATCH", name, {"spec": {"powerState": "PoweredOff"}})
         else:
@@ -153,7 +153,7 @@ class Sim(servers.Sim):
         servers.Api("Supervisor", known["SIM_SUPERVISOR"], token, self.tls).must(method, path, body, "application/merge-patch+json")
 
     def happen(self, command):
-        """Something happens in the world."""
+        """Applies a command to the world."""
         request = urllib.request.Request(self.admin + "/world/events", json.dumps(command).encode(),
                                          {"Content-Type": "application/json"}, method="POST")
         with urllib.request.urlopen(request, timeout=20):
@@ -165,7 +165,7 @@ class Sim(servers.Sim):
 
 
 class Story:
-    """A provider with a role, and what it does."""
+    """One provider with a role, and the acts that it has to perform."""
 
     def __init__(self, server, sim, args, role, without):
         self.server, self.sim, self.args, self.role, self.without = server, sim, args, role, without
@@ -179,7 +179,7 @@ class Story:
             server.must("POST", collection(it), it)
 
     def reset(self):
-        """Nothing is left of the story before."""
+        """Removes the objects of the previous story."""
         self.server.ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         for path in (NODES, f"/api/v1/namespaces/{self.namespace}/events", "/api/v1/namespaces/default/events"):
             self.server.must("DELETE", path)
@@ -187,7 +187,7 @@ class Story:
                      f"/api/v1/namespaces/{self.namespace}/secrets/vsphere-cloud-secret"):
             self.server.ask("DELETE", path)
 
-    # ---- what the story is told with
+    # ---- steps of the story
 
     def start(self):
         token = self.token(self.account)
@@ -207,7 +207,7 @@ class Story:
             stdin=subprocess.DEVNULL, stdout=open(self.log, "w"), stderr=subprocess.STDOUT)
 
     def vcenter(self):
-        """The configuration as the chart writes it, the credentials in a Secret."""
+        """Writes the configuration as the chart does, and the credentials into a Secret. Returns the flags."""
         known = self.sim.known
         host, port = known["SIM_VC0_URL"].removeprefix("https://").rsplit(":", 1)
         account = {"username": known["SIM_VC0_PROVIDER_USERNAME"], "password": known["SIM_VC0_PROVIDER_PASSWORD"]}
@@ -226,7 +226,7 @@ class Story:
         return ["--cloud-provider=vsphere-paravirtual", f"--cloud-config={config}", *self.sim.known["SIM_SUPERVISOR_FLAGS"].split()]
 
     def allow_metrics(self):
-        """An account that may read the metrics, as that of a scraper."""
+        """Creates an account for a scraper, which may read the metrics."""
         name = f"{self.account}-scraper"
         rbac = {"apiVersion": "rbac.authorization.k8s.io/v1"}
         for it in (
@@ -239,7 +239,7 @@ class Story:
         self.scraper = self.token(name)
 
     def metrics_are_read(self):
-        """By that account, and by nobody else."""
+        """True if the scraper can read the metrics and a client without a token cannot."""
         context = ssl._create_unverified_context()
         def status(headers):
             request = urllib.request.Request(f"https://127.0.0.1:{self.port}/metrics", headers=headers)
@@ -255,7 +255,7 @@ class Story:
                                 {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
 
     def register(self, machine):
-        """The Node that a kubelet would register."""
+        """Creates the Node that a kubelet would register."""
         name = machine["name"]
         system = str(uuid.UUID(bytes=uuid.UUID(machine["uuid"]).bytes_le))
         self.server.must("POST", NODES, {
@@ -270,7 +270,7 @@ class Story:
         self.server.must("PATCH", f"{NODES}/{name}/status", {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, STRATEGIC)
 
     def taints(self, name):
-        """Keys of a node's taints; None if there is no such node."""
+        """Returns the keys of a node's taints; None if the node does not exist."""
         status, node = self.server.ask("GET", f"{NODES}/{name}")
         return {it["key"] for it in node["spec"].get("taints", ())} if status == 200 else None
 
@@ -282,7 +282,7 @@ class Story:
         return [it for it in self.server.must("GET", "/api/v1/namespaces/default/events")["items"] if it["reason"] == reason]
 
     def requests(self):
-        """What the provider asked: (resource, verb, status)."""
+        """Yields the requests of the provider: (resource, verb, status)."""
         for line in self.server.audit.read_text().splitlines(keepends=True):
             if not line.endswith("\n"):
                 return # still being written
@@ -298,7 +298,7 @@ class Story:
     # ---- the story
 
     def acts(self):
-        """What is to come about, in order: (name, what is done first, whether it has)."""
+        """Returns the acts in order: (name, action that starts the act, check that it has happened)."""
         first, off, gone, late = [it["name"] for it in self.sim.machines()]
         machine = {it["name"]: it for it in self.sim.machines()}
 
@@ -329,7 +329,7 @@ class Story:
         )
 
     def whole(self):
-        """With every rule. What is wrong, one sentence each."""
+        """Plays the story with every rule. Returns the problems, one sentence each."""
         for name, do, holds in self.acts():
             do()
             wait_until(lambda name=name: f"{name}: {self.last_words()}", holds, 40, 0.1)
@@ -339,17 +339,17 @@ class Story:
         asked = set(self.requests())
         granted = set(self.args.roles[self.mode].grants)
         refused = {f"{verb} {resource} is refused" for resource, verb, status in asked if status == 403}
-        # A 404 was allowed too: the lease is looked for before it is made.
+        # A 404 also shows that the verb was granted: the provider looks for the lease before it creates it.
         used = {(resource, verb) for resource, verb, status in asked if status != 403}
         return sorted(refused | {f"{verb} {resource} is granted and not used" for resource, verb in granted - used}
                       | {f"{verb} {resource} is used and no rule of the chart grants it" for resource, verb in used - granted}) + self.volumes()
 
     def volumes(self):
-        """Requests for what is none of a cloud provider's business, refused or not."""
+        """Returns requests for volumes, refused or not, because a cloud provider has no use for them."""
         return [f"{verb} {resource}" for resource, verb, _ in self.requests() if resource.startswith("persistentvolume")]
 
     def lacking(self):
-        """Without one verb. What is wrong, one sentence each."""
+        """Plays the story without one verb. Returns the problems, one sentence each."""
         breaks = BREAKS.get(self.without)
         if breaks is None:
             return [f"nobody has said what breaks without {self.without}: add it to BREAKS"]
@@ -358,7 +358,7 @@ class Story:
             if name != breaks:
                 wait_until(lambda name=name: f"{name}, which needs nothing of {self.without}: {self.last_words()}", holds, 40, 0.1)
                 continue
-            # To ask is part of an act whose request comes from outside.
+            # `holds` itself sends the request of an act that begins outside the provider.
             wait_until(lambda: f"no request was refused: {self.last_words()}", lambda: not holds() and self.without in self.refused(), 20, 0.1)
             if name == "still leading":
                 wait_until("the lease cannot be renewed, and the provider goes on", lambda: self.process.poll() is not None, 20, 0.1)
@@ -377,7 +377,7 @@ class Story:
 
 
 def play(server, args, mode, without):
-    """One story: its name, what is wrong, and how the provider complains."""
+    """Plays one story. Returns its name, its problems, and the number of each request of the provider."""
     resource, verb = without or ("", "")
     name = f"{mode}: without {verb} {resource} not: {BREAKS.get(without)}" if without else f"{mode}: every rule is needed, and no other"
     with Sim(args.sim, mode) as sim:
@@ -410,7 +410,7 @@ def main():
     args.roles, ready = {}, threading.Event()
 
     def fill(server):
-        """The first server reads the manifests; the longest stories come first."""
+        """Reads the manifests with the first server, and queues the stories, the longest first."""
         modes = args.mode or tuple(MANIFESTS)
         for mode in modes:
             args.roles[mode] = Role(objects(kubectl, server, MANIFESTS[mode]))

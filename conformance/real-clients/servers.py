@@ -1,8 +1,8 @@
-"""The two API servers that real clients are run against: a real etcd and kube-apiserver, and `sim serve`.
+"""The two API servers for real clients: a real etcd and kube-apiserver, and `sim serve`.
 
-Each is empty when it starts and is gone with everything it wrote when it is closed, unless something failed: then its
-folder stays, with logs and records of requests. `writes` says what clients wrote: the real server's audit log, the sim's
-ledger. Python's standard library alone; the names are those of the other scripts.
+Each server starts empty. When it is closed, its folder goes too, unless something failed: then the folder stays, with
+logs and records of requests. `writes` returns the writes of clients, from the real server's audit log or the sim's ledger.
+Needs only Python's standard library.
 """
 import json
 import os
@@ -22,11 +22,11 @@ WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 
 class Failed(Exception):
-    """Something that the comparison needs did not come about."""
+    """The comparison needs something that did not happen."""
 
 
 def built(name):
-    """The path of a peer's binary, built if it is not in the cache."""
+    """Returns the path of a peer's binary, and builds the peer if it is not in the cache."""
     answer = subprocess.run([ROOT / "conformance/peers/build.sh", name], stdout=subprocess.PIPE, text=True)
     if answer.returncode:
         sys.exit(answer.returncode)
@@ -34,7 +34,7 @@ def built(name):
 
 
 def wait_until(what, holds, seconds=60.0, pause=0.05):
-    """What `holds` gives once that is true. Failed, with `what`, if it is not in time."""
+    """Returns the value of `holds` once it is true. Raises Failed, with `what`, if that takes longer than `seconds`."""
     end = time.monotonic() + seconds
     while True:
         found = holds()
@@ -46,7 +46,7 @@ def wait_until(what, holds, seconds=60.0, pause=0.05):
 
 
 def audited(path):
-    """The writes in an audit log: (user agent, verb, resource, status)."""
+    """Yields the writes in an audit log: (user agent, verb, resource, status)."""
     for line in pathlib.Path(path).read_text().splitlines():
         it = json.loads(line)
         thing = it["objectRef"]
@@ -55,7 +55,7 @@ def audited(path):
 
 
 def recorded(admin, face="k8s.guest"):
-    """The writes in the ledger of a sim, in the same form."""
+    """Yields the writes in the ledger of a sim, in the same form."""
     with urllib.request.urlopen(admin + "/ledger?op=@write", timeout=20) as answer:
         for line in answer.read().decode().splitlines():
             it = json.loads(line)
@@ -70,14 +70,14 @@ def token_in(kubeconfig):
 
 
 class Api:
-    """A Kubernetes API: where it is, and how to ask it."""
+    """A Kubernetes API: its URL, its token, and requests to it."""
 
     def __init__(self, name, url="", token="", tls=None):
         self.name, self.url, self.token = name, url, token
         self.tls = tls or ssl._create_unverified_context()  # pylint: disable=protected-access
 
     def ask(self, method, path, body=None, content_type="application/json"):
-        """The answer as (status, document). A Status of failure is an answer."""
+        """Returns the answer as (status, document), also if the document is a Status of a failure."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, method=method, headers={
             "Authorization": f"Bearer {self.token}", "Accept": "application/json", "Content-Type": content_type})
@@ -92,7 +92,7 @@ class Api:
                 return error.code, {"message": text.decode(errors="replace")}
 
     def must(self, method, path, body=None, content_type="application/json"):
-        """As `ask`, for what has to succeed."""
+        """Works as `ask` and returns the document. Raises Failed if the request fails."""
         status, answer = self.ask(method, path, body, content_type)
         if status >= 300:
             raise Failed(f"{self.name}: {method} {path}: {status} {answer.get('message', answer)}")
@@ -100,7 +100,7 @@ class Api:
 
 
 class Server(Api):
-    """An API server that somebody started, with the kubeconfig of its administrator."""
+    """An API server that runs as a process, with the kubeconfig of its administrator."""
 
     def __init__(self, name):
         super().__init__(name)
@@ -144,7 +144,7 @@ class Real(Server):
             "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]}))
 
     def writes(self):
-        """Every write that was answered: (user agent, verb, resource, status)."""
+        """Yields every answered write: (user agent, verb, resource, status)."""
         return audited(self.audit)
 
 
@@ -177,7 +177,7 @@ class Sim(Server):
         self.tls = ssl.create_default_context(cafile=self.known["SIM_CA"])
 
     def writes(self):
-        """Every write that was answered: (user agent, verb, resource, status)."""
+        """Yields every answered write: (user agent, verb, resource, status)."""
         return recorded(self.admin)
 
 
@@ -191,7 +191,7 @@ class Supervisor(Sim):
 
 
 class World(Sim):
-    """The cluster of `sim serve` whose machines a Supervisor has, which is `supervisor`; everybody may do everything."""
+    """The cluster of `sim serve` whose machines belong to a Supervisor (`supervisor`). Any client may do everything."""
     faces = Supervisor.faces
 
     def __init__(self, binary, name, machines):
@@ -205,13 +205,13 @@ class World(Sim):
         return [f"--vms={self.machines}", "--zones=3", f"--supervisor={self.dir}/mounts"]
 
     def happen(self, command):
-        """Something happens in the world."""
+        """Applies a command to the world."""
         body = json.dumps(command).encode()
         with urllib.request.urlopen(urllib.request.Request(self.admin + "/world/events", body, {"Content-Type": "application/json"}, method="POST"), timeout=20):
             pass
 
     def calls(self):
-        """Every call: (face, user agent, operation, status); a watch that goes on has none."""
+        """Yields every call: (face, user agent, operation, status). An open watch has no status."""
         with urllib.request.urlopen(self.admin + "/ledger", timeout=20) as answer:
             for line in answer.read().decode().splitlines():
                 it = json.loads(line)

@@ -1,11 +1,11 @@
-# What the stories of our provider share: how a check is made, the sim, the workload cluster, and the provider as a process. To be sourced,
-# with what the script was called with:
+# Shared parts of the stories of our provider: checks, the sim, the workload cluster, and the provider as a process. To be sourced, with
+# the arguments of the script:
 #
 #   [--cluster built-in|real] [PROVIDER [SIM]]
 #
-# The workload cluster is the sim's own, whose kubelets are simulated, or a real etcd and kube-apiserver; there the story says what
-# kubelets do. PROVIDER defaults to target/release/provider, SIM to target/release/sim. For those who source it: `provider_flags`
-# is an array that is filled before `start`.
+# The workload cluster is the sim's own, with simulated kubelets, or a real etcd and kube-apiserver, where the story itself acts for the
+# kubelets. PROVIDER defaults to target/release/provider, SIM to target/release/sim. The sourcing script fills the array
+# `provider_flags` before it calls `start`.
 
 me=$(basename "$0")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -35,7 +35,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# ---- what a check is
+# ---- checks
 passed=0 failed=0
 pass() { passed=$((passed + 1)); printf 'ok   %s\n' "$1"; }
 fail() {
@@ -114,7 +114,7 @@ contexts: [{name: it, context: {cluster: it, user: it}}]
 CONFIG
   "$here/kubelets.py" register || { echo 'FAIL no Nodes could be registered'; exit 1; }
 }
-# A real cluster has no kubelets, nor anybody who notices when one falls silent.
+# The real cluster has no kubelets, and no controller that notices a silent kubelet.
 kubelet() { # NODE True|Unknown
   [ "$cluster" = built-in ] || "$here/kubelets.py" report "$1" "$2"
 }

@@ -1,8 +1,8 @@
-"""Commands of kubectl that are run on two servers, and what they print compared: what kubectl.py and kubectl_supervisor.py share.
+"""Runs commands of kubectl on two servers and compares their output; shared by kubectl.py and kubectl_supervisor.py.
 
-A suite is a folder: `commands`, a line of bash each, its manifests, and `differences`, what differs and is to stay, with the
-reason. Exit code, standard output and standard error have to be the same, but for what names an object or a moment of one
-server (see NORMAL). One that differs and is not listed fails, and so does a listed one that is gone.
+A suite is a folder: `commands`, a line of bash each, its manifests, and `differences`, which lists the differences that stay,
+each with its reason. Exit code, standard output and standard error have to be the same, except for values that name an object or
+a moment of one server (see NORMAL). A difference that is not listed fails, and so does a listed one that is gone.
 """
 import concurrent.futures
 import difflib
@@ -18,11 +18,11 @@ import servers
 PRELUDE = servers.HERE / "kubectl/prelude.sh"
 TROUBLE = "exit code 99"  # see prelude.sh
 UNKNOWN = "not looked into yet"
-# In order. Ages and times go by the clock; uids, versions, addresses and ports are drawn by the server.
+# Replacements, in order. Ages and times depend on the clock; the server draws uids, versions, addresses and ports.
 NORMAL = [(re.compile(pattern, re.M), text) for pattern, text in (
-    # Every three minutes a real server looks through its cluster addresses, and tells of one that was given out just then.
+    # Every three minutes a real server checks its cluster addresses, and reports one that was given out at that moment.
     (r"^.*Cluster IP .* is not allocated; repairing.*\n?", ""),
-    # client-go says so where a wait of a second ends before its watch has told anything: a matter of milliseconds.
+    # client-go prints this if a wait of a second ends before its watch has delivered an event: a matter of milliseconds.
     (r"^.*very short watch: .*\n?", ""),
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<uid>"),
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
@@ -41,13 +41,13 @@ NORMAL = [(re.compile(pattern, re.M), text) for pattern, text in (
     (r"(?<![^ (\n])(\d+[dhm])?(\d+[shd]|\d{1,2}m)\b", "<age>"),  # 100m is a tenth of a processor
     (r"(?<=\S) {2,}", "  "),  # columns are as wide as their widest cell, which may be an age
     (r"[ \t]+$", ""),
-    # The table of events that is left when the only event was the one above.
+    # The empty table of events that is left if the only event was the one above.
     (r"^Events:\n +Type +Reason .*\n +---- .*\n(?! )", "Events:  <none>\n"),
 )]
 
 
 class Suite:
-    """A folder of commands. `each` names what VERSION stands for in the lines below the last heading."""
+    """A folder of commands. `each` lists the values of VERSION in the lines from the heading `VERSION` on."""
 
     def __init__(self, folder, each=(), also_normal=()):
         self.folder, self.each = folder, each
@@ -55,10 +55,10 @@ class Suite:
         self.lines = self.commands()
 
     def commands(self):
-        """Headings as "## …" and commands, in order."""
+        """Returns headings as "## …" and commands, in order."""
         lines = [line for line in (self.folder / "commands").read_text().splitlines() if line.strip()]
         lines = [line for line in lines if line.startswith("## ") or not line.startswith("#")]
-        # What is run for each comes last, and once for each.
+        # The lines from `## VERSION` on come last, once for each version.
         of_each = next((n for n, line in enumerate(lines) if line == "## VERSION"), len(lines))
         lines = lines[:of_each] + [line.replace("VERSION", one) for one in self.each for line in lines[of_each:]]
         twice = {line for line in lines if lines.count(line) > 1}
@@ -70,7 +70,7 @@ class Suite:
         return f"{self.folder.name}/{file}"
 
     def differences(self):
-        """The reason of each command that may differ: an unindented line, and indented ones below it."""
+        """Returns the reason of each command that may differ: an unindented line, with indented lines below it."""
         known, command = {}, None
         path = self.folder / "differences"
         for line in path.read_text().splitlines() if path.exists() else ():
@@ -95,7 +95,7 @@ class Suite:
 
 
 class Shell:
-    """Where the commands for one server run."""
+    """The folder and environment in which the commands for one server run."""
 
     def __init__(self, suite, server, kubectl):
         self.suite, self.name, self.dir = suite, server.name, server.dir / "work"
@@ -108,7 +108,7 @@ class Shell:
                     "LC_ALL": "C", "TZ": "UTC"}
 
     def run(self, line):
-        """What came of it, as text: exit code, standard output, standard error."""
+        """Runs a command. Returns exit code, standard output and standard error as text."""
         try:
             done = subprocess.run(["bash", "-c", f". ./prelude.sh; {line}"], cwd=self.dir, env=self.env, timeout=60,
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
@@ -120,7 +120,7 @@ class Shell:
 
 
 def compare(suite, left, right, args, entered=lambda heading: None):
-    """Runs all on both; `entered` is told of each heading before. How many commands are not as listed."""
+    """Runs all commands on both servers, and calls `entered` before each heading. Returns the number of failures."""
     only, known, passed, failed, listed = args.only, suite.differences(), 0, 0, {}
     gone = [line for line in known if line not in suite.lines]
     with concurrent.futures.ThreadPoolExecutor(2) as both:
@@ -154,7 +154,7 @@ def compare(suite, left, right, args, entered=lambda heading: None):
 
 
 def options(suite, doc, sim_always=False):
-    """The options of a script that runs a suite."""
+    """Returns the options of a script that runs a suite."""
     given = comparison.Options(doc, "kubectl", sim_always)
     given.parser.add_argument("--only", metavar="TEXT", help="commands to show in full")
     given.parser.add_argument("--write", action="store_true", help=f"bring {suite.name('differences')} up to date")

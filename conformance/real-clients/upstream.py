@@ -3,12 +3,12 @@
 
   conformance/real-clients/upstream.py --binary FILE [--provider FILE] [--sim FILE] [--machines N]
 
-FILE is a vsphere-cloud-controller-manager of kubernetes/cloud-provider-vsphere; nothing here builds it. Each of the two has a `sim serve`
-of its own, both with the same seed. After each act the Nodes have to be the same, but for what names a moment or a
-writer; what each asked of the Supervisor, and wrote in the cluster, is printed side by side. What the join asks of the Supervisor
-has to be the same call for call; later calls go by the clock. Takes three minutes.
+FILE is a vsphere-cloud-controller-manager of kubernetes/cloud-provider-vsphere; nothing here builds it. Each provider has a `sim serve`
+of its own, both with the same seed. After each act the Nodes have to be the same, except for values that name a moment or a writer. The
+script prints the calls of each provider to the Supervisor and to the cluster side by side. During the join the calls to the Supervisor
+have to be the same, call for call; later calls depend on the clock. Takes three minutes.
 
-The Go provider reads fixed paths and dials a fixed name. It runs in a mount namespace with an /etc of its own, which takes root.
+The Go provider reads fixed paths and dials a fixed name. It runs in a mount namespace with an /etc of its own, which needs root.
 """
 import argparse
 import collections
@@ -26,7 +26,7 @@ UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
 NODES = "/api/v1/nodes"
 MERGE = "application/merge-patch+json"
-# What a provider mounts becomes part of an /etc that nobody else sees.
+# Puts the files that a provider mounts into an /etc that only this provider sees.
 ETC = """
 set -e
 etc=$(mktemp -d)
@@ -45,7 +45,7 @@ LEFT_OUT = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "las
 
 
 class Story:
-    """One provider in its world, and what was seen after each act."""
+    """One provider in its world, and the Nodes and calls after each act."""
 
     def __init__(self, world, command):
         self.world, self.command, self.seen, self.counted = world, command, [], collections.Counter()
@@ -69,7 +69,7 @@ class Story:
             self.process.wait()
 
     def until(self, what, holds):
-        """Waits until something holds of the nodes by name."""
+        """Waits until `holds` is true of the nodes by name."""
         def check():
             if self.process and self.process.poll() is not None:
                 raise Failed(f"{self.world.name}: it ended with {self.process.returncode}\n{self.log()}")
@@ -83,7 +83,7 @@ class Story:
         self.world.supervisor.must(method, f"{self.vms}/{name}", body, MERGE)
 
     def act(self, name):
-        """The act is over: the nodes as they are, and what was called since the last one."""
+        """Ends an act: records the nodes as they are, and the calls since the last act."""
         nodes = sorted((normal(it) for it in self.world.must("GET", NODES)["items"]), key=lambda it: it["metadata"]["name"])
         calls = collections.Counter()
         for face, agent, op, status in self.world.calls():
@@ -96,7 +96,7 @@ class Story:
     def play(self):
         self.until("all nodes register", lambda nodes: len(nodes) == self.world.machines)
         self.start()
-        # The Go provider stores addresses after the taint is gone.
+        # The Go provider stores addresses after it has removed the taint.
         self.until("no node waits any more", lambda nodes: all(UNINITIALIZED not in taints(it) and addresses(it) for it in nodes.values()))
         self.act("join")
 
@@ -139,7 +139,7 @@ def play(story):
 
 
 def beside(name, theirs, ours):
-    """Prints calls side by side. Whether those to the Supervisor are the same."""
+    """Prints calls side by side. Returns True if those to the Supervisor are the same."""
     print(f"     {'calls: ' + name:48} upstream  ours")
     for face, op in sorted(theirs.keys() | ours.keys()):
         print(f"     {face:16}{op:32} {theirs[face, op]:8}  {ours[face, op]:4}")
@@ -148,7 +148,7 @@ def beside(name, theirs, ours):
 
 
 def compare(upstream, ours):
-    """Prints a line for each thing that was looked at. How many differ."""
+    """Prints a line for each comparison. Returns the number of differences."""
     failed = 0
     for (name, left, theirs), (_, right, our_calls) in zip(upstream, ours):
         texts = [json.dumps(it, indent=1, sort_keys=True).splitlines() for it in (left, right)]

@@ -22,7 +22,7 @@ def verdicts(folder):
 
 
 def failure(check):
-    """What two failures have in common if they are the same one."""
+    """Returns the parts of a failure by which two failures are the same one."""
     invariant = check.get("invariant")
     words = () if invariant is not None else tuple(
         word for word in check.get("reason", "").split() if not any(it.isdigit() for it in word)
@@ -41,7 +41,7 @@ def main(virtual, process):
             continue
         compared += 1
         wanted = virtual[check]["verdict"]
-        # A check that held when it was tried again holds, and one whose other cases were not played holds where it was.
+        # A flaky check passed when repeated, and a partial check passed in the cases that were played: both count as pass.
         holds = {"flaky": "pass", "partial": "pass"}
         seen, wanted = holds.get(it["verdict"], it["verdict"]), holds.get(wanted, wanted)
         if seen != wanted or seen == "fail" and failure(it) != failure(virtual[check]):

@@ -3,8 +3,8 @@
 #
 #   kind/images/build.sh [sim | provider]...      -> vsphere-lab/sim:0.1.0, vsphere-lab/provider:0.1.0
 #
-# Steps go to stderr, the names to stdout, in the order in which they were asked for (both if none was). IMAGE_TAG=TAG
-# takes the place of the version, for an image beside the one that others use.
+# Builds both images by default. Steps go to stderr, the names to stdout, in the order of the arguments. IMAGE_TAG=TAG
+# replaces the version, for an image beside the one that others use.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -33,8 +33,8 @@ for name in "$@"; do
   mkdir "$scratch/$name"
   install -m 755 "$binary" "$scratch/$name/$name"
   strip "$scratch/$name/$name" 2>/dev/null || true
-  # An image from nothing lacks a /tmp. A tmpfs that is mounted there gets the mode of what it covers. With --read-only
-  # sim goes without the files that it would write there.
+  # An image from scratch lacks a /tmp. A tmpfs that is mounted there gets the mode of the folder below it. With
+  # --read-only and no tmpfs, sim does without the files that it would write there.
   mkdir "$scratch/$name/tmp"
   chmod 1777 "$scratch/$name/tmp"
   if [ "$name" = provider ]; then # upstream's path, for manifests that name the command

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Holds the images to what they promise. That of sim prints what the binary prints, is healthy without a writable file system and without
-# privileges, with and without a token, and ends in order at SIGTERM. That of the provider has it under its own name and under upstream's
-# path, initializes nodes confined like that, says that it is ready, and ends in order too.
+# Checks the promises of the images. The image of sim prints the same as the binary, is healthy without a writable file system and without
+# privileges, with and without a token, and exits with 0 at SIGTERM. The image of the provider has the program under its own name and under
+# upstream's path. Under the same limits the provider initializes nodes, reports that it is ready, and exits with 0 at SIGTERM.
 #
-#   kind/images/check.sh [IMAGE [SIM [PROVIDER]]]      vsphere-lab/sim:0.1.0, target/release/sim and vsphere-lab/provider:0.1.0 if left out
+#   kind/images/check.sh [IMAGE [SIM [PROVIDER]]]      default: vsphere-lab/sim:0.1.0, target/release/sim, vsphere-lab/provider:0.1.0
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -35,7 +35,7 @@ ends() { # SIGTERM alone, and the exit code is 0; a kubelet waits 30 s before it
   docker kill --signal TERM "$name" >/dev/null && [ "$(timeout 20 docker wait "$name")" = 0 ]
 }
 
-# What is drawn anew for each process is left out: fingerprints, ports, and the folder of its files.
+# Replaces the values that differ for each process: fingerprints, ports, and the folder of its files.
 plain() { sed -E 's/([0-9A-F]{2}:){19,}[0-9A-F]{2}/FINGERPRINT/; s/127\.0\.0\.1:[0-9]+/ADDRESS/; s,=/.*/sim-[0-9]+-[0-9]+/,=DIRECTORY/,'; }
 printed() { grep -q 'export SIM_ADMIN=' "$1"; }
 listen=(--vcenter-listen 127.0.0.1:0 --cluster-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0)

@@ -1,4 +1,4 @@
-# The simulator. `docker run vsphere-lab/sim serve` prints what the binary prints.
+# The simulator. `docker run vsphere-lab/sim serve` prints the same as the binary.
 FROM scratch
 LABEL org.opencontainers.image.title="sim" \
       org.opencontainers.image.description="A fake vCenter, Supervisor and workload cluster over one simulated world" \

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds a node image for kind where none can be pulled, and prints its name: Debian packages and Go modules in, an image
-# in the local engine out. To build, be root, on x86-64; a Docker engine has to run (../engine.sh starts one).
+# Builds a node image for kind where none can be pulled, from Debian packages and Go modules, in the local engine, and prints
+# its name. Building needs root, x86-64, and a running Docker engine (../engine.sh starts one).
 #
-#   kind/node-image/build.sh      -> vsphere-lab/node:<hash of everything that goes in>
+#   kind/node-image/build.sh      -> vsphere-lab/node:<Kubernetes version>-<hash of all inputs>
 #
-# An image that is there is not built again. Programs and the Debian, all of what takes long, stay in ~/.cache/vsphere-lab under a hash
-# of what they were made from: a build that was interrupted goes on there. Steps go to stderr, the name to stdout.
+# An existing image is not built again. The slow parts, the programs and the Debian, stay in ~/.cache/vsphere-lab under a hash of their
+# inputs, so that an interrupted build continues with them. Steps go to stderr, the name to stdout.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -65,7 +65,7 @@ trap 'rm -rf "$scratch"; docker rm -f "vsphere-lab-node-build-$$" >/dev/null 2>&
 peer() { "$peers/build.sh" "$1"; }
 label() { printf 'LABEL io.vsphere-lab.image=node\n'; }
 
-# --- the parts
+# --- parts of the image
 
 binaries() { # every program, linked into $scratch/bin
   mkdir -p "$scratch/bin"
@@ -81,7 +81,7 @@ debian() { # a root file system, as a tar in the cache
   tarball=$cache/debian-$suite-$(printf %s "$packages" | hash_of).tar
   [ ! -s "$tarball" ] || return 0
   local mirror
-  # Whatever else this machine has of sources: Debian's own, or what stands for it here.
+  # Takes the Debian mirror from this machine's apt sources, and ignores its other sources.
   mirror=$(apt-get indextargets --format '$(ORIGIN) $(SITE)' "Created-By: Packages" | sed -n '/security/d; s/^Debian //p' | sed -n 1p)
   mirror=${mirror:-https://deb.debian.org/debian}
   debootstrap --variant=minbase --include="$packages" "$suite" "$scratch/debian" "$mirror" >"$scratch/debootstrap.log" 2>&1 ||
@@ -125,21 +125,21 @@ systemd() { # NODE: the services of a machine that is a container
   ln -sf /usr/lib/systemd/systemd "$1/sbin/init"
   chroot "$1" systemctl enable kubelet.service containerd.service undo-mount-hacks.service pod-network.service
   chroot "$1" systemctl mask systemd-binfmt.service
-  # The cgroup driver talks to systemd over it.
+  # The cgroup driver talks to systemd over D-Bus.
   mkdir -p "$1/etc/systemd/system/sockets.target.wants"
   ln -sf /lib/systemd/system/dbus.socket "$1/etc/systemd/system/sockets.target.wants/dbus.socket"
 }
 
 settings() { # NODE
-  # Where CAP_SYS_RESOURCE is missing nobody may lower an oom_score_adj.
+  # Without CAP_SYS_RESOURCE no process may lower an oom_score_adj.
   sed -i 's/restrict_oom_score_adj = false/restrict_oom_score_adj = true/' "$1/etc/containerd/config.toml"
   grep -q 'restrict_oom_score_adj = true' "$1/etc/containerd/config.toml"
   "$scratch/bin/ctr" oci spec |
     jq '.hooks.createContainer += [{"path": "/kind/bin/mount-product-files.sh"}] | del(.process.rlimits)' \
       >"$1/etc/containerd/cri-base.json"
-  # kubelet refuses cgroup v1 unless it is told.
+  # kubelet refuses cgroup v1 without --fail-cgroupv1=false.
   echo 'KUBELET_EXTRA_ARGS="--runtime-cgroups=/system.slice/containerd.service --fail-cgroupv1=false"' >"$1/etc/default/kubelet"
-  # Each node finds an id of its own at its first start: a kubelet without DMI reports it as its system UUID.
+  # An empty file gives each node a machine ID of its own at its first start. A kubelet without DMI reports it as system UUID.
   rm -f "$1/var/lib/dbus/machine-id"
   : >"$1/etc/machine-id"
 }
@@ -147,13 +147,13 @@ settings() { # NODE
 base() { # the image that containers of nodes start from, without the cluster's images
   base=vsphere-lab/node-base:$inputs
   tar -C "$scratch/node" --numeric-owner -c . | docker import - "$base-files"
-  # The signal is nothing that an import can change.
+  # `docker import` cannot set the stop signal, so a build sets it.
   { printf 'FROM %s\nENV container=docker\nSTOPSIGNAL SIGRTMIN+3\n' "$base-files"; label
     printf 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]\n'; } |
     DOCKER_BUILDKIT=0 docker build -q -t "$base" -
 }
 
-# An image from a folder: NAME FOLDER [INSTRUCTION]
+# Builds an image from a folder: NAME FOLDER [INSTRUCTION]
 scratch_image() {
   printf 'FROM scratch\nCOPY . /\nENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin\n%s\n' "${3:-}" >"$2.Dockerfile"
   DOCKER_BUILDKIT=0 docker build -q -t "$1" -f "$2.Dockerfile" "$2"

@@ -14,10 +14,10 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 )
 
-// scheme is what provider IDs of this cloud begin with.
+// scheme is the prefix of the provider IDs of this cloud.
 const scheme = "file://"
 
-// instance is a machine as the file has it: a JSON list of these.
+// instance is a machine in the file, which is a JSON list of instances.
 type instance struct {
 	ID        string   `json:"id"`
 	Name      string   `json:"name"`
@@ -28,8 +28,8 @@ type instance struct {
 	Shutdown  bool     `json:"shutdown"`
 }
 
-// cloud reads its machines at every question, so that it never has an old answer. Routes live in memory: they are lost
-// with the process, and the route controller makes them again. Balancers have no state at all.
+// cloud reads its machines from the file for every call, so that it never gives an old answer. Routes live in memory:
+// they are lost with the process, and the route controller creates them again. Balancers have no state at all.
 type cloud struct {
 	path   string
 	mu     sync.Mutex
@@ -57,7 +57,7 @@ func (c *cloud) instances() ([]instance, error) {
 	return all, json.Unmarshal(text, &all)
 }
 
-// find looks by provider ID where the node has one, else by name. No machine is nil without an error.
+// find looks for a machine by provider ID if the node has one, else by name. It returns nil, without an error, for none.
 func (c *cloud) find(node *v1.Node) (*instance, error) {
 	all, err := c.instances()
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *cloud) UpdateLoadBalancer(context.Context, string, *v1.Service, []*v1.N
 
 func (c *cloud) EnsureLoadBalancerDeleted(context.Context, string, *v1.Service) error { return nil }
 
-// balancer gives the address, with a port each: a service that changes its ports gets another status.
+// balancer returns the address with all ports of the service, so that a change of the ports changes the status.
 func balancer(service *v1.Service) *v1.LoadBalancerStatus {
 	hash := fnv.New32a()
 	fmt.Fprintf(hash, "%s/%s", service.Namespace, service.Name)

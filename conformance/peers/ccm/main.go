@@ -1,7 +1,7 @@
 // Command ccm is the stock cloud controller manager of k8s.io/cloud-provider over a cloud that is a file.
 //
 // Everything that talks to Kubernetes is upstream's: node, lifecycle, service and route controllers, leader election. The
-// machines stand in the file that --cloud-config names (see cloud.go); who edits it shuts a machine down or deletes it.
+// machines stand in the file that --cloud-config names (see cloud.go); edits of the file shut down or delete machines.
 package main
 
 import (

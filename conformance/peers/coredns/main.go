@@ -1,4 +1,4 @@
-// Command coredns is the cluster's name server, with the plugins that kubeadm's Corefile names and no others.
+// Command coredns is the cluster's name server, with only the plugins that kubeadm's Corefile names.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	// The order in which they see a question.
+	// The order in which the plugins see a query.
 	dnsserver.Directives = []string{
 		"reload", "ready", "health", "prometheus", "errors", "log", "cache", "loadbalance", "hosts", "kubernetes",
 		"loop", "forward",

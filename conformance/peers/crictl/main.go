@@ -1,5 +1,5 @@
-// Command crictl answers the two questions that kind asks of a node's runtime: which images there are, and which one a
-// name stands for. The whole program of this name cannot be built from a module.
+// Command crictl has the two commands that kind calls on a node: `images` lists the images of the runtime, `inspecti`
+// resolves the name of an image. The full crictl cannot be built from a module.
 package main
 
 import (

@@ -4,7 +4,7 @@ import "github.com/vmware-tanzu/vm-operator/api/utilconversion"
 
 type edit = func(map[string]any)
 
-// editsOf are what a writer of that version does to an object that he has read, annotation left as it is.
+// editsOf returns the edits that a writer of a version makes to an object after reading it. Most keep the annotation.
 func editsOf(kind, version string) []edit {
 	out := []edit{
 		func(it map[string]any) { delete(it, "status") },
@@ -104,7 +104,7 @@ func firstGoneOf(field string) edit {
 	}
 }
 
-// within edits a part of the specification, if that is there.
+// within edits a part of the specification, if the object has that part.
 func within(field string, edit edit) edit {
 	return func(it map[string]any) {
 		if part, ok := spec(it)[field].(map[string]any); ok {

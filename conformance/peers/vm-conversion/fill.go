@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// shares says which objects are made at random: for each, how many of its fields are filled.
+// shares returns, for each random object to make, the share of its fields that are filled.
 func shares(kind, version string) []float64 {
 	switch {
 	case kind != "VirtualMachine":
@@ -26,7 +26,7 @@ func shares(kind, version string) []float64 {
 	return []float64{1, 0.5}
 }
 
-// words are the values of types for which not every text will do.
+// words are the values of types that accept only some texts.
 var words = map[string][]string{
 	"v1alpha1.VirtualMachinePowerState":        {"poweredOn", "poweredOff", "suspended"},
 	"v1alpha1.VirtualMachinePowerOpMode":       {"hard", "soft", "trySoft"},
@@ -47,7 +47,7 @@ type filler struct {
 	n      int
 }
 
-// filled makes an object of which that share of the fields has a value; the same one every time.
+// filled makes an object in which that share of the fields has a value. The same seed gives the same object.
 func filled(version, kind string, seed int64, share float64) []byte {
 	object := fresh(version, kind)
 	f := &filler{random: rand.New(rand.NewSource(seed)), share: share}
@@ -63,7 +63,7 @@ func filled(version, kind string, seed int64, share float64) []byte {
 	if kind != "ClusterVirtualMachineImage" {
 		meta.SetNamespace("vms")
 	}
-	// Those who count as new have none.
+	// Objects that count as new have generation 0.
 	meta.SetGeneration((seed + 1) % 3)
 	if seed%2 == 0 {
 		meta.SetAnnotations(map[string]string{"note": "kept <&> as it is"})
@@ -136,7 +136,7 @@ func (f *filler) text(of reflect.Type) string {
 	return fmt.Sprintf("text-%d", f.number())
 }
 
-// special fills types that write themselves.
+// special fills types with their own JSON encoding.
 func (f *filler) special(value reflect.Value) bool {
 	switch it := value.Addr().Interface().(type) {
 	case *metav1.Time:

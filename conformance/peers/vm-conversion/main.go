@@ -1,5 +1,5 @@
-// Converts objects of the VM Operator's kinds between their versions with its own code, and writes down what
-// went in and what came out. What it knows of conversion is which methods to call.
+// Converts objects of the VM Operator's kinds between their versions with the VM Operator's own code, and records
+// inputs and results. This program knows nothing of conversion except which methods to call.
 package main
 
 import (
@@ -66,7 +66,7 @@ func fresh(version, kind string) runtime.Object {
 	return object
 }
 
-// convert does what the webhook of controller-runtime does with one object.
+// convert converts one object as the webhook of controller-runtime does.
 func convert(kind string, object []byte, from, to string) ([]byte, error) {
 	source, target := fresh(from, kind), fresh(to, kind)
 	if err := json.Unmarshal(object, source); err != nil {
@@ -91,8 +91,8 @@ func convert(kind string, object []byte, from, to string) ([]byte, error) {
 	return json.Marshal(target)
 }
 
-// file is what becomes of one kind: objects, and which of them becomes which. Texts of the annotation stand once;
-// an object has `@N` in their place.
+// file is the fixture of one kind: objects, and the conversions between them. Each text of the annotation is stored
+// once; an object has `@N` in its place.
 type file struct {
 	kind      string
 	objects   []string
@@ -103,7 +103,7 @@ type file struct {
 	seen      map[string]bool
 }
 
-// number is where an object stands in the file.
+// number returns the position of an object in the file, and adds the object if it is new.
 func (f *file) number(object []byte) int {
 	document := parse(object)
 	if notes := annotations(document); notes != nil {
@@ -122,7 +122,7 @@ func (f *file) number(object []byte) int {
 		}
 	}
 	sortProperties(document)
-	// How this version of Go's types writes that there is no time is not what conversion is about.
+	// Drops an empty time: its notation depends on the version of Go's types, not on conversion.
 	if metadata, _ := document["metadata"].(map[string]any); metadata["creationTimestamp"] == nil {
 		delete(metadata, "creationTimestamp")
 	}
@@ -137,7 +137,7 @@ func (f *file) number(object []byte) int {
 	return at
 }
 
-// shortest is an object as the file has it: whole, or as number of another one and a merge patch.
+// shortest returns the shortest notation of an object: whole, or the number of another object and a merge patch.
 func (f *file) shortest(document map[string]any, text string) string {
 	const looked = 60
 	for other := len(f.documents) - 1; other >= max(0, len(f.documents)-looked); other-- {
@@ -150,7 +150,8 @@ func (f *file) shortest(document map[string]any, text string) string {
 	return text
 }
 
-// difference is the merge patch from one object to another, if there is one: it cannot set a null.
+// difference returns the merge patch from one object to another. It is wrong if the other object has a null, which a
+// merge patch cannot set.
 func difference(before, after map[string]any) map[string]any {
 	patch := map[string]any{}
 	for key := range before {
@@ -173,7 +174,7 @@ func difference(before, after map[string]any) map[string]any {
 	return patch
 }
 
-// patched is what a merge patch makes of an object.
+// patched returns an object after a merge patch.
 func patched(before, patch map[string]any) map[string]any {
 	after := maps.Clone(before)
 	if after == nil {
@@ -194,7 +195,7 @@ func patched(before, patch map[string]any) map[string]any {
 	return after
 }
 
-// step converts one object and notes it. Where Go refuses, the step has no result.
+// step converts one object and records the step. If Go refuses, the step has no result.
 func (f *file) step(object []byte, from, to string) []byte {
 	result, err := convert(f.kind, object, from, to)
 	want := "null"
@@ -209,8 +210,7 @@ func (f *file) step(object []byte, from, to string) []byte {
 	return result
 }
 
-// journeys are the ways of one object: to all versions, and back with the annotation, without it, and with changes
-// beside it.
+// journeys converts one object to all versions, and back: with the annotation, without it, and with edits beside it.
 func (f *file) journeys(object []byte, from string, edits bool) {
 	known := served(f.kind)
 	if from != hub {
@@ -252,7 +252,7 @@ func served(kind string) []string {
 	return known
 }
 
-// sortProperties orders lists that come out of a Go map, in whatever order that had.
+// sortProperties sorts lists that come from a Go map, whose order is random.
 func sortProperties(document map[string]any) {
 	status, _ := document["status"].(map[string]any)
 	for _, field := range []string{"ovfProperties", "vmwareSystemProperties"} {
@@ -326,7 +326,7 @@ func main() {
 		f := &file{kind: kind, numbers: map[string]int{}, seen: map[string]bool{}}
 		for _, version := range served(kind) {
 			for at, share := range shares(kind, version) {
-				// What fills every field is changed in many ways, the rest only carried about.
+				// The hub's object with all fields filled is also edited in many ways; the others are only converted.
 				f.journeys(filled(version, kind, int64(at), share), version, version == hub && at == 0)
 			}
 			for _, text := range written(kind, version) {

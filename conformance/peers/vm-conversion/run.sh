@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Lets the VM Operator's own code convert objects, and keeps what came out as fixtures.
+# Converts objects with the VM Operator's own code, and keeps the results as fixtures.
 #
 #   conformance/peers/vm-conversion/run.sh VM-OPERATOR [DIR]
 #
 # VM-OPERATOR is a checkout of github.com/vmware-tanzu/vm-operator, whose module `api` is not published by
-# itself. DIR is where the files go; without it they replace those that the tests of sim-world read.
+# itself. The files go to DIR; by default they replace those that the tests of sim-world read.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

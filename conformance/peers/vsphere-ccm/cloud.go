@@ -23,10 +23,10 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 )
 
-// scheme is what provider IDs of this cloud begin with.
+// scheme is the prefix of the provider IDs of this cloud.
 const scheme = "vsphere://"
 
-// patience is how long a call may take.
+// patience is the time limit of one lookup of a machine.
 const patience = 20 * time.Second
 
 // settings is the configuration: a JSON object.
@@ -37,7 +37,7 @@ type settings struct {
 	CA       string `json:"ca"`
 }
 
-// cloud asks vCenter at every question: one login, no cache.
+// cloud asks vCenter for every call of a controller, with one login and no cache.
 type cloud struct {
 	settings settings
 	mu       sync.Mutex
@@ -63,7 +63,7 @@ func (c *cloud) Routes() (cloudprovider.Routes, bool)                           
 func (c *cloud) ProviderName() string                                              { return "govmomi" }
 func (c *cloud) HasClusterID() bool                                                { return true }
 
-// connected gives a client with a session, a new one where the last has ended.
+// connected returns a client with a session, and logs in again if the last session has ended.
 func (c *cloud) connected(ctx context.Context) (*govmomi.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,8 +92,8 @@ func (c *cloud) connected(ctx context.Context) (*govmomi.Client, error) {
 	return c.client, nil
 }
 
-// find looks for the machine of a node by UUID: that of its provider ID, or those that its guest may have read.
-// No machine is nil without an error.
+// find looks for the machine of a node by UUID: that of its provider ID, else the system UUID in either byte order.
+// It returns nil and no error if it finds none.
 func (c *cloud) find(ctx context.Context, node *v1.Node) (*mo.VirtualMachine, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -134,7 +134,7 @@ func (c *cloud) find(ctx context.Context, node *v1.Node) (*mo.VirtualMachine, er
 	return nil, nil
 }
 
-// swapped is the UUID as a guest reads it, or as vCenter has what the guest read: three groups in the other byte order.
+// swapped returns a UUID with its first three groups in the other byte order: vCenter's as a guest reads it, and back.
 func swapped(uuid string) string {
 	if len(uuid) != 36 {
 		return ""
@@ -175,7 +175,7 @@ func (c *cloud) InstanceMetadata(ctx context.Context, node *v1.Node) (*cloudprov
 		for _, nic := range machine.Guest.Net {
 			for _, address := range nic.IpAddress {
 				if ip := net.ParseIP(address); ip.To4() != nil && !ip.IsLinkLocalUnicast() {
-					// Both, as upstream's provider has it, so that one can take the place of the other.
+					// Reports both types, as upstream's provider does, so that one provider can replace the other.
 					found.NodeAddresses = append(found.NodeAddresses,
 						v1.NodeAddress{Type: v1.NodeInternalIP, Address: address},
 						v1.NodeAddress{Type: v1.NodeExternalIP, Address: address})

@@ -1,7 +1,7 @@
 // Command vsphere-ccm is the stock cloud controller manager of k8s.io/cloud-provider over the smallest vSphere cloud.
 //
 // Everything that talks to Kubernetes is upstream's: node and lifecycle controllers, queues, leader election. cloud.go
-// answers their questions with govmomi. It shows what the framework by itself keeps and breaks.
+// answers their calls with govmomi. The program shows which promises the framework by itself keeps and breaks.
 package main
 
 import (

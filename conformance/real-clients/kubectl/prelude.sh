@@ -1,4 +1,4 @@
-# What the lines of `commands` may use besides bash and kubectl.
+# Functions that the lines of `commands` may use besides bash and kubectl.
 
 eventually() { # COMMAND…: again and again until it succeeds, half a minute at most; else it is the end of the line
   local end=$((SECONDS + 30))
@@ -11,13 +11,13 @@ trouble=99 # what a line ends with that could not do what it is for
 has() { [ "$(wc -l <"$1")" -ge "$2" ]; } # FILE LINES
 told() { grep -q "\"Response\" verb=\"$2\" url=\"[^\"]*/namespaces/lab/" "$1"; } # FILE VERB: about something in the namespace
 
-# FIRST LAST COMMAND CHANGE…: runs COMMAND; when it has printed FIRST lines, makes the changes, each of them when the last one
-# has been answered; when it has printed LAST lines, ends it. Prints what COMMAND printed.
+# FIRST LAST COMMAND CHANGE…: runs COMMAND and waits until it has printed FIRST lines; makes the changes one after the other;
+# waits until COMMAND has printed LAST lines and ends it. Prints the output of COMMAND.
 watching() {
   local first=$1 last=$2 command=$3 change pid
   shift 3
   : >watch.out >watch.err # of the line before
-  # Without a line to wait for, its first answer has to do.
+  # With FIRST 0 waits for the answer to the first GET of COMMAND instead of a line.
   [ "$first" -gt 0 ] || command="$command -v=6"
   bash -c "exec $command" >watch.out 2>watch.err &
   pid=$!
@@ -31,8 +31,8 @@ watching() {
   return 0
 }
 
-# COMMAND CHANGE: runs COMMAND, which logs at level 6; makes the change when its first question has been answered, or its deletion.
-# Ends as it does.
+# COMMAND CHANGE: runs COMMAND, which logs at level 6; makes the change after the answer to its first GET (its first DELETE if
+# COMMAND is `kubectl delete`). Returns the exit code of COMMAND.
 meanwhile() {
   local pid code verb=GET
   [[ $1 != kubectl\ delete* ]] || verb=DELETE

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Renders the manifests of ../ from this chart: as files to look at and to `kubectl create -f`.
+# Renders the manifests of ../ from this chart, as files to read and to `kubectl create -f`.
 #
 #   provider/deploy/chart/render.sh            writes ../vcenter.yaml and ../supervisor.yaml
-#   provider/deploy/chart/render.sh --check    says what differs, and ends with 1
+#   provider/deploy/chart/render.sh --check    prints the differences, and exits with 1 if there are any
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
 helm=$("$root/conformance/peers/build.sh" helm)
-# Nothing is asked of a cluster: helm has to be told which version it would be.
+# helm asks no cluster here, so it needs the version of Kubernetes as a flag.
 version=$(sed -nE 's,^require k8s.io/kubernetes (v.*),\1,p' "$root/conformance/peers/kubernetes/go.mod")
 
 render() { # VALUES…

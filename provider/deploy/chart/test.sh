@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Holds what the chart renders to what it is known to render: for each tests/NAME.values.yaml the manifests in tests/NAME.rendered.yaml, or the
-# refusal in tests/NAME.refused; and ../vcenter.yaml and ../supervisor.yaml, as render.sh has them.
+# Compares the output of the chart with the stored output: for each tests/NAME.values.yaml the manifests in tests/NAME.rendered.yaml or the
+# refusal in tests/NAME.refused, and the manifests that render.sh writes, ../vcenter.yaml and ../supervisor.yaml.
 #
-#   provider/deploy/chart/test.sh             says what differs, and ends with 1
-#   provider/deploy/chart/test.sh --update    takes what is rendered now; look at the difference before you commit it
+#   provider/deploy/chart/test.sh             prints the differences, and exits with 1 if there are any
+#   provider/deploy/chart/test.sh --update    stores the current output; look at the difference before you commit it
 #
-# A values file that begins with `# namespace: NAME.` is rendered for that namespace, others for kube-system. With KUBE_SERVER and
-# KUBE_TOKEN set, as conformance/peers/cluster.sh COMMAND has them, that API server judges every manifest as well. With PROVIDER=FILE
-# the provider reads every configuration, and knows all of its keys.
+# A values file that begins with `# namespace: NAME.` is rendered for that namespace, others for kube-system. If KUBE_SERVER and
+# KUBE_TOKEN are set, as conformance/peers/cluster.sh COMMAND sets them, that API server also has to accept every manifest. With
+# PROVIDER=FILE the provider has to read every configuration and know all of its keys.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,7 +26,7 @@ n=0 failed=0
 fail() { failed=$((failed + 1)); printf 'FAIL %s\n' "$1"; }
 configuration() { awk '/^---/ { config = text = 0 } /^kind: ConfigMap/ { config = 1 } text { sub(/^    /, ""); print } config && /: \|$/ { text = 1 }' "$1"; }
 read_by_provider() { # CONFIGURATION: what it says after it has read it is that it runs in no cluster
-  # The file of the certificate is read as well; one of the values names this one.
+  # The provider reads the certificate file too, and one of the values files names one; this one takes its place.
   [ -s "$scratch/ca.pem" ] ||
     openssl req -x509 -newkey rsa:2048 -nodes -keyout "$scratch/ca.key" -out "$scratch/ca.pem" -subj /CN=chart -days 1 2>/dev/null
   sed -i "s,/etc/certificates/ca.pem,$scratch/ca.pem," "$1"
@@ -42,7 +42,7 @@ judged() { # MANIFESTS NAMESPACE: a real API server takes them, knows every fiel
   warned=$("${client[@]}" create --dry-run=server -f "$1" 2>&1 >/dev/null | sed -nE 's/^Warning: would violate PodSecurity "restricted:[a-z0-9.]*": //p')
   echo "pod security: $warned"
   [[ $warned =~ ^host\ namespaces\ \(hostNetwork=true\),\ hostPort\ \([^\)]*\)$ ]] && return
-  # Volumes that somebody adds are theirs.
+  # The values file `extra` adds volumes of its own, which the chart does not answer for.
   [[ $warned == *"host namespaces"* && $(basename "$1") == extra.* ]]
 }
 
@@ -63,7 +63,7 @@ for values in "$here"/tests/*.values.yaml; do
     fi
   else
     rm "$scratch/$name.rendered.yaml"
-    # What helm says of the place in the template is left out.
+    # Drops helm's note of the place in the template.
     sed -nE 's,^Error: execution error at \([^)]*\): ,,p' "$scratch/$name.refused" >"$scratch/said"
     [ -s "$scratch/said" ] || { fail "$name: not refused by the chart, but broken"; cat "$scratch/$name.refused"; }
     mv "$scratch/said" "$scratch/$name.refused"
@@ -82,7 +82,7 @@ for known in "$here"/tests/*.{rendered.yaml,refused}; do
   base=$(basename "$known")
   [ -e "$here/tests/${base%%.*}.values.yaml" ] || fail "$base: there are no such values"
 done
-# The image has the version of the workspace, and the chart names it.
+# The image has the version of the workspace, and the chart has to name that version.
 [ "$(sed -nE 's/^appVersion: //p' "$here/Chart.yaml")" = "$(sed -nE 's/^version = "(.*)"/\1/p' "$root/Cargo.toml" | head -n 1)" ] ||
   fail "Chart.yaml: appVersion: write the version of Cargo.toml"
 "$here/render.sh" --check || fail "the manifests of provider/deploy: chart/render.sh writes them"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs the recipes for Go and Python against an engine, and looks for what they leave.
+# Runs the recipes for Go and Python against an engine, and fails if they leave containers behind.
 #
-#   sim/testcontainers/recipes/run.sh [go | python]...     both if none is named; the image is that of SIM_IMAGE
-#   sim/testcontainers/recipes/run.sh venv                 makes the Python environment alone, and prints its interpreter
+#   sim/testcontainers/recipes/run.sh [go | python]...     both by default; SIM_IMAGE names the image
+#   sim/testcontainers/recipes/run.sh venv                 only makes the Python environment, and prints its interpreter
 #
-# The reaper of the libraries is an image of its own, which has to be pulled: it is left out, so a killed test leaves its
-# container. The engine is taken to be on this machine, also where the libraries believe to be in a container.
+# The libraries run without their reaper, an image of its own that would have to be pulled, so a killed test leaves its
+# container. The libraries look for the engine on this machine, even if they detect that they run in a container.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -3,13 +3,14 @@
 
     generate.py https://127.0.0.1:6443 TOKEN ~/go/pkg/mod
 
-`openapi.json`: the OpenAPI v3 schemas of the resources that are served here, and of what they refer
-to, as the server publishes them. `types.json`: the same structures as Go has them: order of fields,
-`omitempty`, names of types, patch strategies. OpenAPI does not tell the first three, and without
-them neither a body nor a message looks like the real one. `rbac.json`: the roles and bindings that a
-server begins with; the rules of aggregated roles are filled in, as the controller would do it.
+`openapi.json`: the OpenAPI v3 schemas of the resources that the sim serves, and of the schemas they
+refer to, as the server publishes them. `types.json`: the same structures in Go: order of fields,
+`omitempty`, names of types, patch strategies. OpenAPI lacks the first three, and without them neither
+a body nor a message looks like the real one. `rbac.json`: the roles and bindings that a server begins
+with, with the rules of aggregated roles filled in as the controller would do it.
 
-Run it again for another version; nothing here is edited by hand. Python's standard library does.
+Run it again for another version; none of these files is edited by hand. Needs only Python's standard
+library.
 """
 
 import json
@@ -48,7 +49,7 @@ PACKAGES = [
     ),
 ]
 
-# Imported names of packages, and types that read and write themselves.
+# Import names of packages, and types that encode and decode themselves.
 IMPORTS = {
     "metav1": "io.k8s.apimachinery.pkg.apis.meta.v1",
     "v1": "io.k8s.api.core.v1",
@@ -98,7 +99,7 @@ class Source:
                 self.named[f"{package}.{name}"] = target
 
     def resolve(self, package, text):
-        """A Go type as the data file has it: a prefix notation with full names of structures."""
+        """Returns a Go type in the notation of the data file: prefixes, and full names of structures."""
         if text.startswith("*"):
             return "*" + self.resolve(package, text[1:])
         if text in ("[]byte", "[]uint8"):
@@ -192,7 +193,7 @@ def structures_in(kind):
 def references(schema):
     if isinstance(schema, dict):
         for key, value in schema.items():
-            # There is a structure with a field of this name, too.
+            # JSONSchemaProps has a property of this name, whose value is a schema.
             if key == "$ref" and isinstance(value, str):
                 yield value.rsplit("/", 1)[1]
             else:
@@ -282,7 +283,7 @@ def main():
 
 
 def collected(roles, labels):
-    """Roles with these labels, those that they collect in their place included."""
+    """Yields the roles with these labels, and in place of an aggregated role the roles that it collects."""
     for role in sorted(roles, key=lambda role: role["metadata"]["name"]):
         theirs = role["metadata"].get("labels", {})
         if any(theirs.get(key) != value for key, value in labels.items()):

@@ -4,9 +4,9 @@
     supervisor.py VM-OPERATOR NSX-OPERATOR
 
 The arguments are checkouts of github.com/vmware-tanzu/vm-operator (506dc5dcb was used) and
-github.com/vmware-tanzu/nsx-operator (e6df1606). What has no public definition stands in
-unpublished.yaml. Of descriptions the first sentence is kept; rules in CEL are left out, since nobody
-here evaluates them. Needs PyYAML. Nothing in supervisor.json is edited by hand.
+github.com/vmware-tanzu/nsx-operator (e6df1606). unpublished.yaml has the kinds without a public
+definition. The script keeps the first sentence of each description, and drops rules in CEL, which
+the sim does not evaluate. Needs PyYAML. Nothing in supervisor.json is edited by hand.
 """
 
 import json
@@ -28,7 +28,7 @@ VM_OPERATOR = [
 NSX_OPERATOR = [
     f"{VPC}/crd.nsx.vmware.com_{name}.yaml" for name in ("ipaddressallocations", "staticroutes", "subnetports", "subnetsets")
 ]
-# As the deployment of VM Operator patches its definitions.
+# The conversion that the deployment of VM Operator patches into its definitions.
 CONVERSION = {
     "strategy": "Webhook",
     "webhook": {
@@ -77,7 +77,7 @@ def main():
     definitions = [definition(it) for file in files for it in read(file)]
     definitions.sort(key=lambda it: it["metadata"]["name"])
     with open(HERE / "supervisor.json", "w", encoding="utf-8") as file:
-        # One a line, so that a change shows where it is.
+        # One definition per line, so that a diff shows the changed one.
         lines = (json.dumps(it, ensure_ascii=False, separators=(",", ":")) for it in definitions)
         file.write("[\n" + ",\n".join(lines) + "\n]\n")
 

@@ -3,12 +3,12 @@
 
     vmoperator.py VM-OPERATOR/api ~/go/pkg/mod
 
-VM-OPERATOR is a checkout of github.com/vmware-tanzu/vm-operator. The file says of each version of a
-kind what its Go structures are, in the form of `types.json`: a conversion is a journey through them,
-and what comes out depends on what they know and on what they leave out when it is empty. A structure
-that is the same in the next version is written once, under the name of the newest one that has it.
+VM-OPERATOR is a checkout of github.com/vmware-tanzu/vm-operator. The file describes the Go structures
+of each version of a kind, in the form of `types.json`. A conversion passes through these structures,
+and its result depends on their fields and on the fields that they omit when empty. A structure that
+stays the same in later versions is written once, under its name in the newest of them.
 
-Run it again for another checkout; nothing here is edited by hand. Python's standard library does.
+Run it again for another checkout; the file is not edited by hand. Needs only Python's standard library.
 """
 
 import json
@@ -49,12 +49,12 @@ def read(api, modules):
     for version in VERSIONS:
         for part in [None, *PARTS]:
             for file in sorted((api / version / (part or "")).glob("*.go")):
-                # Some import a package under its own name, which is another one in each version.
+                # Some files import the package as `common`, which is a different package in each version.
                 text = re.sub(r"(?<![\w.])common\.", f"vmopv1a{version[-1]}common.", file.read_text())
                 if "conversion" not in file.name and not file.name.startswith("zz_"):
                     source.read(package(version, part), text)
     for name, target in source.named.items():
-        # A structure under another name may stand in others; those here refer to nothing.
+        # A structure that has a second name is stored under that name too, since fields may use either name.
         full = source.full(name.rsplit(".", 1)[0], target)
         if name.startswith("vmoperator.") and full in source.structs:
             source.structs[name] = source.structs[full]
@@ -62,7 +62,7 @@ def read(api, modules):
 
 
 def structures(source):
-    """All structures that the kinds refer to, and the name of each kind's own."""
+    """Returns the name of each kind's own structure, and all structures that the kinds refer to."""
     kinds, found = {}, {}
     for version in VERSIONS:
         for kind in KINDS:
@@ -76,8 +76,8 @@ def structures(source):
             continue
         rows = []
         for field, of, flags, *_ in source.fields(name):
-            # Metadata is not converted. Names of types are for messages alone, but that of
-            # corev1.ResourceList means a rounding that happens in kinds of the core only.
+            # Metadata is not converted. Names of types are dropped: they are for messages, except that of
+            # corev1.ResourceList, which means a rounding that happens only in kinds of the core.
             of = "Raw" if field == "metadata" else re.sub(r"[\w.]+=", "", of)
             rows.append([field, of, flags.replace("m", "").replace("r", "")])
             todo.extend(re.findall(NAME, rows[-1][1]))
@@ -86,7 +86,7 @@ def structures(source):
 
 
 def newest(found):
-    """For each structure the newest name of one that is the same, all the way down."""
+    """Maps the name of each structure to the newest name of one that is the same, nested structures included."""
     signatures = {}
 
     def signature(name):

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Makes schema.json: numbers, names and types of the fields of Kubernetes messages.
+"""Prints schema.json: numbers, names and types of the fields of Kubernetes messages.
 
     sim/src/kubeapi/protobuf/generate.py > sim/src/kubeapi/protobuf/schema.json
 
-Reads `generated.proto` (numbers and types) and the `json` tags of the Go types (what is left out when
-it is empty) of k8s.io/api, k8s.io/apimachinery and k8s.io/apiextensions-apiserver, Apache-2.0, in the
-version below. Needs Go, which brings the modules where they are missing.
+Reads `generated.proto` (numbers and types) and the `json` tags of the Go types (fields that are left out
+when empty) of k8s.io/api, k8s.io/apimachinery and k8s.io/apiextensions-apiserver, Apache-2.0, in the
+version below. Needs Go, which downloads missing modules.
 
-A field is written as `name type flags [GoName]`; flags: r repeated, p pointer (an empty value counts),
-o left out when empty, z left out when zero, i its fields stand in the message around it.
+A field is written as `name type flags [GoName]`. Flags: r repeated, p pointer (an empty value counts),
+o left out when empty, z left out when zero, i inlined into the message around it.
 """
 
 import glob
@@ -43,7 +43,7 @@ SCALARS = {"string", "bytes", "bool", "int32", "int64", "double"}
 
 
 def module(path):
-    # A module of its own, so that neither this project nor the caller's folder matters.
+    # Runs in an empty folder, so that no go.mod of this project or of the caller's folder matters.
     with tempfile.TemporaryDirectory() as folder:
         answer = subprocess.run(["go", "mod", "download", "-json", f"{path}@{VERSION}"], cwd=folder,
                                 check=True, capture_output=True)
@@ -51,7 +51,7 @@ def module(path):
 
 
 def protos(folders):
-    """Messages by full name: a list of (number, name, type, is repeated)."""
+    """Returns messages by full name, each a list of (number, name, type, is repeated)."""
     found = {}
     for folder in folders:
         for path in glob.glob(folder + "/**/generated.proto", recursive=True):
@@ -72,7 +72,7 @@ def protos(folders):
 
 
 def go_fields(folders):
-    """Fields by (folder, struct, name in protobuf): json name, Go name, flags."""
+    """Returns fields by (folder, struct, name in protobuf): JSON name, Go name, flags."""
     found = {}
     for folder in folders:
         for path in glob.glob(folder + "/**/*.go", recursive=True):

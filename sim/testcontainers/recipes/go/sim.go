@@ -3,8 +3,8 @@
 //	sim := simtest.Start(t, "--vms=3")
 //	client.Login(sim.VCenter.URL, sim.VCenter.Administrator, sim.Roots)
 //
-// The container goes when the test ends. Admin is the admin port: faults, ledger, events. Ports are picked by the
-// engine, so what sim tells of itself gets the addresses that hold outside.
+// The container is removed when the test ends. Admin calls the admin port: faults, ledger, events. The engine picks the
+// published ports, so Start replaces the URLs that sim reports by those that are valid outside the container.
 package simtest
 
 import (
@@ -30,7 +30,7 @@ const (
 	adminPort   = "8900/tcp"
 )
 
-// Account is somebody who can log in to a vCenter.
+// Account is a user who can log in to a vCenter.
 type Account struct{ Username, Password string }
 
 // VCenter is the first vCenter of a world.
@@ -43,11 +43,11 @@ type VCenter struct {
 // Cluster is the workload cluster, with the bearer token of its administrator.
 type Cluster struct{ URL, Token string }
 
-// Sim is a sim that serves.
+// Sim is a running sim.
 type Sim struct {
 	VCenter VCenter
 	Cluster Cluster
-	// CertificateAuthority signed every certificate; Roots trusts it alone.
+	// CertificateAuthority has signed every certificate; Roots trusts only it.
 	CertificateAuthority string
 	Roots                *x509.CertPool
 
@@ -55,8 +55,8 @@ type Sim struct {
 	admin, token string
 }
 
-// Start runs `sim serve` with more flags, such as `--vms=3`, and returns when it serves. The image is that of SIM_IMAGE,
-// or the one that kind/images/build.sh makes.
+// Start runs `sim serve` with more flags, such as `--vms=3`, and returns when it serves. SIM_IMAGE names the image; the
+// default is the one that kind/images/build.sh builds.
 func Start(t *testing.T, flags ...string) *Sim {
 	t.Helper()
 	ctx := context.Background()
@@ -67,7 +67,7 @@ func Start(t *testing.T, flags ...string) *Sim {
 	token := rand.Text()
 	command := []string{"serve",
 		"--vcenter-listen=0.0.0.0:8989", "--cluster-listen=0.0.0.0:26443", "--admin-listen=0.0.0.0:8900",
-		// Where a test that runs in a container itself finds the ports of others.
+		// The addresses under which a test in a container reaches published ports.
 		"--tls-san=172.17.0.1", "--tls-san=host.docker.internal"}
 	it, err := testcontainers.Run(ctx, image,
 		testcontainers.WithCmd(append(command, flags...)...),
@@ -78,7 +78,7 @@ func Start(t *testing.T, flags ...string) *Sim {
 			host.ReadonlyRootfs = true
 			host.CapDrop = []string{"ALL"}
 		}),
-		// Printed when every listener accepts connections.
+		// sim prints this line when every listener accepts connections.
 		testcontainers.WithWaitStrategy(wait.ForLog("export SIM_ADMIN=")),
 	)
 	testcontainers.CleanupContainer(t, it)
@@ -143,7 +143,7 @@ func (s *Sim) Admin(method, path string, body, into any) {
 	}
 }
 
-// Calls says how often an operation was called.
+// Calls returns the number of calls of an operation.
 func (s *Sim) Calls(operation string) int {
 	s.t.Helper()
 	var counts struct {

@@ -15,7 +15,7 @@ const envelope = `<?xml version="1.0" encoding="UTF-8"?>
 <Login xmlns="urn:vim25"><_this type="SessionManager">SessionManager</_this>
 <userName>%s</userName><password>%s</password></Login></soapenv:Body></soapenv:Envelope>`
 
-// logIn is the code under test: it logs in by SOAP, and tries again while the vCenter is busy.
+// logIn logs in by SOAP, and tries again while the vCenter is busy. It is the code under test.
 func logIn(client *http.Client, vcenter VCenter, tries int) (string, error) {
 	account := vcenter.Administrator
 	body := fmt.Sprintf(envelope, html.EscapeString(account.Username), html.EscapeString(account.Password))

@@ -3,8 +3,8 @@
     with Sim("--vms=3") as sim:
         url, account = sim.vcenter["url"], sim.vcenter["administrator"]
 
-The container goes at the end of the block. `sim.admin(...)` is the admin port: faults, ledger, events. Ports are picked
-by the engine, so what sim tells of itself gets the addresses that hold outside.
+The container is removed at the end of the block. `sim.admin(...)` calls the admin port: faults, ledger, events. The engine
+picks the published ports, so the class replaces the URLs that sim reports by those that are valid outside the container.
 """
 import json
 import os
@@ -16,12 +16,12 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
 VCENTER, CLUSTER, ADMIN = 8989, 26443, 8900
-# Where a test that runs in a container itself finds the ports of others. Of another network: `Sim("--tls-san=ADDRESS")`.
+# The addresses under which a test in a container reaches published ports. For another network: `Sim("--tls-san=ADDRESS")`.
 HOSTS = ("172.17.0.1", "host.docker.internal")
 
 
 class Sim(DockerContainer):
-    """`sim serve` with more flags, such as `--vms=3`."""
+    """A container that runs `sim serve` with more flags, such as `--vms=3`."""
 
     def __init__(self, *flags, image=None, **kwargs):
         super().__init__(image or os.environ.get("SIM_IMAGE", "vsphere-lab/sim:0.1.0"), **kwargs)
@@ -32,7 +32,7 @@ class Sim(DockerContainer):
                   for face, port in (("vcenter", VCENTER), ("cluster", CLUSTER), ("admin", ADMIN))]
         self.with_command(["serve", *listen, *(f"--tls-san={host}" for host in HOSTS), *flags])
         self.with_kwargs(read_only=True, cap_drop=["ALL"], labels={"io.vsphere-lab.testcontainers": "python"})
-        # Printed when every listener accepts connections.
+        # sim prints this line when every listener accepts connections.
         self.waiting_for(LogMessageWaitStrategy("export SIM_ADMIN="))
 
     def start(self):
@@ -44,15 +44,15 @@ class Sim(DockerContainer):
         return self
 
     def url(self, port, scheme):
-        """Where a port of the container is outside."""
+        """Returns the URL of a container port, as seen from outside."""
         return f"{scheme}://{self.get_container_host_ip()}:{self.get_exposed_port(port)}"
 
     def tls(self):
-        """A context that trusts this sim alone."""
+        """Returns an SSL context that trusts only this sim."""
         return ssl.create_default_context(cadata=self.ca_pem)
 
     def admin(self, method, path, body=None):
-        """One request to the admin port; what it answers, parsed."""
+        """Sends one request to the admin port. Returns the parsed answer."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url(ADMIN, "http") + path, data, method=method,
                                          headers={"Authorization": f"Bearer {self.token}",
@@ -62,6 +62,6 @@ class Sim(DockerContainer):
         return json.loads(text) if text else None
 
     def calls(self, operation):
-        """How often an operation was called."""
+        """Returns the number of calls of an operation."""
         counts = self.admin("GET", "/ledger?format=counts")
         return sum(it["calls"] for it in counts["operations"] if it["op"] == operation)
