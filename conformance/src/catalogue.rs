@@ -233,14 +233,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_reads_and_its_ids_are_unique() {
+    fn the_catalogue_parses_and_its_ids_are_unique() {
         let ids: BTreeSet<&str> = entries().iter().map(|entry| entry.id.as_str()).collect();
         assert_eq!(ids.len(), entries().len());
         assert!(ids.len() > 150);
     }
 
     #[test]
-    fn what_is_misspelled_is_recognized_and_what_is_nothing_is_not() {
+    fn a_misspelled_id_gets_a_suggestion_and_an_unrelated_word_gets_none() {
         for (word, near) in [
             ("NODE-DEL-099", Some("NODE-DEL-009")),
             ("NODE-DEL-1", Some("NODE-DEL-001")),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases_point_to_checks_that_are_none() {
+    fn an_alias_points_to_a_check_that_is_not_an_alias() {
         for it in entries() {
             if let Some(target) = &it.alias_of {
                 let target = entry(target).unwrap_or_else(|| panic!("{}: no {target}", it.id));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn every_check_that_runs_stands_in_the_table_once_and_is_no_alias() {
+    fn every_check_is_in_the_catalogue_once_and_is_not_an_alias() {
         let mut seen = BTreeSet::new();
         for backend in Backend::ALL {
             for check in crate::checks::all(backend) {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn budgets_are_numbers_where_checks_count_calls() {
+    fn an_entry_that_bounds_calls_has_numbers_and_no_budget_text() {
         let entry = entry("EFF-009").unwrap();
         let bound = entry.bound().unwrap();
         assert_eq!(bound, "vCenter: at most 4 calls; Supervisor: at most 2 calls");
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_run_in_one_mode_is_run_in_every_mode_that_the_table_names() {
+    fn a_check_runs_in_exactly_the_modes_that_the_catalogue_names() {
         let run: Vec<(Backend, &str)> = Backend::ALL
             .into_iter()
             .flat_map(|it| crate::checks::all(it).into_iter().map(move |check| (it, check.id)))

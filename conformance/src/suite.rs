@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_matches_nothing_is_an_error_with_the_nearest_name() {
+    fn a_filter_that_matches_no_check_is_an_error_with_the_nearest_name() {
         let ids = |ids: &[&str]| Filter {
             ids: ids.iter().map(|&id| id.to_owned()).collect(),
             surfaces: Vec::new(),
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_stands_for_the_check_that_holds_it() {
+    fn a_filter_by_alias_selects_the_check_behind_the_alias() {
         let filter = Filter { ids: vec!["NODE-SHUT-001".to_owned()], surfaces: Vec::new() };
         let (alias, target) = filter.aliases().next().unwrap();
         assert_eq!(alias, "NODE-SHUT-001");

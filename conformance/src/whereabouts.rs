@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_process_runs_fits_a_label() {
+    fn the_place_of_a_process_is_a_valid_label_value() {
         let here = here().unwrap();
         assert!(here.len() <= 63 && here.ends_with(|it: char| it.is_ascii_digit()), "{here}");
         assert!(here.chars().all(|it| it.is_ascii_alphanumeric() || it == '-'), "{here}");

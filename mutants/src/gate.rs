@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_sample_that_chance_does_not_explain_is_too_few() {
+    fn a_sample_is_too_few_when_chance_does_not_explain_it() {
         assert!(!is_too_few(3, 13, 50), "one sample in twenty-two is as poor");
         assert!(is_too_few(1, 16, 50), "one in 3,855");
         assert!(is_too_few(0, 10, 50), "one in 1,024");

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inserted_between_pieces_is_in_neither() {
+    fn an_insertion_before_another_mutant_stays_outside_of_it() {
         let woven =
             weave("{ab}", &[(1, &wrap(1..1, "if @ { return; }", "")), (2, &wrap(1..2, "<", ">"))]);
         let short = woven.replace("/*mutant ", "[").replace("*/", "]");

@@ -36,7 +36,7 @@ mod tests {
     use std::{fs, path::Path};
 
     #[test]
-    fn inputs_that_fuzzing_found_keep_their_promises() {
+    fn the_committed_fuzzing_inputs_pass_their_checks() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/inputs/config");
         let mut n_played = 0;
         for input in fs::read_dir(&folder).expect("the inputs are committed") {

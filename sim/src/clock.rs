@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_wakes_at_an_instant_finds_that_it_is_time() {
+    async fn the_clock_has_reached_a_world_time_at_the_instant_computed_for_it() {
         let clock = Clock::starting_at(crate::VIRTUAL_EPOCH);
         clock.set_pace(7);
         for nanos in [1, 6, 7, 8, 999_999_999] {

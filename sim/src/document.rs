@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_named_by_its_key() {
+    fn an_invalid_rule_file_is_refused_with_its_key_and_a_remedy() {
         let read = |text: &str| match rules(yaml(text.as_bytes()).unwrap()) {
             Ok(rules) => panic!("accepted: {rules:?}"),
             Err(wrong) => format!("{} | {}", wrong.what(), wrong.remedy),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn distances() {
+    fn the_distance_of_two_words_counts_single_letter_edits() {
         for (a, b, want) in [("", "", 0), ("a", "", 1), ("kitten", "sitting", 3), ("ab", "ba", 2)] {
             assert_eq!(distance(a, b), want, "{a} {b}");
         }

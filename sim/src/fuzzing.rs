@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_that_fuzzing_found_keep_their_promises() {
+    fn the_committed_fuzzing_inputs_pass_their_checks() {
         replay("soap", super::envelope);
         replay("vapi", super::rest);
         replay("world", super::world);

@@ -22,7 +22,7 @@ fn a_wrong_deletion() -> (Scenario, Stage) {
 }
 
 #[test]
-fn a_deletion_by_a_person_is_none_of_the_provider() {
+fn a_deletion_by_a_person_does_not_count_against_the_provider() {
     let delete = objects::Command::delete(Key::node(name(2)));
     let scenario = world(3, s(95)).at(s(90), Command::Cluster(delete));
     let case = Case::new(scenario, |_| Verdict::Pass);
@@ -38,7 +38,7 @@ fn a_wrong_deletion_fails_a_case_whose_own_judge_does_not_look_for_it() {
 }
 
 #[test]
-fn a_wrong_deletion_outranks_a_case_that_concludes_nothing() {
+fn a_wrong_deletion_outranks_an_inconclusive_verdict() {
     let (scenario, stage) = a_wrong_deletion();
     let case = Case::new(scenario, |_| Verdict::inconclusive("idle"));
     let verdict = case.run(&stage).verdict;
@@ -71,7 +71,7 @@ fn every_exemption_of_the_catalogue_is_needed_and_has_a_reason() {
 }
 
 #[test]
-fn an_unsound_world_is_the_failure_of_the_harness_whatever_the_case_says() {
+fn an_unsound_world_is_a_harness_error_even_if_the_case_fails() {
     let case = Case::new(world(1, s(30)), |_| Verdict::fail("late"));
     let run = crate::lab::run(&case.scenario, &Stage::default());
     let of = |invariant| Violation { invariant, at: run.end_time(), text: String::new() };
@@ -81,7 +81,7 @@ fn an_unsound_world_is_the_failure_of_the_harness_whatever_the_case_says() {
 }
 
 #[test]
-fn another_provider_is_failed_by_what_is_unsafe_and_told_of_what_is_policy() {
+fn unsafe_acts_fail_another_provider_in_every_check_and_policy_in_its_own() {
     let mut run = crate::lab::run(&world(1, s(30)), &Stage::default());
     run.hosted = true;
     let verdict = |id, invariant| {

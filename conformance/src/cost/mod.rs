@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_more_or_an_operation_less_is_a_deviation() {
+    fn a_count_that_differs_from_its_budget_or_has_none_is_a_deviation() {
         let mut found = Vec::new();
         let budget = BTreeMap::from([(10, 4), (100, 4)]);
         compare(&mut found, "calls", &[(10, 4)].into(), Some(&budget));
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_budgets_read() {
+    fn the_committed_budgets_parse_and_cover_every_phase() {
         let all: BTreeMap<Subject, Budgets> = serde_saphyr::from_str(BUDGETS).unwrap();
         assert_eq!(all.keys().copied().collect::<Vec<_>>(), Subject::ALL);
         for (subject, budgets) in all {

@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_manifests_come_apart_into_one_workload_and_its_rights() {
+    fn the_published_manifests_split_into_one_workload_and_its_rights() {
         let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         for backend in Backend::ALL {
             let text = without_configuration(&manifests(project, backend).unwrap());

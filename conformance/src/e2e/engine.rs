@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_frozen_of_a_container_is_thawed_and_nothing_else() {
+    fn frozen_cgroups_of_a_container_are_thawed_and_others_stay_frozen() {
         let root = tempfile::tempdir().unwrap();
         let put = |path: &str, state: &str| {
             let directory = root.path().join(path);

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_is_named_with_its_place() {
+    fn a_peer_is_given_as_a_known_name_and_a_path() {
         assert_eq!(peer("stock-ccm=/bin/x").unwrap().program, Program::StockCcm);
         for (text, says) in [
             ("stock-ccm", "NAME=PATH"),

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_is_none_is_refused_with_those_that_there_are() {
+    fn an_unknown_scenario_id_is_refused_with_the_known_ids() {
         let only = |id: &str| PlayOptions { ids: vec![id.to_owned()], ..PlayOptions::default() };
         let error = only("LIVE-9").wanted(Backend::VCenter).unwrap_err().to_string();
         assert!(error.contains("\"LIVE-9\"") && error.contains("NODE-DEL-010"), "{error}");

@@ -147,7 +147,7 @@ mod tests {
 
     /// A script that gets SIGTERM cleans up before the call is dropped completely.
     #[tokio::test]
-    async fn what_is_given_up_has_cleaned_up() {
+    async fn dropping_a_call_waits_until_its_script_has_cleaned_up() {
         let folder = tempfile::tempdir().unwrap();
         let (begun, cleaned) = (folder.path().join("begun"), folder.path().join("cleaned"));
         let script = format!(
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_does_not_read_its_input_says_itself_why_it_ended() {
+    async fn a_program_that_does_not_read_its_input_reports_its_own_error() {
         let input = "x".repeat(1 << 20);
         let error = call("sh").args(["-c", "echo no >&2; exit 3"]).with_input(&input).await;
         let error = error.unwrap_err().to_string();

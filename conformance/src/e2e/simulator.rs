@@ -347,7 +347,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_that_were_forgotten_are_not_taken_for_none() {
+    fn a_gap_in_the_records_of_the_ledger_is_an_error() {
         let record = |seq: u64| {
             let line = format!("{{\"seq\":{seq},\"t\":0,\"kind\":\"note\",\"op\":\"\"}}");
             Record::from_line(&line).unwrap()

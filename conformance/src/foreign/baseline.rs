@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worse_is_red_and_so_is_what_is_better_and_not_recorded() {
+    fn a_regression_or_an_unrecorded_improvement_fails_against_the_baseline() {
         use Word::{Fail, Flaky, Inconclusive, Pass, Skipped};
         for (name, id, seen, want) in [
             ("as it was", "NODE-004", seen(Pass, 40), None),
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_is_green_and_reasons_stay() {
+    fn an_updated_baseline_accepts_the_recorded_verdicts_and_keeps_reasons() {
         let mut baseline = baseline();
         let now = BTreeMap::from([
             ("NODE-004".to_owned(), seen(Word::Pass, 12)),

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_has_its_files_where_a_process_has_them_and_a_label_that_names_its_driver() {
+    fn a_container_has_files_at_the_paths_of_a_process_and_a_label_of_its_driver() {
         let container = Container {
             image: "registry.example/mine:1".to_owned(),
             entrypoint: Some("/mine".to_owned()),

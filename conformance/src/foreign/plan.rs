@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_not_asked_for_what_a_kubelet_cannot_do() {
+    fn a_token_rotation_cannot_be_set_up_for_a_pod() {
         let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/cluster/supervisor.yaml");
         let manifest = |name| Manifest::load(name, date(2026, 1, 1)).unwrap();
         let grace = Duration::ZERO;
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn families_are_told_in_a_file_or_by_a_knob() {
+    fn address_families_need_a_configuration_file_or_a_knob() {
         let mut ours = Manifest::load("ours-supervisor", date(2026, 1, 1)).unwrap();
         let mut scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(1));
         scenario.provider.families = vec!["ipv4".to_owned(), "ipv6".to_owned()];

@@ -78,7 +78,7 @@ mod tests {
     use crate::judge::Invariant;
 
     #[test]
-    fn a_late_machine_excuses_no_failure_of_safety_and_gives_no_pass_of_restraint() {
+    fn a_late_machine_voids_safety_passes_and_keeps_safety_failures() {
         let late = Duration::from_millis(900);
         let unsafe_ = Reason { invariant: Some(Invariant::NoWrongDeletion), ..Reason::default() };
         let untidy = Reason { invariant: Some(Invariant::FewSessions), ..Reason::default() };
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_delay_counts_by_what_the_world_lived_meanwhile() {
+    async fn a_delay_counts_by_the_time_that_passed_in_the_world() {
         let tasks = TaskTracker::new();
         let pulse = Pulse::begin(&tasks);
         let begin = Instant::now();

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn placeholders_are_replaced_and_what_is_escaped_is_not() {
+    fn placeholders_are_replaced_unless_they_are_escaped() {
         let values: Values = [("a", "1"), ("b.c", "2")].map(|(k, v)| (k.into(), v.into())).into();
         for (text, want) in [
             ("", Ok("")),

@@ -54,7 +54,7 @@ mod tests {
     use crate::scenario::Scenario;
 
     #[test]
-    fn a_session_is_used_once_after_its_end_and_not_again() {
+    fn a_second_use_of_an_ended_session_breaks_the_invariant() {
         let topology = sim::world::Topology::zones(1).machines(2);
         let scenario = Scenario::new("", topology, Duration::from_secs(120))
             .at(Duration::from_secs(60), crate::backend::Backend::VCenter.cut());

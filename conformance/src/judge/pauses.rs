@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_is_repeated_before_its_time_breaks_the_invariant() {
+    fn a_call_repeated_before_retry_after_has_passed_breaks_the_invariant() {
         let status = Action::Status { code: 429, retry_after: Some(30), message: None };
         let rule = Rule::new("throttled", [status]).op(["patch nodes/status"]);
         let mut run = lab::run(&a_world().fault(rule), &Stage::default());

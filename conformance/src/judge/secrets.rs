@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_is_not_found() {
+    fn text_without_a_secret_is_not_reported() {
         for text in ["password=…", "", "Basic YWRtaW46", "pa&ss word"] {
             assert_eq!(told(text), None, "{text}");
         }

@@ -52,7 +52,7 @@ fn the_token_of_a_supervisor_is_a_secret() {
 }
 
 #[test]
-fn a_login_that_fails_is_no_reason_for_the_next_at_once() {
+fn logins_repeated_after_failures_are_a_storm_unless_a_minute_apart() {
     let mut run = a_run(Backend::VCenter);
     let storm = |run: &Run| safety(run).iter().any(|it| it.invariant == Invariant::NoLoginStorm);
     assert!(!storm(&run));

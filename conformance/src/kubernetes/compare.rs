@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_named_where_they_are() {
+    fn a_difference_is_named_by_its_path_in_the_answer() {
         let left = answer(200, json!({"a": {"b": 1, "c": [1, 2]}, "d": 1}));
         for (name, right, want) in [
             ("equal", left.clone(), vec![]),

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_held_exactly() {
+    fn an_unlisted_difference_or_a_listed_one_that_is_gone_is_an_error() {
         let (real, same, other) = (answer(200), answer(200), answer(404));
         let known = updated(&[], &[("s".into(), places(&real, &other))]);
         let known: Vec<Difference> = serde_saphyr::from_str(&text(&known)).unwrap();

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_servers_own_is_replaced() {
+    fn values_that_the_server_generates_are_replaced() {
         let uid = "0b5ad2b5-93c1-4b3c-9a39-4a7e6d3d0f52";
         for (name, body, want) in [
             (

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_loop_without_a_wait_is_stopped_by_its_calls() {
+    async fn a_loop_without_a_wait_is_stopped_at_the_bound_of_calls() {
         let bounds = Bounds::of(&scenario(Duration::from_secs(60)));
         let guard = Guard::new(Bounds { at_once: 1000, ..bounds });
         let echo = tower::service_fn(|n: u32| async move { Ok::<u32, ()>(n) });

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read_with_their_labels() {
+    fn a_line_of_metrics_is_parsed_with_its_labels() {
         let read =
             |line| sample(line).map(|it| (it.name, it.labels.into_iter().collect(), it.value));
         let pairs = |it: &[(&str, &str)]| -> Vec<(String, String)> {

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn every_case_is_a_test_case_with_its_time_and_what_was_seen() {
+    fn every_case_becomes_a_test_case_with_its_time_and_evidence() {
         let text = one(Verdict::fail("late"), Requirement::Must);
         for wanted in [
             "name=\"NODE-INIT-001 [cold]\" classname=\"node\" time=\"1.500\"",
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_has_the_colour_that_it_deserves() {
+    fn a_verdict_and_its_requirement_determine_the_junit_element() {
         let counts = |text: &str, words: &[&str]| -> Vec<usize> {
             words.iter().map(|word| text.matches(word).count()).collect()
         };

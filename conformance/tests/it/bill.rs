@@ -37,7 +37,7 @@ use Need::{Needed, PerObject, Relogin, Reread};
 /// Upstream makes three lists and reads per joining node, one list per node and period, and two per tick and NotReady
 /// node; nearly all of them return nothing new.
 #[test]
-fn upstreams_calls_to_a_supervisor_are_read_again_and_again() {
+fn upstream_makes_redundant_reads_from_a_supervisor_per_node_and_period() {
     let bill = bill(Subject::SupervisorV1);
     let of = |trigger| calls(&bill, trigger, Backend::Supervisor);
     let (join, start) = (of(Trigger::Join), of(Trigger::StartUp));
@@ -54,7 +54,7 @@ fn upstreams_calls_to_a_supervisor_are_read_again_and_again() {
 
 /// Upstream makes ten SOAP and ten REST calls per node and period, with a vAPI session for each.
 #[test]
-fn upstreams_calls_to_vcenter_log_in_per_node_and_are_told_nothing() {
+fn upstream_logs_in_to_vcenter_per_node_and_reads_nothing_new() {
     let bill = bill(Subject::VcenterV1);
     let steady = calls(&bill, Trigger::StatusPeriod, Backend::VCenter);
     for n in [8, 16] {
@@ -69,7 +69,7 @@ fn upstreams_calls_to_vcenter_log_in_per_node_and_are_told_nothing() {
 
 /// Our provider makes only needed calls in recurring phases and after a loss of its session or watch.
 #[test]
-fn ours_reads_what_it_needs() {
+fn our_provider_makes_no_redundant_call_in_recurring_phases() {
     for subject in [Subject::Vcenter, Subject::SupervisorWatch] {
         let bill = bill(subject);
         for trigger in [Trigger::Join, Trigger::StatusPeriod, Trigger::NotReady, Trigger::Reconnect]

@@ -192,7 +192,7 @@ fn on_the_real_clock(test: impl AsyncFnOnce(Stage)) {
 const MISMATCH: &str = "thumbprint does not match";
 
 #[test]
-fn a_changed_certificate_closes_the_door_until_it_is_trusted() {
+fn a_changed_certificate_stops_all_calls_until_the_provider_trusts_it() {
     on_the_real_clock(async |stage| {
         let first = stage.start(&pinned(&stage.thumbprint()));
         stage.log.more("node initialized", MACHINES as usize).await;
@@ -214,7 +214,7 @@ fn a_changed_certificate_closes_the_door_until_it_is_trusted() {
 }
 
 #[test]
-fn a_stranger_gets_nothing_from_the_first_moment_on() {
+fn a_server_with_an_untrusted_certificate_receives_no_call() {
     on_the_real_clock(async |stage| {
         let other = Authority::generate().unwrap();
         let roots_pem = other.pem().as_bytes().to_vec();
@@ -228,7 +228,7 @@ fn a_stranger_gets_nothing_from_the_first_moment_on() {
 
 /// Proves that the stage sees requests: a provider that trusts every server sends its password.
 #[test]
-fn who_trusts_anybody_is_seen_to_log_in_after_the_change() {
+fn a_provider_that_trusts_every_server_logs_in_after_a_certificate_change() {
     on_the_real_clock(async |stage| {
         let running = stage.start(&TlsTrust { insecure: true, ..TlsTrust::default() });
         stage.until(|node| !node.uninitialized).await;

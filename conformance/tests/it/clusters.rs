@@ -66,7 +66,7 @@ fn address() -> Option<IpAddr> {
 }
 
 #[test]
-fn a_cluster_that_cannot_be_used_is_said_before_anything_starts() {
+fn an_unusable_cluster_is_reported_before_a_case_starts() {
     let stand = Stand::new(", kubeconfig: $(manifest.dir)/none");
     stand.kubectl("echo \"no cluster at $*\" >&2; exit 1");
     let error = stand.refused();
@@ -102,7 +102,7 @@ case $* in
 esac"#;
 
 #[test]
-fn a_run_that_is_told_to_stop_leaves_no_pod() {
+fn a_run_that_receives_sigterm_leaves_no_pod() {
     let Some(address) = address() else { return };
     let stand = Stand::new(&format!(", address: '{address}'"));
     stand.kubectl(QUIET);

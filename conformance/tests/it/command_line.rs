@@ -17,14 +17,14 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn it_explains_itself() {
+fn the_help_of_the_program_matches_its_snapshot() {
     let output = conformance(&["--help"]);
     assert!(output.status.success());
     insta::assert_snapshot!("help", text(&output.stdout));
 }
 
 #[test]
-fn it_explains_what_calls_are_worth() {
+fn the_help_of_the_cost_command_matches_its_snapshot() {
     let output = conformance(&["cost", "--help"]);
     assert!(output.status.success());
     insta::assert_snapshot!("help_cost", text(&output.stdout));
@@ -52,7 +52,7 @@ fn a_captured_ledger_is_judged() {
 }
 
 #[test]
-fn it_explains_a_check() {
+fn the_explain_command_prints_the_entry_of_a_check() {
     let output = conformance(&["explain", "NODE-DEL-010"]);
     assert!(output.status.success());
     insta::assert_snapshot!("explain", text(&output.stdout));
@@ -149,7 +149,7 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
 }
 
 #[test]
-fn a_real_api_server_that_cannot_be_had_is_wrong_usage() {
+fn a_real_api_server_that_is_not_installed_is_wrong_usage() {
     let mut program = Command::new(env!("CARGO_BIN_EXE_conformance"));
     let stock = ["--provider", "stock-ccm", "--binary", "/bin/true"];
     program.args(["run", "NODE-004", "--apiserver", "real"]).args(stock);
@@ -344,7 +344,7 @@ spec:
 
 /// A program that ends at once is distinguished from one that fails, and its output is shown.
 #[test]
-fn a_provider_that_makes_no_call_is_no_conformance_failure() {
+fn a_run_whose_provider_makes_no_call_ends_with_3_and_shows_its_output() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("mine.yaml");
     let manifest = "apiVersion: sim.vsphere/v1alpha1\nkind: Provider\nmetadata: {name: mine}\nspec:\n  run: {process: {command: [sh, -c, 'echo no such flag >&2; exit 2']}}\n";
@@ -357,7 +357,7 @@ fn a_provider_that_makes_no_call_is_no_conformance_failure() {
 
 /// The program writes its process ID to a pipe, so that the test knows when it runs.
 #[test]
-fn a_run_that_is_told_to_stop_leaves_no_process_and_no_file() {
+fn a_run_that_receives_sigterm_leaves_no_process_and_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let scratch = tempfile::tempdir().unwrap();
     let (child, process, _) = sleeping(dir.path(), scratch.path(), "");
@@ -394,7 +394,7 @@ fn a_run_that_is_killed_leaves_no_process() {
 }
 
 #[test]
-fn a_program_that_cannot_be_started_is_no_failure_and_every_case_says_so() {
+fn a_program_that_cannot_start_is_reported_in_every_case_and_not_as_failure() {
     let dir = tempfile::tempdir().unwrap();
     let (file, out) = (dir.path().join("mine.yaml"), dir.path().join("out"));
     std::fs::write(&file, manifest("/no/such/program", "")).unwrap();
@@ -448,7 +448,7 @@ fn signal(which: &str, process: u32) {
 }
 
 #[test]
-fn an_alias_is_run_as_the_check_that_holds_it() {
+fn the_run_command_runs_the_check_behind_an_alias() {
     let output = conformance(&["run", "NODE-SHUT-001"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
@@ -457,7 +457,7 @@ fn an_alias_is_run_as_the_check_that_holds_it() {
 }
 
 #[test]
-fn a_reader_that_leaves_stops_a_list_and_not_a_run() {
+fn a_closed_output_pipe_fails_neither_a_list_nor_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
     for arguments in [vec!["list", "--all"], vec!["run", "NODE-INIT-001", "--out", out]] {
@@ -475,7 +475,7 @@ fn a_reader_that_leaves_stops_a_list_and_not_a_run() {
 }
 
 #[test]
-fn a_run_leaves_its_files_and_two_processes_agree() {
+fn a_run_writes_its_reports_and_two_processes_write_equal_ledgers() {
     let dir = tempfile::tempdir().unwrap();
     let ledger = |name: &str| {
         let out = dir.path().join(name);

@@ -296,7 +296,7 @@ impl Exercised {
 }
 
 #[test]
-fn sixty_four_histories_break_nothing_and_end_well() {
+fn sixty_four_random_histories_break_no_invariant() {
     let config = Config { cases: 64, failure_persistence: None, ..Config::default() };
     // The seed is fixed, so that a failure comes from a code change.
     let rng = TestRng::deterministic_rng(config.rng_algorithm);
@@ -364,7 +364,7 @@ fn continued(life: &Life, mode: Mode, history: &[(u8, Happening)]) -> Scenario {
 const LIVES_SEED: [u8; 32] = *b"histories that begin with a life";
 
 #[test]
-fn histories_that_begin_with_a_life_break_nothing_and_end_well() {
+fn histories_that_begin_with_a_life_break_no_invariant() {
     // `PROPTEST_CASES` overrides the number of histories.
     let asked = Config::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { 24 };
@@ -409,7 +409,7 @@ fn failover() -> Scenario {
 }
 
 #[test]
-fn the_other_replica_takes_over() {
+fn the_other_replica_takes_over_from_a_lost_leader_within_the_bound() {
     let scenario = failover();
     let (run, found) = played(&scenario, &Stage::default());
     assert_eq!(found, Vec::new());
@@ -431,7 +431,7 @@ fn the_other_replica_takes_over() {
 
 /// The invariant about two leaders fails if the replicas elect none.
 #[test]
-fn replicas_that_do_not_elect_a_leader_are_found_out() {
+fn replicas_that_do_not_elect_a_leader_break_the_leader_invariant() {
     let scenario = failover().with(|it| it.anarchy = true);
     let (_, found) = played(&scenario, &Stage::default());
     assert!(found.iter().any(|it| it.invariant == Invariant::OnlyLeaderWrites), "{found:?}");
@@ -439,7 +439,7 @@ fn replicas_that_do_not_elect_a_leader_are_found_out() {
 
 /// The session of its successor reveals a leader that leaves its session behind.
 #[test]
-fn a_leader_that_does_not_log_out_is_found_out() {
+fn a_leader_that_does_not_log_out_breaks_the_session_invariant() {
     let stops = (0..3).map(|_| (59, Happening::Failover { crash: false, back: 30 }));
     let scenario = scenario(2, None, &stops.collect::<Vec<_>>());
     assert_eq!(broken(&scenario), Vec::new());
@@ -454,7 +454,7 @@ fn regressions() -> PathBuf {
 
 /// Histories that once broke an invariant.
 #[test]
-fn regressions_stay_mended() {
+fn kept_histories_that_once_failed_break_no_invariant() {
     let entries = std::fs::read_dir(regressions()).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> =
         entries.filter(|file| file.extension().is_some_and(|it| it == "yaml")).collect();

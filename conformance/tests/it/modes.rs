@@ -87,7 +87,7 @@ fn hit() -> Vec<&'static str> {
 }
 
 #[test]
-fn v1_makes_upstreams_calls_one_by_one() {
+fn v1_makes_the_calls_of_upstream_in_the_same_order() {
     let scenario = scenario(1, s(900))
         .at(s(0), Act::Phase("join".into()))
         .at(s(100), Act::Phase("steady".into()))
@@ -150,7 +150,7 @@ fn v1_searches_one_vcenter_after_the_other() {
 /// A machine of one vCenter is found while another vCenter is away. A machine that no vCenter has counts as gone
 /// only after all have answered.
 #[test]
-fn v1_lives_with_a_vcenter_that_is_away() {
+fn v1_updates_nodes_but_deletes_none_while_a_vcenter_is_down() {
     let there = |n: u32| Named { vcenter: Some("vc1".into()), name: format!("node-1-{n:04}") };
     let address: IpAddr = Ipv4Addr::new(10, 77, 0, 1).into();
     for (horizon, is_back) in [(s(880), false), (s(1200), true)] {
@@ -220,7 +220,7 @@ fn polling_and_v1_lead_to_the_same_nodes() {
 const ASKING: [InstancesMode; 2] = [InstancesMode::Poll, InstancesMode::V1];
 
 #[test]
-fn an_outage_takes_no_node_and_a_deletion_after_it_does() {
+fn an_outage_removes_no_node_and_a_machine_deletion_after_it_removes_one() {
     let scenario = scenario(3, s(700))
         .at(s(100), Command::StopVCenter { vcenter: None })
         .at(s(110), Command::StopKubelet("node-0001".into()))
@@ -236,7 +236,7 @@ fn an_outage_takes_no_node_and_a_deletion_after_it_does() {
 
 /// After a restart, the annotation on the Node says where the machine was.
 #[test]
-fn a_machine_deleted_while_nobody_looked_takes_its_node_with_it() {
+fn a_machine_deleted_while_the_provider_is_down_loses_its_node() {
     let scenario = scenario(3, s(400))
         .at(s(100), Act::Crash(0))
         .at(s(110), Command::DeleteMachine("node-0002".into()))
@@ -249,7 +249,7 @@ fn a_machine_deleted_while_nobody_looked_takes_its_node_with_it() {
 }
 
 #[test]
-fn a_session_that_ended_is_made_anew() {
+fn a_provider_whose_session_expired_still_updates_addresses() {
     let address = Ipv4Addr::new(10, 77, 0, 1);
     let scenario =
         scenario(2, s(700)).at(s(310), Command::ExpireSessions { vcenter: None, family: None }).at(
@@ -287,7 +287,7 @@ fn a_guest_that_reports_late_is_waited_for() {
 
 /// A hundred nodes that fall silent together cost one read per two ticks, not one read each.
 #[test]
-fn a_poll_serves_everybody() {
+fn one_poll_serves_all_nodes_that_fall_silent_together() {
     let mut scenario = scenario(100, s(422)).at(s(402), Act::Phase("silent".into()));
     for k in 1..=100 {
         scenario =
@@ -300,7 +300,7 @@ fn a_poll_serves_everybody() {
 /// Plays the checks of deletion and isolation. Checks that count calls or need a view with changes apply only to
 /// watching.
 #[test]
-fn deletion_and_isolation_are_those_of_the_catalogue() {
+fn polling_and_v1_pass_the_deletion_checks_that_apply_to_them() {
     let held: [(InstancesMode, &[&str]); 2] = [
         (InstancesMode::Poll, &["NODE-DEL-00", "ISO-001", "LIVE-003"]),
         (InstancesMode::V1, &["NODE-DEL-00"]),

@@ -145,7 +145,7 @@ fn a_provider_that_does_nothing_passes_no_check() {
 
 /// A provider that is busy with logins initializes nodes, but judges none in time.
 #[test]
-fn a_provider_that_judges_no_node_in_time_passes_no_check_about_that() {
+fn a_provider_that_judges_no_node_in_time_passes_no_check_that_needs_an_act() {
     let mut passed = Vec::new();
     for id in CANARIES {
         let all = checks::all(Backend::VCenter);

@@ -24,7 +24,7 @@ fn linked(package: &str) -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn shipped_binaries_know_neither_mutants_nor_a_paused_clock() {
+fn shipped_binaries_link_neither_mutants_nor_a_paused_clock() {
     for package in ["sim", "provider"] {
         let linked = linked(package);
         assert!(linked.contains_key(package), "cargo named nothing of {package}");

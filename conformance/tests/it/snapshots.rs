@@ -232,7 +232,7 @@ fn scenarios() -> BTreeMap<&'static str, &'static str> {
 }
 
 #[test]
-fn every_scenario_of_the_catalogue() {
+fn every_scenario_of_the_catalogue_matches_its_snapshot() {
     for (scenario, id) in scenarios() {
         if !NAMED.contains(&scenario) && !LARGE.contains(&scenario) {
             let name = format!("scenario_{}", scenario.replace('-', "_"));
@@ -242,7 +242,7 @@ fn every_scenario_of_the_catalogue() {
 }
 
 #[test]
-fn every_snapshot_of_a_scenario_is_of_one_that_is_there() {
+fn every_scenario_snapshot_belongs_to_a_scenario_of_the_catalogue() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots");
     let all = scenarios();
     for named in NAMED {
@@ -316,7 +316,7 @@ transcripts! {
 }
 
 #[test]
-fn a_life_in_events() {
+fn the_events_of_a_life_match_their_snapshot() {
     let run = run(&lives::usual(), &Stage::default());
     let events = GroupResource::core("events");
     let mut shown: Vec<String> = run
@@ -335,5 +335,5 @@ fn a_life_in_events() {
         })
         .collect();
     shown.sort();
-    insta::assert_snapshot!("a_life_in_events", shown.join("\n"));
+    insta::assert_snapshot!("the_events_of_a_life_match_their_snapshot", shown.join("\n"));
 }

@@ -58,7 +58,7 @@ fn a_fleet_joins_with_one_list_and_one_watch() {
 }
 
 #[test]
-fn nothing_is_asked_while_nothing_happens() {
+fn an_idle_fleet_causes_no_reads_from_the_supervisor() {
     let scenario = scenario(20, s(900)).at(s(310), Act::Phase("steady".into()));
     let run = play(&scenario, InstancesMode::Auto);
     assert!(
@@ -73,7 +73,7 @@ fn nothing_is_asked_while_nothing_happens() {
 }
 
 #[test]
-fn a_machine_that_is_powered_off_and_deleted_takes_its_node_with_it() {
+fn a_powered_off_machine_taints_its_node_and_a_deleted_one_removes_its_node() {
     let scenario = scenario(10, s(600))
         .at(s(100), Command::PowerOff("node-0003".into()))
         .at(s(250), Act::Phase("delete".into()))

@@ -88,7 +88,7 @@ const FOUND: [(Mode, &str, &str); 4] = [
 ];
 
 #[test]
-fn no_trial_that_was_found_once_breaks_an_invariant_again() {
+fn no_trial_that_failed_before_breaks_an_invariant_again() {
     for (mode, life, text) in FOUND {
         let stage = Stage { mode, ..Stage::default() };
         let trials = sweep::trials(Kind::Faults, &stage, |it| it == life);

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_another_usable_text_counts() {
+    async fn a_configuration_change_is_noticed_only_if_the_new_text_is_usable() {
         let gone = Err("no such file");
         for (name, contents, want) in [
             ("nothing happens", &[][..], None),

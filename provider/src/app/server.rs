@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn health_says_ok_or_what_is_wrong() {
+    async fn the_health_endpoint_answers_ok_or_names_the_failed_check() {
         let telemetry = Telemetry::default();
         assert_eq!(text(answer(&telemetry, "/healthz", None)).await, (200, "ok".into()));
         telemetry.set_check("a", Ok(()));

@@ -75,7 +75,7 @@ mod tests {
 
     /// Upstream looks for `-route` in the whole text, and finds it in `node-route-controller`.
     #[test]
-    fn names_that_hold_other_names_are_not_confused() {
+    fn a_controller_name_within_a_longer_name_does_not_match() {
         let selected = |list: &str| select(list).map(|s| (s.cloud_node, s.cloud_node_lifecycle));
         assert_eq!(selected("*,-node-route-controller"), Ok((true, true)));
         assert_eq!(selected("cloud-node-lifecycle"), Ok((false, true)));

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parses_the_same_as_go() {
+    fn durations_parse_as_in_go() {
         for (text, want) in [
             ("0", Some(0)),
             ("5s", Some(5000)),

@@ -34,7 +34,7 @@ fn defaults_are_those_of_upstream() {
 }
 
 #[test]
-fn flags_of_the_endpoint_say_that_they_have_no_effect_where_no_port_is_served() {
+fn without_a_port_each_endpoint_flag_yields_a_note_that_it_has_no_effect() {
     let flags = [
         "--tls-cert-file=c",
         "--tls-private-key-file=k",
@@ -84,7 +84,7 @@ fn controllers_named_one_by_one_add_up_as_with_go() {
 }
 
 #[test]
-fn wrong_command_lines_say_what_is_wrong() {
+fn an_invalid_command_line_is_refused_with_a_reason() {
     let mut seen = String::new();
     for line in [
         "",
@@ -123,7 +123,7 @@ fn wrong_command_lines_say_what_is_wrong() {
 }
 
 #[test]
-fn ways_of_asking_are_the_same_in_both_modes() {
+fn instances_modes_are_the_same_for_vcenter_and_supervisor() {
     use InstancesMode::{Auto, Poll, V1, Watch};
     for (word, mode) in [("auto", Auto), ("watch", Watch), ("poll", Poll), ("v1", V1)] {
         let line = format!("--cloud-config=c --instances-mode={word}");
@@ -135,7 +135,7 @@ fn ways_of_asking_are_the_same_in_both_modes() {
 }
 
 #[test]
-fn workers_that_v1_does_not_use_are_told_of() {
+fn concurrent_syncs_without_effect_in_v1_mode_yield_a_note() {
     for (mode, workers, is_told) in
         [("v1", 2, true), ("v1", 1, false), ("poll", 2, false), ("auto", 2, false)]
     {
@@ -150,7 +150,7 @@ fn workers_that_v1_does_not_use_are_told_of() {
 }
 
 #[test]
-fn the_other_mode_has_flags_of_its_own() {
+fn supervisor_flags_have_an_effect_in_paravirtual_mode_alone() {
     let paravirtual = "--cloud-config=c --cloud-provider=vsphere-paravirtual";
     let arguments = parse_line(paravirtual).unwrap();
     let supervisor = arguments.supervisor.unwrap();
@@ -223,7 +223,7 @@ fn the_pace_of_requests_is_checked_as_client_go_checks_it() {
 }
 
 #[test]
-fn the_format_of_the_log_is_said_as_upstream_says_it() {
+fn the_log_format_is_set_by_either_flag_and_a_conflict_is_refused() {
     for (words, want) in [
         ("", Some(false)),
         ("--logging-format=text", Some(false)),

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_waits_for_a_token_has_used_it() {
+    async fn a_waiting_caller_consumes_the_token_it_waited_for() {
         let bucket = TokenBucket::new(10.0, 2);
         let begin = Instant::now();
         for _ in 0..52 {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_token_that_is_not_there_is_not_owed() {
+    async fn a_failed_try_take_leaves_no_debt() {
         let bucket = TokenBucket::new(1.0, 2);
         let taken: Vec<bool> = (0..4).map(|_| bucket.try_take()).collect();
         assert_eq!(taken, [true, true, false, false]);

@@ -424,13 +424,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pause_holds_for_other_requests_of_the_path_where_pauses_are_shared() {
+    async fn a_shared_pause_delays_other_requests_of_the_same_path() {
         assert_eq!(arrivals(false, |same| same).await, [0, 1, 5]);
         assert_eq!(arrivals(true, |same| same).await, [0, 5, 5]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_impatient_request_keeps_no_pause_of_others() {
+    async fn an_impatient_request_ignores_the_pauses_of_other_requests() {
         assert_eq!(arrivals(true, Cluster::impatient).await, [0, 1, 5]);
     }
 }

@@ -71,7 +71,7 @@ mod tests {
     use crate::model::SteppedTime;
 
     #[tokio::test(start_paused = true)]
-    async fn a_lease_is_held_for_its_time_after_the_renewal_began_on_either_clock() {
+    async fn a_lease_ends_on_either_clock_counted_from_the_start_of_its_renewal() {
         let source = Arc::new(SteppedTime::starting_at(Timestamp::UNIX_EPOCH));
         let clock = Clock::new(Arc::clone(&source) as _);
         let lease = Lease::new(clock.clone(), Duration::from_secs(10));

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_taken_over_unless_a_newer_version_of_it_is_known() {
+    fn the_node_store_accepts_a_node_unless_it_has_a_newer_version() {
         let store = NodeStore::new();
         let version = || store.get("a").map(|node| node.resource_version.clone());
         assert!(store.upsert(node("1", "10")));

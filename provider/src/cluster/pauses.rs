@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pause_that_grows_while_a_request_waits_is_waited_for_to_its_new_end() {
+    async fn a_waiting_request_waits_until_the_new_end_of_a_pause_that_grows() {
         let pauses = Pauses::default();
         let start = Instant::now();
         pauses.note("/vms", start + Duration::from_secs(2));

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn events_are_read_however_they_are_cut() {
+    async fn watch_events_are_read_regardless_of_chunk_boundaries() {
         for (name, pieces) in [
             ("at once", &["{\"a\":1}\n{\"a\":2}\n"][..]),
             ("one by one", &["{\"a\":1}\n", "{\"a\":2}\n"]),

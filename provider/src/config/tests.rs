@@ -53,7 +53,7 @@ internal-network-subnet-cidr = 10.0.0.0/8,192.168.0.0/16
 ";
 
 #[test]
-fn both_dialects_mean_the_same() {
+fn yaml_and_ini_give_the_same_configuration() {
     let (mut yaml, warnings) = parse(YAML).unwrap();
     let (mut ini, _) = parse(INI).unwrap();
     let keys =
@@ -147,7 +147,7 @@ fn unknown_keys_are_warned_about_with_a_hint_or_refused() {
 }
 
 #[test]
-fn keys_without_effect_are_told_of_in_both_dialects() {
+fn a_key_without_effect_yields_a_warning_in_yaml_and_ini() {
     let yaml = "vcenter: {a: {server: s, user: u, password: p, soapRoundtripCount: 3}}";
     let ini = "[VirtualCenter \"s\"]\nuser = u\npassword = p\nsoap-roundtrip-count = 3";
     for text in [yaml, ini] {
@@ -197,7 +197,7 @@ fn a_line_of_ini_goes_on_after_a_backslash() {
 }
 
 #[test]
-fn a_byte_order_mark_is_no_part_of_the_configuration() {
+fn a_byte_order_mark_at_the_start_of_the_configuration_is_ignored() {
     let plain = parse("global: {server: vc, user: u, password: p}").unwrap().0;
     for text in [
         "\u{feff}[Global]\nserver = vc\nuser = u\npassword = p\n",
@@ -212,7 +212,7 @@ fn a_byte_order_mark_is_no_part_of_the_configuration() {
 }
 
 #[test]
-fn a_server_that_is_no_host_is_named_with_its_key() {
+fn an_error_about_an_invalid_server_names_its_key() {
     for (text, wanted) in [
         (
             "global: {server: 'https://vc', user: u, password: p}",
@@ -242,7 +242,7 @@ fn a_server_that_is_no_host_is_named_with_its_key() {
 }
 
 #[test]
-fn what_stands_twice_in_ini_is_read_as_by_gcfg_and_told_of() {
+fn repeated_ini_sections_and_keys_are_read_as_by_gcfg_with_a_warning() {
     let text = "[VirtualCenter \"a\"]\nserver = s\nuser = u\n[Global]\nport = 1\n\
                 [virtualcenter \"a\"]\npassword = p\nServer = t\n";
     let (config, warnings) = parse(text).unwrap();
@@ -264,7 +264,7 @@ fn what_stands_twice_in_ini_is_read_as_by_gcfg_and_told_of() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "what is measured is the work of this machine")]
-fn many_sections_take_time_in_proportion() {
+fn the_parse_time_grows_in_proportion_to_the_number_of_sections() {
     let text = |n: usize| {
         let section = |i| format!("[VirtualCenter \"vc-{i}\"]\nuser = u\npassword = p\n");
         (0..n).map(section).collect::<String>()
@@ -283,7 +283,7 @@ fn many_sections_take_time_in_proportion() {
 
 proptest::proptest! {
     #[test]
-    fn never_panics(text in "[\\[\\]\"=#;:{} a-z\\\\\n-]{0,120}") {
+    fn the_parser_never_panics(text in "[\\[\\]\"=#;:{} a-z\\\\\n-]{0,120}") {
         let _ = parse(&text);
         let _ = parse(&format!("[Global]\n{text}"));
     }

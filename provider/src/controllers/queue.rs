@@ -176,7 +176,7 @@ mod tests {
     const CAP: Duration = Duration::from_secs(1000);
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_is_queued_once_and_worked_on_by_one() {
+    async fn a_key_is_queued_once_and_processed_by_one_worker() {
         let queue = queue();
         queue.add("a");
         queue.add("b");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_wait_twice_as_long_each_time() {
+    async fn the_delay_of_a_failing_key_doubles_each_time() {
         let queue = queue();
         let mut waits = Vec::new();
         for _ in 0..20 {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn adding_bypasses_the_delay() {
+    async fn adding_a_delayed_key_queues_it_at_once() {
         let queue = queue();
         queue.add_after("a", CAP);
         queue.add("a");

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_all_is_no_restriction() {
+    fn a_list_of_all_datacenters_restricts_nothing() {
         let list = |names: &[&str]| Datacenters {
             names: names.iter().map(|name| (*name).to_owned()).collect(),
             key: "k".to_owned(),

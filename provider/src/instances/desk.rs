@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_holds_up_the_next_question_until_it_is_taken_or_of_no_use() {
+    async fn an_answer_delays_the_next_question_until_it_is_taken_dropped_or_too_old() {
         let second = Duration::from_secs(1);
         assert_eq!(waited(|desk| _ = desk.ask(&node("a"), ZoneWanted::No)).await, second);
         assert_eq!(waited(|desk| desk.forget("a")).await, second);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_wait_for_questions_ends_when_it_is_ended() {
+    async fn wake_ends_the_wait_for_questions() {
         let desk = Desk::default();
         let soon = |desk| tokio::time::timeout(WAITED, Desk::wait(desk));
         assert!(soon(&desk).await.is_err());

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_named_as_upstream() {
+    fn instance_types_are_named_as_by_upstream() {
         for (name, guest, n_cpus, mib, want) in [
             ("ubuntu", "ubuntu64Guest", 4, 8192, "vsphere-vm.cpu-4.mem-8gb.os-ubuntu"),
             ("photon", "vmwarePhoton64Guest", 2, 4096, "vsphere-vm.cpu-2.mem-4gb.os-photon"),

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_not_guessed() {
+    fn the_zone_is_an_error_without_a_host_or_with_an_invisible_host() {
         let mut placement =
             Placement { machine: object("vm"), host: None, pool: None, parent: None };
         let categories = ZoneCategories { zone: "z".into(), region: "r".into() };

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn byte_order_swaps_as_upstream() {
+    fn the_byte_order_of_a_uuid_is_swapped_as_by_upstream() {
         let as_guest = Uuid::parse_str("56492e42-22ad-3911-6d72-59cc8f26bc90").unwrap();
         let as_vcenter = Uuid::parse_str("422e4956-ad22-1139-6d72-59cc8f26bc90").unwrap();
         assert_eq!(swap_byte_order(as_guest), as_vcenter);

@@ -97,7 +97,7 @@ mod tests {
     static N_READ: AtomicUsize = AtomicUsize::new(0);
 
     #[test]
-    fn the_roots_of_the_machine_are_read_once_for_all_vcenters() {
+    fn the_system_roots_are_read_once_for_all_vcenters() {
         let count = |path: &Path| {
             N_READ.fetch_add(1, Ordering::Relaxed);
             if path == Path::new(SYSTEM_ROOTS[1]) {

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn another_token_alone_is_no_change() {
+    fn a_new_token_alone_is_not_a_change() {
         assert!(!Mount::new().changes(|it| it.write("ccm-provider/token", "another")));
     }
 
@@ -130,12 +130,12 @@ mod tests {
     }
 
     #[test]
-    fn the_same_content_written_anew_is_no_change() {
+    fn the_same_content_written_again_is_not_a_change() {
         assert!(!Mount::new().changes(|it| it.write("ccm-provider/ca.crt", "ca.crt of before")));
     }
 
     #[test]
-    fn files_beside_the_mount_are_no_change() {
+    fn files_beside_the_mount_are_not_watched() {
         let changes = |name: &str| Mount::new().changes(|it| it.write(name, "another"));
         assert!(!changes("ccm-provider-x/namespace"));
         assert!(!changes("ccm-provider/..data_tmp"));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watched_key_that_disappears_is_named_and_nothing_to_compare_with() {
+    fn a_watched_key_that_disappears_is_an_error_that_names_its_file() {
         for key in ["ca.crt", "namespace"] {
             let mount = Mount::new();
             std::fs::remove_file(mount.directory.path().join("ccm-provider").join(key)).unwrap();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_that_is_not_utf_8_is_named_by_line_and_nothing_to_compare_with() {
+    fn a_configuration_that_is_not_utf_8_is_an_error_that_names_the_line() {
         let mount = Mount::new();
         std::fs::write(&mount.watched.file, b"a\npassword: p\xe4ss\n").unwrap();
         let said = mount.watched.read().unwrap_err();

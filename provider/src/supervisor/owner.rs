@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_object_is_read_and_said_to_be_incomplete() {
+    fn an_incomplete_owner_reference_is_read_and_lists_its_missing_fields() {
         let owner = OwnerReference::from_json(b" {} ").unwrap();
         assert_eq!(owner, OwnerReference::default());
         assert_eq!(owner.missing(), ["apiVersion", "kind", "name", "uid"]);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_owner_reference_is_refused() {
+    fn an_invalid_owner_reference_is_refused() {
         for (name, text) in [
             ("empty", ""),
             ("cut off", "{\"name\":"),

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn three_versions_are_spoken() {
+    fn three_vm_operator_versions_are_accepted_and_others_refused() {
         for version in VmOperatorVersion::ALL {
             let flags = SupervisorFlags { version: version.to_string(), ..flags() };
             assert_eq!(flags.check().map(|it| it.version), Ok(version));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn pools_go_with_vpc_mode_alone() {
+    fn a_pod_ip_pool_is_accepted_in_vpc_mode_alone() {
         use SupervisorSettingsError::{Pool, PoolWithoutVpc};
         for (vpc, pool, want) in [
             (true, "Public", Ok(Some(PodIpPool::Public))),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_parse() {
+    fn instances_modes_are_parsed_from_their_names() {
         for (text, want) in [
             ("auto", Some(InstancesMode::Auto)),
             ("watch", Some(InstancesMode::Watch)),

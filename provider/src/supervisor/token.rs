@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_be_read_takes_no_token_away() {
+    async fn an_unreadable_token_file_keeps_the_last_token() {
         let file = File::default();
         file.write(Some("one"));
         let source = file.source();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_any_token_there_is_an_error() {
+    async fn a_source_without_any_token_returns_an_error() {
         let file = File::default();
         let source = file.source();
         assert_eq!(source.header(), Err(TokenError::Unreadable("gone".to_owned())));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refused_token_is_read_again_once_for_all() {
+    async fn a_refused_token_is_read_again_once_for_all_requests() {
         let file = File::default();
         file.write(Some("one"));
         let source = file.source();

@@ -67,7 +67,7 @@ fn calls_are_counted_and_timed_by_operation_and_code() {
 }
 
 #[test]
-fn deliveries_are_counted_by_what_they_tell() {
+fn view_deliveries_and_their_updates_are_counted_by_kind() {
     let telemetry = Telemetry::default();
     telemetry.view_built("vc");
     let update = |kind| provider_vcenter::ObjectUpdate {

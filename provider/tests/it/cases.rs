@@ -71,7 +71,7 @@ fn every_test_that_is_a_case_is_in_the_list() {
 }
 
 #[test]
-fn all_that_instances_v2_owes_is_there() {
+fn all_26_cases_of_instances_v2_are_listed() {
     let section = LIST.split("\n## ").nth(1).unwrap();
     let n_cases = section.lines().filter(|line| line.contains(".rs`: ")).count();
     assert_eq!(n_cases, 26);

@@ -37,7 +37,7 @@ fn open(lab: &Lab, n: usize) -> Vec<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn naming_every_datacenter_costs_no_call_in_bulk_and_one_for_few() {
+async fn naming_all_datacenters_costs_one_call_for_few_nodes_and_none_for_many() {
     for (n, n_more) in [(1, 1), (3, 1), (10, 0), (100, 0)] {
         let mut counts = Vec::new();
         for config in [PLAIN, ONLY_DC0] {
@@ -55,7 +55,7 @@ async fn naming_every_datacenter_costs_no_call_in_bulk_and_one_for_few() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn machines_elsewhere_do_not_count() {
+async fn machines_in_unlisted_datacenters_are_not_found() {
     for (n, n_calls) in [(2, 12), (10, 12)] {
         let lab = two_datacenters(n, ONLY_DC0);
         sleep(SECOND).await;
@@ -74,7 +74,7 @@ async fn machines_elsewhere_do_not_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_whose_machine_is_elsewhere_is_never_deleted_while_that_exists() {
+async fn a_node_stays_while_its_machine_exists_in_an_unlisted_datacenter() {
     let first = two_datacenters(10, BOTH);
     sleep(10 * SECOND).await;
     assert!(first.all_initialized());
@@ -106,7 +106,7 @@ async fn a_node_whose_machine_is_elsewhere_is_never_deleted_while_that_exists() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_machines_that_answer_the_listed_one_is_taken() {
+async fn of_two_matching_machines_the_one_in_a_listed_datacenter_is_taken() {
     // The second machine has the same UUID, or its other byte order, which is looked for second.
     for (n_others, second) in [(0, uuid(900)), (9, uuid(900)), (0, swapped(900)), (9, swapped(900))]
     {
@@ -147,7 +147,7 @@ async fn a_datacenter_that_does_not_exist_yet_is_an_error_until_it_does() {
 
 /// Without the check this is a busy loop: the search of `v1` for datacenters goes from folder to folder.
 #[tokio::test(start_paused = true)]
-async fn a_folder_that_is_in_itself_is_looked_into_once() {
+async fn a_folder_that_contains_itself_is_searched_once() {
     let (vcenter, cluster) = (Vcenter::new().with_identity(), Cluster::new());
     vcenter.go_in_a_circle();
     vcenter.add("vm-0", &uuid(0), "node-000", Some("10.0.0.1"));

@@ -46,7 +46,7 @@ impl Log {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_kept_without_its_machine_is_told_of_once() {
+async fn a_node_that_is_kept_without_its_machine_is_logged_once() {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);

@@ -14,7 +14,7 @@ use crate::{
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test(start_paused = true)]
-async fn nobody_logs_in_before_there_is_a_node() {
+async fn the_provider_makes_no_vcenter_call_before_the_first_node() {
     let lab = lab_in(Vcenter::new(), 0, PLAIN);
     sleep(2 * HOUR).await;
     assert_eq!(lab.vcenter.take_calls().len(), 0);
@@ -45,7 +45,7 @@ async fn a_session_without_machines_is_kept_alive_by_few_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_session_that_was_ended_is_made_anew_by_who_needs_it_and_once() {
+async fn an_ended_idle_session_is_replaced_by_one_login_when_a_node_needs_it() {
     let lab = lab_in(Vcenter::new(), 1, PLAIN);
     sleep(10 * SECOND).await;
     lab.cluster.delete("node-000");
@@ -81,7 +81,7 @@ async fn a_session_that_idled_out_behind_a_dead_network_heals_with_one_login() {
 /// A restart during trouble of the vCenter: initialized nodes are looked up once per address period, and must not be out of
 /// sight that long.
 #[tokio::test(start_paused = true)]
-async fn who_starts_in_an_outage_sees_known_nodes_soon_after_it() {
+async fn a_provider_started_in_an_outage_updates_known_nodes_soon_after_it() {
     let first = lab_in(Vcenter::new(), 3, PLAIN);
     sleep(10 * SECOND).await;
     let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
@@ -97,7 +97,7 @@ async fn who_starts_in_an_outage_sees_known_nodes_soon_after_it() {
 /// A vCenter that answered "not here" and then has trouble is not asked again for a while. The node's worker rests
 /// meanwhile and does not loop (virtual time would stand still).
 #[tokio::test(start_paused = true)]
-async fn a_node_without_a_machine_is_no_busy_loop_while_the_vcenter_is_in_trouble() {
+async fn a_node_without_a_machine_causes_no_busy_loop_while_the_vcenter_fails() {
     let lab = lab_in(Vcenter::new(), 1, PLAIN);
     sleep(10 * SECOND).await;
     lab.cluster.join("node-001", &swapped(1));

@@ -108,7 +108,7 @@ async fn a_lease_that_another_took_is_announced_as_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_election_is_a_check_of_leader_and_candidate() {
+async fn leader_and_candidate_have_a_passing_leader_election_check() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
     let checks = |telemetry: &provider::Telemetry| {
         telemetry.checks().into_iter().find(|(name, _)| name == "leaderElection")
@@ -132,7 +132,7 @@ async fn the_election_is_a_check_of_leader_and_candidate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_while_renewing_is_no_loss_of_the_lease() {
+async fn a_conflict_while_renewing_does_not_lose_the_lease() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
     let lab = start(&vcenter, &cluster, PLAIN, elected());
     sleep(5 * SECOND).await;

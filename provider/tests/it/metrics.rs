@@ -86,7 +86,7 @@ async fn no_label_names_a_node_or_a_machine_and_the_same_seed_gives_the_same_scr
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_come_back_are_retries() {
+async fn keys_that_are_queued_again_count_as_retries() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
     cluster.join("node-001", &swapped(1));
     let lab = start(&vcenter, &cluster, ZONES, Options::default());

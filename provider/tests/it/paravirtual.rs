@@ -45,7 +45,7 @@ async fn joined(mode: InstancesMode) -> serde_json::Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_written_alike_in_every_way_of_asking() {
+async fn a_node_is_written_the_same_in_every_instances_mode() {
     let node = joined(InstancesMode::V1).await;
     assert_eq!(node["spec"]["providerID"], "vsphere://4215F0DE-1b2c-4d3e-9f00-0a0b0c0d0e0f");
     assert_eq!(node["spec"]["taints"], json!(null));
@@ -65,7 +65,7 @@ async fn a_node_is_written_alike_in_every_way_of_asking() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_lives_and_goes_with_its_machine() {
+async fn a_node_follows_its_machine_and_is_deleted_with_it() {
     let (supervisor, cluster) = (Supervisor::new(), Cluster::new());
     for i in 1..=3 {
         supervisor.put(object(&format!("node-{i}"), &format!("uuid-{i}"), &format!("10.0.0.{i}")));
@@ -160,7 +160,7 @@ async fn a_process_finds_its_supervisor_through_files_and_follows_its_token() {
 }
 
 #[test]
-fn what_is_mounted_wrong_is_named_before_anything_starts() {
+fn an_invalid_mounted_file_is_named_before_anything_starts() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();

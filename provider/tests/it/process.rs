@@ -75,7 +75,7 @@ pub(crate) fn kubeconfig(server: &str) -> String {
 }
 
 #[test]
-fn a_changed_configuration_ends_the_process_in_order_and_an_unusable_one_does_not() {
+fn a_changed_configuration_ends_the_process_unless_it_is_unusable() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let config = |password: &str| {
@@ -410,7 +410,7 @@ impl Lab {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn signals_of_one_moment_end_the_process_in_order() {
+async fn several_signals_at_once_end_the_process_gracefully() {
     let lab = Lab::new().await;
     // As `timeout` and a terminal send them: to the process and to its group.
     let code = lab.ended_by("kill -TERM ID; kill -INT ID; kill -TERM ID").await;
@@ -419,14 +419,14 @@ async fn signals_of_one_moment_end_the_process_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hangup_ends_the_process_in_order() {
+async fn a_hangup_ends_the_process_gracefully() {
     let lab = Lab::new().await;
     assert_eq!(lab.ended_by("kill -HUP ID").await, Some(0));
     lab.assert_logged_out();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hangup_is_ignored_where_it_was_when_the_process_was_started() {
+async fn a_process_started_with_hangups_ignored_ignores_a_hangup() {
     let lab = Lab::new().await;
     let script = "trap '' HUP; exec \"$@\"";
     let mut words =
@@ -447,7 +447,7 @@ async fn a_hangup_is_ignored_where_it_was_when_the_process_was_started() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_address_of_a_master_is_enough() {
+async fn the_master_flag_is_enough_without_a_kubeconfig() {
     let lab = Lab::new().await;
     let mut arguments = lab.arguments();
     arguments.push(format!("--master={}", lab.cluster_address));
@@ -505,7 +505,7 @@ async fn a_vcenter_is_reached_through_a_proxy_unless_it_is_excepted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_proxy_that_refuses_the_tunnel_is_named_in_the_log_without_its_password() {
+async fn the_log_reports_a_proxy_that_refuses_the_tunnel_without_its_password() {
     let lab = Lab::new().await;
     let (proxy, asked) = serve_proxy(9, "407 Proxy Authentication Required").await;
     lab.configure("vc.invalid", 443);
@@ -653,7 +653,7 @@ async fn a_certificate_that_changes_is_served_without_a_new_start() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn metrics_are_for_those_whom_the_cluster_allows_them() {
+async fn metrics_are_served_to_clients_that_the_cluster_allows() {
     let lab = Lab::new().await;
     let reviews = format!("={}", lab.path("kubeconfig"));
     for (flags, wanted) in [
@@ -686,7 +686,7 @@ async fn metrics_are_for_those_whom_the_cluster_allows_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn flags_of_the_endpoint_that_cannot_be_used_end_the_start() {
+async fn unusable_endpoint_flags_stop_the_provider_at_start() {
     let lab = Lab::new().await;
     lab.write("nonsense", "nonsense");
     let nonsense = lab.path("nonsense");

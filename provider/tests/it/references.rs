@@ -33,7 +33,7 @@ fn reference(cluster: &Cluster) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_is_gone_is_proved_by_its_reference() {
+async fn a_recorded_reference_proves_that_a_machine_is_gone() {
     let lab = restarted(|vcenter, _| vcenter.remove("vm-1")).await;
     sleep(2 * SECOND).await;
     assert_eq!(lab.cluster.n_nodes(), 2);
@@ -41,7 +41,7 @@ async fn a_machine_that_is_gone_is_proved_by_its_reference() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_without_storage_or_behind_a_privilege_is_not_gone() {
+async fn a_machine_without_storage_or_without_read_privilege_is_not_gone() {
     for hidden in [false, true] {
         let lab = restarted(|vcenter, _| match hidden {
             true => vcenter.hide("vm-1"),
@@ -70,7 +70,7 @@ async fn a_machine_without_storage_or_behind_a_privilege_is_not_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_confirmed_machine_may_be_one_that_cannot_say_its_name() {
+async fn a_confirmed_deletion_waits_while_a_machine_without_a_uuid_exists() {
     for unreadable in ["", "vm-1", "somewhere/else/vm-1"] {
         let lab = restarted(|vcenter, cluster| {
             vcenter.remove("vm-1");
@@ -109,7 +109,7 @@ async fn a_machine_that_was_never_seen_is_gone_only_when_a_person_says_so() {
 
 /// A failed read is the vCenter's trouble: the provider does not search at once instead.
 #[tokio::test(start_paused = true)]
-async fn a_read_of_references_that_fails_is_repeated_and_replaced_by_no_search() {
+async fn a_failed_read_of_references_is_repeated_without_a_search() {
     let lab = restarted(|vcenter, _| vcenter.fault("RetrievePropertiesEx", "SystemError", 1)).await;
     lab.cluster.set_ready("node-001", true);
     sleep(20 * SECOND).await;
@@ -134,7 +134,7 @@ async fn a_reference_that_names_another_machine_proves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reference_that_becomes_another_machine_proves_nothing_without_a_restart_either() {
+async fn a_reference_that_becomes_another_machine_at_run_time_proves_nothing() {
     let lab = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
     sleep(60 * SECOND).await;
     // The vCenter is restored from a backup that is older than the machine, which keeps running.
@@ -147,7 +147,7 @@ async fn a_reference_that_becomes_another_machine_proves_nothing_without_a_resta
 }
 
 #[tokio::test(start_paused = true)]
-async fn references_of_nodes_that_another_hand_initialized_are_recorded_once() {
+async fn references_of_nodes_initialized_by_another_provider_are_recorded_once() {
     let first = lab_in(Vcenter::new().with_identity(), 30, PLAIN);
     sleep(60 * SECOND).await;
     let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
@@ -184,7 +184,7 @@ async fn a_reference_that_was_refused_is_recorded_later() {
 
 /// Polling and `v1` search for each machine at every look; a machine that they miss needs the same evidence.
 #[tokio::test(start_paused = true)]
-async fn without_a_view_too_a_person_has_to_say_that_a_machine_is_gone() {
+async fn in_poll_and_v1_mode_a_person_must_confirm_that_a_machine_is_gone() {
     for mode in [InstancesMode::Poll, InstancesMode::V1] {
         let first = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
         sleep(10 * SECOND).await;

@@ -7,7 +7,7 @@ use crate::scenarios::{PLAIN, SECOND, internal_ip, lab};
 
 /// A node that was recreated without a watch event is initialized as soon as nodes are listed again.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_a_full_list_shows_changed_is_looked_at_at_once() {
+async fn a_node_that_a_full_list_shows_as_changed_is_synced_at_once() {
     let lab = lab(3, PLAIN);
     sleep(10 * SECOND).await;
     let before = lab.cluster.n_watches();

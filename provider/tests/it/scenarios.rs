@@ -203,7 +203,7 @@ async fn many_nodes_join_in_few_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_called_per_node_while_nothing_changes() {
+async fn unchanged_nodes_cause_no_vcenter_call_except_the_wait_for_updates() {
     let lab = lab(50, ZONES);
     sleep(60 * SECOND).await;
     assert!(lab.all_initialized());
@@ -233,7 +233,7 @@ async fn addresses_follow_the_guest_and_survive_its_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_could_not_be_read_is_kept_and_asked_for_again() {
+async fn addresses_of_an_unreadable_guest_are_kept_and_read_again() {
     let lab = lab(3, PLAIN);
     sleep(10 * SECOND).await;
     let before = lab.cluster.node("node-001").unwrap();
@@ -352,7 +352,7 @@ async fn the_same_seed_makes_the_same_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_vcenter_deletes_nothing_and_is_left_in_time() {
+async fn a_silent_vcenter_deletes_no_node_and_is_used_again_when_it_answers() {
     let lab = lab(3, PLAIN);
     sleep(10 * SECOND).await;
     lab.vcenter.black_hole(true);
@@ -408,7 +408,7 @@ async fn every_fault_of_the_wait_is_survived() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_machines_of_one_uuid_are_nobodys() {
+async fn a_node_is_linked_to_neither_of_two_machines_with_its_uuid() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
     vcenter.add("vm-1", &uuid(1), "node-001", Some("10.0.0.1"));
     vcenter.add("vm-2", &uuid(1), "node-001", Some("10.0.0.2"));
@@ -423,7 +423,7 @@ async fn two_machines_of_one_uuid_are_nobodys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_machines_gone_at_once_are_held_and_then_let_go() {
+async fn deletions_of_many_nodes_at_once_are_held_and_then_released() {
     let lab = lab(20, PLAIN);
     sleep(10 * SECOND).await;
     for i in 0..6 {
@@ -441,7 +441,7 @@ async fn many_machines_gone_at_once_are_held_and_then_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_vcenter_at_the_same_place_says_nothing() {
+async fn another_vcenter_at_the_same_address_deletes_no_node_and_gets_no_login() {
     let lab = lab(3, PLAIN);
     sleep(10 * SECOND).await;
     for i in 0..3 {
@@ -457,7 +457,7 @@ async fn another_vcenter_at_the_same_place_says_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_password_is_not_tried_in_a_storm() {
+async fn a_wrong_password_is_tried_at_most_five_times_in_ten_minutes() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
     cluster.join("node-001", &swapped(1));
     let config = "global: {server: vc, user: ccm, password: wrong}";
@@ -494,7 +494,7 @@ async fn a_restart_writes_nothing_and_a_confirmed_deletion_takes_two_looks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_one_replica_works_and_the_lease_is_given_back() {
+async fn the_leader_works_under_its_lease_and_releases_it_at_the_end() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
     vcenter.add("vm-1", &uuid(1), "node-001", Some("10.0.0.1"));
     let options =
@@ -550,7 +550,7 @@ async fn a_vcenter_that_is_down_does_not_hold_up_the_other_and_protects_its_node
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_uuid_in_two_vcenters_is_nobodys() {
+async fn a_node_is_not_linked_while_two_vcenters_have_its_uuid() {
     let (a, b, cluster) = (Vcenter::new(), Vcenter::new(), Cluster::new());
     a.add("vm-1", &uuid(1), "node-001", Some("10.0.0.1"));
     b.add("vm-9", &uuid(1), "node-001", Some("10.0.0.1"));
@@ -562,7 +562,7 @@ async fn one_uuid_in_two_vcenters_is_nobodys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_made_anew_under_the_same_name_is_another_one() {
+async fn the_old_node_of_a_machine_recreated_under_the_same_name_is_deleted() {
     let lab = lab(3, PLAIN);
     sleep(10 * SECOND).await;
     lab.vcenter.remove("vm-1");
@@ -580,7 +580,7 @@ async fn a_machine_made_anew_under_the_same_name_is_another_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_registered_again_is_followed() {
+async fn a_node_follows_a_machine_that_is_registered_again() {
     let lab = lab(3, PLAIN);
     sleep(10 * SECOND).await;
     lab.vcenter.remove("vm-1");

@@ -72,7 +72,7 @@ async fn get(server: &Server, trust: &TlsTrust) -> Result<String, String> {
 }
 
 #[tokio::test]
-async fn a_server_is_trusted_by_its_root_its_thumbprint_or_not_at_all() {
+async fn an_untrusted_server_gets_no_request() {
     let known = serve("127.0.0.1").await;
     let misnamed = serve("elsewhere.example").await;
     let wrong = "AB:".repeat(32);

@@ -55,7 +55,7 @@ async fn a_view_that_is_built_anew_leaves_nothing_behind_in_its_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_is_not_delivered_for_a_minute_is_told_of_until_it_is() {
+async fn a_machine_that_is_not_delivered_for_a_minute_is_reported_until_it_is() {
     let lab = lab_in(Vcenter::new().with_identity(), 2, PLAIN);
     sleep(10 * SECOND).await;
     assert_eq!(lab.telemetry.machines_check(), Ok(()));
@@ -90,7 +90,7 @@ async fn moved_to_another_vcenter(n: usize) -> (Cluster, Vcenter) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_of_a_vcenter_that_is_not_configured_are_told_of_and_kept() {
+async fn nodes_of_a_vcenter_that_is_not_configured_are_reported_and_kept() {
     let (cluster, other) = moved_to_another_vcenter(20).await;
     let second = start(&other, &cluster, PLAIN, Options::default());
     for n in 0..20 {
@@ -110,7 +110,7 @@ async fn nodes_of_a_vcenter_that_is_not_configured_are_told_of_and_kept() {
 
 /// The node's machine may still be found in the configured vCenter.
 #[tokio::test(start_paused = true)]
-async fn a_node_of_an_unknown_vcenter_is_told_of_only_after_it_was_looked_for() {
+async fn a_node_of_an_unknown_vcenter_is_reported_only_after_a_search() {
     let (cluster, other) = moved_to_another_vcenter(2).await;
     other.fault("FindAllByUuid", "SystemError", u32::MAX);
     let second = start(&other, &cluster, PLAIN, Options::default());
@@ -143,7 +143,7 @@ async fn a_vcenter_that_is_replaced_under_its_name_fails_readiness_and_not_liven
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_is_not_proven_gone_is_told_of_without_failing_readiness() {
+async fn a_machine_that_is_not_proven_gone_is_reported_without_failing_readiness() {
     let first = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
     sleep(30 * SECOND).await;
     let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn same_seed_same_numbers() {
+    fn the_same_seed_gives_the_same_numbers() {
         let mut a = Jitter::new(1, "x");
         let mut b = Jitter::new(1, "x");
         let mut c = Jitter::new(1, "y");

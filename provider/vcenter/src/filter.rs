@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_and_datacenters_come_before_what_is_asked() {
+    fn folders_and_datacenters_come_before_the_requested_objects() {
         let machine = MoRef::new("VirtualMachine", "vm-1");
         let spec = FilterSpec::of_objects("VirtualMachine", &["config.uuid"], vec![machine]);
         let spec = spec.with_datacenters(MoRef::new("Folder", "group-d1")).tolerating_missing();

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_match_as_in_go() {
+    fn no_proxy_exceptions_match_as_in_go() {
         for (no_proxy, host, port, want) in [
             ("", "vc.example", 443, true),
             ("", "localhost", 443, false),

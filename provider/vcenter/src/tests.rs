@@ -141,7 +141,7 @@ fn vm(id: &str) -> MoRef {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_are_these_bytes() {
+async fn requests_match_the_recorded_bytes() {
     let reference = "<returnval type=\"ListView\">view-1</returnval>";
     let script = Script::logged_in([
         Answer::Soap(""),
@@ -232,7 +232,7 @@ async fn updates_are_read_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_told_apart() {
+async fn each_failure_has_its_own_message_and_retry_rule() {
     for (name, answer, want, retry) in [
         (
             "fault by type",
@@ -328,7 +328,7 @@ async fn a_call_logs_in_again_only_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rejected_credential_is_left_alone_for_a_while() {
+async fn a_rejected_credential_is_not_used_again_for_a_while() {
     let script = Script::new([Answer::Soap(CONTENT), Answer::Fault("InvalidLogin")]);
     let client = script.client();
     let err = client.session().await.unwrap_err();
@@ -406,7 +406,7 @@ async fn a_vapi_session_that_is_refused_twice_is_not_used_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_vapi_login_is_made_when_asked_for_and_ended() {
+async fn a_vapi_session_is_opened_on_request_and_closed_once() {
     let script = Script::new([Answer::Raw(200, "{\"value\":\"one\"}"), Answer::Raw(200, "")]);
     let client = script.client();
     client.begin_tagging().await.unwrap();
@@ -417,7 +417,7 @@ async fn a_vapi_login_is_made_when_asked_for_and_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_credential_that_vapi_rejected_is_left_alone_for_a_while() {
+async fn a_credential_that_vapi_rejected_is_not_used_again_for_a_while() {
     let script = Script::new([Answer::Raw(401, "{}")]);
     let client = script.client();
     client.begin_tagging().await.unwrap_err();
@@ -428,7 +428,7 @@ async fn a_credential_that_vapi_rejected_is_left_alone_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_with_the_tree_of_datacenters_has_room_for_as_many_machines() {
+async fn a_page_with_the_datacenter_tree_has_room_for_64_more_objects() {
     for (spec, want) in [
         (FilterSpec::of_objects("VirtualMachine", &["name"], vec![vm("vm-1")]), 1000),
         (FilterSpec::datacenters(MoRef::new("Folder", "group-d1")), 1064),
@@ -465,7 +465,7 @@ proptest::proptest! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_names_no_vcenter_is_no_identity() {
+async fn an_answer_without_an_instance_uuid_does_not_identify_the_vcenter() {
     const NAMELESS: &str = "<returnval><rootFolder type=\"Folder\">group-d1</rootFolder>\
         <propertyCollector type=\"PropertyCollector\">propertyCollector</propertyCollector>\
         <viewManager type=\"ViewManager\">ViewManager</viewManager>\
@@ -494,7 +494,7 @@ async fn an_answer_that_names_no_vcenter_is_no_identity() {
 }
 
 #[test]
-fn a_fault_about_another_object_says_nothing_of_this_one() {
+fn a_fault_about_another_object_does_not_prove_a_machine_gone() {
     for (name, about, says_gone) in [
         ("the machine", Some(vm("vm-1")), true),
         ("another machine", Some(vm("vm-2")), false),

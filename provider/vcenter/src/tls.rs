@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn no_trust_at_all_is_refused() {
+    fn a_trust_without_roots_or_thumbprint_is_refused_unless_insecure() {
         assert!(matches!(TlsTrust::default().client_config(), Err(TlsError::NoCertificate)));
         let insecure = TlsTrust { insecure: true, ..TlsTrust::default() };
         assert!(insecure.client_config().is_ok());

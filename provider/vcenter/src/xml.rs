@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_do_not_matter_and_namespaces_do() {
+    fn xml_types_are_matched_by_namespace_and_not_by_prefix() {
         let text = r#"<a xmlns:q="http://www.w3.org/2001/XMLSchema-instance" xmlns:z="urn:z">
             <v q:type="xsd:string">x &amp; &#65;<![CDATA[<y>]]>&lt;&gt;&quot;&apos;</v><r type="HostSystem">host-1</r>
             <w z:type="ignored"/></a>"#;
@@ -278,7 +278,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn never_panics(text in ".{0,200}", tail in "[<>/a-z&;:='\" ]{0,80}") {
+        fn the_parser_never_panics(text in ".{0,200}", tail in "[<>/a-z&;:='\" ]{0,80}") {
             let _ = parse(&text);
             let _ = parse(&tail);
         }

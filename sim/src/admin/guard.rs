@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_and_localhost_are_names_of_this_machine() {
+    fn local_hosts_are_addresses_localhost_and_the_advertised_name() {
         let local = [
             "127.0.0.1:8900",
             "[::1]:8900",

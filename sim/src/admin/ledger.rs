@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn others_take_turns_while_a_long_ledger_is_read() {
+    async fn other_tasks_run_while_the_admin_port_reads_a_long_ledger() {
         let (n_turns, lines) = read_beside_others(Format::Jsonl).await;
         assert!(n_turns >= 10, "{n_turns}");
         assert_eq!(lines.lines().filter(|line| line.contains("\"note ")).count(), 10 * PART);

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_read_off() {
+    fn an_advertised_host_yields_its_port_if_it_has_one() {
         for (text, want) in
             [("vc", None), ("vc:443", Some(443)), ("[fd00::1]", None), ("[fd00::1]:443", Some(443))]
         {

@@ -165,7 +165,7 @@ mod tests {
     use super::quoted;
 
     #[test]
-    fn words_survive_a_shell() {
+    fn values_with_special_characters_are_quoted_for_the_shell() {
         for (name, text, want) in [
             ("a plain word", "https://127.0.0.1:8989/sdk", "https://127.0.0.1:8989/sdk"),
             ("nothing", "", "''"),

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn signals_of_one_moment_are_one() {
+    async fn signals_within_a_second_of_the_first_count_as_one() {
         let (mut moment, start) = (Moment::default(), Instant::now());
         for (name, after, want) in [
             ("the first", 0, true),

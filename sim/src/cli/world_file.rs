@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_world_is_read() {
+    fn a_world_file_sets_seed_zones_machines_and_timing() {
         let text = b"apiVersion: sim.vsphere/v1alpha1\nkind: World\nmetadata: {name: lab}\n\
             spec:\n  seed: 7\n  zones: 3\n  machines: 100\n  timing:\n    scale: 0.5\n    steps: {tools: {after: 3s}, task: immediately}\n";
         let (topology, seed) = read(text).unwrap();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn an_invalid_world_file_is_refused_with_its_key_and_a_remedy() {
         let head = "apiVersion: sim.vsphere/v1alpha1\nkind: World\n";
         for (name, text, want) in [
             (

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rule_makes_sense_and_has_a_name_of_its_own() {
+    fn every_catalogue_rule_is_valid_and_has_a_unique_name() {
         let all = catalogue();
         let mut names: Vec<&str> = all.iter().map(Known::name).collect();
         names.sort_unstable();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documentation_names_them_all() {
+    fn the_documentation_lists_every_catalogue_rule() {
         let page = include_str!("../../../docs/supervisor.md");
         for known in catalogue() {
             let row = format!("| `{}` | {} |", known.name(), known.about);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_for_its_rule() {
+    fn a_catalogue_name_in_a_rule_file_stands_for_its_rule() {
         let read = |text: &str| document::rules(document::yaml(text.as_bytes()).unwrap());
         let rules = read("[hangs, {use: token-refused, id: mine, when: {nth: 2}}]").unwrap();
         assert_eq!(rules[0], Rule::known("hangs").unwrap());

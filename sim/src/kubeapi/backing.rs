@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn somebody_else_answers_and_the_ledger_records_it() {
+    async fn a_backing_api_server_answers_and_the_ledger_records_the_call() {
         let sim = Sim::builder().start();
         let echo = Arc::new(Echo::default());
         sim.back_cluster(echo.clone());
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn rules_hold_as_ever_and_what_only_the_built_in_one_can_do_is_refused() {
+    async fn rules_apply_to_a_backed_cluster_and_a_hide_rule_is_answered_with_501() {
         let sim = Sim::builder().start();
         sim.back_cluster(Arc::new(Echo::default()));
         let token = sim.admin_token().to_owned();

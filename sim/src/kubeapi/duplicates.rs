@@ -108,7 +108,7 @@ mod tests {
     use super::find;
 
     #[test]
-    fn fields_that_stand_twice_are_found() {
+    fn duplicate_fields_are_found_with_their_paths() {
         for (body, want) in [
             (r#"{"a": 1, "b": {"a": 2}}"#, vec![]),
             (r#"{"a": 1, "a": 2, "a": 3}"#, vec!["a"]),

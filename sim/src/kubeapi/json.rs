@@ -69,7 +69,7 @@ mod tests {
     use super::read;
 
     #[test]
-    fn what_is_no_text_becomes_replacement_characters() {
+    fn invalid_utf8_and_lone_surrogates_become_replacement_characters() {
         for (name, body, want) in [
             ("bytes", &b"{\"a\":\"x\xff\xfey\"}"[..], json!({"a": "x\u{fffd}\u{fffd}y"})),
             ("half of three bytes", b"[\"\xe2\x82\"]", json!(["\u{fffd}\u{fffd}"])),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn complaints_are_gos() {
+    fn json_errors_have_the_wording_of_go() {
         for (body, want) in [
             (&b"nonsense"[..], "invalid character 'o' in literal null (expecting 'u')"),
             (b"{\"a\":\"\xff\" 1}", "invalid character '1' after object key:value pair"),

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_that_of_a_whole_server() {
+    fn the_served_table_lists_the_resources_of_a_real_server() {
         assert_eq!(SERVED.len(), 22);
         assert_eq!(SERVED.values().map(BTreeMap::len).sum::<usize>(), 68);
         for (group, version, resource, part, want) in [

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_session_says_of_its_own_use_is_no_news() {
+    fn usage_counters_of_a_session_do_not_change_the_digest() {
         for (one, other) in [
             (
                 "<key>k</key><lastActiveTime>1</lastActiveTime><callCount>9</callCount>",
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_as_it_is_written() {
+    fn a_digest_survives_a_round_trip_through_json() {
         let digest = Digest::of_body(b"x");
         let text = serde_json::to_string(&digest).unwrap();
         assert_eq!(text.len(), 18);

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_takes_long_is_written_while_it_is_open_and_once_more_at_its_end() {
+    async fn a_long_call_is_written_while_it_is_open_and_again_at_its_end() {
         let ledger = Ledger::new(Keep::All);
         let sink = Sink::default();
         ledger.spill_to(sink.clone()).expect("a thread");
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_in_memory_is_bounded_by_bytes() {
+    fn the_ledger_in_memory_is_bounded_by_bytes() {
         let ledger = Ledger::new(Keep::Bytes(1 << 20));
         for n in 0..100u64 {
             let client = Caller { user_agent: "a".repeat(60_000), ..Caller::default() };
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_that_fails_is_told_at_the_end() {
+    fn an_error_of_the_sink_is_returned_at_the_end_of_the_spill() {
         struct Full;
         impl Write for Full {
             fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_a_record_is_woken_by_it() {
+    async fn a_waiter_is_woken_by_the_record_it_waits_for() {
         let ledger = Ledger::new(Keep::All);
         let wait = ledger.wait_for(|ledger| ledger.records().into_iter().find(|it| it.op == "b"));
         let write = async {

@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn advertised_names_keep_their_port_or_get_the_listeners() {
+    fn an_advertised_name_keeps_its_port_or_gets_the_port_of_the_listener() {
         let address: SocketAddr = "0.0.0.0:8989".parse().unwrap();
         for (name, public, want) in [
             ("nothing advertised", None, "127.0.0.1:8989"),

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_is_not_logged_in_sends_less() {
+    async fn a_client_that_is_not_logged_in_has_a_smaller_body_limit() {
         let inbox = Inbox::default();
         let read = |n, is_known| {
             let body = StreamBody::new(pieces(n, 10));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_does_not_end_is_given_up_and_what_it_held_is_free() {
+    async fn an_endless_body_times_out_and_its_memory_is_released() {
         let inbox = Inbox::default();
         let body = StreamBody::new(pieces(3, 1000).chain(stream::pending()));
         let mut read = pin!(inbox.read(body, limit(1 << 20, 1 << 20, false)));

@@ -219,12 +219,12 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_cut_short_ends_early() {
+    fn an_answer_is_cut_short_to_the_given_percentage() {
         assert_eq!(text("0123456789", Spoil::CutShort(30)), "012");
     }
 
     #[tokio::test]
-    async fn padding_comes_before_what_is_said() {
+    async fn padding_comes_before_the_body() {
         let body = spoiled(crate::reply::full(JSON), Spoil::Padded(2));
         let bytes = body.collect().await.unwrap().to_bytes();
         assert_eq!(bytes.len(), 2 * MIB + JSON.len());

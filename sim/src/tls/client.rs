@@ -77,7 +77,7 @@ mod tests {
     use crate::tls::Authority;
 
     #[test]
-    fn the_subject_is_the_user() {
+    fn the_subject_of_a_client_certificate_names_user_and_groups() {
         let authority = Authority::generate().unwrap();
         let leaf = authority.issue_client("jane", Some("developers")).unwrap();
         let der = CertificateDer::from_pem_slice(leaf.pem.as_bytes()).unwrap();

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_of_an_account_is_no_secret() {
+    fn the_debug_text_of_an_account_has_no_password() {
         let account = Account { username: "somebody".to_owned(), password: "hush".to_owned() };
         assert_eq!(format!("{account:?}"), r#"Account { username: "somebody", .. }"#);
     }

@@ -53,7 +53,7 @@ fn containers(label: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_face_is_reached_as_it_is_told() {
+async fn every_face_is_reachable_at_its_reported_url() {
     let sim = Sim::new().machines(2).vcenters(2).supervisor().start().await.expect("a sim");
     let names: Vec<&str> = sim.vcenters().iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["vc0", "vc1"]);
@@ -81,7 +81,7 @@ async fn every_face_is_reached_as_it_is_told() {
 }
 
 #[tokio::test]
-async fn the_admin_port_looks_changes_and_refuses() {
+async fn the_admin_client_reads_and_changes_the_world_and_reports_refusals() {
     let mut sim =
         Sim::new().machines(2).nodes(1).seed(7).supervisor().start().await.expect("a sim");
     let world = sim.admin().world().await.expect("a world");
@@ -128,7 +128,7 @@ async fn the_admin_port_looks_changes_and_refuses() {
 }
 
 #[tokio::test]
-async fn a_stop_is_clean_and_nothing_stays_behind() {
+async fn a_stopped_dropped_or_panicked_sim_leaves_no_container() {
     let of = |name: &str| format!("io.vsphere-lab.test={name}-{}", std::process::id());
     let start = async |name: &str| {
         let request = Sim::new()
@@ -157,7 +157,7 @@ async fn a_stop_is_clean_and_nothing_stays_behind() {
 }
 
 #[tokio::test]
-async fn what_cannot_start_says_why_and_leaves_nothing() {
+async fn a_sim_that_cannot_start_reports_the_error_and_leaves_no_container() {
     let label = format!("refused-{}", std::process::id());
     let request =
         Sim::new().flag("--vcenters=0").request().with_label("io.vsphere-lab.test", &label);

@@ -32,7 +32,7 @@ impl Admin {
 }
 
 #[tokio::test]
-async fn it_tells_that_it_lives() {
+async fn the_admin_port_serves_health_version_and_clock() {
     let admin = Admin::of(machines(1)).await;
     assert_eq!(admin.text("GET", "/admin/v1/healthz", "").await, (200, "ok\n".to_owned()));
     let (status, version) = admin.call("GET", "/admin/v1/version", "").await;
@@ -42,7 +42,7 @@ async fn it_tells_that_it_lives() {
 }
 
 #[tokio::test]
-async fn the_world_is_shown_and_changed() {
+async fn the_admin_port_shows_and_changes_the_world() {
     let admin = Admin::of(machines(2)).await;
     let (status, world) = admin.call("GET", "/world", "").await;
     assert_eq!(status, 200);
@@ -70,7 +70,7 @@ async fn the_world_is_shown_and_changed() {
 }
 
 #[tokio::test]
-async fn rules_come_fire_and_go() {
+async fn the_admin_port_adds_lists_and_removes_rules() {
     let admin = Admin::of(machines(1)).await;
     let yaml = "- id: slow\n  match: {op: CurrentTime}\n  do: [{status: {code: 503}}]\n\
         - id: other\n  do: [reset]\n  match: {op: nothing}\n";
@@ -91,7 +91,7 @@ async fn rules_come_fire_and_go() {
 }
 
 #[tokio::test]
-async fn all_rules_of_a_request_or_none() {
+async fn a_request_with_one_duplicate_rule_adds_no_rule() {
     let admin = Admin::of(machines(1)).await;
     admin.call("POST", "/faults", r#"{"id": "a", "do": ["reset"]}"#).await;
     let two = r#"[{"id": "b", "do": ["reset"]}, {"id": "a", "do": ["reset"]}]"#;
@@ -137,7 +137,7 @@ async fn the_ledger_is_read_in_parts() {
 }
 
 #[tokio::test]
-async fn it_is_neither_counted_nor_faulted() {
+async fn requests_to_the_admin_port_are_neither_recorded_nor_faulted() {
     let admin = Admin::of(machines(1)).await;
     let rule = sim::faults::Rule::new("everything", [sim::faults::Action::Reset]);
     admin.sim.fault(rule).expect("a good rule");
@@ -193,7 +193,7 @@ async fn errors_say_what_is_wrong_and_what_to_do() {
 }
 
 #[tokio::test]
-async fn beyond_loopback_it_wants_a_token() {
+async fn the_admin_port_requires_a_token_beyond_loopback() {
     let sim = machines(1);
     let options = ListenOptions { admin: "0.0.0.0:0".parse().unwrap(), ..ListenOptions::default() };
     let endpoints = sim.listen(options).await.expect("free ports");
@@ -221,7 +221,7 @@ async fn beyond_loopback_it_wants_a_token() {
 }
 
 #[tokio::test]
-async fn a_token_that_was_asked_for_is_wanted_on_loopback_too() {
+async fn a_configured_admin_token_is_required_on_loopback_too() {
     let options =
         ListenOptions { admin_token: Some("mine".to_owned()), ..ListenOptions::default() };
     let sim = machines(1);
@@ -236,7 +236,7 @@ async fn a_token_that_was_asked_for_is_wanted_on_loopback_too() {
 }
 
 #[tokio::test]
-async fn endpoints_are_told_with_accounts_and_certificates() {
+async fn the_admin_port_lists_endpoints_with_accounts_and_certificates() {
     let topology = Topology::default().machines(2).supervisor();
     let admin = Admin::of(Sim::builder().topology(topology).start()).await;
     let (status, told) = admin.call("GET", "/endpoints", "").await;
@@ -298,7 +298,7 @@ async fn sent(admin: &Admin, method: &str, path: &str, headers: &[(&str, &str)])
 }
 
 #[tokio::test]
-async fn a_page_of_elsewhere_cannot_act() {
+async fn a_web_page_of_another_origin_cannot_use_the_admin_port() {
     let admin = Admin::of(machines(1)).await;
     let json = ("content-type", "application/json");
     let here = ("host", "127.0.0.1:8900");
@@ -329,7 +329,7 @@ async fn a_page_of_elsewhere_cannot_act() {
 }
 
 #[tokio::test]
-async fn a_list_that_fails_outside_of_the_world_says_what_was_done() {
+async fn a_failed_list_of_events_reports_the_events_that_happened() {
     let topology = Topology::zones(1).machines(2).supervisor();
     let admin = Admin::of(Sim::builder().topology(topology).start()).await;
     let directory = tempfile::tempdir().expect("a directory");

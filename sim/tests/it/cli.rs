@@ -252,7 +252,7 @@ fn input_that_cannot_be_used_is_named() {
 
 /// Another server's answer, with any status, does not count as a world without machines.
 #[test]
-fn what_is_no_sim_is_not_taken_for_one() {
+fn a_command_refuses_the_answer_of_a_server_that_is_not_a_sim() {
     use std::io::Write as _;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let base = format!("http://{}", listener.local_addr().expect("an address"));
@@ -286,7 +286,7 @@ fn what_is_no_sim_is_not_taken_for_one() {
 }
 
 #[test]
-fn it_serves_until_it_is_told_to_stop() {
+fn a_sim_serves_the_commands_until_a_signal_stops_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let faults = directory.path().join("faults.yaml");
     std::fs::write(&faults, "- {id: slow, match: {op: Logout}, do: [{delay: 1s}]}\n")
@@ -374,7 +374,7 @@ fn it_serves_until_it_is_told_to_stop() {
 }
 
 #[test]
-fn it_says_whether_it_lives_without_a_token() {
+fn the_health_command_needs_no_admin_token() {
     let directory = tempfile::tempdir().expect("a directory");
     let sim = Serving::start(directory.path(), &["--admin-token", "mine"]);
     assert_eq!(sim.variables["SIM_ADMIN_TOKEN"], "mine");
@@ -388,7 +388,7 @@ fn it_says_whether_it_lives_without_a_token() {
 }
 
 #[test]
-fn without_a_temporary_directory_it_serves_and_names_no_files() {
+fn a_sim_without_a_temporary_directory_serves_and_names_no_files() {
     let directory = tempfile::tempdir().expect("a directory");
     let env = directory.path().join("env");
     let mut command = sim(&["serve", "--env"]);
@@ -418,7 +418,7 @@ fn without_a_temporary_directory_it_serves_and_names_no_files() {
 }
 
 #[test]
-fn an_operation_that_nothing_answers_is_warned_about() {
+fn a_rule_file_with_an_unknown_operation_gets_a_warning_at_start() {
     let directory = tempfile::tempdir().expect("a directory");
     let faults = directory.path().join("faults.yaml").display().to_string();
     let rules = "- {id: a, match: {op: NoSuchOp}, do: [reset]}\n\
@@ -506,7 +506,7 @@ fn a_killed_process_loses_seconds_at_most() {
 }
 
 #[test]
-fn roles_decide_where_they_are_asked_for() {
+fn the_rbac_option_makes_roles_decide_over_requests() {
     for (arguments, status) in [
         (&["--vms", "0", "--plain-text"][..], "200 OK"),
         (&["--vms", "0", "--plain-text", "--rbac"], "403 Forbidden"),
@@ -670,7 +670,7 @@ fn every_face_beyond_loopback_warns_that_its_secrets_come_from_the_seed() {
 }
 
 #[test]
-fn the_env_file_goes_with_the_sim() {
+fn a_stopped_sim_removes_its_own_env_file_and_keeps_a_foreign_one() {
     let directory = tempfile::tempdir().expect("a directory");
     let env = directory.path().join("env");
     let sim = Serving::start(directory.path(), &["--vms", "1"]);
@@ -736,7 +736,7 @@ fn exchange(address: &str, request: &str) -> String {
 }
 
 #[test]
-fn a_supervisor_fails_by_name_and_its_files_are_rewritten() {
+fn a_named_fault_can_be_added_and_a_rotated_token_rewrites_its_file() {
     let directory = tempfile::tempdir().expect("a directory");
     let mounts = directory.path().join("super");
     let below = mounts.display().to_string();

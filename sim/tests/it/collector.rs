@@ -116,7 +116,7 @@ sim::test! {
         assert_eq!(answer.fault().as_deref(), Some("InvalidArgument"));
     }
 
-    async fn without_filters_a_wait_blocks_until_there_is_one(sim: &Sim) {
+    async fn a_wait_without_filters_blocks_until_one_is_created(sim: &Sim) {
         let mut client = Client::logged_in(sim).await;
         let mut waiting = client.clone();
         let waiting = tokio::spawn(async move { wait(&mut waiting, "", "").await });
@@ -156,7 +156,7 @@ async fn a_blocked_wait_is_woken_by_a_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_changes_in_one_window_are_told_as_the_last() {
+async fn several_changes_in_one_window_are_reported_as_the_last() {
     let (sim, mut client) = lab(1).await;
     watched(&mut client, &["node-0001"]).await;
     let version = first(&mut client).await.version;
@@ -169,7 +169,7 @@ async fn several_changes_in_one_window_are_told_as_the_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_was_not_followed_up_is_told_again() {
+async fn the_changes_of_an_unacknowledged_version_are_sent_again() {
     let (sim, mut client) = lab(2).await;
     watched(&mut client, &["node-0001", "node-0002"]).await;
     let version = first(&mut client).await.version;
@@ -184,7 +184,7 @@ async fn a_version_that_was_not_followed_up_is_told_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_differ_with_every_reply_and_only_ours_are_known() {
+async fn every_reply_has_a_new_version_and_an_unknown_version_is_refused() {
     let (sim, mut client) = lab(1).await;
     watched(&mut client, &["node-0001"]).await;
     let one = first(&mut client).await.version;
@@ -453,7 +453,7 @@ async fn a_filter_outlives_the_object_it_starts_from() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_older_calls_are_never_cut_and_never_wait_where_they_should_not() {
+async fn wait_for_updates_is_not_cut_and_check_for_updates_does_not_wait() {
     let (_sim, mut client) = lab(150).await;
     let container = "<container type=\"Folder\">group-d1</container>\
         <type>VirtualMachine</type><recursive>true</recursive>";
@@ -469,7 +469,7 @@ async fn the_older_calls_are_never_cut_and_never_wait_where_they_should_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn collectors_do_not_know_of_each_other() {
+async fn collectors_do_not_share_filters() {
     let (sim, mut client) = lab(1).await;
     watched(&mut client, &["node-0001"]).await;
     let (_, own) = client.call("CreatePropertyCollector", COLLECT, "").await.reference();

@@ -74,7 +74,7 @@ async fn a_body_that_breaks_the_rules_of_http_is_in_the_ledger() {
 }
 
 #[tokio::test]
-async fn five_thousand_watches_are_told_of_every_change() {
+async fn five_thousand_watches_receive_every_change() {
     const N_CONNECTIONS: usize = 50;
     const N_STREAMS: usize = 100;
     let cluster = Cluster::new().await;
@@ -218,7 +218,7 @@ async fn unfinished_bodies_at_one_face_keep_no_client_of_another_out() {
 }
 
 #[tokio::test]
-async fn whoever_reads_nothing_is_cut_off_and_delays_nobody() {
+async fn a_client_that_reads_nothing_is_disconnected_and_delays_no_other() {
     const N_READERS: usize = 20;
     let cluster = Cluster::patient(Duration::from_millis(500)).await;
     let data = "x".repeat(800 << 10);

@@ -8,7 +8,7 @@ use crate::client::{Client, SESSIONS, machines};
 use crate::wire;
 
 #[tokio::test]
-async fn two_sims_do_not_know_of_each_other() {
+async fn two_sims_share_no_machines_rules_or_sessions() {
     let (one, two) = (machines(3), machines(3));
     let (ours, theirs) =
         tokio::join!(one.listen(ListenOptions::default()), two.listen(ListenOptions::default()));
@@ -34,7 +34,7 @@ async fn two_sims_do_not_know_of_each_other() {
 }
 
 #[tokio::test]
-async fn no_secret_is_in_the_ledger_or_told_by_the_admin_port() {
+async fn no_secret_is_in_the_ledger_or_shown_by_the_admin_port() {
     let sim = Sim::builder().start();
     let endpoints = sim.listen(ListenOptions::default()).await.expect("free ports");
     let mut client = Client::logged_in(&sim).await;

@@ -184,7 +184,7 @@ async fn a_request_that_names_no_host_is_refused() {
 }
 
 #[tokio::test]
-async fn a_reset_is_a_reset() {
+async fn a_reset_rule_resets_the_connection() {
     let (sim, address) = plain().await;
     sim.fault(Rule::new("reset", [Action::Reset]).op([HELLO])).expect("a good rule");
     let body = envelope(HELLO, CONTENT, "");
@@ -195,7 +195,7 @@ async fn a_reset_is_a_reset() {
 }
 
 #[tokio::test]
-async fn what_comes_before_a_cut_arrives() {
+async fn the_bytes_before_a_truncation_arrive() {
     let (sim, address) = plain().await;
     sim.fault(Rule::new("cut", [Action::Truncate { bytes: 100 }]).op([HELLO])).expect("a rule");
     let body = envelope(HELLO, CONTENT, "");
@@ -229,7 +229,7 @@ async fn a_vcenter_that_stops_breaks_its_connections_and_takes_no_more() {
 }
 
 #[tokio::test]
-async fn behind_a_shut_door_connections_break_and_nothing_is_noted_until_it_opens() {
+async fn a_shut_door_breaks_connections_and_records_nothing_until_it_opens() {
     let sim = Sim::builder().plain_text().start();
     let door = Door::default();
     let transport = Transport::PlainText;
@@ -261,7 +261,7 @@ async fn behind_a_shut_door_connections_break_and_nothing_is_noted_until_it_open
 }
 
 #[tokio::test]
-async fn a_stop_waits_for_nobody_for_long() {
+async fn a_shutdown_ends_within_seconds_despite_open_connections() {
     let (sim, endpoints) = listening().await;
     let connector = wire::connector(&endpoints, &[]);
     sim.fault(Rule::new("hole", [Action::Blackhole]).op([HELLO])).expect("a good rule");
@@ -281,7 +281,7 @@ async fn a_stop_waits_for_nobody_for_long() {
 }
 
 #[tokio::test]
-async fn several_vcenters_count_ports_up() {
+async fn several_vcenters_listen_with_a_certificate_each() {
     let topology = sim::world::Topology::standard().vcenters(3);
     let sim = Sim::builder().topology(topology).start();
     let endpoints = sim.listen(ListenOptions::default()).await.expect("free ports");
@@ -293,7 +293,7 @@ async fn several_vcenters_count_ports_up() {
 }
 
 #[tokio::test]
-async fn a_busy_port_is_an_error_and_nothing_serves() {
+async fn a_busy_port_is_an_error_that_names_the_address() {
     let (_sim, endpoints) = listening().await;
     let second = Sim::builder().start();
     let options = ListenOptions { cluster: endpoints.cluster.address, ..ListenOptions::default() };

@@ -17,7 +17,7 @@ fn cost(sim: &Sim, client: &mut Client, call: (&str, (&str, &str), &str)) -> (u6
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_soap_call_locks_the_world_twice_and_wakes_nobody_unless_it_changes_something() {
+async fn a_soap_call_locks_the_world_twice_and_a_change_wakes_the_waiters() {
     let (sim, mut client) = lab(3).await;
     let machine = client.machine("node-0001").await;
     let path = "<inventoryPath>DC0/vm/node-0001</inventoryPath>";
@@ -61,7 +61,7 @@ async fn a_soap_call_locks_the_world_twice_and_wakes_nobody_unless_it_changes_so
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_waits_locks_the_world_twice_before_and_three_times_after_it() {
+async fn a_blocked_wait_locks_the_world_twice_before_and_three_times_after() {
     let (sim, mut client) = lab(3).await;
     let machine = client.machine("node-0001").await;
     let spec =

@@ -62,7 +62,7 @@ async fn malformed_soap_is_an_invalid_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_that_are_no_text_are_an_invalid_request() {
+async fn bytes_that_are_not_text_are_an_invalid_request() {
     let sim = Sim::builder().start();
     let mut client = Client::logged_in(&sim).await;
     for bytes in [&b"\xff\xfe<\0a\0"[..], &b"<a>\xc3\x28</a>"[..], &[0; 1000][..]] {
@@ -73,7 +73,7 @@ async fn bytes_that_are_no_text_are_an_invalid_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn operations_that_are_not_there_are_told_apart() {
+async fn unknown_operations_and_unknown_objects_get_different_faults() {
     let sim = Sim::builder().start();
     let mut client = Client::logged_in(&sim).await;
     for (operation, this, want) in [
@@ -121,7 +121,7 @@ async fn arguments_of_a_wrong_kind_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_reads_anything_without_a_login() {
+async fn a_call_without_a_login_is_not_authenticated() {
     let sim = Sim::builder().start();
     for (operation, this) in [
         ("RetrievePropertiesEx", crate::client::COLLECTOR),

@@ -54,7 +54,7 @@ async fn a_traversal_may_refer_to_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_in_a_vapp_hangs_in_that_and_in_no_folder() {
+async fn a_machine_in_a_vapp_has_a_parent_vapp_and_no_parent_folder() {
     let (sim, mut client) = lab(2).await;
     let one = client.machine("node-0001").await;
     let vapp = |name: Option<&str>| Command::SetVApp {
@@ -120,7 +120,7 @@ async fn cycles_end_and_an_object_is_reported_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_skipped_is_passed_through() {
+async fn a_traversal_passes_through_a_skipped_object() {
     let (_sim, mut client) = lab(3).await;
     let children = |skip: bool| {
         format!(
@@ -250,7 +250,7 @@ async fn missing_objects_can_be_left_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_user_may_not_see_is_not_there() {
+async fn a_machine_without_the_privilege_is_hidden_from_the_user() {
     let (sim, mut client) = lab(2).await;
     let one = client.machine("node-0001").await;
     let grant =
@@ -306,7 +306,7 @@ async fn pages_have_everything_once_and_their_tokens_work_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_is_not_wanted_can_be_cancelled() {
+async fn the_token_of_a_cancelled_page_or_another_session_is_refused() {
     let (sim, mut client) = lab(25).await;
     let spec = format!(
         "{}<objectSet><obj type=\"Folder\">group-v3</obj><skip>true</skip>\

@@ -2,7 +2,7 @@
 //!
 //! A scenario is a client's exchange with a world of its own. [`Shots`] compares each answer with its
 //! snapshot, and finds the answered operation in the ledger. An operation without a snapshot of a
-//! successful answer fails `every_operation_has_its_bytes`, in either dialect of REST.
+//! successful answer fails `every_operation_has_a_snapshot_of_its_answer`, in either dialect of REST.
 
 mod objects;
 mod reads;
@@ -98,7 +98,7 @@ impl Shots {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_operation_has_its_bytes() {
+async fn every_operation_has_a_snapshot_of_its_answer() {
     let spoken = covered().await;
     let dialects = |face| match face {
         Face::Vapi => &["rest", "api"][..],

@@ -9,7 +9,7 @@ use crate::client::{SEARCH, lab};
 const PATH: &str = "<inventoryPath>DC0/vm/node-0001</inventoryPath>";
 
 #[tokio::test(start_paused = true)]
-async fn a_stale_read_shows_a_machine_until_the_next_change_and_hides_a_new_name() {
+async fn a_stale_read_shows_a_deleted_machine_until_the_next_change() {
     let (sim, mut client) = lab(3).await;
     let machine = client.machine("node-0001").await;
     sim.fault(Rule::new("lag", [Action::ReadStale(1)]).op(["FindByInventoryPath"])).unwrap();
@@ -27,7 +27,7 @@ async fn a_stale_read_shows_a_machine_until_the_next_change_and_hides_a_new_name
 }
 
 #[test]
-fn a_stale_read_of_the_present_is_refused() {
+fn a_stale_read_rule_that_cannot_change_an_answer_is_refused() {
     let refused = Rule::new("lag", [Action::ReadStale(0)]).check().unwrap_err();
     assert_eq!(refused, "rule `lag`: read.stale is 0, which is the present; count from 1");
     for operation in ["Login", "WaitForUpdatesEx", "cis.session.get", "patch nodes"] {

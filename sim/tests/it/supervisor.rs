@@ -89,7 +89,7 @@ sim::test! {
         assert!(first["status"]["network"]["primaryIP4"].is_string(), "{first}");
     }
 
-    async fn roles_decide(sim: &Sim = builder()) {
+    async fn the_granted_profile_decides_over_watches_and_lists_of_the_provider(sim: &Sim = builder()) {
         let supervisor = sim.supervisor().expect("there is one");
         let watch = format!("{MACHINES}?watch=true&timeoutSeconds=1");
         let services = MACHINES.replace("virtualmachines", "virtualmachineservices");
@@ -110,13 +110,13 @@ sim::test! {
         assert_eq!(get(sim, "/api/v1/namespaces/workloads/secrets").await.0, 403);
     }
 
-    async fn tokens_are_its_own(sim: &Sim = builder()) {
+    async fn a_revoked_provider_token_is_unauthorized_at_the_supervisor(sim: &Sim = builder()) {
         let supervisor = sim.supervisor().expect("there is one");
         supervisor.tokens().revoke(supervisor.provider_token());
         assert_eq!(get(sim, MACHINES).await.0, 401);
     }
 
-    async fn calls_have_a_face_of_their_own(sim: &Sim = builder()) {
+    async fn calls_to_the_supervisor_are_faulted_and_recorded_under_its_face(sim: &Sim = builder()) {
         let rule = Rule::new("busy", [Action::Status { code: 503, retry_after: None, message: None }]);
         sim.fault(rule.on(Face::Supervisor).op(["list virtualmachines"]))
             .expect("a good rule");
@@ -126,7 +126,7 @@ sim::test! {
         assert_eq!(last.face, Some(Face::Supervisor));
     }
 
-    async fn a_machine_that_is_powered_off_is_told(sim: &Sim = builder()) -> Result<(), sim::world::Fault> {
+    async fn a_running_machine_without_tools_has_no_network_status(sim: &Sim = builder()) -> Result<(), sim::world::Fault> {
         sim.apply(Command::StopTools("node-0002".into()))?;
         tokio::time::sleep(std::time::Duration::from_secs(5)).await;
         let (_, object) = get(sim, &format!("{MACHINES}/node-0002")).await;
@@ -137,7 +137,7 @@ sim::test! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_world_without_one_has_none() {
+async fn a_sim_without_a_supervisor_returns_none() {
     let sim = Sim::builder().topology(Topology::zones(1).machines(1)).start();
     assert!(sim.supervisor().is_none());
 }

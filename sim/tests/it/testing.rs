@@ -15,11 +15,11 @@ sim::test! {
     }
 
     /// Without a builder it is the standard inventory under seed 0.
-    async fn the_world_is_the_standard_one(sim: &Sim) {
+    async fn a_test_without_a_builder_has_the_standard_inventory(sim: &Sim) {
         assert_eq!(Client::logged_in(sim).await.machine("DC0_H0_VM0").await, "vm-17");
     }
 
-    async fn a_builder_says_how_it_begins(
+    async fn a_test_with_a_builder_begins_with_its_topology_and_seed(
         sim: &Sim = Sim::builder().topology(Topology::zones(2).machines(1)).seed(7)
     ) -> Result<(), sim::world::Fault> {
         assert_eq!(sim.world().read(|world| world.ids().seed()), 7);
@@ -45,7 +45,7 @@ sim::test! {
     }
 
     #[should_panic(expected = "does not come within a day")]
-    async fn what_never_ends_fails(_sim: &Sim) {
+    async fn a_test_that_never_ends_fails_after_a_day(_sim: &Sim) {
         std::future::pending::<()>().await;
     }
 
@@ -69,7 +69,7 @@ async fn find(sim: &Sim) {
 
 /// Snapshot of a whole message: the failure, the way to reproduce it, every call.
 #[test]
-fn the_message_of_a_failure() {
+fn the_message_of_a_failed_test_has_the_seed_and_every_call() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_go_reads() {
+    fn a_duration_parses_in_the_notation_of_go() {
         for (text, want) in [
             ("0", Some(Duration::ZERO)),
             ("1m30s", Some(Duration::from_secs(90))),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn a_formatted_duration_parses_to_the_same_value() {
         for nanos in [0, 1, 1_000, 90_000_000_000, 3_661_001_002_003] {
             let duration = Duration::from_nanos(nanos);
             assert_eq!(parse(&format(duration)), Ok(duration));

@@ -81,7 +81,7 @@ fn needs(lines: &[(f64, serde_json::Value)]) -> Vec<Need> {
 use Need::{Needed, PerObject, Relogin, Reread};
 
 #[test]
-fn a_read_is_redundant_when_the_client_was_last_told_the_same() {
+fn a_read_is_redundant_if_the_client_last_received_the_same_answer() {
     let get = |machine, digest| read("RetrievePropertiesEx", machine, digest);
     let other = |it: serde_json::Value| with(it, "/client/user_agent", "backup/2");
     for (name, lines, want) in [
@@ -127,7 +127,7 @@ fn a_read_is_redundant_when_the_client_was_last_told_the_same() {
 }
 
 #[test]
-fn pages_of_a_list_are_compared_each_with_its_own() {
+fn each_page_of_a_list_is_compared_with_the_same_page_of_the_last_list() {
     let page = |detail: &str, digest| {
         let mut call = read("list virtualmachines", "", digest);
         call["face"] = "k8s.supervisor".into();
@@ -145,7 +145,7 @@ fn pages_of_a_list_are_compared_each_with_its_own() {
 }
 
 #[test]
-fn a_login_is_redundant_while_a_session_lives_or_after_a_logout_of_its_own() {
+fn a_login_is_redundant_during_a_session_or_after_the_clients_own_logout() {
     let (login, logout) = (|| session("Login"), || session("Logout"));
     let get = |digest| read("RetrievePropertiesEx", "a", digest);
     let at = |lines: Vec<serde_json::Value>| {
@@ -200,7 +200,7 @@ fn a_login_is_redundant_while_a_session_lives_or_after_a_logout_of_its_own() {
 }
 
 #[test]
-fn look_ups_of_many_objects_at_once_are_n_plus_one_all_but_the_first() {
+fn lookups_of_three_objects_in_a_burst_count_as_n_plus_one_except_the_first() {
     let find = |at: f64, machine: &str, digest| (at, read("FindByUuid", machine, digest));
     for (name, lines, want) in [
         (
@@ -251,7 +251,7 @@ fn look_ups_of_many_objects_at_once_are_n_plus_one_all_but_the_first() {
 }
 
 #[test]
-fn what_brought_calls_about_is_told_by_phases_or_by_what_follows() {
+fn the_trigger_of_a_call_comes_from_the_phase_or_from_the_ledger() {
     let triggers = |lines: &[(f64, serde_json::Value)]| -> Vec<Trigger> {
         marks(&ledger(lines)).into_iter().map(|it| it.trigger).collect()
     };
@@ -297,7 +297,7 @@ fn what_brought_calls_about_is_told_by_phases_or_by_what_follows() {
 }
 
 #[test]
-fn a_file_of_several_ledgers_is_judged_one_by_one() {
+fn ledgers_in_one_file_are_judged_separately() {
     let get = read("RetrievePropertiesEx", "a", 1);
     let mut records = ledger(&[(0.0, get.clone()), (1.0, get.clone())]);
     records.extend(ledger(&[(0.0, get)]));
@@ -322,7 +322,7 @@ fn steady(n: u32) -> Vec<Record> {
 }
 
 #[test]
-fn prices_of_large_fleets_come_from_the_line_through_small_ones() {
+fn prices_of_large_fleets_are_extrapolated_from_small_fleets() {
     let (few, many) = (steady(10), steady(30));
     let parts = [Part { nodes: Some(10), records: &few }, Part { nodes: Some(30), records: &many }];
     let bill = Bill::of_phases("mine", 300, &parts);
@@ -340,7 +340,7 @@ fn prices_of_large_fleets_come_from_the_line_through_small_ones() {
 }
 
 #[test]
-fn a_captured_ledger_has_prices_if_somebody_says_how_many_nodes_there_were() {
+fn a_captured_ledger_has_prices_only_if_the_number_of_nodes_is_given() {
     let records = steady(10);
     let bill = Bill::of_ledger("some.jsonl", Some(10), &records);
     let dearest = &bill.items[0];

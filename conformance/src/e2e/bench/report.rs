@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_with_time_may_differ_by_one() {
+    fn a_count_that_grows_with_time_has_a_tolerance_of_one() {
         let waits = |renewals, looks| Tally {
             cluster_waits: [("update leases".to_owned(), renewals), (LOOKED_AT.to_owned(), looks)]
                 .into(),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_has_a_budget() {
+    fn our_provider_has_a_budget_and_other_programs_have_none() {
         let mut column = column(0, 0);
         assert_eq!(column.over_budget(), Vec::<String>::new());
         let seen = column.kind.get_mut(&10).unwrap();

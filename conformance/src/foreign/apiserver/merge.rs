@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_side_changed_is_carried_and_nothing_else() {
+    fn a_merge_carries_the_changes_of_one_side_and_keeps_the_rest() {
         let conditions = |ready: &str| json!({"conditions": [{"type": "Ready", "status": ready}]});
         for (name, onto, before, after, want) in [
             ("nothing", taints(&["a"]), taints(&["b"]), taints(&["b"]), taints(&["a"])),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_keep_by_themselves_stays() {
+    fn a_merge_keeps_the_uid_and_version_of_the_target() {
         let object = |uid: &str, labels: Value| json!({"metadata": {"uid": uid, "resourceVersion": uid, "labels": labels}});
         let (before, after) = (object("b", json!({"x": "1"})), object("c", json!({"y": "2"})));
         let out = carried(&object("a", json!({"x": "1", "z": "3"})), &before, &after);

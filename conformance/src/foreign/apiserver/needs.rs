@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bends_an_answer_of_the_cluster_needs_the_built_in_server() {
+    fn an_act_that_alters_answers_of_the_cluster_needs_the_built_in_server() {
         let silent = || Rule::new("r", [Action::WatchSilent]);
         let plane = ControlPlane::Supervisor;
         for (name, act, want) in [

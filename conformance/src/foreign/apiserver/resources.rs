@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_says_what_it_is_about() {
+    fn a_path_is_parsed_into_resource_namespace_and_name() {
         for (path, want) in [
             ("/api/v1/nodes", Some(("nodes", "", ""))),
             ("/api/v1/nodes/node-1/status", Some(("nodes", "", "node-1"))),

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_follow_whom_they_are_about() {
+    fn a_reference_gets_the_uid_of_the_paired_object_on_the_other_side() {
         let node = |uid: &str| json!({"metadata": {"name": "node-1", "uid": uid}});
         let mut uids = Uids::default();
         uids.pair(&node("world"), &node("real"));

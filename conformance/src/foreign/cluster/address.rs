@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_one_with_which_nodes_are_reached() {
+    fn the_address_for_pods_is_the_source_address_of_the_route_to_the_nodes() {
         let same = |node: IpAddr| Ok(node);
         let told = |nodes: &str| towards(nodes, same).map_err(|error| error.to_string());
         assert_eq!(told("192.0.2.1\nfd00::1\n192.0.2.1\n"), Ok([192, 0, 2, 1].into()));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pods_cannot_reach_is_refused() {
+    fn an_address_that_pods_cannot_reach_is_refused() {
         for (text, why) in [("127.0.0.1", "means the pod itself"), ("auto", "is no IP address")] {
             let error = checked(text).unwrap_err().to_string();
             assert!(error.starts_with("spec.run.cluster.address: "), "{error}");

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_kubelet_would_mount_is_gathered_once_however_often_it_is_seen() {
+    fn a_file_that_is_mounted_at_several_places_is_gathered_once() {
         let dir = tempfile::tempdir().unwrap();
         let outside = |path: &str| dir.path().join(path);
         std::fs::create_dir_all(outside("run/mounts/..1")).unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_and_what_is_too_large_is_said() {
+    fn a_missing_file_and_a_file_too_large_for_a_secret_are_errors() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("large");
         let gather = || Files::gather([(Path::new("/x"), file.as_path())]).err().unwrap();

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orphans_are_those_whose_driver_does_not_run() {
+    fn objects_of_a_driver_that_does_not_run_are_orphans() {
         let item = |kind: &str, owner: String| json!({"kind": kind, "metadata": {"name": "x", "labels": {LABEL: owner}}});
         let listed = json!({"items": [
             item("Pod", behind::owner()),

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_has_its_files_where_a_process_has_them_and_nothing_of_its_cluster() {
+    fn a_pod_has_files_at_the_paths_of_a_process_and_no_service_account_token() {
         let container = Container {
             image: "registry.example/mine:1".to_owned(),
             entrypoint: Some("/mine".to_owned()),

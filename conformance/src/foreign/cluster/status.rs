@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_that_will_never_run_is_told_from_one_that_does_not_run_yet() {
+    fn a_pod_that_cannot_run_is_distinguished_from_a_pod_that_still_waits() {
         let waiting = |reason: &str| {
             let waiting = json!({"reason": reason, "message": "why"});
             json!({"phase": "Pending", "containerStatuses": [{"state": {"waiting": waiting}}]})

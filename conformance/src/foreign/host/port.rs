@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_below_the_range_of_the_system_and_not_drawn_twice() {
+    fn free_ports_are_distinct_and_below_the_ephemeral_range() {
         let ports: Vec<u16> = (0..20).map(|_| free().expect("a port")).collect();
         let below = system_range().unwrap_or(USUAL);
         assert!(ports.iter().all(|it| (LOWEST..below).contains(it)), "{ports:?} below {below}");

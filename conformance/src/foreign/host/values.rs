@@ -187,7 +187,7 @@ mod tests {
     use crate::checks;
 
     #[test]
-    fn the_log_is_at_its_most_verbose_in_checks_of_sessions_and_secrets_alone() {
+    fn the_log_has_verbosity_10_exactly_in_checks_of_sessions_and_secrets() {
         for backend in Backend::ALL {
             for check in checks::all(backend) {
                 let is_wanted = check.id.starts_with("SESS") || check.id == "SEC-001";

@@ -401,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn examples_of_a_cluster_can_be_read_and_lead_to_it() {
+    fn cluster_examples_parse_and_take_the_kubeconfig_from_the_environment() {
         for mode in [Backend::VCenter, Backend::Supervisor] {
             let root = env!("CARGO_MANIFEST_DIR");
             let path = format!("{root}/examples/cluster/{mode}.yaml");

@@ -67,7 +67,7 @@ fn labels_that_follow_a_move_together_fail_our_provider_alone() {
 }
 
 #[test]
-fn labels_that_change_while_the_machine_stays_are_failed() {
+fn labels_that_change_while_the_machine_stays_break_an_invariant() {
     let scenario = a_world().at(LATER, labels("zone-b", "region-a"));
     assert_eq!(broken(&scenario)[1], [LabelsStay, LabelsMoveTogether]);
     let gone = json!({"metadata": {"labels": {"topology.kubernetes.io/zone": null,
@@ -78,7 +78,7 @@ fn labels_that_change_while_the_machine_stays_are_failed() {
 }
 
 #[test]
-fn the_zone_of_one_place_with_the_region_of_another_is_failed() {
+fn the_zone_of_one_place_with_the_region_of_another_breaks_an_invariant() {
     let scenario = a_world()
         .at(OPEN, Command::DetachTag(tag(REGION_CATEGORY, "region-a", "DC0")))
         .at(OPEN, moved())
@@ -89,13 +89,13 @@ fn the_zone_of_one_place_with_the_region_of_another_is_failed() {
 }
 
 #[test]
-fn a_pair_that_never_was_is_failed_at_initialization() {
+fn a_pair_of_zone_and_region_that_never_existed_breaks_an_invariant() {
     let scenario = a_world().with(|it| it.zones = false).at(LATER, labels("zone-a", "north"));
     assert_eq!(broken(&scenario), [vec![LabelsAgree], vec![LabelsAgree]]);
 }
 
 #[test]
-fn one_of_two_tags_is_a_guess() {
+fn a_zone_label_taken_from_one_of_two_tags_counts_as_a_guess() {
     let scenario = a_world()
         .with(|it| it.zones = false)
         .at(Duration::ZERO, Command::AttachTag(tag(ZONE_CATEGORY, "other", "DC0_C0")))

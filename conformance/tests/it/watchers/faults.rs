@@ -125,7 +125,7 @@ const TROUBLES: [Trouble; 16] = [
 ];
 
 #[test]
-fn a_cache_is_complete_whatever_goes_wrong() {
+fn a_cache_is_complete_after_each_failure_of_a_list_or_watch() {
     for trouble in &TROUBLES {
         for strategy in trouble.of {
             play(async |sim| survive(sim, trouble, *strategy).await);
@@ -192,7 +192,7 @@ fn a_page_that_has_expired_starts_the_list_over() {
 }
 
 #[test]
-fn two_watchers_with_different_luck_end_with_the_same() {
+fn two_watchers_that_meet_different_failures_end_with_the_same_cache() {
     play(async |sim| {
         (0..N_NODES).for_each(|n| create(sim, n));
         let rules: Vec<Rule> = serde_saphyr::from_str(

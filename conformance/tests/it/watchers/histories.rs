@@ -81,7 +81,7 @@ fn trouble() -> impl Generator<Value = Action> {
 type Fired = BTreeMap<String, u64>;
 
 #[test]
-fn a_cache_never_shows_what_never_was_and_is_complete_in_the_end() {
+fn a_cache_shows_only_states_that_existed_and_ends_complete() {
     let config = Config { cases: 256, failure_persistence: None, ..Config::default() };
     // The seed is fixed, so that a failure comes from a code change.
     let rng = TestRng::deterministic_rng(config.rng_algorithm);

@@ -114,7 +114,7 @@ async fn without_an_api_server_only_allowed_paths_are_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn judgements_count_for_as_long_as_the_flags_say() {
+async fn reviews_are_cached_for_as_long_as_the_flags_say() {
     let reviewer = Reviewer::default();
     let access = Access::new(AccessSettings {
         token_ttl: Duration::from_secs(5),
@@ -134,7 +134,7 @@ async fn judgements_count_for_as_long_as_the_flags_say() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_found_out_is_refused_and_not_remembered() {
+async fn a_failed_review_refuses_the_request_and_is_not_cached() {
     let reviewer = Reviewer { is_down: true, ..Reviewer::default() };
     let access = reviewer.access();
     assert_eq!(judged(&access, "/metrics", "Bearer good").await, 401);
@@ -146,7 +146,7 @@ async fn what_cannot_be_found_out_is_refused_and_not_remembered() {
 }
 
 #[test]
-fn a_refusal_says_who_may_not_do_what() {
+fn a_refusal_names_the_user_the_verb_and_the_path() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let access = Access::new(AccessSettings::default());
     let refused = runtime.block_on(access.judge(&Method::GET, "/metrics", &HeaderMap::new()));

@@ -172,7 +172,7 @@ fn outcome(words: &str) -> Outcome {
 }
 
 #[test]
-fn every_flag_of_upstream_comes_to_an_effect_a_note_or_an_error() {
+fn every_upstream_flag_has_an_effect_a_note_or_an_error() {
     let mut wrong = Vec::new();
     for (words, want) in TABLE {
         let got = outcome(words);
@@ -196,7 +196,7 @@ fn the_table_and_the_flags_of_the_command_line_are_the_same_ones() {
 }
 
 #[test]
-fn version_and_help_are_printed_as_upstream_is_asked_for_them() {
+fn version_and_help_flags_are_read_as_upstream_reads_them() {
     use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
     for (words, want) in [
         ("--version", DisplayVersion),

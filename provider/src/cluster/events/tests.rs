@@ -60,7 +60,7 @@ async fn sent(sender: &mpsc::Sender<Note>, notes: Vec<Note>, writes: &Writes) ->
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_about_one_object_are_few_and_those_about_others_pass() {
+async fn events_are_rate_limited_per_object() {
     let (cluster, writes) = cluster();
     let (sender, received) = mpsc::channel(QUEUE);
     let sending = tokio::spawn(send_all(cluster, received));
@@ -108,7 +108,7 @@ async fn repeats_that_were_left_out_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_objects_than_are_remembered_forget_the_quietest_first() {
+async fn a_full_spam_filter_forgets_the_object_that_was_quiet_for_longest() {
     let mut spam = SpamFilter::default();
     let passes =
         |spam: &mut SpamFilter, object| spam.lets_through(&note(object, Severity::Normal, 0).key);

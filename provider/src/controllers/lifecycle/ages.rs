@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_is_as_old_as_this_process_has_seen_its_uid() {
+    async fn the_age_of_a_node_counts_from_the_first_sight_of_its_uid() {
         let node = |uid: &str| {
             let metadata =
                 json!({"name": "n", "uid": uid, "creationTimestamp": "1970-01-01T00:00:00Z"});

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_refusals_cost_no_wait_and_later_ones_more_and_more() {
+    async fn refused_deletions_wait_longer_from_the_third_refusal_on() {
         let (mut guard, period) = (Guard::default(), Duration::from_secs(5));
         let now = Instant::now();
         let mut waits = Vec::new();

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_node_is_judged_by_what_is_known() {
+    async fn the_lookups_of_a_node_decide_its_deletion_and_its_taint() {
         let now = Instant::now();
         let gone = |matched| Lookup::Gone { proved_at: now, matched };
         let unknown = || Lookup::Unknown(Unknown::NotSeen);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn refused_deletions_are_tried_again_ever_more_seldom() {
+    async fn refused_deletions_are_retried_less_and_less_often() {
         let period = Duration::from_secs(5);
         let mut guard = Guard::default();
         let start = Instant::now();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_gone_at_once_are_held_and_released_slowly() {
+    async fn many_nodes_gone_at_once_are_held_and_released_slowly() {
         let mut guard = Guard::default();
         let judged = |n_gone: usize, n_nodes: usize, proved_at: Instant| -> Vec<Judged> {
             (0..n_nodes)

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn matching_addresses_come_first_and_suppress_their_kind() {
+    fn provided_node_ips_come_first_and_suppress_other_addresses_of_their_type() {
         let cloud = list(&[
             (InternalIp, "10.1.1.1"),
             (InternalIp, "10.1.1.2"),

@@ -366,8 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_holds_for_a_node_whose_taints_labels_and_provider_id_are_those_it_was_computed_from()
-    {
+    fn a_write_stays_valid_while_taints_provider_id_and_its_labels_are_unchanged() {
         let labeled = |id: &str, taint: &str, version: &str, label: (&str, &str)| {
             let taints = json!([{"key": taint, "effect": "NoSchedule"}]);
             let labels = json!({label.0: label.1});

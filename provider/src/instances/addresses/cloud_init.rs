@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_an_error_and_never_a_flood() {
+    fn unreadable_or_oversized_metadata_is_an_error() {
         let bomb = gzip(&vec![b' '; 64 * 1024 * 1024]);
         assert!(bomb.len() < 100_000, "a small text that would fill memory");
         let packed = gzip(NETWORK.as_bytes());

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_404_about_the_machine_says_that_it_does_not_exist() {
+    fn a_404_means_that_a_machine_is_gone_only_if_it_names_the_machine() {
         let absent = "virtualmachines.vmoperator.vmware.com \"n9\" not found";
         for (name, err, want) in [
             ("the object", status(404, "NotFound", absent, Some("n9")), true),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_mean_what_the_server_says() {
+    fn the_status_and_retry_after_decide_what_a_failure_means() {
         let after = |code, seconds| {
             let mut err = status(code, "", "", None);
             if let ClusterError::Status { hints, .. } = &mut err {

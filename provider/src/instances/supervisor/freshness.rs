@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn states_follow_from_what_happened() {
+    async fn the_view_state_follows_from_lists_watches_and_failures() {
         use Happened::{Heard, ListForbidden, Listed, WatchForbidden, WatchOpened};
         use ViewState::{Fresh, Get, Poll, Stale, Syncing};
         for (name, history, at, want) in [
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_poll_is_good_for_minutes_or_for_seconds() {
+    async fn a_polled_list_is_current_600_s_for_addresses_and_5_s_for_existence() {
         let start = Instant::now();
         let (freshness, _) = state_after(Mode::Poll, &[(0, Happened::Listed)], 0);
         for (seconds, addresses, life) in [

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn provider_ids_say_who_a_node_is() {
+    fn the_provider_id_decides_whether_uuid_or_name_identifies_a_node() {
         let uuid = |text: &str| Some(Identity::Uuid(text.to_owned()));
         for (provider_id, want) in [
             (None, Some(Identity::Name)),

@@ -37,7 +37,7 @@ fn read_with(
 }
 
 #[test]
-fn everything_is_where_upstream_looks_for_it() {
+fn the_default_mount_paths_are_those_of_upstream() {
     let mounted = read_from(&mount(), Some("6443")).unwrap();
     assert_eq!(mounted.server.to_string(), "https://supervisor.default.svc:6443/");
     assert_eq!(mounted.namespace, "dev");
@@ -57,7 +57,7 @@ fn everything_is_where_upstream_looks_for_it() {
 }
 
 #[test]
-fn flags_name_other_places() {
+fn flags_override_the_mount_paths_and_the_server() {
     let mut files = BTreeMap::new();
     for (path, bytes) in mount() {
         files.insert(Path::new("/tmp/s").join(path.file_name().unwrap()), bytes);
@@ -77,7 +77,7 @@ fn flags_name_other_places() {
 }
 
 #[test]
-fn a_newline_after_the_namespace_is_left_out_and_told() {
+fn blanks_around_the_namespace_are_trimmed_with_a_warning() {
     let mut files = mount();
     let [_, path, _] = MountPaths::default().constant();
     files.insert(path, b" dev\n".to_vec());
@@ -90,7 +90,7 @@ fn a_newline_after_the_namespace_is_left_out_and_told() {
 }
 
 #[test]
-fn an_empty_owner_reference_is_told() {
+fn an_empty_owner_reference_yields_a_warning() {
     let mut files = mount();
     let [_, _, path] = MountPaths::default().constant();
     files.insert(path, b"{}".to_vec());

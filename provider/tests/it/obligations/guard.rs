@@ -71,7 +71,7 @@ async fn a_list_that_stays_empty_is_believed_slowly_when_reads_agree() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_of_the_machines_really_deleted_is_held_and_then_completed() {
+async fn the_deletion_of_half_of_the_nodes_is_held_and_then_completed() {
     let lab = Lab::joined(20, InstancesMode::Auto).await;
     for i in 0..10 {
         lab.supervisor.delete(&name(i));
@@ -92,7 +92,7 @@ async fn half_of_the_machines_really_deleted_is_held_and_then_completed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_namespace_deletes_nothing_and_says_so() {
+async fn a_wrong_namespace_deletes_no_node_and_fails_the_supervisor_check() {
     for mode in [InstancesMode::Auto, InstancesMode::Poll] {
         for machines in [Supervisor::new(), Supervisor::with(5)] {
             let cluster = Cluster::new();
@@ -114,7 +114,7 @@ async fn a_wrong_namespace_deletes_nothing_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_list_is_held_back_however_few_nodes_had_their_machines() {
+async fn an_empty_list_deletes_no_node_even_if_few_nodes_had_machines() {
     let (supervisor, cluster) = (Supervisor::with(3), Cluster::new());
     for i in 0..3 {
         cluster.join(&name(i), "");

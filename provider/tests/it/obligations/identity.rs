@@ -65,7 +65,7 @@ async fn a_uuid_in_capitals_is_the_same_uuid_and_is_written_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_made_anew_under_its_name_is_another_one() {
+async fn a_machine_recreated_under_its_name_does_not_keep_the_old_node() {
     let lab = Lab::joined(3, InstancesMode::Auto).await;
     lab.not_ready(&name(0));
     lab.supervisor.delete(&name(0));
@@ -87,7 +87,7 @@ async fn a_machine_made_anew_under_its_name_is_another_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_uuid_that_two_machines_have_is_counted_and_answered_by_the_one_of_the_name() {
+async fn a_duplicate_uuid_is_counted_and_resolved_by_the_name_of_the_node() {
     let lab = Lab::joined(3, InstancesMode::Auto).await;
     lab.supervisor.put(object("copy", "U0000", "10.7.0.1"));
     sleep(SECOND).await;
@@ -153,7 +153,7 @@ async fn a_provider_id_without_a_uuid_leaves_the_name_as_the_identity() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foreign_provider_id_is_left_alone() {
+async fn a_node_with_a_foreign_provider_id_is_neither_written_nor_deleted() {
     for id in ["aws:///eu-1a/i-1", "k3s://foreign", "abc", "VSPHERE://abc"] {
         let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
         // The machines have the names of the nodes, and one has the UUID that follows the scheme.

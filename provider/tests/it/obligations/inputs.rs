@@ -42,7 +42,7 @@ async fn a_version_that_the_supervisor_does_not_serve_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_no_list_is_named() {
+async fn an_error_names_an_answer_that_is_not_a_list() {
     for (text, want) in [
         ("<html>login</html>", "something unreadable"),
         ("", "something unreadable"),
@@ -57,7 +57,7 @@ async fn an_answer_that_is_no_list_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_do_not_say_who_they_are_prove_nothing() {
+async fn a_list_with_an_unreadable_uuid_proves_no_machine_gone() {
     let lab = Lab::joined(3, InstancesMode::Poll).await;
     lab.not_ready(&name(0));
     // A UUID that is a number might be the wanted one.
@@ -72,7 +72,7 @@ async fn objects_that_do_not_say_who_they_are_prove_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_file_that_breaks_while_the_provider_runs_takes_nothing_away() {
+async fn a_token_file_that_breaks_at_run_time_leaves_the_last_token_in_use() {
     let file = Arc::new(std::sync::Mutex::new(Ok("one")));
     let read = {
         let file = Arc::clone(&file);

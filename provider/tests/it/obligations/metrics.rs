@@ -12,7 +12,7 @@ impl Lab {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_state_and_last_contact_are_measured() {
+async fn machines_view_state_and_last_contact_are_measured() {
     let lab = Lab::joined(3, InstancesMode::Auto).await;
     assert_eq!(lab.value("vsphere_supervisor_machines"), 3);
     for state in ["syncing", "fresh", "stale", "poll", "get"] {
@@ -95,7 +95,7 @@ async fn proofs_are_counted_by_result_and_reads_by_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn duplicates_and_mismatches_are_counted() {
+async fn duplicate_uuids_and_provider_id_mismatches_are_counted() {
     let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
     supervisor.put(object("copy", "U0000", "10.7.0.1"));
     supervisor.put(object("other", "abc", "10.7.0.2"));

@@ -7,7 +7,7 @@ use provider::{
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_comes_before_its_machines_uuid_is_initialized_when_it_is_set() {
+async fn a_node_is_initialized_when_its_machine_gets_a_uuid() {
     let lab = Lab::joined(2, InstancesMode::Auto).await;
     lab.cluster.join("early", "");
     sleep(20 * MINUTE).await;
@@ -50,7 +50,7 @@ async fn a_machine_switched_off_gets_its_node_the_shutdown_taint_without_a_call(
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_address_family_is_taken_over_by_nodes_of_before() {
+async fn a_new_address_family_is_applied_to_existing_nodes() {
     use ClusterFamily::{V4, V4V6, V6, V6V4};
     let (v4, v6) = ("10.1.0.1", "2001:db8::1");
     let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
@@ -77,7 +77,7 @@ async fn another_address_family_is_taken_over_by_nodes_of_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn between_v1_and_v2_nodes_stay_as_they_are_byte_for_byte() {
+async fn nodes_stay_unchanged_when_the_mode_switches_between_v1_and_v2() {
     let (mut supervisor, mut cluster) = (Supervisor::with(4), Cluster::new());
     let mut many = object("many", "4215F0DE-AB", "10.1.0.1");
     many["status"]["network"]["interfaces"] =
@@ -116,7 +116,7 @@ async fn v1_judges_every_node_in_turn_however_many_are_not_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_of_nodes_that_ends_at_once_is_opened_ever_more_seldom() {
+async fn a_node_watch_that_ends_at_once_is_reopened_less_and_less_often() {
     let lab = Lab::joined(2, InstancesMode::Auto).await;
     lab.cluster.end_watches(true);
     // The open watch continues until a node changes, or until it was silent for a while.
@@ -168,7 +168,7 @@ async fn a_zone_that_comes_late_is_left_out_or_added_as_the_flag_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_list_is_waited_for_as_long_as_the_flag_says_and_a_late_one_still_counts() {
+async fn a_first_list_after_the_sync_timeout_still_initializes_nodes() {
     let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
     supervisor.refuse(Refusals { get: None, list: Some(503), watch: None });
     cluster.join(&name(0), "");
@@ -216,7 +216,7 @@ async fn the_host_name_of_kubelet_is_replaced_or_kept_as_the_flag_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn addresses_of_unwanted_families_leave_a_node_as_it_is_or_replace_them_as_the_flag_says() {
+async fn without_wanted_addresses_a_node_keeps_or_loses_its_own_as_the_flag_says() {
     let kept = json!([
         {"type": "InternalIP", "address": "10.9.9.9"},
         {"type": "Hostname", "address": "of-kubelet"},

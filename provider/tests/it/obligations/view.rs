@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_403_on_the_watch_leads_to_lists_and_nodes_live_on() {
+async fn a_403_on_the_watch_switches_to_lists_and_node_lifecycle_continues() {
     let (supervisor, cluster) = (Supervisor::with(3), Cluster::new());
     supervisor.refuse(forbidden(true, false));
     for i in 0..3 {
@@ -28,7 +28,7 @@ async fn a_403_on_the_watch_leads_to_lists_and_nodes_live_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_403_on_the_list_leads_to_reads_and_nodes_live_on() {
+async fn a_403_on_the_list_switches_to_reads_and_node_lifecycle_continues() {
     let (supervisor, cluster) = (Supervisor::with(3), Cluster::new());
     supervisor.refuse(forbidden(true, true));
     for i in 0..3 {
@@ -70,7 +70,7 @@ async fn a_machine_under_another_name_is_read_by_its_own_where_lists_are_forbidd
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_403_on_the_list_of_who_could_watch_is_no_absence() {
+async fn a_403_on_a_list_after_a_working_watch_proves_no_machine_gone() {
     let lab = Lab::joined(3, InstancesMode::Watch).await;
     lab.supervisor.refuse(forbidden(true, true));
     lab.supervisor.delete(&name(0));
@@ -85,7 +85,7 @@ async fn a_403_on_the_list_of_who_could_watch_is_no_absence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_404_of_the_collection_is_no_absence() {
+async fn a_404_of_the_collection_proves_no_machine_gone() {
     for mode in [InstancesMode::Auto, InstancesMode::Poll] {
         let lab = Lab::joined(10, mode).await;
         for i in 0..10 {

@@ -28,7 +28,7 @@ fn fires(when: When, calls: u64) -> Vec<u64> {
 }
 
 #[test]
-fn gates_count_matches_from_one() {
+fn a_rule_fires_at_the_matches_that_its_conditions_select() {
     for (name, when, want) in [
         ("nothing", When::default(), vec![1, 2, 3, 4, 5, 6]),
         ("nth", When { nth: Nth(vec![(1, 1), (4, 5)]), ..When::default() }, vec![1, 4, 5]),
@@ -53,7 +53,7 @@ fn gates_count_matches_from_one() {
 }
 
 #[test]
-fn draws_do_not_depend_on_other_rules_or_clients() {
+fn the_random_draws_of_a_rule_do_not_depend_on_other_rules() {
     let run = |others: bool| -> Vec<bool> {
         let faults = Faults::new(24301);
         if others {
@@ -146,7 +146,7 @@ fn rules_read_back_as_written() {
 }
 
 #[test]
-fn nonsense_is_refused_with_a_remedy() {
+fn an_invalid_rule_is_refused_with_a_remedy() {
     for (name, rule, want) in [
         ("no name", Rule::new("", [Action::Reset]), "id is empty"),
         ("no action", Rule::new("r", []), "name at least one action"),
@@ -173,7 +173,7 @@ fn nonsense_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn globs() {
+fn a_glob_matches_any_text_at_its_asterisks() {
     use crate::faults::rule::glob;
     for (pattern, text, want) in [
         ("a", "a", true),
@@ -190,7 +190,7 @@ fn globs() {
 }
 
 #[test]
-fn a_spoiled_answer_is_written_by_its_kind() {
+fn a_spoil_action_is_read_from_yaml_and_an_idle_one_is_refused() {
     use crate::faults::Spoil;
     let text = "[{spoil: unknownMembers}, {spoil: {cutShort: 50}}, {spoil: {padded: 3}}]";
     let actions: Vec<Action> = serde_saphyr::from_str(text).unwrap();

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nothing_answers_is_doubted() {
+    fn an_unknown_operation_in_a_rule_gets_a_warning() {
         let vcenter = "is no operation that this vCenter answers;";
         let cluster = "is no operation of a cluster;";
         for (operation, face, want) in [

@@ -87,7 +87,7 @@ fn example() -> Store {
 }
 
 #[test]
-fn roles_and_bindings_decide() {
+fn roles_and_bindings_decide_which_requests_are_allowed() {
     let store = example();
     let access = Access::default();
     access.require_rbac();
@@ -243,7 +243,7 @@ fn refusals_are_worded_as_the_real_server_does() {
 }
 
 #[test]
-fn without_rbac_whoever_is_known_may() {
+fn without_rbac_every_authenticated_user_is_allowed() {
     let (access, store) = (Access::default(), store(&[]));
     let what = Attributes {
         verb: "delete".into(),

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_counted_and_refusals_say_why() {
+    fn a_glance_counts_listed_objects_and_reads_the_reason_of_a_refusal() {
         let items = [field(1, b""), field(2, b""), field(2, b"")].concat();
         let refusal = [field(2, b"Failure"), field(4, b"NotFound")].concat();
         for (name, body, want) in [

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_message_is_there() {
+    fn every_message_of_the_protobuf_schema_is_defined() {
         let raw: Raw = serde_json::from_str(include_str!("schema.json")).expect("it is readable");
         assert!(SCHEMA.kinds.len() >= 25, "{} kinds", SCHEMA.kinds.len());
         let known: Vec<&String> =

@@ -108,7 +108,7 @@ fn bad_bytes_get_the_real_decoders_words() {
 }
 
 #[test]
-fn what_is_written_reads_as_the_same_object() {
+fn an_object_written_as_protobuf_reads_as_the_same_object() {
     for (name, bytes, _) in FIXTURES {
         let object = decode(bytes, "", "").unwrap();
         let written = encode(&object).unwrap();
@@ -126,7 +126,7 @@ fn a_group_in_place_of_a_field_is_refused() {
 }
 
 #[test]
-fn messages_in_messages_end_somewhere() {
+fn protobuf_messages_nested_too_deep_are_refused() {
     // A schema whose `not` is a schema whose `not` is …
     let mut schema: Vec<u8> = Vec::new();
     for _ in 0..20_000 {
@@ -161,7 +161,7 @@ fn messages_in_messages_end_somewhere() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_make_the_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = decode(&bytes, "v1", "Node");
         let mut body = MAGIC.to_vec();
         body.extend_from_slice(&bytes);
@@ -169,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn no_damage_makes_it_panic(
+    fn a_damaged_message_does_not_make_the_decoder_panic(
         which in 0..FIXTURES.len(),
         at in any::<prop::sample::Index>(),
         byte in any::<u8>(),

@@ -46,7 +46,7 @@ mod tests {
 
     /// Rows of upstream's `TestHumanDuration`, in seconds.
     #[test]
-    fn prints_the_same_as_go() {
+    fn ages_are_printed_like_human_durations_of_go() {
         let (minute, hour, day) = (60, 3600, 86_400);
         for (seconds, want) in [
             (1, "1s"),

@@ -226,7 +226,7 @@ fn rows_are_those_of_the_real_server() {
 
 /// Rows of upstream's `TestPrintPod`, `TestPrintPodWithRestartableInitContainer` and similar tests.
 #[test]
-fn pods_say_what_ails_them() {
+fn a_pod_row_shows_ready_containers_status_and_restarts() {
     let running = json!({"running": {}});
     let done = |code: i64| json!({"terminated": {"exitCode": code, "reason": if code == 0 { "Completed" } else { "Error" }}});
     let row = |spec: Value, status: Value| -> Value {
@@ -325,7 +325,7 @@ fn pods_say_what_ails_them() {
 }
 
 #[test]
-fn custom_resources_have_what_their_definition_says() {
+fn custom_resource_rows_have_the_printer_columns_of_their_definition() {
     let definition = json!({"spec": {"versions": [
         {"name": "v1", "additionalPrinterColumns": [
             {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "description": "how big"},

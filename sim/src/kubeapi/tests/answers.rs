@@ -11,7 +11,7 @@ use crate::kubeapi::Identity;
 use crate::{Class, Incoming, Peer};
 
 #[tokio::test(start_paused = true)]
-async fn a_node_lives() {
+async fn a_node_is_created_patched_and_deleted() {
     let lab = Lab::new();
     let created = lab
         .send(
@@ -120,7 +120,7 @@ async fn leases_need_their_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn discovery_says_what_there_is() {
+async fn discovery_lists_versions_groups_and_resources() {
     let lab = Lab::new();
     insta::assert_snapshot!(lab.get("/api").await.text, @r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"0.0.0.0/0","serverAddress":"10.96.0.1:443"}]}"#);
     insta::assert_snapshot!(lab.get("/apis").await.text, @r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"authentication.k8s.io","versions":[{"groupVersion":"authentication.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"authentication.k8s.io/v1","version":"v1"}},{"name":"authorization.k8s.io","versions":[{"groupVersion":"authorization.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"authorization.k8s.io/v1","version":"v1"}},{"name":"rbac.authorization.k8s.io","versions":[{"groupVersion":"rbac.authorization.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"rbac.authorization.k8s.io/v1","version":"v1"}},{"name":"apiextensions.k8s.io","versions":[{"groupVersion":"apiextensions.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"apiextensions.k8s.io/v1","version":"v1"}},{"name":"coordination.k8s.io","versions":[{"groupVersion":"coordination.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"coordination.k8s.io/v1","version":"v1"}},{"name":"discovery.k8s.io","versions":[{"groupVersion":"discovery.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"discovery.k8s.io/v1","version":"v1"}}]}"#);
@@ -156,7 +156,7 @@ async fn discovery_says_what_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_those_with_a_good_token_come_in() {
+async fn a_request_without_a_valid_token_is_unauthorized() {
     let mut lab = Lab::new();
     lab.client = "";
     let with = |token: &str| {
@@ -230,7 +230,7 @@ async fn calls_are_named_and_redacted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_are_worded_like_failures() {
+async fn an_injected_failure_has_the_body_of_a_real_failure() {
     let lab = Lab::new();
     let (parts, body) = get("/api/v1/nodes/n1").into_parts();
     let incoming = Incoming { parts, body, peer: Peer::default() };

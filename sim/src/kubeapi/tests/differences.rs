@@ -115,7 +115,7 @@ async fn objects_of_the_simulation_have_no_managed_fields() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_collects_what_waits_for_its_dependents() {
+async fn a_foreground_deletion_waits_until_a_client_removes_the_finalizer() {
     let lab = Lab::new();
     assert_eq!(lab.send("POST", MAPS, JSON, map("a", "v")).await.code, 201);
     let foreground = format!("{MAPS}/a?propagationPolicy=Foreground");
@@ -171,7 +171,7 @@ async fn documents_too_deep_and_numbers_too_large_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_service_leads_to_the_server() {
+async fn the_default_namespace_has_no_kubernetes_service_and_endpoints() {
     let lab = Lab::new();
     for what in ["services", "endpoints"] {
         let answer = lab.get(&format!("/api/v1/namespaces/default/{what}/kubernetes")).await;
@@ -180,7 +180,7 @@ async fn no_service_leads_to_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_name_in_a_path_is_only_read_past() {
+async fn an_empty_name_in_a_path_is_skipped_in_a_list_and_a_404_otherwise() {
     let lab = Lab::new();
     assert_eq!(lab.send("POST", MAPS, JSON, map("a", "v")).await.code, 201);
     let path = "/api/v1/namespaces//configmaps";
@@ -207,7 +207,7 @@ async fn an_amount_that_is_a_number_loses_its_exponent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whole_fractions_are_whole_before_they_are_checked() {
+async fn a_fraction_of_zero_is_dropped_before_a_custom_object_is_validated() {
     let lab = Lab::new();
     let schema = json!({"type": "object", "properties": {
         "some": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "number"}},
@@ -227,7 +227,7 @@ async fn whole_fractions_are_whole_before_they_are_checked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_made_at_the_path_of_an_object() {
+async fn a_post_to_the_path_of_an_object_is_refused_and_creates_nothing() {
     let lab = Lab::new();
     define_parts(&lab, &json!({"type": "object"})).await;
     let part = json!({"apiVersion": "example.com/v1", "kind": "Part", "metadata": {"name": "a"}});
@@ -254,7 +254,7 @@ async fn define_parts(lab: &Lab, schema: &Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_only_a_kubelet_asks_of_a_pod_is_taken_as_it_comes() {
+async fn pod_fields_for_the_kubelet_are_accepted_without_validation() {
     let lab = Lab::new();
     let pods = "/api/v1/namespaces/default/pods";
     let pod = |container: Value, rest: Value| {
@@ -281,7 +281,7 @@ async fn what_only_a_kubelet_asks_of_a_pod_is_taken_as_it_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn formats_and_patterns_of_custom_kinds_that_pass() {
+async fn uri_email_isbn_and_card_formats_of_custom_kinds_are_not_validated() {
     let lab = Lab::new();
     let schema = json!({"type": "object", "properties": {
         "link": {"type": "string", "format": "uri"},
@@ -339,7 +339,7 @@ async fn custom_kinds_take_no_protobuf() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn documents_have_no_date_and_no_parts() {
+async fn openapi_documents_are_served_without_a_date_and_without_ranges() {
     let lab = Lab::new();
     let path = "/openapi/v3/apis/coordination.k8s.io/v1";
     let whole = lab.get(path).await.text;

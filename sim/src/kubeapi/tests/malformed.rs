@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::{JSON, JSON_PATCH, Lab, MERGE, STRATEGIC};
 
 #[tokio::test(start_paused = true)]
-async fn bodies() {
+async fn malformed_bodies_are_refused_with_a_reason() {
     let lab = Lab::new();
     lab.node("n1");
     let huge = format!(r#"{{"metadata":{{"name":"{}"}}}}"#, "x".repeat(3 * 1024 * 1024));
@@ -107,7 +107,7 @@ async fn bodies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn paths_and_parameters() {
+async fn malformed_paths_and_parameters_are_refused_with_a_reason() {
     let lab = Lab::new();
     lab.node("n1");
     let mut seen = String::new();
@@ -171,7 +171,7 @@ async fn paths_and_parameters() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_had_is_named() {
+async fn a_406_answer_names_the_media_types_that_are_available() {
     let lab = Lab::new();
     let mut seen = String::new();
     for accept in [
@@ -198,7 +198,7 @@ async fn what_cannot_be_had_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn yaml_is_a_body_too() {
+async fn a_node_can_be_created_from_a_yaml_body() {
     let lab = Lab::new();
     let yaml = "metadata:\n  name: plain\nspec:\n  unschedulable: true\n";
     let answer = lab.send("POST", "/api/v1/nodes", "application/yaml", yaml).await;
@@ -250,7 +250,7 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
 
 proptest! {
     #[test]
-    fn nothing_makes_it_panic(
+    fn arbitrary_requests_do_not_make_the_api_server_panic(
         method in prop_oneof![Just("GET"), Just("POST"), Just("PUT"), Just("PATCH"), Just("DELETE"), Just("BREW")],
         path in prop_oneof![
             Just("/api/v1/nodes".to_owned()),

@@ -33,7 +33,7 @@ const GOOD: (&str, &str) = ("authorization", "Bearer good");
 const MASTER: (&str, &str) = ("authorization", "Bearer master");
 
 #[tokio::test(start_paused = true)]
-async fn roles_decide_once_they_are_asked_for() {
+async fn with_rbac_roles_decide_over_requests_from_outside_the_process() {
     let lab = stranger();
     lab.node("n1");
     let refused = ask(&lab, "GET", "/api/v1/nodes", &[], "").await;
@@ -71,7 +71,7 @@ async fn certificates_name_users_and_groups() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_come_and_go_while_the_server_runs() {
+async fn a_token_is_valid_from_its_issue_until_its_expiry() {
     let lab = stranger();
     let master = || Identity { user: "m".into(), groups: vec!["system:masters".into()] };
     let next = [("authorization", "Bearer next")];
@@ -84,7 +84,7 @@ async fn tokens_come_and_go_while_the_server_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn some_may_act_as_others() {
+async fn impersonation_needs_a_permission_and_a_user_name() {
     let lab = stranger();
     let as_bob = ("impersonate-user", "bob");
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -235,7 +235,7 @@ async fn deletions_check_their_options() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn protobuf_makes_objects_and_people_read_them() {
+async fn a_node_created_from_protobuf_is_read_as_plain_and_as_indented_json() {
     let lab = Lab::new();
     let node = include_bytes!("../protobuf/fixtures/node-bare.pb");
     let request = HttpRequest::post("/api/v1/nodes")
@@ -259,7 +259,7 @@ async fn protobuf_makes_objects_and_people_read_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn health_can_be_asked_in_detail() {
+async fn health_endpoints_serve_single_checks_and_verbose_reports() {
     let lab = Lab::new();
     assert_eq!(lab.get("/livez/ping").await.text, "ok");
     assert_eq!(lab.get("/livez/pingx").await.code, 404);

@@ -26,7 +26,7 @@ fn definition() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_document_of_the_index_is_there_and_whole() {
+async fn every_openapi_document_of_the_index_exists_and_has_its_schemas() {
     let lab = Lab::new();
     lab.send("POST", DEFINITIONS, JSON, definition()).await;
     let index = lab.get("/openapi/v3").await.json();
@@ -91,7 +91,7 @@ async fn an_unknown_way_of_validation_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn custom_kinds_have_a_handler_of_their_own() {
+async fn errors_for_custom_kinds_differ_from_errors_for_built_in_kinds() {
     let lab = Lab::new();
     lab.send("POST", DEFINITIONS, JSON, definition()).await;
     let widgets = "/apis/example.com/v1/widgets";

@@ -80,7 +80,7 @@ async fn a_streaming_list_ends_in_a_bookmark_and_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_begins_where_it_was_told_to() {
+async fn a_watch_begins_at_the_requested_resource_version() {
     let lab = Lab::new();
     lab.node("a");
     lab.node("b");
@@ -110,7 +110,7 @@ async fn objects_enter_and_leave_a_selection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_too_far_behind_has_to_start_over() {
+async fn a_watch_under_a_gone_fault_gets_a_410_event_and_ends() {
     let lab = Lab::new();
     for name in ["a", "b", "c"] {
         lab.node(name);
@@ -126,7 +126,7 @@ async fn a_watch_that_is_too_far_behind_has_to_start_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_slower_than_what_is_kept_has_to_start_over() {
+async fn a_slow_watch_gets_a_410_event_when_its_next_events_are_compacted() {
     let lab = Lab::new();
     for name in ["a", "b", "c", "d"] {
         lab.node(name);
@@ -145,7 +145,7 @@ async fn a_reader_slower_than_what_is_kept_has_to_start_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_reader_goes_on_as_long_as_what_it_has_to_read_is_kept() {
+async fn a_slow_watch_continues_while_its_next_events_are_kept() {
     let lab = Lab::new();
     for name in ["a", "b"] {
         lab.node(name);
@@ -160,7 +160,7 @@ async fn a_slow_reader_goes_on_as_long_as_what_it_has_to_read_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_is_kept_for_a_minute() {
+async fn the_encoding_of_an_object_is_kept_for_a_minute() {
     let lab = Lab::new();
     lab.node("a");
     let path = "/api/v1/nodes?watch=1";
@@ -182,7 +182,7 @@ async fn a_streaming_list_of_the_future_fails_in_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_are_ended_tell_what_happened_and_end() {
+async fn an_ended_watch_delivers_its_pending_events_before_it_closes() {
     let lab = Lab::new();
     lab.node("a");
     let path = "/api/v1/nodes?watch=1";
@@ -203,7 +203,7 @@ async fn watches_that_are_ended_tell_what_happened_and_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_bend_a_watch() {
+async fn watch_faults_silence_a_watch_drop_its_bookmarks_or_close_it() {
     let lab = Lab::new();
     lab.node("a");
     let path = "/api/v1/nodes?watch=1&allowWatchBookmarks=true&timeoutSeconds=300";
@@ -311,7 +311,7 @@ async fn objects_of_one_revision_are_not_taken_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_see_an_object_leave_see_its_last_state() {
+async fn an_object_that_leaves_a_selector_is_sent_in_its_last_matching_state() {
     let lab = Lab::new();
     lab.node("a");
     let mut all = Lines::of(&lab, "/api/v1/nodes?watch=1", WatchEffects::default()).await;
@@ -369,7 +369,7 @@ async fn tables_come_in_watches_too() {
 
 /// The oldest way to ask for a watch, which the real server still supports.
 #[tokio::test(start_paused = true)]
-async fn the_verb_may_stand_in_the_path() {
+async fn a_watch_may_be_requested_by_the_verb_in_the_path() {
     let lab = Lab::new();
     lab.node("a");
     lab.node("b");
@@ -523,7 +523,7 @@ async fn five_thousand_nodes_are_written_once_per_encoding_for_fifty_watchers() 
 }
 
 #[test]
-fn those_who_come_at_once_for_one_object_have_it_written_once() {
+fn concurrent_readers_of_one_object_share_one_encoding() {
     let lab = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let lab = lab.block_on(async { Lab::new() });
     let edition = || crate::kubeapi::encodings::Edition {
@@ -553,7 +553,7 @@ fn those_who_come_at_once_for_one_object_have_it_written_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_timeout_is_too_long_for_the_clock() {
+async fn a_watch_accepts_the_largest_timeout_and_ends_at_a_negative_one() {
     let lab = Lab::new();
     for (seconds, want) in [("9223372036854775807", "nothing"), ("-1", "end")] {
         let path = format!("/api/v1/secrets?watch=1&timeoutSeconds={seconds}");

@@ -50,7 +50,7 @@ sim::test! {
         }
     }
 
-    async fn the_files_may_name_another_namespace(sim: &Sim = builder()) {
+    async fn the_mounted_namespace_may_differ_from_that_of_the_supervisor(sim: &Sim = builder()) {
         let supervisor = sim.supervisor().expect("there is one");
         assert!(supervisor.mount_namespace("other").is_err(), "nothing is mounted");
         let directory = tempfile::tempdir().expect("a directory");
@@ -82,7 +82,7 @@ async fn handshake(endpoints: &Endpoints, pem: &str) -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn certificates_go_wrong_and_authorities_change() {
+async fn a_handshake_fails_for_a_bad_certificate_and_a_replaced_authority() {
     let sim = builder().start();
     let endpoints = sim.listen(ListenOptions::default()).await.expect("free ports");
     let supervisor = sim.supervisor().expect("there is one");
@@ -109,7 +109,7 @@ async fn certificates_go_wrong_and_authorities_change() {
 }
 
 #[tokio::test]
-async fn the_admin_port_does_the_same() {
+async fn the_admin_port_changes_tokens_certificates_and_grants() {
     let sim = builder().start();
     let endpoints = sim.listen(ListenOptions::default()).await.expect("free ports");
     let supervisor = sim.supervisor().expect("there is one");

@@ -169,7 +169,7 @@ async fn shown(sim: &Sim, name: &str) -> String {
 }
 
 sim::test! {
-    async fn every_failure_with_a_name_is_seen_on_the_wire(sim: &Sim = builder()) {
+    async fn every_catalogue_rule_fires_and_shows_on_the_wire(sim: &Sim = builder()) {
         let mut out = String::new();
         for known in catalogue() {
             sim.fault(known.rule.clone()).expect("a good rule");
@@ -202,7 +202,7 @@ sim::test! {
         assert_eq!(list["items"].as_array().map(Vec::len), Some(5), "nothing was created");
     }
 
-    async fn vm_operator_is_away_and_comes_back(sim: &Sim = builder()) -> Result<(), sim::world::Fault> {
+    async fn writes_and_conversions_fail_while_vm_operator_is_away(sim: &Sim = builder()) -> Result<(), sim::world::Fault> {
         sim.apply(Command::SetVmOperator(OperatorChange::away()))?;
         let (code, status) = admin(sim, Method::POST, MACHINES, machine("new")).await;
         assert_eq!((code, &status["reason"]), (500, &json!("InternalError")));
@@ -225,7 +225,7 @@ sim::test! {
         Ok(())
     }
 
-    async fn quotas_are_kept(sim: &Sim = builder()) -> Result<(), sim::world::Fault> {
+    async fn a_quota_refuses_objects_beyond_its_count(sim: &Sim = builder()) -> Result<(), sim::world::Fault> {
         let quota = |hard: &[(&str, u64)]| Quota {
             namespace: "workloads".into(),
             name: "machines".into(),
@@ -258,7 +258,7 @@ sim::test! {
         Ok(())
     }
 
-    async fn a_version_that_is_not_served_is_a_page(sim: &Sim = builder()) {
+    async fn a_version_that_is_not_served_gets_a_404_without_a_status(sim: &Sim = builder()) {
         let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/virtualmachines.vmoperator.vmware.com";
         let (_, mut document) = admin(sim, Method::GET, definition, Value::Null).await;
         for version in document["spec"]["versions"].as_array_mut().expect("versions") {
@@ -274,7 +274,7 @@ sim::test! {
         assert_eq!(get(sim, MACHINES).await.0, 404);
     }
 
-    async fn a_namespace_that_goes_takes_nothing_new(sim: &Sim = builder()) {
+    async fn a_terminating_namespace_refuses_new_objects(sim: &Sim = builder()) {
         // The namespace stays terminating, as the operators of its content hold it.
         let path = "/api/v1/namespaces/workloads";
         assert_eq!(admin(sim, Method::DELETE, path, Value::Null).await.0, 200);

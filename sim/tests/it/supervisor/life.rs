@@ -43,7 +43,7 @@ sim::test! {
         Ok(())
     }
 
-    async fn a_uuid_is_empty_then_set_then_another(sim: &Sim = builder()) -> Result<(), Fault> {
+    async fn the_status_follows_a_uuid_that_is_cleared_and_changed(sim: &Sim = builder()) -> Result<(), Fault> {
         let machine = || "node-0001".into();
         sim.apply(Command::SetUuid { machine: machine(), uuid: None })?;
         pass(2).await;
@@ -82,7 +82,7 @@ sim::test! {
         Ok(())
     }
 
-    async fn a_machine_that_was_registered_again_is_the_same(sim: &Sim = builder()) -> Result<(), Fault> {
+    async fn a_reregistered_machine_keeps_its_bios_uuid(sim: &Sim = builder()) -> Result<(), Fault> {
         let before = status(sim, "node-0001").await;
         // If a status takes no time, the object loses its machine for a moment.
         for completion in [Completion::Immediately, Completion::After(std::time::Duration::from_secs(3))] {
@@ -98,7 +98,7 @@ sim::test! {
         Ok(())
     }
 
-    async fn zones_may_be_told_late(sim: &Sim = builder()) -> Result<(), Fault> {
+    async fn vm_operator_may_report_zones_late(sim: &Sim = builder()) -> Result<(), Fault> {
         let quiet = OperatorChange { tells_zones: Some(false), ..OperatorChange::default() };
         sim.apply(operator(quiet))?;
         let machine = json!({
@@ -136,7 +136,7 @@ sim::test! {
         Ok(())
     }
 
-    async fn what_was_powered_off_behind_its_back_is_powered_on_again(sim: &Sim = builder()) -> Result<(), Fault> {
+    async fn vm_operator_powers_on_a_machine_that_was_powered_off_in_vcenter(sim: &Sim = builder()) -> Result<(), Fault> {
         sim.apply(Command::SetTiming { step: Step::VmPower, completion: Completion::WhenTold })?;
         sim.apply(Command::PowerOff("node-0001".into()))?;
         pass(60).await;
@@ -158,7 +158,7 @@ sim::test! {
         Ok(())
     }
 
-    async fn what_was_destroyed_in_vcenter_is_only_told_of(sim: &Sim = builder()) -> Result<(), Fault> {
+    async fn a_machine_destroyed_in_vcenter_keeps_its_object_until_it_is_deleted(sim: &Sim = builder()) -> Result<(), Fault> {
         let before = status(sim, "node-0001").await;
         sim.apply(Command::DeleteMachine("node-0001".into()))?;
         pass(3600).await;
@@ -174,7 +174,7 @@ sim::test! {
         Ok(())
     }
 
-    async fn a_machine_that_was_rebuilt_under_its_name_is_not_its_own(sim: &Sim = builder()) -> Result<(), Fault> {
+    async fn a_machine_rebuilt_under_its_name_is_reported_as_not_created(sim: &Sim = builder()) -> Result<(), Fault> {
         let before = status(sim, "node-0001").await;
         let uuid = "421a7c0e-3333-4222-8333-abcdefabcdef".parse().expect("a UUID");
         sim.apply(Command::Replace { machine: "node-0001".into(), uuid })?;
@@ -205,7 +205,7 @@ sim::test! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_supervisor_there_is_no_vm_operator() {
+async fn a_vm_operator_command_without_a_supervisor_is_refused() {
     let sim = Sim::builder().topology(sim::world::Topology::zones(1).machines(1)).start();
     let refused = sim.apply(operator(OperatorChange::away())).expect_err("nobody to go away");
     assert_eq!(refused.to_string(), "this world has no Supervisor");

@@ -74,7 +74,7 @@ mod tests {
     use super::{is_cidr, is_ip};
 
     #[test]
-    fn zeros_before_a_number_count_for_nothing() {
+    fn ip_addresses_and_cidrs_may_have_leading_zeros() {
         for good in [
             "1.2.3.4",
             "001.2.3.010",

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn successors_differ_and_names_are_bounded() {
+    fn graves_tell_recreated_objects_apart_and_bound_the_counted_names() {
         let mut graves = Graves::default();
         let key = |n: usize| Key::new("events", "default", format!("e{n}"));
         assert_eq!(graves.successor(&key(0), 7), None);

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wrote_last_owns_a_field() {
+    fn the_last_writer_owns_a_field() {
         let mut lab = Lab(Store::new(Ids::new(1)));
         let create =
             Command::create(GroupResource::core("configmaps"), "default", map(json!({"a": "1"})));
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_a_list_that_is_always_written_have_owners() {
+    fn elements_of_a_list_without_omitempty_have_managers() {
         let mut lab = Lab(Store::new(Ids::new(1)));
         let containers =
             json!([{"name": "c", "image": "i:1", "env": [{"name": "A", "value": "b"}]}]);
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_of_the_simulation_track_nobody() {
+    fn an_object_created_by_the_simulation_has_no_managed_fields() {
         let mut lab = Lab(Store::new(Ids::new(1)));
         let create = Command::create(GroupResource::core("configmaps"), "default", map(json!({})));
         assert!(lab.managers(1, create).is_empty());

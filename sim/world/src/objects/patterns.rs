@@ -111,7 +111,7 @@ mod tests {
 
     /// The expectations are answers of the real server for a property with that pattern.
     #[test]
-    fn classes_know_ascii_only() {
+    fn character_classes_of_a_pattern_are_limited_to_ascii() {
         for (pattern, fitting, others) in [
             (r"^\d+$", &["3"][..], &["٣"][..]),
             (r"^[^\d]$", &["٣", "a"], &["3"]),

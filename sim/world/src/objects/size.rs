@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_those_of_the_json_text() {
+    fn the_size_of_a_value_is_the_length_of_its_json_text() {
         for value in [
             json!(null),
             json!([true, false, 0, 9, 10, 99, 100, u64::MAX, -5, 1.5]),

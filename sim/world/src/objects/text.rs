@@ -145,7 +145,7 @@ mod tests {
 
     /// The expected texts are those that Go 1.26 prints.
     #[test]
-    fn what_is_not_printable_is_written_as_a_number() {
+    fn quoted_text_escapes_characters_that_are_not_printable() {
         for (text, quoted) in [
             ("é ٣ \u{1f600} \u{301}", "é ٣ \u{1f600} \u{301}"),
             ("\u{a0}", r"\u00a0"),

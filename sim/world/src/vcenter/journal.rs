@@ -78,7 +78,7 @@ mod tests {
     use crate::vcenter::refs::Kind;
 
     #[test]
-    fn a_path_touches_what_lies_above_and_below() {
+    fn a_changed_path_touches_its_parents_and_children() {
         for (changed, asked, want) in [
             ("guest.net", "guest.net", true),
             ("guest.net", "guest", true),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_too_far_behind_is_told() {
+    fn the_journal_refuses_a_reader_that_is_too_far_behind() {
         let mut journal = Journal::default();
         for _ in 0..KEPT + 2 {
             journal.push(MoRef::new(Kind::Machine, 1), Touch::Created);

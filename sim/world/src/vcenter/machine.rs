@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn swapping_matches_the_published_pair() {
+    fn a_byte_swapped_uuid_matches_the_published_pair() {
         let bios: Uuid = "56492e42-22ad-3911-6d72-59cc8f26bc90".parse().unwrap();
         let guest: Uuid = "422e4956-ad22-1139-6d72-59cc8f26bc90".parse().unwrap();
         assert_eq!(swap_uuid(bios), guest);

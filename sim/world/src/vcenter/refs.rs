@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_read_back_as_written() {
+    fn a_formatted_moref_parses_to_the_same_moref() {
         for kind in Kind::ALL {
             let reference = MoRef::new(kind, 17);
             assert_eq!(MoRef::parse(&reference.to_string()), Some(reference));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_refused() {
+    fn an_invalid_moref_is_refused() {
         for id in
             ["", "vm", "vm-", "vm-x", "vm-017", "vm-+1", "pod-3", "group-x1", "vm-99999999999"]
         {

@@ -17,7 +17,7 @@ fn met(kind: &str) -> Value {
 }
 
 #[test]
-fn one_thing_is_done_after_the_other() {
+fn the_state_of_an_object_decides_the_next_step_of_vm_operator() {
     let held = json!([FINALIZER]);
     let class = met("VirtualMachineClassReady");
     let unmet = json!({"conditions": [{"type": "VirtualMachineClassReady", "status": "False"}]});
@@ -45,7 +45,7 @@ fn one_thing_is_done_after_the_other() {
 }
 
 #[test]
-fn whoever_holds_an_object_is_waited_for() {
+fn vm_operator_waits_for_the_holders_of_a_deleted_object() {
     let deleted = |finalizers: Value, annotations: Value| {
         json!({"metadata": {
             "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers, "annotations": annotations,

@@ -7,7 +7,7 @@ use crate::vcenter::{Data, Family};
 use crate::{ADMINISTRATOR, Command, Named, Outcome, Time, Topology, VcRequest, World};
 
 #[test]
-fn a_resumed_world_serves_no_call_of_the_process_before() {
+fn a_resumed_world_forgets_open_calls_and_its_idle_sessions_expire() {
     let mut world = Topology::standard().build("2026-03-01T08:00:00Z".parse().unwrap(), 0);
     let mut ask = |seconds: u64, request: VcRequest| {
         let at = Time::after_start(Duration::from_secs(seconds));
@@ -70,7 +70,7 @@ fn a_machine_whose_storage_is_lost_cannot_be_registered_again() {
 }
 
 #[test]
-fn machines_that_get_each_others_ids_keep_all_else() {
+fn machines_with_reassigned_ids_keep_everything_else() {
     let mut world =
         Topology::zones(1).machines(3).build("2026-03-01T08:00:00Z".parse().unwrap(), 0);
     let names = ["node-0001", "node-0002", "node-0003"];
@@ -96,7 +96,7 @@ fn machines_that_get_each_others_ids_keep_all_else() {
 }
 
 #[test]
-fn ids_are_given_anew_only_where_nothing_is_under_way() {
+fn a_reassignment_of_ids_needs_two_idle_machines_of_one_vcenter() {
     let mut world = Topology::zones(1)
         .machines(2)
         .vcenters(2)

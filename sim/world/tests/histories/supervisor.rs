@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn once_everybody_is_back_it_settles(history in history()) {
+    fn the_world_settles_once_vm_operator_is_back(history in history()) {
         let mut world = fresh(2);
         play(&mut world, &history);
         heal(&mut world);
@@ -237,7 +237,7 @@ proptest! {
 
 /// Checks that the histories reach the cases that the properties are about.
 #[test]
-fn histories_reach_what_they_are_about() {
+fn random_histories_reach_the_cases_of_the_properties() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
     for _ in 0..60 {

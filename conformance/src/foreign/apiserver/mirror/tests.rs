@@ -77,7 +77,7 @@ async fn nodes_of_the_world_are_on_the_real_server_with_their_leases() {
 }
 
 #[tokio::test]
-async fn what_is_written_is_seen_in_the_world_beside_what_happened_there() {
+async fn a_write_to_the_real_server_merges_with_changes_in_the_world() {
     let two = Two::start().await;
     let command = merge(node(), json!({"spec": {"providerID": "vsphere://x"}}));
     two.here
@@ -94,7 +94,7 @@ async fn what_is_written_is_seen_in_the_world_beside_what_happened_there() {
 }
 
 #[tokio::test]
-async fn nothing_goes_round_in_circles() {
+async fn the_mirror_writes_nothing_while_both_sides_are_equal() {
     let two = Two::start().await;
     two.write(merge(node(), json!({"metadata": {"labels": {"a": "b"}}}))).await;
     let versions = two.versions();
@@ -115,7 +115,7 @@ async fn deletions_are_carried_either_way() {
 }
 
 #[tokio::test]
-async fn a_node_of_the_same_name_is_another_one() {
+async fn a_recreated_node_is_a_new_object_on_the_real_server() {
     let two = Two::start().await;
     let before = two.there(&node()).unwrap();
     two.here.apply(world::Command::Cluster(Command::delete(node()))).unwrap();
@@ -126,7 +126,7 @@ async fn a_node_of_the_same_name_is_another_one() {
 }
 
 #[tokio::test]
-async fn an_event_is_about_the_node_of_the_world_also_after_that_has_gone() {
+async fn an_event_about_a_deleted_node_refers_to_the_uid_of_the_world() {
     let two = Two::start().await;
     let (here, there) = (two.here(&node()).unwrap(), two.there(&node()).unwrap());
     two.write(Command::delete(node())).await;

@@ -55,7 +55,7 @@ fn init(node: &Node, lookup: Lookup<Metadata>) -> Plan {
 }
 
 #[test]
-fn initializing_writes_addresses_first_and_the_rest_at_once() {
+fn initialization_writes_addresses_first_and_the_rest_in_one_patch() {
     let plan = init(&node(json!({})), Lookup::Found(metadata()));
     let Plan::Write(writes) = plan else { panic!("{plan:?}") };
     insta::assert_snapshot!(serde_json::to_string_pretty(&json!([writes.status, writes.node])).unwrap(), @r#"
@@ -116,7 +116,7 @@ fn initializing_writes_addresses_first_and_the_rest_at_once() {
 }
 
 #[test]
-fn nothing_is_initialized_on_half_an_answer() {
+fn a_node_without_complete_metadata_is_not_initialized() {
     let why = Unknown::Incomplete("not yet".into());
     let proved_at = Instant::now();
     let wrong_ip =

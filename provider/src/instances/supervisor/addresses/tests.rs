@@ -130,7 +130,7 @@ fn primary_addresses_are_taken_as_they_are() {
 }
 
 #[test]
-fn what_is_no_address_is_left_out_and_loopback_is_not() {
+fn invalid_addresses_are_left_out_and_loopback_addresses_are_reported() {
     let odd = machine(P4, "", &["", "host", "10.0.0", "010.0.0.1", "fe80::1%eth0", " 10.0.0.2"]);
     assert_eq!(listed(&odd, of(ClusterFamily::V4)), [P4, "-"]);
     let odd = machine(P4, "", &["127.0.0.1", "224.0.0.1", "0.0.0.0"]);
@@ -139,7 +139,7 @@ fn what_is_no_address_is_left_out_and_loopback_is_not() {
 }
 
 #[test]
-fn one_family_suppresses_the_other() {
+fn a_single_family_cluster_leaves_out_addresses_of_the_other_family() {
     for (family, want) in [
         (ClusterFamily::V4, vec!["10.0.0.1", "10.0.0.2", "-"]),
         (ClusterFamily::V6, vec!["2001:db8::1", "2001:db8::2", "-"]),

@@ -100,7 +100,7 @@ fn unavailable() -> Unknown {
 }
 
 #[tokio::test(start_paused = true)]
-async fn existence_is_answered_by_the_table() {
+async fn the_existence_answer_depends_on_the_view_and_the_last_read() {
     use Answer::{Found, NeedsGet, NeedsList, NeedsProof, NeedsSync};
     let fresh = || Stage::new(Mode::Watch);
     let silent = || Stage::new(Mode::Watch).later(181);
@@ -182,7 +182,7 @@ async fn a_machine_that_was_last_seen_under_another_name_is_read_under_that_name
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_powered_off_is_off() {
+async fn a_machine_counts_as_shut_down_only_when_powered_off() {
     for (power, want) in [
         (PowerState::Off, true),
         (PowerState::On, false),
@@ -209,7 +209,7 @@ async fn only_powered_off_is_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_told_what_v1_told_it() {
+async fn a_node_gets_the_same_metadata_as_in_v1_mode() {
     let stage = Stage::new(Mode::Watch);
     for (name, node, want_id, want_match) in [
         ("without an ID", node("n", None), "vsphere://AA", Match::Strict),
@@ -265,7 +265,7 @@ async fn a_missing_machine_is_read_once_and_then_not_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_is_not_told() {
+async fn an_unreadable_field_makes_that_part_of_the_metadata_unknown() {
     for (field, addresses, zone) in
         [(Field::Network, false, true), (Field::Labels, true, false), (Field::Power, true, true)]
     {
@@ -283,7 +283,7 @@ async fn what_cannot_be_read_is_not_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_makes_an_entry_young_again() {
+async fn a_read_refreshes_a_stale_entry() {
     let mut stage = Stage::new(Mode::Watch).later(200);
     let n = node("n", Some("vsphere://aa"));
     assert_eq!(stage.exists(&n), Answer::NeedsGet("n".to_owned()));

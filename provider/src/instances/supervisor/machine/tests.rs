@@ -37,7 +37,7 @@ fn object(version: &str) -> Value {
 }
 
 #[test]
-fn three_versions_read_alike() {
+fn a_machine_reads_the_same_from_all_three_api_versions() {
     let want = MachineObject {
         name: "tkc1-md-0-abcde".to_owned(),
         uid: "u1".to_owned(),
@@ -64,7 +64,7 @@ fn three_versions_read_alike() {
 }
 
 #[test]
-fn what_is_not_there_is_empty() {
+fn missing_fields_of_a_machine_are_read_as_empty() {
     for (name, value) in [
         ("nothing but a name", json!({"metadata": {"name": "n"}})),
         (
@@ -127,7 +127,7 @@ fn the_length_of_a_prefix_is_left_out() {
 }
 
 #[test]
-fn an_odd_field_costs_itself_and_nothing_else() {
+fn an_unreadable_field_makes_no_other_field_unreadable() {
     for (pointer, odd, field) in [
         ("/status/biosUUID", json!(7), Field::Uuid),
         ("/status/powerState", json!(["PoweredOn"]), Field::Power),

@@ -55,7 +55,7 @@ fn claim(node: &NodeIdentity, start: Instant) -> Claim<'_> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_without_the_machine_proves_it_gone_and_nothing_less_does() {
+async fn a_complete_list_without_the_machine_proves_that_it_is_gone() {
     let start = Instant::now();
     let at = start + seconds(98);
     let (uuid, name) = (node("n", Some("vsphere://AA")), node("n", None));
@@ -134,7 +134,7 @@ async fn old_evidence_proves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn some_claims_are_never_proved() {
+async fn a_foreign_node_or_a_view_without_matches_is_never_proved_gone() {
     let start = Instant::now();
     let listing = Listing::new(start + seconds(99), "1".to_owned(), Vec::new(), 0);
     let read = reading(start + seconds(99), Read::NotFound);
@@ -154,7 +154,7 @@ async fn some_claims_are_never_proved() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_proves_only_what_a_name_can() {
+async fn a_read_proves_absence_only_of_a_machine_known_under_that_name() {
     let start = Instant::now();
     let at = start + seconds(99);
     let (uuid, name) = (node("n", Some("vsphere://aa")), node("n", None));

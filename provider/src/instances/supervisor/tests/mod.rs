@@ -166,7 +166,7 @@ async fn two_thousand_machines_cost_one_list_and_one_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_told_at_once() {
+async fn changed_machines_are_announced_within_two_seconds() {
     let lab = Lab::started(Fake::with(3), InstancesMode::Auto, 3).await;
     let all: BTreeSet<String> = (0..3).map(|i| nth(i).name).collect();
     assert_eq!(lab.instances.changed().await, all, "the first list");
@@ -241,7 +241,7 @@ async fn one_list_proves_all_that_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_list_has_is_not_gone() {
+async fn a_machine_that_the_list_shows_under_any_name_is_not_gone() {
     let lab = Lab::started(Fake::with(3), InstancesMode::Auto, 3).await;
     seconds(2).await;
     lab.calls();
@@ -270,7 +270,7 @@ async fn what_the_list_has_is_not_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_gone_where_nothing_was_ever_found() {
+async fn no_machine_counts_as_gone_while_none_was_ever_found() {
     let lab = Lab::started(Fake::new(), InstancesMode::Auto, 3).await;
     lab.calls();
     let answer = lab.exists(&nth(0)).await;
@@ -320,7 +320,7 @@ async fn an_old_version_leads_to_a_new_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_comes_in_pages_of_one_moment() {
+async fn a_paged_list_starts_again_when_a_page_expires() {
     let fake = Fake::with(7);
     fake.pages_of(3, 1);
     let lab = Lab::started(fake, InstancesMode::Auto, 7).await;
@@ -338,7 +338,7 @@ async fn a_list_comes_in_pages_of_one_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_costs_the_loop_and_nobody_else() {
+async fn an_outage_causes_few_retries_and_no_reads_per_node() {
     let lab = Lab::started(Fake::with(100), InstancesMode::Auto, 100).await;
     seconds(20).await;
     assert!(lab.instances.is_well());
@@ -375,7 +375,7 @@ async fn an_outage_costs_the_loop_and_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_says_nothing_is_not_believed() {
+async fn a_silent_watch_makes_the_view_stale_and_machines_are_read_singly() {
     let lab = Lab::started(Fake::with(2), InstancesMode::Auto, 2).await;
     seconds(600).await;
     assert_eq!(lab.state(), ViewState::Fresh, "bookmarks are enough");
@@ -401,7 +401,7 @@ async fn a_watch_that_says_nothing_is_not_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_watching_is_forbidden_lists_are_made_when_somebody_asks() {
+async fn without_permission_to_watch_machines_are_listed_on_demand() {
     let fake = Fake::with(10);
     fake.refuse(forbidden(true, false));
     let lab = Lab::started(fake, InstancesMode::Auto, 10).await;
@@ -449,7 +449,7 @@ async fn where_watching_is_forbidden_lists_are_made_when_somebody_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_chooses_to_poll_never_watches() {
+async fn poll_mode_never_watches() {
     let lab = Lab::started(Fake::with(2), InstancesMode::Poll, 2).await;
     assert_eq!(lab.state(), ViewState::Poll);
     seconds(3600).await;
@@ -468,7 +468,7 @@ async fn who_chooses_to_poll_never_watches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_listing_is_forbidden_machines_are_read_by_name() {
+async fn without_permission_to_list_machines_are_read_by_name() {
     let fake = Fake::with(3);
     fake.refuse(forbidden(true, true));
     let lab = Lab::started(fake, InstancesMode::Auto, 0).await;
@@ -501,7 +501,7 @@ async fn where_listing_is_forbidden_machines_are_read_by_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_not_served_is_an_error_and_no_absence() {
+async fn an_api_version_that_is_not_served_is_an_error_and_proves_no_absence() {
     let fake = Fake::with(1);
     fake.refuse(Refusals { get: Some(404), list: Some(404), watch: Some(404) });
     let lab = Lab::started(fake, InstancesMode::Auto, 1).await;
@@ -539,7 +539,7 @@ async fn questions_wait_for_the_first_list_and_not_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_odd_event_loses_nothing() {
+async fn an_event_with_an_unreadable_field_does_not_lose_the_machine() {
     let lab = Lab::started(Fake::with(2), InstancesMode::Auto, 2).await;
     lab.fake.set("n0000", "/status/biosUUID", json!(7));
     lab.fake.set("n0001", "/status/network", json!("none"));
@@ -551,7 +551,7 @@ async fn an_odd_event_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_uuid_under_the_name_is_told_once() {
+async fn a_uuid_mismatch_under_the_same_name_is_counted_once() {
     let lab = Lab::started(Fake::with(1), InstancesMode::Auto, 1).await;
     let other = node("n0000", Some("vsphere://ffff"));
     for _ in 0..3 {
@@ -566,7 +566,7 @@ async fn another_uuid_under_the_name_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_of_before_are_left_aside_until_they_are_all_there_is() {
+async fn older_lists_of_a_restored_supervisor_are_accepted_after_a_minute() {
     let lab = Lab::started(Fake::with(3), InstancesMode::Poll, 3).await;
     lab.fake.set("n0000", "/status/network/primaryIP4", json!("10.7.7.7"));
     seconds(10).await;
@@ -583,7 +583,7 @@ async fn lists_of_before_are_left_aside_until_they_are_all_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_on_its_way_brings_nothing_back() {
+async fn a_list_in_flight_does_not_bring_back_a_machine_deleted_meanwhile() {
     let lab = Lab::started(Fake::with(3), InstancesMode::Auto, 3).await;
     lab.fake.delete("n0000");
     moment().await;
@@ -613,7 +613,7 @@ async fn questions_before_the_first_list_are_answered_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_was_read_a_moment_ago_is_not_read_again_before_its_node_is_deleted() {
+async fn a_machine_read_a_moment_ago_is_not_read_again_before_its_node_is_deleted() {
     let lab = Lab::started(Fake::with(3), InstancesMode::Auto, 3).await;
     lab.fake.delete("n0001");
     moment().await;

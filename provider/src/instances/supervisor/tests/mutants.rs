@@ -18,7 +18,7 @@ async fn started(fake: Fake, mode: InstancesMode, active: Active, n_nodes: usize
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_404_of_the_collection_is_an_absence() {
+async fn a_mutant_takes_a_404_of_the_collection_for_an_absence() {
     let mut gone = Vec::new();
     for active in with(Mutant::CollectionNotFoundIsGone) {
         let lab = started(Fake::with(3), InstancesMode::Auto, active, 3).await;
@@ -31,7 +31,7 @@ async fn a_404_of_the_collection_is_an_absence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_is_answered_with_gone() {
+async fn identity_mutants_report_an_existing_machine_as_gone() {
     for (mutant, machine, node) in [
         (Mutant::UuidCaseMatters, object("n1", "AB", "10.0.0.1"), node("n1", Some("vsphere://ab"))),
         (Mutant::EmptyUuidIsGone, object("n1", "ab", "10.0.0.1"), node("n1", Some("vsphere://"))),
@@ -50,7 +50,7 @@ async fn a_question_is_answered_with_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_too_old_is_overlooked() {
+async fn a_mutant_keeps_the_stale_view_after_an_expired_version() {
     let mut states = Vec::new();
     for active in with(Mutant::StaleViewAfterGone) {
         let lab = started(Fake::with(2), InstancesMode::Auto, active, 2).await;
@@ -66,7 +66,7 @@ async fn a_version_too_old_is_overlooked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_was_matched_and_a_node_is_gone() {
+async fn a_mutant_reports_a_node_gone_although_none_was_ever_matched() {
     let mut gone = Vec::new();
     for active in with(Mutant::NeverMatchedSkipped) {
         let lab = started(Fake::new(), InstancesMode::Auto, active, 3).await;
@@ -76,7 +76,7 @@ async fn nothing_was_matched_and_a_node_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_view_is_taken_for_a_proof() {
+async fn a_mutant_takes_the_view_for_a_proof() {
     let mut calls = Vec::new();
     for active in with(Mutant::ProofFromView) {
         let lab = started(Fake::with(2), InstancesMode::Auto, active, 2).await;
@@ -90,7 +90,7 @@ async fn the_view_is_taken_for_a_proof() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mute_watch_is_believed() {
+async fn a_mutant_believes_a_silent_watch() {
     let mut calls = Vec::new();
     for active in with(Mutant::WatchStallUnnoticed) {
         let lab = started(Fake::with(2), InstancesMode::Auto, active, 2).await;
@@ -108,7 +108,7 @@ async fn a_mute_watch_is_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_question_makes_its_list() {
+async fn a_mutant_lists_once_per_node() {
     let mut calls = Vec::new();
     for active in with(Mutant::ListPerNode) {
         let lab = started(Fake::with(5), InstancesMode::Poll, active, 5).await;
@@ -122,7 +122,7 @@ async fn each_question_makes_its_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_list_is_nothing_to_wonder_about() {
+async fn a_mutant_believes_an_empty_list() {
     let mut missing = Vec::new();
     for active in with(Mutant::EmptyListBelieved) {
         let lab = started(Fake::with(5), InstancesMode::Poll, active, 5).await;

@@ -95,7 +95,7 @@ async fn a_uuid_in_another_spelling_is_the_same_machine() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_for_safety_that_fails_leaves_the_watch_at_work() {
+async fn a_failed_periodic_list_leaves_the_watch_running() {
     let lab = Lab::started(Fake::with(2), InstancesMode::Auto, 2).await;
     lab.instances.changed().await;
     lab.fake.refuse(Refusals { list: Some(504), ..Refusals::default() });
@@ -110,7 +110,7 @@ async fn a_list_for_safety_that_fails_leaves_the_watch_at_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_asks_for_no_pause_is_asked_ever_more_seldom() {
+async fn a_429_with_a_retry_after_of_0_or_1_s_still_backs_off() {
     for pause in [0, 1] {
         let lab = Lab::started(Fake::with(2), InstancesMode::Auto, 2).await;
         lab.fake.ask_to_wait(pause);

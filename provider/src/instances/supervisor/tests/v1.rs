@@ -147,7 +147,7 @@ async fn a_tick_costs_what_it_costs_upstream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_failure_is_tried_twenty_times() {
+async fn a_failing_request_is_tried_twenty_times() {
     let old = Old::new();
     old.fake.refuse(Refusals { get: Some(403), list: Some(403), watch: None });
     let answer = old.exists(&nth(0)).await;

@@ -48,7 +48,7 @@ async fn machines_are_found_by_name_and_by_uuid_of_any_case() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_several_with_one_uuid_one_is_preferred() {
+async fn among_machines_with_one_uuid_the_namesake_of_the_node_is_preferred() {
     let at = |text: &str| Some(text.parse().unwrap());
     let mut deleting = machine("a/u@1");
     deleting.deleting = true;
@@ -75,7 +75,7 @@ async fn of_several_with_one_uuid_one_is_preferred() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_taken_in_order_of_versions() {
+async fn an_event_older_than_the_view_is_ignored() {
     let now = Instant::now();
     let mut view = view("5", &["a/u@5"]);
     for (name, event, want) in [
@@ -127,7 +127,7 @@ async fn a_list_replaces_everything_that_is_not_newer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_hear_of_what_concerns_them() {
+async fn changes_list_the_names_and_uuids_of_changed_machines() {
     let now = Instant::now();
     let mut view = View::default();
     let changes = view.replace(&listing("1", &["a/u@1", "b/@1"]), now).unwrap();
@@ -153,7 +153,7 @@ async fn nodes_hear_of_what_concerns_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_stays_as_it_was() {
+async fn an_unreadable_field_keeps_its_earlier_value() {
     let now = Instant::now();
     let mut view = view("1", &["a/u@1"]);
     let mut odd = machine("a/@2");
@@ -165,7 +165,7 @@ async fn what_cannot_be_read_stays_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_remembered_when_a_machine_came_or_went() {
+async fn the_view_remembers_when_a_machine_came_or_went() {
     let start = Instant::now();
     let mut view = view("1", &["a/u@1"]);
     assert_eq!(view.changed_at("a", Some("u")), Some(start));

@@ -85,7 +85,7 @@ async fn a_machine_that_the_view_lost_is_taken_out_before_it_is_shown_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_link_that_is_confirmed_is_no_news() {
+async fn a_confirmed_link_reports_no_change() {
     let mut state = asked(1);
     answer(&mut state, 0, hit());
     let linked_at = state.nodes["a"].linked_at;
@@ -97,7 +97,7 @@ async fn a_link_that_is_confirmed_is_no_news() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_id_of_another_cloud_is_said_to_be_not_ours() {
+async fn a_provider_id_of_another_cloud_fails_as_not_ours_without_a_search() {
     let mut state = State::new(1);
     let effects = &mut Effects::default();
     state.observe(&node(Some("aws:///eu/i-1")), effects);
@@ -133,7 +133,7 @@ async fn a_hit_waits_for_slower_vcenters_and_not_for_those_in_trouble() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_whose_machine_belongs_to_another_one_is_looked_for_again_when_that_link_ends() {
+async fn a_node_is_searched_again_when_another_node_releases_its_machine() {
     let mut state = asked(1);
     answer(&mut state, 0, hit());
     let other = NodeIdentity { name: "b".to_owned(), uid: "uid-b".to_owned(), ..node(None) };

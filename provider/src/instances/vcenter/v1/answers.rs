@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_id_is_not_turned_round() {
+    fn a_machine_id_without_dashes_is_not_byte_swapped() {
         let read = |shown: &str| as_upstream_reads_it(shown).map(|it| it.to_string());
         let firmware = read("cee2ebb0-43ed-4aaa-8b87-2bbce64f4bec");
         assert_eq!(firmware.as_deref(), Some("b0ebe2ce-ed43-aa4a-8b87-2bbce64f4bec"));

@@ -143,7 +143,7 @@ mod tests {
     use super::id_of;
 
     #[test]
-    fn ids_are_told_by_how_they_begin() {
+    fn a_datacenter_id_is_recognized_by_its_prefix() {
         for (value, id) in [
             ("Datacenter:datacenter-3", Some("datacenter-3")),
             ("datacenter-3", Some("datacenter-3")),

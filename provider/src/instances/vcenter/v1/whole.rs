@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_properties_say_what_leaves_say() {
+    fn a_machine_is_read_from_whole_config_summary_and_guest_properties() {
         let config = "<val><uuid>42301ab2-c3d4-e5f6-0000-000000000009</uuid>\
             <extraConfig><key>other</key><value>no</value></extraConfig>\
             <extraConfig><key>guestinfo.metadata</key><value>data</value></extraConfig></val>";
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_is_known_as_that() {
+    fn an_unreadable_property_is_recorded_as_unread() {
         let mut object = object(&[("summary", "<val/>")]);
         let fault = provider_vcenter::Fault {
             kind: provider_vcenter::FaultKind::SystemError,

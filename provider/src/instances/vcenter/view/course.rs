@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failed_change_is_due_again_and_a_made_one_is_not() {
+    async fn a_failed_change_of_members_is_retried_and_a_successful_one_is_not() {
         let (mut course, mut backoff) = (Course::new(), backoff());
         course.next(WHOLE, &mut backoff);
         assert_eq!(course.change_at(), None);

@@ -19,7 +19,7 @@ fn machine(name: &str, power: &str) -> Machine {
 }
 
 #[tokio::test]
-async fn it_lists_what_there_is_and_logs_out() {
+async fn the_inventory_lists_every_machine_and_logs_out() {
     let sim = Sim::new().machines(3).nodes(0).start().await.expect("a sim");
     sim.admin().happen(&json!({"vm.powerOff": "node-0002"})).await.expect("it happens");
     assert_eq!(

@@ -46,7 +46,7 @@ fn events() -> GroupResource {
 }
 
 #[test]
-fn events_of_a_minute_go_together_an_hour_after_it() {
+fn events_of_one_minute_expire_together_an_hour_later() {
     let mut lab = Lab::new();
     lab.create(10, "first");
     lab.create(69, "same-lease");
@@ -74,7 +74,7 @@ fn events_of_a_minute_go_together_an_hour_after_it() {
 }
 
 #[test]
-fn who_is_written_again_lives_longer_and_a_successor_has_a_lease_of_its_own() {
+fn a_rewritten_event_lives_longer_and_a_recreated_event_gets_its_own_lease() {
     let mut lab = Lab::new();
     let key = |name: &str| Key::new("events", "default", name);
     let patch = |name: &str, patch| Write::patch(key(name), PatchKind::Merge, patch);
@@ -90,7 +90,7 @@ fn who_is_written_again_lives_longer_and_a_successor_has_a_lease_of_its_own() {
 }
 
 #[test]
-fn whatever_is_written_an_event_has_one_timer() {
+fn an_event_keeps_one_timer_over_many_writes_until_its_deletion() {
     let mut lab = Lab::new();
     lab.create(1, "busy");
     for n in 0..100 {

@@ -36,7 +36,7 @@ fn ask(world: &mut World, seconds: u64, request: GuestRequest) -> Result<(), Fau
 const UP: (Power, Tools) = (Power::PoweredOn, Tools::Running);
 
 #[test]
-fn a_guest_takes_its_time() {
+fn a_guest_completes_a_power_request_after_ten_seconds() {
     for (request, after) in [
         (GuestRequest::Shutdown, Power::PoweredOff),
         (GuestRequest::Reboot, Power::PoweredOn),
@@ -52,7 +52,7 @@ fn a_guest_takes_its_time() {
 }
 
 #[test]
-fn a_shutdown_that_hangs_ends_when_told() {
+fn a_hanging_guest_shutdown_ends_on_the_tell_command() {
     let mut world = lab();
     let (step, completion) = (Step::GuestPower, Completion::WhenTold);
     world.apply(at(0), Command::SetTiming { step, completion }).unwrap();
@@ -65,7 +65,7 @@ fn a_shutdown_that_hangs_ends_when_told() {
 }
 
 #[test]
-fn a_machine_that_was_restarted_meanwhile_is_left_alone() {
+fn a_pending_guest_shutdown_does_not_stop_a_machine_that_was_reset() {
     let mut world = lab();
     ask(&mut world, 1, GuestRequest::Shutdown).unwrap();
     world.apply(at(2), Command::Reset(NAME.into())).unwrap();
@@ -74,7 +74,7 @@ fn a_machine_that_was_restarted_meanwhile_is_left_alone() {
 }
 
 #[test]
-fn who_cannot_be_asked_is_told_apart() {
+fn a_refused_guest_shutdown_returns_the_fault_of_its_cause() {
     for (name, event, want) in [
         ("no tools", Command::StopTools(NAME.into()), VcFault::ToolsUnavailable),
         (

@@ -52,7 +52,7 @@ fn a_started_kubelet_registers_a_tainted_node() {
 }
 
 #[test]
-fn silence_is_noticed_and_forgiven() {
+fn a_stopped_kubelet_makes_its_node_unreachable_until_the_next_start() {
     let mut world = lab();
     apply(&mut world, 3, Command::StopKubelet(NODE.into()));
     let noticed = at(3) + GRACE_PERIOD;
@@ -107,7 +107,7 @@ fn a_deleted_node_stays_deleted_until_its_kubelet_starts_again() {
 }
 
 #[test]
-fn the_lease_of_a_node_goes_with_it_where_its_machine_is_gone() {
+fn the_lease_of_a_node_without_a_machine_is_deleted_with_the_node() {
     let mut world = lab();
     apply(&mut world, 3, Command::DeleteMachine(NODE.into()));
     world.advance(at(120));

@@ -34,7 +34,7 @@ fn a_running_vcenter_cannot_be_upgraded() {
 }
 
 #[test]
-fn a_release_that_no_vcenter_shows_is_refused() {
+fn an_upgrade_to_a_malformed_release_is_refused() {
     let mut world = lab();
     world.apply(Time::ZERO, Command::StopVCenter { vcenter: None }).unwrap();
     for (version, build) in

@@ -70,7 +70,7 @@ fn usual() -> Value {
 }
 
 #[test]
-fn machines_of_the_topology_are_objects_already() {
+fn a_machine_of_the_topology_starts_with_a_complete_object() {
     let mut lab = Lab::new(3);
     let object = lab.object("node-0001").unwrap();
     let machine = lab.0.vcenter("vc0").unwrap().inventory.machines().next().unwrap();
@@ -89,7 +89,7 @@ fn machines_of_the_topology_are_objects_already() {
 }
 
 #[test]
-fn a_zone_stays_when_the_machine_moves_and_is_looked_up_when_somebody_changes_it() {
+fn a_vmotion_keeps_the_zone_and_a_changed_zone_label_is_recomputed() {
     let mut lab = Lab::new(3);
     let zones = |lab: &Lab| {
         ["/status/zone", "/metadata/labels/topology.kubernetes.io~1zone"]
@@ -148,7 +148,7 @@ fn a_machine_is_made_in_the_order_of_vm_operator() {
 }
 
 #[test]
-fn what_it_names_has_to_be_there() {
+fn a_machine_with_a_missing_class_is_created_once_the_class_exists() {
     let mut lab = Lab::new(0);
     let mut specification = usual();
     specification["className"] = "huge".into();
@@ -170,7 +170,7 @@ fn what_it_names_has_to_be_there() {
 }
 
 #[test]
-fn power_is_what_the_object_asks_for() {
+fn a_machine_follows_the_power_state_of_its_object() {
     let mut lab = Lab::new(1);
     lab.patch("node-0001", json!({"spec": {"powerState": "PoweredOff"}})).unwrap();
     lab.at(10.0);
@@ -190,7 +190,7 @@ fn power_is_what_the_object_asks_for() {
 }
 
 #[test]
-fn a_machine_that_is_lost_in_vcenter_is_only_told_of() {
+fn a_machine_lost_in_vcenter_keeps_its_object_with_a_false_condition() {
     let mut lab = Lab::new(1);
     lab.0.apply(Time::ZERO, Command::DeleteMachine("node-0001".into())).unwrap();
     lab.at(60.0);
@@ -202,7 +202,7 @@ fn a_machine_that_is_lost_in_vcenter_is_only_told_of() {
 }
 
 #[test]
-fn a_deleted_object_goes_after_its_machine() {
+fn a_finalizer_holds_a_deleted_object_until_its_machine_is_gone() {
     let mut lab = Lab::new(2);
     lab.send(objects::Command::delete(Lab::key("node-0002"))).unwrap();
     lab.at(1.0);
@@ -213,7 +213,7 @@ fn a_deleted_object_goes_after_its_machine() {
 }
 
 #[test]
-fn every_step_can_be_held() {
+fn a_held_step_of_vm_operator_waits_for_the_tell_command() {
     let mut lab = Lab::new(0);
     let step = |step, completion| Command::SetTiming { step, completion };
     lab.0.apply(Time::ZERO, step(Step::VmPower, Completion::WhenTold)).unwrap();
@@ -229,7 +229,7 @@ fn every_step_can_be_held() {
 }
 
 #[test]
-fn nothing_has_to_take_time() {
+fn a_machine_is_created_and_deleted_at_once_with_immediate_timing() {
     let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
     let topology =
         Topology { timing: crate::Timing::immediate(), ..Topology::zones(1).supervisor() };

@@ -165,7 +165,7 @@ mod tests {
     use super::fits;
 
     #[test]
-    fn forms_are_those_of_the_real_server() {
+    fn string_formats_accept_the_same_values_as_the_real_server() {
         for (format, good, bad) in [
             ("duration", "1h30m", "1x"),
             ("duration", "3 hours", "hours"),

@@ -57,7 +57,7 @@ fn tokens_are_read_as_by_go() {
 }
 
 #[test]
-fn bits_and_line_ends_in_tokens_are_passed_over() {
+fn a_continue_token_may_contain_line_ends_and_trailing_bits() {
     const TOKEN: &str = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYSJ9";
     for end in ["", "Cg", "Ch", "\n", "\r\n"] {
         assert_eq!(decode(&format!("{TOKEN}{end}")).unwrap().start, "a", "{end:?}");

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_fails_takes_the_ones_before_with_it() {
+    fn a_failed_operation_rejects_the_whole_json_patch() {
         let document = json!({"a": 1});
         let patch = json!([{"op": "add", "path": "/b", "value": 2}, {"op": "test", "path": "/a", "value": 3}]);
         assert_eq!(json_patch(&document, &patch).unwrap_err(), rejected());

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_a_megabyte_is_refused_however_it_is_spread() {
+    fn a_config_map_above_one_mebibyte_of_text_and_binary_data_is_refused() {
         let told = |n_plain: usize, n_binary: usize| {
             let mut errors = FieldErrors::default();
             let encoded = "QUJD".repeat(n_binary / 3);

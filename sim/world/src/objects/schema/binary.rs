@@ -77,7 +77,7 @@ mod tests {
 
     /// The positions are answers of the real server (1.36.3) for data of a Secret.
     #[test]
-    fn faults_are_where_go_finds_them() {
+    fn base64_errors_have_the_byte_positions_of_go() {
         for (text, at) in [
             ("Y\nQ=", 4),
             ("YQ=", 3),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_and_bits_that_are_left_are_passed_over() {
+    fn base64_decoding_ignores_line_ends_and_trailing_bits() {
         for text in ["YQ==", "YR==", "Y\nQ==", "YQ=\n=", "YR=\r\n=", "YQ==\r\n\r\n"] {
             assert_eq!(base64(text).unwrap(), b"a", "{text:?}");
         }

@@ -125,7 +125,7 @@ mod tests {
 
     /// The expected texts are those that Go 1.26 prints.
     #[test]
-    fn spans_are_written_as_go_writes_them() {
+    fn durations_are_written_as_by_go() {
         for (given, want) in [
             ("0", "0s"),
             ("-0", "0s"),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_span_is_refused() {
+    fn an_invalid_duration_is_refused_with_the_error_of_go() {
         for (given, want) in [
             ("", "time: invalid duration \"\""),
             ("-", "time: invalid duration \"-\""),

@@ -231,7 +231,7 @@ mod tests {
 
     /// The expected texts are answers of the real server for the capacity of a Node.
     #[test]
-    fn amounts_are_rounded_up_and_what_looks_well_is_kept() {
+    fn amounts_are_rounded_to_thousandths_or_kept_as_written() {
         for (given, want) in [
             ("1u", "1m"),
             ("0.1n", "1m"),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_fraction_is_whole() {
+    fn a_quantity_without_a_fraction_is_whole() {
         for (text, want) in [
             ("1", true),
             ("1.234k", true),
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn an_invalid_quantity_is_refused() {
         for given in [json!("x"), json!(true), json!(""), json!("1.2.3"), json!("1 Gi")] {
             assert!(canonical(&given).unwrap_err().starts_with("quantities must"), "{given}");
         }

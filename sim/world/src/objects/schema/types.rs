@@ -301,7 +301,7 @@ mod tests {
     use super::{TYPES, Types};
 
     #[test]
-    fn files_are_read_as_a_whole() {
+    fn type_files_are_read_with_every_field_and_kind() {
         for text in [TYPES, include_str!("../../../schemas/vmoperator.json")] {
             let raw: serde_json::Value = serde_json::from_str(text).unwrap();
             let types = Types::read(text);

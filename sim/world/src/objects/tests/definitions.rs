@@ -61,7 +61,7 @@ fn is_as_stored(store: &Store) -> bool {
 }
 
 #[test]
-fn objects_are_read_by_the_schema_of_today_and_only_then_anew() {
+fn stored_objects_are_read_by_the_schema_of_the_current_definition() {
     let mut store = lab();
     assert!(is_as_stored(&store), "what nobody has redefined is shared");
     let before = store.resource(&parts()).unwrap().clone();
@@ -94,7 +94,7 @@ fn objects_are_read_by_the_schema_of_today_and_only_then_anew() {
 }
 
 #[test]
-fn a_patch_leaves_kind_and_version() {
+fn a_patch_cannot_change_kind_or_api_version() {
     let store = lab();
     let refused = |patch: Value| -> Status {
         store.decide(now(), Command::patch(key(), PatchKind::Merge, patch)).unwrap_err()
@@ -130,7 +130,7 @@ fn a_patch_leaves_kind_and_version() {
 }
 
 #[test]
-fn what_a_change_was_before_counts_where_a_new_definition_has_made_it_a_copy() {
+fn a_deletion_after_a_redefinition_counts_two_copies_of_the_object() {
     const N_PARTS: usize = 60;
     let mut store = lab();
     let name = |n: usize| format!("p{n}");

@@ -175,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn versions_only_grow_and_objects_carry_theirs(steps in prop::collection::vec(step(), 0..60)) {
+    fn revisions_only_grow_and_each_object_carries_the_revision_of_its_event(steps in prop::collection::vec(step(), 0..60)) {
         let start = store().revision();
         let (store, events) = run(&steps);
         let mut last = start;

@@ -29,7 +29,7 @@ fn a_write_without_effect_leaves_no_trace() {
 }
 
 #[test]
-fn each_door_changes_its_part_and_metadata() {
+fn the_object_and_status_endpoints_change_their_part_and_metadata() {
     let mut store = store();
     store.done(create_node("a"));
     let both = json!({
@@ -110,7 +110,7 @@ fn finalizers_hold_a_deleted_object() {
 }
 
 #[test]
-fn deletions_may_have_conditions() {
+fn a_deletion_is_refused_unless_its_preconditions_hold() {
     let mut store = store();
     store.done(create_node("a"));
     let delete = |preconditions| Command {
@@ -167,7 +167,7 @@ fn dry_runs_answer_and_change_nothing() {
 }
 
 #[test]
-fn namespaces_come_first_and_go_last() {
+fn a_create_needs_a_namespace_that_exists_and_is_not_terminating() {
     let mut store = store();
     let maps = GroupResource::core("configmaps");
     let map = || Command::create(maps.clone(), "room", json!({"metadata": {"name": "m"}}));
@@ -306,7 +306,7 @@ fn field_selectors_match() {
 }
 
 #[test]
-fn deterministic_identity_depends_on_the_path_alone() {
+fn the_uid_of_an_object_depends_on_its_path_alone() {
     let (mut one, mut two) = (store(), store());
     one.done(create_node("a"));
     two.done(create_node("b"));
@@ -316,7 +316,7 @@ fn deterministic_identity_depends_on_the_path_alone() {
 }
 
 #[test]
-fn changes_older_than_two_compactions_are_forgotten_but_for_a_floor() {
+fn changes_older_than_two_compactions_are_forgotten_except_the_last_512() {
     let mut store = store();
     for n in 0..10 {
         store.done(create_node(&format!("n{n}")));
@@ -351,7 +351,7 @@ fn changes_older_than_two_compactions_are_forgotten_but_for_a_floor() {
 }
 
 #[test]
-fn all_objects_may_change_at_one_moment() {
+fn a_watch_keeps_up_when_all_nodes_change_at_one_moment() {
     const N_NODES: usize = 5_000;
     let mut store = store();
     let name = |n: usize| format!("n{n}");
@@ -368,7 +368,7 @@ fn all_objects_may_change_at_one_moment() {
 }
 
 #[test]
-fn names_that_are_not_counted_any_more_have_new_uids() {
+fn a_node_recreated_under_an_uncounted_name_gets_a_new_uid() {
     let mut store = store();
     let mut uids = Vec::new();
     let mut live = |store: &mut Store| {

@@ -32,7 +32,7 @@ fn an_object_that_etcd_does_not_take_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn labels_grow_a_node_up_to_the_limit_and_not_beyond() {
+fn labels_that_grow_a_node_above_the_size_limit_are_refused() {
     let mut store = store();
     store.done(create_node("n1"));
     let more = |n: usize| {
@@ -50,7 +50,7 @@ fn labels_grow_a_node_up_to_the_limit_and_not_beyond() {
 }
 
 #[test]
-fn changes_are_kept_up_to_a_sum_of_bytes() {
+fn the_watch_log_keeps_changes_up_to_64_mib() {
     let mut store = store();
     store.done(create_node("n1"));
     let first = store.revision();

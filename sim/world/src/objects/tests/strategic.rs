@@ -286,21 +286,21 @@ fn sorted(mut document: Value) -> Value {
 
 proptest! {
     #[test]
-    fn a_patch_applied_twice_is_a_patch_applied_once(from in document(), to in document()) {
+    fn a_second_application_of_a_patch_changes_nothing(from in document(), to in document()) {
         let patch = difference(&from, &to);
         let once = patched(from, patch.clone()).unwrap();
         prop_assert_eq!(patched(once.clone(), patch).unwrap(), once);
     }
 
     #[test]
-    fn the_patch_of_a_difference_leads_there(from in document(), to in document()) {
+    fn a_patch_of_the_difference_produces_the_target_document(from in document(), to in document()) {
         let patch = difference(&from, &to);
         let arrived = patched(from, patch).unwrap();
         prop_assert_eq!(sorted(arrived), sorted(to));
     }
 
     #[test]
-    fn a_document_is_no_change_to_itself(document in document()) {
+    fn a_document_patched_with_itself_stays_equal(document in document()) {
         prop_assert_eq!(sorted(patched(document.clone(), document.clone()).unwrap()), sorted(document));
     }
 }

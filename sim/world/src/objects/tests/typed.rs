@@ -109,7 +109,7 @@ fn custom_objects_are_pruned_and_defaulted() {
 }
 
 #[test]
-fn custom_objects_are_checked() {
+fn a_custom_object_that_violates_its_schema_is_refused() {
     for (spec, want) in [
         (json!({}), "spec.size: Required value"),
         (
@@ -166,7 +166,7 @@ fn custom_objects_are_checked() {
 
 /// The expected text is the real server's answer to a merge patch.
 #[test]
-fn a_patch_to_no_version_at_all_is_refused() {
+fn a_patch_with_an_invalid_api_version_is_refused() {
     let mut store = lab();
     store.done(widget(json!({"size": 1})));
     let mut patch = |version: &str| {
@@ -185,7 +185,7 @@ fn a_patch_to_no_version_at_all_is_refused() {
 }
 
 #[test]
-fn another_version_is_another_view() {
+fn a_patch_in_another_version_changes_the_stored_object() {
     let mut store = lab();
     store.done(widget(json!({"size": 1})));
     let patch = json!({"spec": {"size": 2, "more": true}});
@@ -217,7 +217,7 @@ fn a_scale_changes_the_replicas() {
 }
 
 #[test]
-fn replicas_are_a_number_whatever_the_schema_says() {
+fn replicas_must_be_nonnegative_integers_regardless_of_the_schema() {
     let mut store = lab();
     let refused = store.run(widget(json!({"size": 1, "replicas": "many"}))).unwrap_err();
     let accessor = ".spec.replicas: Invalid value: 0: .spec.replicas accessor error: many is of the type string, expected int64";
@@ -231,7 +231,7 @@ fn replicas_are_a_number_whatever_the_schema_says() {
 }
 
 #[test]
-fn unknown_fields_are_refused_told_or_dropped() {
+fn unknown_fields_are_refused_warned_about_or_dropped() {
     let node = || {
         let spec = json!({"foo": 1, "taints": [{"key": "a", "effect": "NoSchedule", "x": 2}], "podCIDR": "10.0.0.0/24"});
         let command = Command::create(
@@ -260,7 +260,7 @@ fn unknown_fields_are_refused_told_or_dropped() {
 }
 
 #[test]
-fn wrong_types_are_named_as_go_names_them() {
+fn values_of_the_wrong_type_are_refused_with_the_errors_of_go() {
     for (kind, resource, body, want) in [
         (
             "Node",
@@ -314,7 +314,7 @@ fn wrong_types_are_named_as_go_names_them() {
 }
 
 #[test]
-fn roles_and_bindings_are_checked() {
+fn invalid_roles_and_role_bindings_are_refused() {
     let rbac = |resource: &str| {
         GroupResource::from(format!("{resource}.rbac.authorization.k8s.io").as_str())
     };
@@ -342,7 +342,7 @@ fn roles_and_bindings_are_checked() {
 }
 
 #[test]
-fn definitions_that_ask_for_more_than_there_is_are_refused() {
+fn a_definition_with_cel_rules_is_refused() {
     let mut definition = definition();
     let rules = json!([{"rule": "self.size > 1"}]);
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] =

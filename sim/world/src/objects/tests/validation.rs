@@ -14,7 +14,7 @@ fn refusal(command: Command) -> String {
 }
 
 #[test]
-fn nodes() {
+fn invalid_writes_of_nodes_are_refused() {
     let patch = |patch: Value| Command::patch(Key::node("a"), PatchKind::Merge, patch);
     let taints = |taints: Value| patch(json!({"spec": {"taints": taints}}));
     for (name, command, want) in [
@@ -80,7 +80,7 @@ fn nodes() {
 }
 
 #[test]
-fn others() {
+fn invalid_writes_of_other_resources_are_refused() {
     let create = |resource: &str, object: Value| Command::create(resource, "default", object);
     for (name, command, want) in [
         (
@@ -149,7 +149,7 @@ fn others() {
 }
 
 #[test]
-fn secrets_take_text_and_keep_it_to_themselves() {
+fn a_secret_encodes_string_data_and_errors_do_not_show_its_content() {
     let mut store = store();
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"password": "hunter2"}});
     store.done(Command::create("secrets", "default", secret));
@@ -163,7 +163,7 @@ fn secrets_take_text_and_keep_it_to_themselves() {
 }
 
 #[test]
-fn instants_are_written_as_go_writes_them() {
+fn a_time_with_an_offset_is_stored_in_utc_and_whole_seconds() {
     let mut store = store();
     store.done(create_node("a"));
     let condition = json!({"type": "T", "lastTransitionTime": "2026-03-01T09:00:00.5+01:00"});

@@ -15,7 +15,7 @@ fn created(resource: &'static str, object: Value) -> Value {
 }
 
 #[test]
-fn null_bytes_are_empty_and_bits_that_are_left_are_lost() {
+fn null_data_becomes_empty_and_trailing_base64_bits_are_dropped() {
     let secret = json!({"metadata": {"name": "x"}, "data": {"a": null, "k": "YR=="}});
     assert_eq!(created("secrets", secret)["data"], json!({"a": "", "k": "YQ=="}));
     let map = json!({"metadata": {"name": "x"}, "data": {"x": null}, "binaryData": {"a": null}});
@@ -24,7 +24,7 @@ fn null_bytes_are_empty_and_bits_that_are_left_are_lost() {
 }
 
 #[test]
-fn the_zero_time_is_null_and_stays_so_until_the_next_update() {
+fn a_zero_time_is_stored_as_null_and_dropped_by_the_next_update() {
     let spec = json!({
         "renewTime": "0001-01-01T00:00:00.000000Z", "acquireTime": "0001-01-01T00:00:00.000001Z",
         "holderIdentity": "a",
@@ -44,7 +44,7 @@ fn the_zero_time_is_null_and_stays_so_until_the_next_update() {
 }
 
 #[test]
-fn times_beyond_our_clock_are_times() {
+fn event_times_are_read_and_written_as_by_go() {
     let event = |time: &str| {
         json!({
             "metadata": {"name": "x"}, "involvedObject": {"namespace": "default"},
@@ -66,7 +66,7 @@ fn times_beyond_our_clock_are_times() {
 }
 
 #[test]
-fn nodes_have_thousandths_and_whole_pods() {
+fn node_capacity_is_rounded_to_thousandths_and_pods_must_be_whole() {
     let node = |name: &str, amount: &str| json!({"metadata": {"name": "x"}, "status": {"capacity": {name: amount}}});
     for (given, want) in [("1u", "1m"), ("10Ei", "9223372036854775807"), ("+1", "+1")] {
         let status = &created("nodes", node("cpu", given))["status"];

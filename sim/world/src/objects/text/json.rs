@@ -242,7 +242,7 @@ mod tests {
 
     /// The messages are answers of the real server (1.36.3), except for texts that end too early.
     #[test]
-    fn errors_are_worded_as_go_words_them() {
+    fn json_errors_have_the_wording_of_go() {
         for (text, want) in [
             ("", "unexpected end of JSON input"),
             ("{", "unexpected end of JSON input"),

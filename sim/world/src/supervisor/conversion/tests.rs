@@ -155,7 +155,7 @@ fn is_within(difference: &str, path: &str) -> bool {
 }
 
 #[test]
-fn with_the_annotation_kept_nothing_is_lost_but_what_the_vm_operator_loses() {
+fn a_conversion_down_and_up_with_the_annotation_loses_only_known_paths() {
     let (mut n, mut bad, mut forgotten) = (0, Vec::new(), BTreeSet::new());
     for (kind, text) in FILES {
         if KINDS.iter().any(|it| it.name == *kind && it.restore.is_none()) {
@@ -189,7 +189,7 @@ fn with_the_annotation_kept_nothing_is_lost_but_what_the_vm_operator_loses() {
 }
 
 #[test]
-fn versions_have_numbers() {
+fn api_versions_from_v1alpha1_to_v1alpha6_have_numbers() {
     for (text, want) in [
         ("vmoperator.vmware.com/v1alpha1", Some(1)),
         ("vmoperator.vmware.com/v1alpha6", Some(6)),
@@ -206,7 +206,7 @@ fn versions_have_numbers() {
 }
 
 #[test]
-fn what_is_none_of_ours_is_refused() {
+fn a_conversion_of_an_unknown_kind_or_version_is_refused() {
     let object = |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind});
     let newest = version(6);
     for (given, wanted, told) in [
@@ -357,7 +357,7 @@ fn the_store_keeps_the_hub_and_shows_older_versions_with_the_annotation() {
 }
 
 #[test]
-fn who_removes_the_last_finalizer_in_an_older_version_shows_watchers_the_object_as_it_was() {
+fn a_deletion_by_a_patch_in_an_older_version_shows_the_stored_object() {
     let mut store = store();
     let key = Key::new(machines(), "default", "a");
     let class = json!({"apiVersion": "v1", "kind": "VirtualMachineClass", "name": "small"});
@@ -376,7 +376,7 @@ fn who_removes_the_last_finalizer_in_an_older_version_shows_watchers_the_object_
 }
 
 #[test]
-fn nulls_that_a_conversion_writes_fall_out_where_the_schema_does_not_allow_them() {
+fn nulls_written_by_a_conversion_are_pruned_where_the_schema_forbids_them() {
     let mut store = store();
     let key = Key::new(machines(), "default", "a");
     let addresses = json!([{"address": "192.0.2.7/24", "origin": "dhcp"}]);

@@ -17,7 +17,7 @@ fn v1(version: VmOperatorVersion) -> Way {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_is_got_by_its_name_in_each_version() {
+async fn a_machine_is_read_by_its_name_in_each_version() {
     for version in VERSIONS {
         let way = v1(version);
         let node = node("n0001", None);

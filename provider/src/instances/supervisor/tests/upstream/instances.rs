@@ -52,14 +52,14 @@ async fn instance_id_while_the_server_fails_is_unknown_with_its_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_is_there_exists() {
+async fn a_machine_on_the_server_is_found() {
     for way in ways(|_| {}).await {
         assert_eq!(way.exists(&nth(1)).await, Lookup::Found(()), "{:?}", way.mode);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_is_not_there_does_not_exist() {
+async fn a_machine_deleted_on_the_server_is_gone() {
     for way in ways(|_| {}).await {
         way.fake.delete("n0001");
         seconds(10).await;
@@ -69,7 +69,7 @@ async fn a_machine_that_is_not_there_does_not_exist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whether_a_machine_exists_is_unknown_while_the_server_fails() {
+async fn existence_is_unknown_while_the_server_fails() {
     for way in ways(|_| {}).await {
         way.fake.delete("n0001");
         way.fail().await;
@@ -97,7 +97,7 @@ async fn a_machine_that_is_on_is_not_shut_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whether_a_machine_that_is_not_there_is_off_is_not_known() {
+async fn the_power_state_of_a_missing_machine_is_unknown() {
     for way in ways(|fake| fake.delete("n0001")).await {
         assert_eq!(way.shutdown(&nth(1)).await, None, "{:?}", way.mode);
         let answer = way.instances.shutdown(&nth(1));
@@ -106,7 +106,7 @@ async fn whether_a_machine_that_is_not_there_is_off_is_not_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whether_a_machine_is_off_is_unknown_while_the_server_fails() {
+async fn the_power_state_is_unknown_while_the_server_fails() {
     let off = |fake: &Fake| fake.set("n0001", "/status/powerState", json!("PoweredOff"));
     for way in ways(off).await {
         way.fail().await;

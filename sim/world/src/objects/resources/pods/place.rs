@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_is_the_first_of_all() {
+    fn pod_ips_start_with_the_pod_ip() {
         let mut store = Store::new(Ids::new(7));
         pod(&mut store, "p", "n1");
         for (name, status, ip, ips) in [

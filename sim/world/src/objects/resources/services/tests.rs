@@ -43,7 +43,7 @@ fn no_two_services_share_an_address_or_a_port() {
 }
 
 #[test]
-fn what_is_asked_for_is_given_or_refused() {
+fn a_service_gets_the_address_and_port_that_it_requests_or_an_error() {
     let mut lab = Lab::new();
     let spec = json!({"type": "NodePort", "clusterIP": "10.96.7.7", "ports": [{"port": 80, "nodePort": 30007}]});
     let first = lab.create("first", spec).unwrap();
@@ -88,7 +88,7 @@ fn what_is_asked_for_is_given_or_refused() {
 }
 
 #[test]
-fn a_type_takes_its_fields_with_it() {
+fn a_service_loses_the_fields_of_its_old_type_on_a_type_change() {
     let mut lab = Lab::new();
     let spec = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "loadBalancerClass": "a.b/c", "ports": [{"port": 80}]});
     let before = lab.create("s", spec).unwrap();

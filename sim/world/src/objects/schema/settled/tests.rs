@@ -40,7 +40,7 @@ fn agrees(root: &Struct, document: &Value) -> bool {
 }
 
 #[test]
-fn what_was_decoded_is_settled_and_what_decoding_changes_is_not() {
+fn a_decoded_node_is_settled_and_a_node_that_decoding_changes_is_not() {
     let root = Types::builtin().kind("", "Node").unwrap();
     let decoded = |document: &Value| decode(root, document, Words::Json).unwrap().object;
     let whole = decoded(&node(&json!({
@@ -77,7 +77,7 @@ fn what_was_decoded_is_settled_and_what_decoding_changes_is_not() {
 }
 
 #[test]
-fn microseconds_and_what_pointers_hold_are_settled() {
+fn a_lease_with_microseconds_and_pointer_values_is_settled() {
     let root = Types::builtin().kind("coordination.k8s.io", "Lease").unwrap();
     let lease = |spec: Value| json!({"metadata": {"name": "l"}, "spec": spec});
     let at = |time: &str| lease(json!({"holderIdentity": "", "renewTime": time}));
@@ -142,7 +142,7 @@ fn a_document_of_every_kind_is_settled_once_it_was_decoded() {
 }
 
 #[test]
-fn single_values_are_settled_just_if_decoding_leaves_them() {
+fn a_single_value_is_settled_exactly_if_decoding_keeps_the_value() {
     for (what, kind, at, given, is_same) in [
         ("null bytes", "Secret", "/data/a", json!(null), false),
         ("no bytes", "Secret", "/data/a", json!(""), true),
@@ -314,7 +314,7 @@ fn places(value: &Value, at: &str, out: &mut BTreeMap<String, Vec<String>>) {
 
 /// Tries every value that can be written in another way, in every kind, one at a time.
 #[test]
-fn another_spelling_is_left_or_not_called_settled() {
+fn a_value_in_another_spelling_is_unsettled_or_kept_by_decoding() {
     for def in resources::builtin() {
         let root = def.structure().unwrap();
         let document = document(root);
@@ -338,7 +338,7 @@ proptest! {
     })]
 
     #[test]
-    fn whatever_is_settled_is_left_as_it_is(
+    fn decoding_keeps_every_settled_document(
         kind in any::<Index>(),
         changes in prop::collection::vec((any::<Index>(), any::<Index>(), change()), 1..3),
     ) {

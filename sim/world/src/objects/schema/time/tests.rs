@@ -181,7 +181,7 @@ fn times_are_read_and_written_as_by_go() {
 
 /// Times with a fraction of six digits.
 #[test]
-fn six_digits_are_read_and_written_as_by_go() {
+fn times_with_microseconds_are_read_and_written_as_by_go() {
     for (given, want) in [
         ("9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z"),
         (
