@@ -2,6 +2,8 @@
 #
 #   start NODES PROVIDER_OPTION…     sets sim, provider, token and the variables of `sim serve --env`; dir is a temporary folder
 #
+# `serve` has further options of `sim serve`.
+#
 # Processes in `others` are ended first.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 release=${CARGO_TARGET_DIR:-$root/target}/release
@@ -11,7 +13,7 @@ for program in sim provider; do
 done
 command -v curl >/dev/null || { echo "$me: curl is needed: apt-get install curl" >&2; exit 1; }
 
-dir=$(mktemp -d) sim='' provider='' others=()
+dir=$(mktemp -d) sim='' provider='' others=() serve=()
 cleanup() {
   touch "$dir/end"
   for process in "${others[@]}" $provider $sim; do
@@ -26,7 +28,7 @@ running() { kill -0 "$1" 2>/dev/null || { echo "$me: $2 ended:" >&2; tail -n 5 "
 start() {
   local nodes=$1; shift
   "$release/sim" serve --vms "$nodes" --nodes all --zones 3 --env "$dir/env" --vcenter-listen 127.0.0.1:0 \
-    --cluster-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 >"$dir/sim.log" 2>&1 &
+    --cluster-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 "${serve[@]}" >"$dir/sim.log" 2>&1 &
   sim=$!
   until [ -s "$dir/env" ]; do running "$sim" sim; sleep 0.1; done
   . "$dir/env"

@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sim_world::Nodes;
 
 use super::host;
+use super::world_file::{EVENT_TTL_REMEDY, is_event_ttl};
 use crate::Profile;
 
 /// A fake vCenter and a fake workload cluster over one simulated world.
@@ -81,6 +83,9 @@ pub(super) struct Serve {
         help_heading = "World"
     )]
     pub(super) heartbeats: Switch,
+    /// Time for which the clusters keep an Event after its last write, in whole seconds [default: 1h]
+    #[arg(long, value_name = "DURATION", value_parser = event_ttl, help_heading = "World")]
+    pub(super) event_ttl: Option<Duration>,
     /// Authorizes requests to the cluster by roles and bindings (RBAC); without this option every valid token
     /// may do everything
     #[arg(long, help_heading = "World")]
@@ -114,6 +119,15 @@ pub(super) struct Serve {
     /// Writes every ledger record to FILE as a JSON line, within a second of the end of its call
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) ledger: Option<PathBuf>,
+    /// Memory for ledger records, in MiB; the oldest records go first. About 1,200 calls fit in one MiB
+    #[arg(
+        long,
+        value_name = "MIB",
+        default_value = "128",
+        value_parser = clap::value_parser!(u16).range(1..),
+        help_heading = "Files"
+    )]
+    pub(super) ledger_memory: u16,
 
     /// Address of the first vCenter; further vCenters use the next ports. Port 0 picks free ports
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8989", help_heading = "Listeners")]
@@ -318,6 +332,11 @@ pub(super) struct Ledger {
 pub(super) struct Health {
     #[command(flatten)]
     pub(super) admin: Admin,
+}
+
+fn event_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = sim_world::duration::parse(text).map_err(|error| error.to_string())?;
+    if is_event_ttl(ttl) { Ok(ttl) } else { Err(EVENT_TTL_REMEDY.to_owned()) }
 }
 
 fn nodes(text: &str) -> Result<Nodes, String> {

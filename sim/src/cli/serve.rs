@@ -16,10 +16,6 @@ use crate::files::{self, Scratch};
 use crate::ledger::Keep;
 use crate::{Advertise, ListenOptions, Sim, Transport, document};
 
-/// Bytes of ledger records that stay in memory (128 MiB, about 150,000 calls). A busy lab would otherwise fill the memory
-/// within a day.
-const KEPT_RECORDS: usize = 128 << 20;
-
 /// Maximum number of vCenters. Each has a listener, a certificate and a state of its own; a hundred are up within seconds, and no
 /// known setup links more.
 const MAX_VCENTERS: u32 = 100;
@@ -34,6 +30,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         vcenters: _,
         seed: _,
         heartbeats,
+        event_ttl: _,
         rbac,
         faults,
         supervisor,
@@ -41,6 +38,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         env,
         state,
         ledger,
+        ledger_memory,
         vcenter_listen,
         cluster_listen,
         supervisor_listen,
@@ -66,7 +64,8 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     let origin = if restored.is_some() { report::World::GoesOn } else { report::World::New };
     let (topology, known_seed) = topology(options)?;
     check_ports(vcenter_advertise.as_deref(), topology.vcenters)?;
-    let mut builder = Sim::builder().epoch(now).keep(Keep::Bytes(KEPT_RECORDS));
+    let mut builder =
+        Sim::builder().epoch(now).keep(Keep::Bytes(usize::from(*ledger_memory) << 20));
     let mut kubelets = Vec::new();
     builder = match restored {
         Some(state) => builder.seed(state.ids().seed()).restore(state.resumed_at(now)),
@@ -187,7 +186,7 @@ fn no_supervisor(option: &str) -> CliError {
 
 /// Returns the initial topology and seed: the values of the file, overridden by the options.
 fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliError> {
-    let Serve { world, vms, nodes, zones, vcenters, seed, supervisor, .. } = options;
+    let Serve { world, vms, nodes, zones, vcenters, seed, event_ttl, supervisor, .. } = options;
     let (mut topology, known_seed) = match world {
         Some(path) => read_world(path)?,
         None if vms.is_none() && zones.is_none() && nodes.is_none() => (Topology::standard(), None),
@@ -197,6 +196,7 @@ fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliError> {
     topology.zones = zones.unwrap_or(topology.zones);
     topology.vcenters = vcenters.unwrap_or(topology.vcenters);
     topology.nodes = nodes.unwrap_or(topology.nodes);
+    topology.event_ttl = event_ttl.unwrap_or(topology.event_ttl);
     if supervisor.is_some() && topology.supervisor.is_none() {
         topology = topology.supervisor();
     }

@@ -1,5 +1,7 @@
 //! Reads a world file: `kind: World`.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde_json::Value;
 use sim_world::{SupervisorTopology, Topology};
@@ -7,6 +9,14 @@ use sim_world::{SupervisorTopology, Topology};
 use crate::document::{self, Wrong};
 
 const API_VERSION: &str = "sim.vsphere/v1alpha1";
+
+/// Remedy for an event TTL that [`is_event_ttl`] refuses.
+pub(super) const EVENT_TTL_REMEDY: &str = "write whole seconds, at least 1s, such as 5m";
+
+/// True if the clusters can keep events for this time: leases of etcd last whole seconds.
+pub(super) fn is_event_ttl(ttl: Duration) -> bool {
+    ttl >= Duration::from_secs(1) && ttl.subsec_nanos() == 0
+}
 
 /// Top level of the file; [`read`] parses `spec` separately.
 #[derive(Debug, Deserialize)]
@@ -65,6 +75,10 @@ pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
             return Err(Wrong::at(key, &value.into(), "there is at least one", "write 1 or more"));
         }
     }
+    if !is_event_ttl(topology.event_ttl) {
+        let ttl = sim_world::duration::format(topology.event_ttl);
+        return Err(Wrong::at("spec.eventTtl", &ttl.into(), "is not possible", EVENT_TTL_REMEDY));
+    }
     if let Some(supervisor) = &topology.supervisor {
         let SupervisorTopology { namespace, cluster } = supervisor;
         for (key, value) in
@@ -88,10 +102,11 @@ mod tests {
     #[test]
     fn a_world_file_sets_seed_zones_machines_and_timing() {
         let text = b"apiVersion: sim.vsphere/v1alpha1\nkind: World\nmetadata: {name: lab}\n\
-            spec:\n  seed: 7\n  zones: 3\n  machines: 100\n  timing:\n    scale: 0.5\n    steps: {tools: {after: 3s}, task: immediately}\n";
+            spec:\n  seed: 7\n  eventTtl: 5m\n  zones: 3\n  machines: 100\n  timing:\n    scale: 0.5\n    steps: {tools: {after: 3s}, task: immediately}\n";
         let (topology, seed) = read(text).unwrap();
         assert_eq!((seed, topology.zones, topology.machines), (Some(7), 3, 100));
         assert_eq!(topology.timing.steps.len(), 2);
+        assert_eq!(topology.event_ttl, Duration::from_secs(300));
     }
 
     #[test]
@@ -137,6 +152,11 @@ mod tests {
                 "a misspelt step",
                 format!("{head}spec: {{timing: {{steps: {{tool: immediately}}}}}}"),
                 "spec.timing.steps: tool: is not known | did you mean `tools`?",
+            ),
+            (
+                "an event TTL of a fraction of a second",
+                format!("{head}spec: {{eventTtl: 1500ms}}"),
+                "spec.eventTtl: \"1s500ms\": is not possible | write whole seconds, at least 1s, such as 5m",
             ),
             (
                 "a wrong type",

@@ -13,6 +13,13 @@ use crate::supervisor::Supervisor;
 use crate::vcenter::{MoRef, VCenter};
 use crate::{Ids, Time, objects};
 
+/// The default of `--event-ttl` of kube-apiserver.
+pub(crate) const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
+
+fn default_event_ttl() -> Duration {
+    DEFAULT_EVENT_TTL
+}
+
 /// The whole state of a world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
@@ -40,6 +47,9 @@ pub struct State {
     pub(crate) timers: BTreeMap<(Time, u64), Reaction>,
     pub(crate) held: BTreeMap<u64, (Held, Reaction)>,
     pub(crate) last_timer: u64,
+    /// Time for which the clusters keep an event after its last write.
+    #[serde(default = "default_event_ttl", with = "crate::duration")]
+    pub(crate) event_ttl: Duration,
     /// The end of the lease that the last cluster event got.
     #[serde(default)]
     pub(crate) event_lease: Time,
@@ -68,6 +78,7 @@ impl State {
             timers: BTreeMap::new(),
             held: BTreeMap::new(),
             last_timer: 0,
+            event_ttl: DEFAULT_EVENT_TTL,
             event_lease: Time::ZERO,
             event_timers: BTreeMap::new(),
             latest: Time::ZERO,

@@ -6,11 +6,14 @@ mod identity;
 mod inventory;
 mod supervisor;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{Command, Named, TagName};
 use crate::completion::Timing;
+use crate::state::DEFAULT_EVENT_TTL;
 use crate::{Time, World};
 pub(crate) use identity::{bios_uuid, card, spare_address};
 use inventory::Builder;
@@ -66,6 +69,10 @@ pub struct Topology {
     pub supervisor: Option<SupervisorTopology>,
     /// The times at which steps end.
     pub timing: Timing,
+    /// Time for which the clusters keep an event after its last write, as `--event-ttl` of kube-apiserver; whole seconds, at
+    /// least one.
+    #[serde(with = "crate::duration")]
+    pub event_ttl: Duration,
 }
 
 /// The description of an initial Supervisor.
@@ -98,6 +105,7 @@ impl Default for Topology {
             dual_stack: false,
             supervisor: None,
             timing: Timing::default(),
+            event_ttl: DEFAULT_EVENT_TTL,
         }
     }
 }
@@ -146,6 +154,7 @@ impl Topology {
     pub fn build(&self, epoch: Timestamp, seed: u64) -> World {
         let mut world = World::new(epoch, seed);
         world.set_timing(self.timing.clone());
+        world.set_event_ttl(self.event_ttl);
         for vc in 0..self.vcenters {
             let name = format!("vc{vc}");
             let vcenter = Builder::new(self, world.ids(), vc, &name).build();

@@ -1,6 +1,7 @@
 //! The world: one state, one log, and one way to change it.
 
 use std::ops::Deref;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -86,6 +87,11 @@ impl World {
     /// Sets when steps end. Adds no event to the log, so it must come before everything else.
     pub fn set_timing(&mut self, timing: Timing) {
         self.state.timing = timing;
+    }
+
+    /// Sets for how long the clusters keep an event. Adds no event to the log, so it must come before everything else.
+    pub(crate) fn set_event_ttl(&mut self, ttl: Duration) {
+        self.state.event_ttl = ttl;
     }
 
     /// Carries out `command` at `now`, or refuses it and changes nothing.

@@ -1,7 +1,7 @@
-//! Removal of cluster events an hour after their last write, as with `--event-ttl` of kube-apiserver.
+//! Removal of cluster events some time after their last write, as with `--event-ttl` of kube-apiserver.
 //!
-//! The real server ties events to leases of etcd and reuses a lease for a minute before it requests the next one. Events
-//! therefore live up to a minute longer, and all events of a lease go together. Follows `apiserver:
+//! The real server ties events to leases of etcd. It reuses a lease for 5 % of the TTL, at most a minute, before it requests
+//! the next one. Events therefore live that much longer, and all events of a lease go together. Follows `apiserver:
 //! pkg/storage/etcd3/lease_manager.go`, without its bound of 1,000 objects per lease.
 
 #[cfg(test)]
@@ -14,11 +14,13 @@ use crate::event::{ControlPlane, Event};
 use crate::objects::{self, GroupResource, Key, Op};
 use crate::reactions::Reaction;
 
-/// The default of `--event-ttl`.
-const TTL: Duration = Duration::from_secs(3600);
+/// Longest extra duration of a lease, during which later events can share it.
+const MAX_REUSE: Duration = Duration::from_secs(60);
 
-/// Extra duration of a lease, so that events written within the next minute can share it.
-const REUSE: Duration = Duration::from_secs(60);
+/// The extra duration of a lease in whole seconds.
+fn reuse(ttl: Duration) -> Duration {
+    Duration::from_secs(ttl.as_secs() / 20).min(MAX_REUSE)
+}
 
 /// True if objects of this resource expire.
 pub(super) fn expires(resource: &GroupResource) -> bool {
@@ -37,9 +39,10 @@ impl Act<'_> {
         if *op == Op::Deleted {
             return;
         }
-        let least = self.now + TTL;
+        let ttl = self.state.event_ttl;
+        let least = self.now + ttl;
         let current = self.state.event_lease;
-        let ends = if current > least { current } else { least + REUSE };
+        let ends = if current > least { current } else { least + reuse(ttl) };
         self.at(ends, Reaction::EventExpires { plane, key: key.clone(), revision: *revision });
     }
 

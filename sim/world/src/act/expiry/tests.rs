@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::objects::{
     Command as Write, GroupResource, Key, PatchKind, Selection, WatchEvent, WatchType,
 };
-use crate::{Command, ControlPlane, Retain, Time, World};
+use crate::{Command, ControlPlane, Retain, Time, Topology, World};
 
 struct Lab(World);
 
@@ -43,6 +43,20 @@ fn at(seconds: u64) -> Time {
 
 fn events() -> GroupResource {
     GroupResource::core("events")
+}
+
+/// The extra time of a lease is 5 % of the TTL.
+#[test]
+fn events_expire_after_the_ttl_of_the_topology() {
+    let epoch = "2026-03-01T08:00:00Z".parse().unwrap();
+    let topology = Topology { event_ttl: Duration::from_secs(300), ..Topology::default() };
+    let mut lab = Lab(topology.build(epoch, 7));
+    lab.create(10, "first");
+    lab.create(24, "same-lease");
+    lab.create(25, "next-lease");
+    assert_eq!(lab.names(324), ["first", "next-lease", "same-lease"]);
+    assert_eq!(lab.names(325), ["next-lease"]);
+    assert_eq!(lab.names(340), [""; 0]);
 }
 
 #[test]
