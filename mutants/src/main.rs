@@ -37,27 +37,27 @@ enum Command {
     List,
     /// Build the judge with all of them; which one is active is said when it is started
     Build {
-        /// Also the provider's own tests, for `run --tests`
+        /// Also builds the provider's own tests, for `run --tests`
         #[arg(long)]
         tests: bool,
     },
-    /// Run a sample, drawn by seed
+    /// Runs a sample of the mutants, drawn by seed
     Run(Run),
-    /// Run those that somebody wrote, against the checks that have to catch them
+    /// Runs the handwritten mutants against the checks that must catch them
     ByHand {
-        /// Runs at a time
+        /// Number of parallel runs
         #[arg(long, default_value_t = 2)]
         jobs: usize,
     },
-    /// Write what was found out as docs/kill-matrix.md
+    /// Writes the recorded results as docs/kill-matrix.md
     Report {
-        /// The seed of the samples
+        /// Seed of the samples
         #[arg(long, default_value_t = 0)]
         seed: u64,
-        /// Only this mode; both if left out
+        /// Mode to report [default: both]
         #[arg(long)]
         mode: Option<Mode>,
-        /// The file
+        /// File to write
         #[arg(long, default_value = "docs/kill-matrix.md")]
         write: PathBuf,
     },
@@ -65,19 +65,19 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Run {
-    /// Where machines are looked for
+    /// Backend of the provider
     #[arg(long)]
     mode: Mode,
-    /// What the sample is drawn by
+    /// Seed of the sample
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// How many
+    /// Number of mutants to draw
     #[arg(long, default_value_t = 200)]
     sample: usize,
-    /// Runs at a time
+    /// Number of parallel runs
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Ask the provider's own tests about those that the catalogue does not catch
+    /// Also runs the provider's own tests with each mutant that the catalogue misses
     #[arg(long)]
     tests: bool,
     /// Fail if a catalogue that catches this share would show so poor a sample less than once in a thousand samples.

@@ -21,7 +21,7 @@ use crate::lives::Life;
 use crate::sweep::{Journal, Kind, Trial, mode_name, sample, sweep, trials};
 use crate::{foreign, lives, report};
 
-/// What `conformance sweep` is asked for.
+/// Arguments of `conformance sweep`.
 #[derive(Parser)]
 pub(super) struct Arguments {
     /// Kind of failure: faults, crashes or stale; repeatable [default: all three].

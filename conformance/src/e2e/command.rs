@@ -13,26 +13,26 @@ use super::play::{self, PlayOptions};
 use super::usage::Usage;
 use crate::backend::Backend;
 
-/// What to do.
+/// Actions on a lab.
 #[derive(Clone, Debug, Subcommand)]
 pub enum What {
     /// Create a lab: a kind cluster of three nodes, a simulator with their machines, and our provider.
     Up(Options),
     /// Play the scenarios in a lab.
     Run {
-        /// What is played.
+        /// Selection of scenarios.
         #[command(flatten)]
         play: PlayOptions,
-        /// Which laboratory.
+        /// Selection of the lab.
         #[command(flatten)]
         options: Options,
     },
     /// Count the calls of providers in a lab and compare them with virtual time. Creates a temporary lab if none is kept.
     Bench {
-        /// What is counted.
+        /// Selection of fleets and modes.
         #[command(flatten)]
         bench: BenchOptions,
-        /// Which laboratory.
+        /// Selection of the lab.
         #[command(flatten)]
         options: Options,
     },
@@ -40,16 +40,16 @@ pub enum What {
     Down(Options),
     /// Create a lab, play the scenarios, and delete the lab, also after a failure or Ctrl-C.
     All {
-        /// What is played.
+        /// Selection of scenarios.
         #[command(flatten)]
         play: PlayOptions,
-        /// Which laboratory.
+        /// Selection of the lab.
         #[command(flatten)]
         options: Options,
     },
 }
 
-/// Which laboratory, and what it is made of.
+/// Selection of the lab, and its parts.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Name of the lab; labs of different names can run in parallel.

@@ -41,7 +41,7 @@ struct Played {
     log: String,
 }
 
-/// What is played.
+/// Selection of scenarios.
 #[derive(Args, Clone, Debug, Default)]
 pub struct PlayOptions {
     /// IDs, or prefixes of IDs, to select.

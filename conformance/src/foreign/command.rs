@@ -29,7 +29,7 @@ use crate::suite::{Conclusion, Filter};
 /// Default number of parallel cases.
 const JOBS: usize = 4;
 
-/// How a provider that is a process is judged.
+/// Options for judging a provider that is a process.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
     /// Provider to judge as a process: a `kind: Provider` manifest, or ours-vcenter, ours-supervisor, stock-ccm,

@@ -25,7 +25,7 @@ const MOST_NODES: u32 = 500;
 /// Smallest fleet: in a life some nodes are NotReady, one is deleted, and some change.
 const LEAST_NODES: u32 = 2;
 
-/// Whose calls are judged.
+/// Selection of the provider whose calls are judged.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
     /// Provider to run as a process, whose calls are marked: a `kind: Provider` manifest, or ours-vcenter,

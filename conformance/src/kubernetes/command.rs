@@ -18,7 +18,7 @@ use super::store::Folder;
 use super::target::Target;
 use super::{VERSION, compare, fuzz};
 
-/// What can be done.
+/// Actions on the comparison with a real server.
 #[derive(Debug, Subcommand)]
 pub enum What {
     /// List the sequences: clause, requests, known differences.
@@ -65,7 +65,7 @@ impl What {
     }
 }
 
-/// Which sequences, and which real server.
+/// Selection of sequences and of the real server.
 #[derive(Debug, Args)]
 pub struct Live {
     /// Text that selects sequences by name.

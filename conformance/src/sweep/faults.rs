@@ -37,7 +37,7 @@ pub(super) fn points(
         .collect()
 }
 
-/// Returns every failure of a call in a phase, in a fixed order.
+/// Returns every failure to inject into a life, in a fixed order: each call of each phase, failing in each way.
 pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
     let mut failures = Vec::new();
     for (phase, face, operation, kind) in points(life, healthy, |_| true) {

@@ -74,7 +74,7 @@ impl Certificate {
                     let mut current = self.current.write().expect("nothing panics under this lock");
                     // Keys cannot be compared; the same certificate implies the same key.
                     if new.cert != current.cert {
-                        tracing::info!("serving with another certificate");
+                        tracing::info!("serving with a new certificate");
                         *current = Arc::new(new);
                     }
                 }

@@ -67,7 +67,7 @@ impl Credentials {
                 let last = self.last.lock().expect("nothing panics under this lock").clone();
                 match last.map_or_else(|| self.inline(), Ok) {
                     Ok(credential) => {
-                        tracing::warn!(error = %err, "using the credential known before");
+                        tracing::warn!(error = %err, "no newer credential; using the last one");
                         Ok(credential)
                     }
                     Err(_) => Err(err),

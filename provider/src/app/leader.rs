@@ -61,7 +61,9 @@ impl Candidate {
                 Ok(true) => return,
                 // Another replica holds the Lease: this one stands by, and counts as ready.
                 Ok(false) => self.telemetry.set_settled(),
-                Err(err) => tracing::warn!(error = %Chain(&err), "lease not acquired"),
+                Err(err) => {
+                    tracing::warn!(error = %Chain(&err), "acquiring the lease failed; retrying")
+                }
             }
             let pause = self.jitter.stretch(self.election.retry_period, 1.2);
             tokio::time::sleep(pause).await;
@@ -82,7 +84,7 @@ impl Candidate {
                     self.telemetry.lease_renewed();
                 }
                 Ok(Ok(false)) => return,
-                Ok(Err(err)) => tracing::warn!(error = %Chain(&err), "lease not renewed"),
+                Ok(Err(err)) => tracing::warn!(error = %Chain(&err), "renewing the lease failed"),
                 Err(_) => {}
             }
             if Instant::now() >= deadline {
@@ -102,7 +104,7 @@ impl Candidate {
             let Some(subject) = subject else { return };
             let sent = announce(&cluster, COMPONENT, subject, "LeaderElection", message, at);
             if let Err(err) = sent.await {
-                tracing::warn!(error = %Chain(&err), "leadership not announced");
+                tracing::warn!(error = %Chain(&err), "writing the LeaderElection event failed");
             }
         }
     }
@@ -118,7 +120,7 @@ impl Candidate {
         lease["spec"]["leaseDurationSeconds"] = 1.into();
         lease["spec"]["renewTime"] = self.now().into();
         if let Err(err) = self.cluster.put(&self.path(), &lease).await {
-            tracing::warn!(error = %Chain(&err), "lease not released");
+            tracing::warn!(error = %Chain(&err), "releasing the lease failed");
         }
     }
 

@@ -32,7 +32,7 @@ pub async fn configuration_changed(
                 n_unread = n_unread.saturating_add(1);
                 // The file may be replaced at this moment.
                 if n_unread == MAX_UNREAD {
-                    tracing::error!(error = %what, "a file cannot be read any more; going on with what was read of it before");
+                    tracing::error!(error = %what, "a file is no longer readable; keeping its last content");
                 }
                 continue;
             }
@@ -48,7 +48,7 @@ pub async fn configuration_changed(
         match check(&text) {
             Ok(()) => return,
             Err(what) => {
-                tracing::error!(error = %what, "the changed configuration cannot be used; going on with the old one");
+                tracing::error!(error = %what, "the changed configuration is not usable; keeping the old one");
                 refused = Some(text);
             }
         }

@@ -30,7 +30,7 @@ pub enum RunError {
         what: String,
     },
     /// Supervisor mode without a Supervisor.
-    #[error("Supervisor mode, and no way to a Supervisor was handed in")]
+    #[error("Supervisor mode needs a client for the Supervisor, and the caller passed none")]
     NoSupervisor,
     /// The lease was lost. Another replica may lead, so this one must not write any more.
     #[error("the lease was lost")]

@@ -84,7 +84,7 @@ async fn accept(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(err) => {
-                tracing::warn!(error = %err, "connection not accepted");
+                tracing::warn!(error = %err, "accepting a connection failed");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }

@@ -177,7 +177,7 @@ async fn send_all(cluster: Cluster, mut received: mpsc::Receiver<Note>) {
                 }
                 sent.insert(note.key, now_sent);
             }
-            Err(err) => tracing::warn!(error = %Chain(&err), "event not recorded"),
+            Err(err) => tracing::warn!(error = %Chain(&err), "writing an event failed"),
         }
     }
 }

@@ -102,7 +102,7 @@ pub(crate) async fn watch_nodes(
             Ok(()) => backoff.reset(),
             Err(err) => {
                 let pause = backoff.fail().max(err.retry_after().unwrap_or_default());
-                tracing::warn!(error = %Chain(&err), pause = ?pause, "nodes not watched");
+                tracing::warn!(error = %Chain(&err), pause = ?pause, "watching nodes failed; retrying");
                 tokio::time::sleep(pause).await;
             }
         }
@@ -200,7 +200,7 @@ async fn watch(
             // The connection is dead, or the store was restored from a backup: a server is silent about a version that it
             // has not reached yet.
             Heard::Nothing => {
-                tracing::info!("the node watch is silent; nodes are listed again");
+                tracing::info!("the node watch is silent; listing nodes again");
                 return Ok(End::Expired);
             }
         };
@@ -229,7 +229,7 @@ async fn watch(
         }
         if let Some(seen) = object.pointer("/metadata/resourceVersion").and_then(Value::as_str) {
             if is_earlier(seen, version) {
-                tracing::warn!(from = %version, to = %seen, "versions run backwards; nodes are listed again");
+                tracing::warn!(from = %version, to = %seen, "versions of the node watch run backwards; listing nodes again");
                 return Ok(End::Expired);
             }
             seen.clone_into(version);

@@ -136,7 +136,7 @@ pub(crate) enum Value {
 pub(crate) struct Raw {
     pub entries: Vec<Entry>,
     pub warnings: Vec<Warning>,
-    /// Names of all vCenters, including those without keys.
+    /// Names of all vCenters in the file, including those whose section has no settings.
     pub vcenters: BTreeSet<String>,
     pub is_yaml: bool,
 }

@@ -80,7 +80,7 @@ pub(super) fn read_secrets(directory: &Path) -> Result<SecretData, String> {
             Ok(content) => {
                 data.insert(name.to_owned(), content);
             }
-            Err(err) => tracing::warn!(file = name, error = %err, "secret file not read"),
+            Err(err) => tracing::warn!(file = name, error = %err, "reading a secret file failed"),
         }
     }
     Ok(data)

@@ -113,7 +113,7 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Read, St
             .map_err(|what| format!("{file}: vCenter {name:?}: {what}"))?;
         let proxy = proxies.of(&vcenter.endpoint);
         if proxy.is_some() {
-            tracing::info!(vcenter = %name, "reached through the proxy of HTTPS_PROXY");
+            tracing::info!(vcenter = %name, "using the proxy of HTTPS_PROXY");
         }
         let transport = provider::https_through(&vcenter.endpoint, &trust, proxy)
             .map_err(|err| format!("{file}: vCenter {name:?}: {}", unusable(vcenter, &err)))?;
@@ -161,7 +161,8 @@ fn check_secrets(vcenter: &VcenterConfig) -> Result<(), String> {
     Ok(())
 }
 
-/// Uses the usual directory if it exists, as upstream does.
+/// Sets `/etc/cloud/secrets` as secrets directory of every vCenter without credentials, if the directory exists, as upstream
+/// does.
 fn default_secrets_directory(config: &mut Config) {
     let usual = Path::new("/etc/cloud/secrets");
     if !usual.is_dir() {

@@ -123,7 +123,7 @@ async fn run_until_told(
                 anyhow::ensure!(request == Request::Stop, "stopped at once by a second signal");
             }
             () = &mut changed, if !is_outdated && !stop.is_cancelled() => {
-                tracing::info!(file = %name, "the configuration has changed: stopping");
+                tracing::info!(file = %name, "the configuration has changed; stopping");
                 is_outdated = true;
                 stop.cancel();
                 continue;

@@ -165,7 +165,9 @@ pub enum SupervisorSettingsError {
     )]
     Pool(String),
     /// A pool without VPC mode.
-    #[error("--pod-ip-pool-type: {0:?} needs --enable-vpc-mode=true; leave it out without")]
+    #[error(
+        "--pod-ip-pool-type: {0:?} needs --enable-vpc-mode=true; set that, or omit --pod-ip-pool-type"
+    )]
     PoolWithoutVpc(String),
 }
 

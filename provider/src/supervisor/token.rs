@@ -138,7 +138,7 @@ impl TokenSource {
             }
             Err(err) => {
                 if state.token.is_some() {
-                    tracing::warn!(error = %err, "going on with the Supervisor token read before");
+                    tracing::warn!(error = %err, "reading the Supervisor token failed; keeping the last one");
                 }
                 Err(err)
             }

@@ -41,7 +41,7 @@ async fn send(
     let (Some(mut again), Some(token)) = (again, tokens.after_refusal(&token)) else {
         return Ok(response);
     };
-    tracing::info!("the Supervisor refused the token; trying the one that has taken its place");
+    tracing::info!("the Supervisor refused the token; trying its successor");
     again.headers_mut().insert(header::AUTHORIZATION, token);
     Ok(client.send(again).await?)
 }

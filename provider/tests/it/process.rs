@@ -102,7 +102,7 @@ fn a_changed_configuration_ends_the_process_unless_it_is_unusable() {
     // Another file replaces the old one, as in a mounted ConfigMap.
     std::fs::write(path("new"), config("hunter3")).unwrap();
     std::fs::rename(path("new"), path("vsphere.conf")).unwrap();
-    process.until("the configuration has changed: stopping");
+    process.until("the configuration has changed; stopping");
     let said = process.until("to be started again with it");
     assert!(said.contains("vsphere.conf has changed"), "{said}");
     assert_eq!(process.child.wait().unwrap().code(), Some(1));

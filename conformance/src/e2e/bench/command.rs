@@ -21,7 +21,7 @@ use crate::e2e::peer::{Peer, peer};
 use crate::e2e::simulator::Simulator;
 use crate::e2e::{engine, kubelet};
 
-/// What is counted.
+/// Selection of fleets and modes.
 #[derive(Args, Clone, Debug)]
 pub struct BenchOptions {
     /// Numbers of simulated nodes that register beside the three real ones.

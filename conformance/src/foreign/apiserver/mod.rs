@@ -30,7 +30,7 @@ use client::Client;
 use mirror::Mirror;
 pub(super) use needs::needs_built_in;
 
-/// What answers for the workload cluster.
+/// API server of the workload cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ApiServer {
     /// The simulated one: several cases at a time, and every failure.

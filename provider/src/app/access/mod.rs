@@ -98,7 +98,7 @@ impl Access {
             Ok(Some(user)) => user,
             Ok(None) => return Err((StatusCode::UNAUTHORIZED, "Unauthorized".to_owned())),
             Err(err) => {
-                tracing::warn!(error = %Chain(&err), "a token could not be judged");
+                tracing::warn!(error = %Chain(&err), "reviewing a token failed; refusing it");
                 return Err((StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()));
             }
         };
@@ -114,8 +114,8 @@ impl Access {
                 format!("forbidden: User {name:?} cannot {verb} path {path:?}"),
             )),
             Err(err) => {
-                tracing::warn!(error = %Chain(&err), "a request could not be judged");
-                let what = "it could not be found out whether this is allowed".to_owned();
+                tracing::warn!(error = %Chain(&err), "reviewing a request failed; refusing it");
+                let what = "cannot determine whether the cluster allows this request".to_owned();
                 Err((StatusCode::INTERNAL_SERVER_ERROR, what))
             }
         }

@@ -143,7 +143,7 @@ impl LifecycleController {
             match self.exists(node, Instant::now(), CONFIRMATION).await {
                 Lookup::Gone { .. } => {}
                 other => {
-                    tracing::info!(node = %node.name, answer = ?other, "not deleted: no longer proved gone");
+                    tracing::info!(node = %node.name, answer = ?other, "not deleting the node: its machine is no longer proved absent");
                     return None;
                 }
             }
@@ -154,7 +154,7 @@ impl LifecycleController {
             Some(Unknown::Unavailable(format!("no answer within {QUESTION:?}")))
         });
         if let Some(why) = objection {
-            tracing::warn!(node = %node.name, reason = %why, "not deleted: the last look speaks against it");
+            tracing::warn!(node = %node.name, reason = %why, "not deleting the node: the last check objects");
             let message = format!("Failed deleting node {}: {why}", node.name);
             self.events.record(node, Severity::Warning, "DeletingNodeFailed", message);
             return None;
@@ -232,7 +232,7 @@ impl LifecycleController {
             }
         };
         if let Err(err) = result {
-            tracing::warn!(node = %node.name, error = %Chain(&err), "node not updated");
+            tracing::warn!(node = %node.name, error = %Chain(&err), "updating the node failed; retrying");
             if let Step::Delete { node, .. } = step {
                 let message = format!("Failed deleting node {}: {err}", node.name);
                 self.events.record(node, Severity::Warning, "DeletingNodeFailed", message);
@@ -349,7 +349,7 @@ fn tell_unknown(judged: &[Judged], told: &mut BTreeMap<String, String>) {
         let Judgement::NotReady { exists: Lookup::Unknown(why), .. } = judgement else { continue };
         let why = why.to_string();
         if told.get(&node.uid) != Some(&why) {
-            tracing::warn!(node = %node.name, reason = %why, "not ready, and nothing is known of its machine");
+            tracing::warn!(node = %node.name, reason = %why, "the node is not ready and the state of its machine is unknown; the Node stays");
         }
         now.insert(node.uid.clone(), why);
     }

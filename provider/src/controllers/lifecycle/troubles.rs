@@ -41,7 +41,7 @@ impl Troubles {
                 continue;
             }
             let Some(node) = store.get(&name) else { continue };
-            tracing::warn!(node = %name, reason = %text, "the machine of a node cannot be looked after");
+            tracing::warn!(node = %name, reason = %text, "cannot manage the machine of a node");
             events.record(&node, Severity::Warning, kind.reason(), text);
             self.told.insert((kind, name));
         }

@@ -90,7 +90,7 @@ impl Recorder {
                 // The node was deleted; another node of the same name has another UID and its own record.
                 Err(err) if err.is_not_found() => {}
                 Err(err) => {
-                    tracing::info!(node = %name, error = %Chain(&err), "reference not recorded");
+                    tracing::info!(node = %name, error = %Chain(&err), "recording the reference of a machine failed");
                     if failed.is_empty() {
                         pause = backoff.fail();
                     }

@@ -165,7 +165,7 @@ impl NodeController {
                     self.queue.add_rate_limited(&name, cap);
                 }
                 Err(err) => {
-                    tracing::warn!(node = %name, error = %Chain(&err), "node not synced");
+                    tracing::warn!(node = %name, error = %Chain(&err), "syncing the node failed; retrying");
                     self.telemetry.sync_failed();
                     let pause = err.retry_after().unwrap_or_default();
                     self.queue.add_rate_limited_after(&name, KNOWN_CAP, pause);
@@ -200,7 +200,7 @@ impl NodeController {
             // The next change or the next period checks again; the published addresses stay.
             Plan::Wait(Unknown::Pending) => Ok(None),
             Plan::Wait(why) => {
-                tracing::info!(node = %name, reason = %why, "addresses left as they are");
+                tracing::info!(node = %name, reason = %why, "keeping the addresses of the node");
                 Ok(None)
             }
             Plan::Record(reference) => {

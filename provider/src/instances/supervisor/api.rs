@@ -49,7 +49,7 @@ pub(super) enum ApiError {
     #[error("{path} was answered with {what}")]
     Answer { path: String, what: &'static str },
     /// The answer is a list that is older than the view.
-    #[error("the list of machines tells of before what is known")]
+    #[error("the list of VirtualMachines is older than the view")]
     Old,
 }
 

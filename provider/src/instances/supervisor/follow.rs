@@ -103,7 +103,7 @@ impl Follower<'_> {
             // Lists that are older than the view may be right, and are counted for that.
             if is_passing && !matches!(err, ApiError::Old) {
                 let later = self.jitter.stretch(RELIST_LATER, 1.0);
-                tracing::warn!(error = %Chain(err), later = ?later, "machines not listed for safety; the watch goes on");
+                tracing::warn!(error = %Chain(err), later = ?later, "periodic list of VirtualMachines failed; the watch continues");
                 self.relist_at = Instant::now() + later;
                 return Next::Watch(version);
             }
@@ -131,7 +131,7 @@ impl Follower<'_> {
                 let may_do_without = self.shared.tuning.mode != InstancesMode::Watch;
                 if err.meaning() == Meaning::Forbidden && may_do_without {
                     if self.shared.lock().freshness.mode() != Mode::Get {
-                        tracing::warn!(error = %Chain(&err), "listing machines is forbidden; each is read by its name");
+                        tracing::warn!(error = %Chain(&err), "the Supervisor forbids listing VirtualMachines; reading each by name");
                     }
                     self.shared.fold(failure(&err));
                     self.give_up_sync();
@@ -209,14 +209,14 @@ impl Follower<'_> {
                     Taken::Refused(what) => {
                         self.shared.fold(Happened::Failed(what.clone()));
                         let pause = self.backoff.fail();
-                        tracing::warn!(error = %what, pause = ?pause, "the watch of machines told an error");
+                        tracing::warn!(error = %what, pause = ?pause, "watch of VirtualMachines returned an error event; restarting it");
                         sleep(pause).await;
                         return Next::Watch(version);
                     }
                 },
                 Ok(Heard::End) if opened_at.elapsed() < LIVED => {
                     let pause = self.backoff.fail();
-                    tracing::warn!(pause = ?pause, "the watch of machines ended at once");
+                    tracing::warn!(pause = ?pause, "watch of VirtualMachines ended at once; restarting it after a pause");
                     sleep(pause).await;
                     return Next::Watch(version);
                 }
@@ -235,7 +235,7 @@ impl Follower<'_> {
         }
         if std::mem::replace(&mut self.has_expired, true) {
             let pause = self.backoff.fail();
-            tracing::warn!(pause = ?pause, "the version of the list just made is too old for a watch");
+            tracing::warn!(pause = ?pause, "the version of a new list is too old for a watch; listing again");
             sleep(pause).await;
         }
         Next::List(ListReason::Expired)
@@ -247,7 +247,7 @@ impl Follower<'_> {
             Meaning::Forbidden if self.shared.tuning.mode == InstancesMode::Auto => {
                 let is_new = self.shared.lock().freshness.mode() != Mode::Poll;
                 if is_new {
-                    tracing::warn!(error = %Chain(err), "watching machines is forbidden; they are polled");
+                    tracing::warn!(error = %Chain(err), "the Supervisor forbids watching VirtualMachines; polling instead");
                 }
                 self.shared.fold(Happened::WatchForbidden);
                 self.probe_at = Instant::now() + PROBE_WATCH;
@@ -281,7 +281,7 @@ impl Follower<'_> {
         }
         if !EVENTS.contains(&kind) {
             // The event may be about a machine, and the next watch would begin behind it.
-            tracing::warn!(kind, "an event of an unknown type; machines are listed again");
+            tracing::warn!(kind, "watch event of an unknown type; listing VirtualMachines again");
             return Taken::Expired;
         }
         let seen = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
@@ -303,10 +303,7 @@ impl Follower<'_> {
                     Changes::default()
                 }
                 _ => {
-                    tracing::warn!(
-                        kind,
-                        "an event of the watch of machines that says nothing was left aside"
-                    );
+                    tracing::warn!(kind, "ignored an empty event of the watch of VirtualMachines");
                     Changes::default()
                 }
             }
@@ -403,7 +400,7 @@ pub(super) async fn run_chores(shared: &Shared) {
                 // The result is in the state; callers that wait ask again.
                 let listed = shared.list_since(after, ListReason::Asked).await;
                 if let Err(why) = listed {
-                    tracing::info!(error = %why, "no list for nodes that wait for one");
+                    tracing::info!(error = %why, "listing VirtualMachines for waiting nodes failed");
                 }
                 shared.news.announce(lists);
             }

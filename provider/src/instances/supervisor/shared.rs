@@ -253,7 +253,7 @@ impl Shared {
             return Err(ApiError::Old);
         }
         tracing::warn!(
-            "lists tell of before what is known, again and again: beginning anew with them"
+            "lists of VirtualMachines stay older than the view; starting over from the latest list"
         );
         state.n_old_lists = 0;
         state.view.start_over();
@@ -292,7 +292,7 @@ impl Shared {
                 Read::NotFound
             }
             Err(err) => {
-                tracing::info!(machine, error = %Chain(&err), "machine not read");
+                tracing::info!(machine, error = %Chain(&err), "reading the machine failed");
                 Read::Failed(unavailable(&err))
             }
         };

@@ -102,7 +102,7 @@ impl Shared {
         if *n_failed >= ATTEMPTS {
             return false;
         }
-        tracing::debug!(n_failed, error = %Chain(err), "machine not found out about");
+        tracing::debug!(n_failed, error = %Chain(err), "VirtualMachine lookup failed; retrying");
         let pause = {
             let mut jitter = self.jitter.lock().expect("nothing panics under this lock");
             jitter.stretch(PAUSE, 1.0)

@@ -120,7 +120,7 @@ pub(super) async fn take(client: &Vcenter) -> Result<Census, CallError> {
     tracing::info!(
         n_machines = census.machines.len(),
         n_unknown = census.n_unknown,
-        "census taken"
+        "read the UUIDs of all machines"
     );
     Ok(census)
 }

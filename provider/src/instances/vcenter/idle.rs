@@ -19,6 +19,6 @@ pub(super) async fn keep_alive(shared: &Shared, index: VcenterIndex) {
     match result.await {
         Ok(()) if was_troubled => shared.lock().vcenters[index].troubled = false,
         Ok(()) => {}
-        Err(err) => tracing::info!(error = %Chain(&err), "session not kept alive"),
+        Err(err) => tracing::info!(error = %Chain(&err), "keeping the session alive failed"),
     }
 }

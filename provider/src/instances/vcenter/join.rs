@@ -65,7 +65,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
             }
             Ok(()) => {}
             Err(err) => {
-                tracing::warn!(error = %Chain(&err), "machines not looked up");
+                tracing::warn!(error = %Chain(&err), "looking up machines failed; retrying");
                 shared.lock().vcenters[index].troubled = true;
                 let pause = backoff.fail();
                 let pause = match err.retry() {
@@ -152,7 +152,7 @@ async fn resolve(
     match by_reference(shared, index, batch, &mut left).await {
         // One machine that hangs delays the read of all; the searches show which one hangs.
         Err(err) if err.is_timeout() => {
-            tracing::warn!(error = %Chain(&err), "references not read");
+            tracing::warn!(error = %Chain(&err), "reading machines by their recorded references timed out; searching for each machine instead");
         }
         other => other?,
     }
@@ -190,7 +190,7 @@ async fn search_each(
         return Err(err);
     }
     for (name, err) in failed {
-        tracing::warn!(node = %name, error = %Chain(&err), "machine not looked up");
+        tracing::warn!(node = %name, error = %Chain(&err), "looking up the machine failed; retrying");
         answer(shared, index, name, &batch[name], Outcome::Failed(Chain(&err).to_string()));
     }
     Ok(())

@@ -160,7 +160,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         }
         let _turn = backend.reading.lock().await;
         if let Err(err) = serve(shared, index, due).await {
-            tracing::warn!(error = %Chain(&err), "machines not read");
+            tracing::warn!(error = %Chain(&err), "reading machines failed; retrying");
         }
     }
 }
@@ -294,7 +294,7 @@ async fn retrieve(
         };
         match err.fault() {
             Some(FaultKind::InvalidProperty(path)) if paths.contains(&path.as_str()) => {
-                tracing::warn!(path = %path, "this vCenter does not know a property");
+                tracing::warn!(path = %path, "vCenter rejected a property; reading machines without it");
                 shared.lock().vcenters[index].refused.insert(path.clone());
             }
             // Older servers name the first machine that is gone in a fault, instead of omitting it.

@@ -108,7 +108,7 @@ pub(super) async fn exists(
     match prove(shared, node, link, uuid, proof_after).await {
         Ok(answer) => answer,
         Err(err) => {
-            tracing::warn!(node = %node.name, error = %Chain(&err), "absence not proved");
+            tracing::warn!(node = %node.name, error = %Chain(&err), "proving the absence of the machine failed; the Node stays");
             if mutant!(shared.policy.active, ErrorIsGone) {
                 return Lookup::Gone { proved_at: Instant::now(), matched: true };
             }
@@ -208,7 +208,7 @@ async fn locate(
 /// Records why existence is unknown. The answer holds for [`HIDDEN_PAUSE`], because a read at every look would only add
 /// noise.
 fn hide(shared: &Shared, node: &NodeIdentity, why: Unknown) -> Lookup<()> {
-    tracing::info!(node = %node.name, reason = %why, "whether the machine exists is not known");
+    tracing::info!(node = %node.name, reason = %why, "cannot prove that the machine exists or not; the Node stays");
     shared.with(|state, _| {
         if let Some(tracked) = state.nodes.get_mut(&node.name) {
             tracked.hidden = Some((why.clone(), Instant::now() + HIDDEN_PAUSE));

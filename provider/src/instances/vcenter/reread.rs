@@ -75,14 +75,14 @@ impl<'a> Reread<'a> {
         let machines = [torn.as_slice(), &undelivered].concat();
         tracing::info!(
             n_machines = machines.len(),
-            "reading machines that the view did not deliver whole"
+            "reading machines that the view delivered incompletely or not at all"
         );
         for chunk in machines.chunks(CHUNK) {
             let spec = FilterSpec::of_objects("VirtualMachine", self.paths, chunk.to_vec());
             let objects = match client.retrieve(&spec.tolerating_missing()).await {
                 Ok(objects) => objects,
                 Err(err) => {
-                    tracing::warn!(error = %Chain(&err), "machines not read");
+                    tracing::warn!(error = %Chain(&err), "reading machines failed; retrying");
                     return;
                 }
             };

@@ -115,10 +115,12 @@ pub(super) fn learn(shared: &Shared, index: VcenterIndex, tree: &Tree) -> Listed
     };
     if before.is_none_or(|known| known.listed != listed) {
         if let Some(problem) = &listed.problem {
-            tracing::error!(problem = %problem, "datacenters of the configuration not found");
+            tracing::error!(problem = %problem, "configured datacenters not found");
+        } else {
+            let n_datacenters = listed.datacenters.len();
+            let is_everything = listed.is_everything;
+            tracing::info!(n_datacenters, is_everything, "configured datacenters resolved");
         }
-        let n_datacenters = listed.datacenters.len();
-        tracing::info!(n_datacenters, is_everything = listed.is_everything, "datacenters known");
     }
     listed
 }

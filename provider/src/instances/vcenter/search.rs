@@ -61,7 +61,7 @@ impl<'a> Hanging<'a> {
                 (outcome, Ok(()))
             }
             Err(err) => {
-                tracing::warn!(node = %name, error = %Chain(&err), "machine not looked up");
+                tracing::warn!(node = %name, error = %Chain(&err), "looking up the machine failed; retrying");
                 // Deleted nodes no longer count.
                 let nodes = &self.shared.lock().nodes;
                 self.failed.retain(|it| nodes.contains_key(it));

@@ -81,11 +81,11 @@ pub struct CustomVersion {
 /// JSON pointers to the replicas of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// Desired number of replicas.
+    /// JSON pointer to the desired number of replicas.
     pub spec_replicas: String,
-    /// Actual number of replicas.
+    /// JSON pointer to the actual number of replicas.
     pub status_replicas: String,
-    /// Label selector of the replicas; empty if the definition names none.
+    /// JSON pointer to the label selector of the replicas; empty if the definition names none.
     pub selector: String,
 }
 

@@ -35,7 +35,7 @@ pub(super) fn at_initialization(
     }
     for (key, value) in extra_labels {
         if is_reserved(key) {
-            tracing::warn!(label = %key, "labels of Kubernetes itself are not set");
+            tracing::warn!(label = %key, "not setting labels that are reserved for Kubernetes");
         } else if !node.labels.contains_key(key) {
             labels.entry(key.clone()).or_insert_with(|| value.clone());
         }

@@ -75,7 +75,7 @@ impl Shared {
             let visit = self.visit(index, by, &mut found, &mut trouble).await;
             self.lock().is_well[index] = visit.is_ok();
             if let Err(why) = visit {
-                tracing::warn!(vcenter = self.vcenters[index].name(), reason = %why, "not searched");
+                tracing::warn!(vcenter = self.vcenters[index].name(), reason = %why, "searching a vCenter failed");
                 trouble = Some(why);
             }
             match found.len() {

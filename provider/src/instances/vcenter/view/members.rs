@@ -61,7 +61,7 @@ pub(super) async fn build(
                 Some(FaultKind::InvalidProperty(path))
                     if PATHS.contains(&path.as_str()) && refused.insert(path.clone()) =>
                 {
-                    tracing::warn!(path = %path, "this vCenter does not know a property");
+                    tracing::warn!(path = %path, "vCenter rejected a property; reading machines without it");
                 }
                 _ => return Err(err),
             },

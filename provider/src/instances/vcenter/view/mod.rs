@@ -71,7 +71,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
             Retry::After(wait) => wait.min(Duration::from_secs(60)),
             _ => pause,
         };
-        tracing::warn!(error = %Chain(&err), pause = ?pause, "the view is lost and will be built anew");
+        tracing::warn!(error = %Chain(&err), pause = ?pause, "the view is lost; building it anew");
         tokio::time::sleep(pause).await;
     }
 }
@@ -180,7 +180,7 @@ async fn watch(
                 }
                 shared.lock().vcenters[index].troubled = true;
                 let pause = wanted.unwrap_or_else(|| backoff.fail());
-                tracing::warn!(error = %Chain(&err), pause = ?pause, "waiting for changes failed");
+                tracing::warn!(error = %Chain(&err), pause = ?pause, "waiting for changes of the view failed; retrying");
                 tokio::time::sleep(pause).await;
             }
             (Next::Rebuild, Some(err)) => {
@@ -234,7 +234,7 @@ async fn wait_and_change(
                 let next = course.next(happened, pauses);
                 reread.plan(course.is_whole());
                 let Err(err) = result else { continue };
-                tracing::warn!(error = %Chain(&err), next = ?next, "members of the view not changed");
+                tracing::warn!(error = %Chain(&err), next = ?next, "changing the members of the view failed; retrying");
                 if next == Next::Rebuild {
                     return Err(err);
                 }
