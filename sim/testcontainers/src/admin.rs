@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 use crate::endpoints::Told;
 use crate::{Armed, Clock, Counts, Error, Record, Rule, World};
 
-/// A sim answers at once; a large ledger takes a moment.
+/// Timeout of a request. sim answers at once, but a large ledger takes a moment.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The admin port of one sim. What is done here is neither counted nor does it fail by a rule.
+/// Client of the admin port of one sim. The ledger does not count its requests, and fault rules do not match them.
 ///
-/// Every method may fail with [`Error::Silent`], [`Error::Refused`] and [`Error::Unknown`].
+/// Every request may fail with [`Error::Silent`], [`Error::Refused`] and [`Error::Unknown`].
 #[derive(Clone)]
 pub struct Admin {
     base: String,
@@ -28,14 +28,14 @@ pub struct Admin {
     client: Client<HttpConnector, Full<Bytes>>,
 }
 
-/// Without the token.
+/// Omits the token.
 impl std::fmt::Debug for Admin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Admin").field("base", &self.base).finish_non_exhaustive()
     }
 }
 
-/// How sim refuses.
+/// Body of an answer with which sim refuses a request.
 #[derive(Deserialize)]
 struct Complaint {
     error: String,
@@ -47,22 +47,22 @@ impl Admin {
         Self { base, token, client: Client::builder(TokioExecutor::new()).build_http() }
     }
 
-    /// `http://HOST:PORT`, for clients of your own.
+    /// URL of the admin port, `http://HOST:PORT`, for other clients.
     pub fn url(&self) -> &str {
         &self.base
     }
 
-    /// The bearer token that they have to show.
+    /// Bearer token that other clients have to send.
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// How often each operation was called since the start.
+    /// Counts the calls per server and operation, as far as the ledger still has them (`--ledger-memory`, default 128 MiB).
     pub async fn counts(&self) -> Result<Counts, Error> {
         self.read("/ledger?format=counts").await
     }
 
-    /// Every record of the ledger, from the sequence number `since` on.
+    /// Returns the records of the ledger from sequence number `since` on, as far as the ledger still has them.
     pub async fn ledger(&self, since: u64) -> Result<Vec<Record>, Error> {
         let path = format!("/ledger?since={since}");
         let text = self.call(Method::GET, &path, None).await?;
@@ -80,12 +80,12 @@ impl Admin {
         self.call(Method::POST, "/faults", Some(json!(rules))).await.map(drop)
     }
 
-    /// Adds failures that have a name, such as `conversion-webhook-down`; `sim fault known` lists them.
+    /// Adds a failure of sim's catalogue by its name, such as `conversion-webhook-down`; `sim fault known` lists the names.
     pub async fn add_known(&self, name: &str) -> Result<(), Error> {
         self.call(Method::POST, "/faults", Some(json!([name]))).await.map(drop)
     }
 
-    /// The rules, with how often each fired.
+    /// Returns the rules in force, each with its counters.
     pub async fn faults(&self) -> Result<Vec<Armed>, Error> {
         self.read("/faults").await
     }
@@ -95,25 +95,25 @@ impl Admin {
         self.call(Method::DELETE, "/faults", None).await.map(drop)
     }
 
-    /// Removes the rule of this name.
+    /// Removes the rule with this id.
     pub async fn remove(&self, id: &str) -> Result<(), Error> {
         self.call(Method::DELETE, &format!("/faults/{id}"), None).await.map(drop)
     }
 
-    /// Something happens in the world, such as `json!({"vm.powerOff": "node-0001"})`; a list happens in order. Gives what
-    /// sim says of it.
+    /// Applies an event to the world, such as `json!({"vm.powerOff": "node-0001"})`, or a list of events in order. Returns
+    /// sim's answer.
     pub async fn happen(&self, event: &impl Serialize) -> Result<Value, Error> {
         let path = "/world/events";
         let text = self.call(Method::POST, path, Some(json!(event))).await?;
         parsed(path, &text)
     }
 
-    /// What there is.
+    /// Returns the seed and the machines of the world.
     pub async fn world(&self) -> Result<World, Error> {
         self.read("/world").await
     }
 
-    /// What time it is there.
+    /// Returns the current time of the world.
     pub async fn clock(&self) -> Result<Clock, Error> {
         self.read("/clock").await
     }

@@ -1,4 +1,4 @@
-//! A sim that runs.
+//! A container that runs sim, and its endpoints as seen from outside.
 
 use testcontainers::core::IntoContainerPort as _;
 use testcontainers::{ContainerAsync, TestcontainersError};
@@ -7,10 +7,10 @@ use crate::endpoints::{Told, kubeconfig, moved, port};
 use crate::image::{ADMIN, CLUSTER, SUPERVISOR, VCENTER};
 use crate::{Admin, Cluster, Error, SimImage, Supervisor, VCenter};
 
-/// How long sim gets to end in order, in seconds. It takes a fraction of one.
+/// Time that sim gets for an orderly end, in seconds. sim needs a fraction of a second.
 const GRACE: i32 = 5;
 
-/// A sim that serves. Dropping it removes the container.
+/// A sim that serves. A drop of this value removes the container.
 #[must_use = "the container goes with this value"]
 pub struct SimContainer {
     container: ContainerAsync<SimImage>,
@@ -19,10 +19,10 @@ pub struct SimContainer {
 }
 
 impl SimContainer {
-    /// Learns from a container that was started what it serves, and where the engine published it.
+    /// Reads the endpoints of a started container, and replaces their URLs by those that the engine published.
     ///
     /// # Errors
-    /// [`Error::Container`] if ports are not published, and those of the admin port.
+    /// [`Error::Container`] if a port is not published, and the errors of the admin port.
     pub async fn of(container: ContainerAsync<SimImage>) -> Result<Self, Error> {
         let at = Published::of(&container).await?;
         let base = moved("http://", &at.host, at.port(&container, ADMIN).await?);
@@ -31,10 +31,10 @@ impl SimContainer {
         Ok(Self { container, admin, told })
     }
 
-    /// The vCenter of this name; `vc0` is the first.
+    /// Returns the vCenter with this name; `vc0` is the first.
     ///
     /// # Errors
-    /// [`Error::NoSuch`], with those that there are.
+    /// [`Error::NoSuch`] for an unknown name; the error lists the known names.
     pub fn vcenter(&self, name: &str) -> Result<&VCenter, Error> {
         let found = self.told.vcenters.iter().find(|it| it.name == name);
         found.ok_or_else(|| Error::NoSuch {
@@ -49,7 +49,7 @@ impl SimContainer {
         })
     }
 
-    /// Every vCenter, by name.
+    /// Every vCenter, sorted by name.
     pub fn vcenters(&self) -> &[VCenter] {
         &self.told.vcenters
     }
@@ -64,47 +64,47 @@ impl SimContainer {
         self.told.supervisor.as_ref()
     }
 
-    /// The certificate that signed all others, as PEM; empty with `--plain-text`.
+    /// Certificate that signed all others, as PEM; empty with `--plain-text`.
     pub fn ca_pem(&self) -> &str {
         &self.told.certificate_authority
     }
 
-    /// A kubeconfig of the workload cluster's administrator.
+    /// Returns a kubeconfig for the administrator of the workload cluster.
     pub fn kubeconfig(&self) -> String {
         let Cluster { url, token } = &self.told.cluster;
         kubeconfig(url, token, self.ca_pem())
     }
 
-    /// The same of the Supervisor's, if the world has one.
+    /// Returns a kubeconfig for the administrator of the Supervisor, if the world has one.
     pub fn supervisor_kubeconfig(&self) -> Option<String> {
         let it = self.told.supervisor.as_ref()?;
         Some(kubeconfig(&it.url, &it.token, &it.provider.certificate_authority))
     }
 
-    /// The admin port: what was called, what fails, what happens.
+    /// Client of the admin port: reads the ledger, changes fault rules, and applies events.
     pub fn admin(&self) -> &Admin {
         &self.admin
     }
 
-    /// The container itself.
+    /// The underlying container.
     pub fn container(&self) -> &ContainerAsync<SimImage> {
         &self.container
     }
 
-    /// Asks again for accounts, tokens and certificates, after some were rotated.
+    /// Reads the accounts, tokens and certificates again, after a rotation.
     ///
     /// # Errors
-    /// As [`SimContainer::of`].
+    /// The errors of [`SimContainer::of`].
     pub async fn refresh(&mut self) -> Result<(), Error> {
         let at = Published::of(&self.container).await?;
         self.told = at.translated(&self.container, self.admin.told().await?).await?;
         Ok(())
     }
 
-    /// Ends sim with SIGTERM and removes the container. Gives sim's exit code: 0 if it ended in order.
+    /// Ends sim with SIGTERM and removes the container. Returns sim's exit code: 0 after an orderly end.
     ///
     /// # Errors
-    /// The engine's.
+    /// [`Error::Container`] if the engine fails.
     pub async fn stop(self) -> Result<i64, Error> {
         let image = self.container.image().descriptor();
         let stopped = async {
@@ -117,7 +117,7 @@ impl SimContainer {
     }
 }
 
-/// Without the tokens.
+/// Omits the tokens.
 impl std::fmt::Debug for SimContainer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SimContainer")
@@ -129,7 +129,7 @@ impl std::fmt::Debug for SimContainer {
     }
 }
 
-/// Where the engine publishes ports.
+/// Host on which the engine publishes ports.
 struct Published {
     host: String,
 }
@@ -137,7 +137,7 @@ struct Published {
 impl Published {
     async fn of(container: &ContainerAsync<SimImage>) -> Result<Self, Error> {
         let host = container.get_host().await.map_err(|source| failed(container, source))?;
-        // Ports are asked for by IPv4, and `localhost` may be the other family.
+        // `port` reads the IPv4 ports, and `localhost` may resolve to an IPv6 address.
         let host = match host.to_string() {
             name if name == "localhost" => "127.0.0.1".to_owned(),
             name => name.trim_matches(['[', ']']).to_owned(),
@@ -150,7 +150,7 @@ impl Published {
         outside.map_err(|source| failed(container, source))
     }
 
-    /// What sim tells, with the URLs of those outside.
+    /// Replaces the URLs that sim reports by those that are valid outside the container.
     async fn translated(
         &self,
         container: &ContainerAsync<SimImage>,

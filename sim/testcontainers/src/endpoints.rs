@@ -1,13 +1,13 @@
-//! Where everything is, and how to be let in.
+//! Addresses, accounts and certificates of a sim.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What the admin port tells.
+/// Answer of the admin port to `GET /endpoints`.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Told {
-    /// Left out by a sim that speaks plain text.
+    /// Empty if sim serves plain text, because sim then omits the field.
     #[serde(default)]
     pub(crate) certificate_authority: String,
     pub(crate) vcenters: Vec<VCenter>,
@@ -21,29 +21,29 @@ pub(crate) struct Told {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct VCenter {
-    /// `vc0`, `vc1` and so on.
+    /// Name: `vc0`, `vc1` and so on.
     pub name: String,
-    /// `https://HOST:PORT`; SOAP is at `/sdk`, REST at `/api` and `/rest`.
+    /// URL, `https://HOST:PORT`. SOAP is at `/sdk`, REST at `/api` and `/rest`.
     pub url: String,
-    /// SHA-1 of its certificate, in upper case with colons; empty in plain text.
+    /// SHA-1 of the vCenter's certificate, in upper case with colons; empty with `--plain-text`.
     #[serde(default)]
     pub thumbprint: String,
-    /// SHA-256 of it, in the same form.
+    /// SHA-256 of the certificate, in the same form.
     #[serde(default)]
     pub thumbprint_sha256: String,
-    /// Who may do everything.
+    /// Account of the administrator.
     pub administrator: Account,
-    /// Who may do what a cloud provider has to.
+    /// Account for a cloud provider.
     pub provider: Account,
 }
 
-/// Somebody who can log in to a vCenter.
+/// User name and password for a vCenter.
 #[derive(Clone, Deserialize)]
 #[non_exhaustive]
 pub struct Account {
-    /// With domain: `administrator@vsphere.local`.
+    /// User name with domain: `administrator@vsphere.local`.
     pub username: String,
-    /// As it is since the start, or since the last [`refresh`](crate::SimContainer::refresh).
+    /// Password at the start, or at the last [`refresh`](crate::SimContainer::refresh).
     pub password: String,
 }
 
@@ -51,9 +51,9 @@ pub struct Account {
 #[derive(Clone, Deserialize)]
 #[non_exhaustive]
 pub struct Cluster {
-    /// `https://HOST:PORT`.
+    /// URL, `https://HOST:PORT`.
     pub url: String,
-    /// The bearer token of its administrator.
+    /// Bearer token of the cluster's administrator.
     pub token: String,
 }
 
@@ -61,35 +61,35 @@ pub struct Cluster {
 #[derive(Clone, Deserialize)]
 #[non_exhaustive]
 pub struct Supervisor {
-    /// `https://HOST:PORT`.
+    /// URL, `https://HOST:PORT`.
     pub url: String,
-    /// Where the virtual machines of the workload cluster are.
+    /// Namespace that contains the VirtualMachines of the workload cluster.
     pub namespace: String,
-    /// The bearer token of its administrator.
+    /// Bearer token of the Supervisor's administrator.
     pub token: String,
-    /// What a provider in the workload cluster is given.
+    /// Files for a provider in the workload cluster.
     pub provider: ProviderFiles,
 }
 
-/// What a provider in Supervisor mode mounts, file by file.
+/// Contents of the files that a provider in Supervisor mode mounts.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ProviderFiles {
-    /// `ca.crt`, PEM; empty in plain text.
+    /// Contents of `ca.crt`, PEM; empty with `--plain-text`.
     #[serde(default)]
     pub certificate_authority: String,
-    /// `namespace`.
+    /// Contents of `namespace`.
     pub namespace: String,
-    /// `token`.
+    /// Contents of `token`.
     pub token: String,
-    /// `ownerref.json`.
+    /// Contents of `ownerref.json`.
     pub owner_reference: Value,
 }
 
-/// A kubeconfig with one cluster and one user.
+/// Returns a kubeconfig with one cluster and one user.
 pub(crate) fn kubeconfig(url: &str, token: &str, ca_pem: &str) -> String {
-    // JSON is YAML, and needs no escapes of our own.
+    // JSON is valid YAML, and serde_json escapes the values.
     let mut cluster = serde_json::json!({"server": url});
     if !ca_pem.is_empty() {
         cluster["certificate-authority-data"] = base64(ca_pem.as_bytes()).into();
@@ -105,7 +105,7 @@ pub(crate) fn kubeconfig(url: &str, token: &str, ca_pem: &str) -> String {
     format!("{config:#}\n")
 }
 
-/// RFC 4648, with padding. A dependency would cost more than these lines.
+/// Encodes bytes as base64 of RFC 4648, with padding. A dependency would cost more than these lines.
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -120,14 +120,14 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// `url` with another host and port.
+/// Returns a URL with the scheme of `url` and another host and port; drops the path.
 pub(crate) fn moved(url: &str, host: &str, port: u16) -> String {
     let (scheme, _) = url.split_once("://").unwrap_or(("https", url));
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     format!("{scheme}://{host}:{port}")
 }
 
-/// The port in `https://HOST:PORT`.
+/// Returns the port of `https://HOST:PORT`.
 pub(crate) fn port(url: &str) -> Option<u16> {
     url.rsplit_once(':')?.1.trim_end_matches('/').parse().ok()
 }

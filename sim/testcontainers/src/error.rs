@@ -1,64 +1,64 @@
-//! What can go wrong between a test and its sim.
+//! Errors that a test can get from its sim.
 
 use testcontainers::TestcontainersError;
 
-/// Why a sim could not be started, or did not do what it was asked to.
+/// Reason for which a sim did not start, or did not do what the test asked for.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The engine, or the container: no image, no engine, or sim ended before it served.
+    /// The engine or the container failed: the engine or the image is missing, or sim ended before it served.
     #[error(
         "the container of {image} failed; if there is no such image, kind/images/build.sh sim makes it, and SIM_IMAGE names another"
     )]
     Container {
-        /// Name and tag.
+        /// Name and tag of the image.
         image: String,
-        /// What failed.
+        /// Error of testcontainers.
         #[source]
         source: TestcontainersError,
     },
-    /// The admin port does not answer.
+    /// The admin port did not answer.
     #[error("{method} {path} at {base} was not answered")]
     Silent {
-        /// The request's method.
+        /// Method of the request.
         method: http::Method,
-        /// Its path.
+        /// Path of the request.
         path: String,
-        /// The URL of the admin port.
+        /// URL of the admin port.
         base: String,
-        /// Why not.
+        /// Error of the HTTP client, or the timeout.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The admin port refuses.
+    /// The admin port refused the request.
     #[error("{method} {path} was refused with {status}: {error}; remedy: {remedy}")]
     Refused {
-        /// The request's method.
+        /// Method of the request.
         method: http::Method,
-        /// Its path.
+        /// Path of the request.
         path: String,
-        /// The answer's status.
+        /// Status of the answer.
         status: http::StatusCode,
-        /// What is wrong.
+        /// Problem, in the words of sim.
         error: String,
-        /// What to do about it.
+        /// Remedy, in the words of sim.
         remedy: String,
     },
-    /// The admin port answers with something else than it should: another version of sim, or no sim.
+    /// The answer of the admin port does not have the expected form: sim has another version, or the server is not a sim.
     #[error("the answer to {path} is not what this crate knows; take the image of its version")]
     Unknown {
-        /// The request's path.
+        /// Path of the request.
         path: String,
-        /// Where it differs.
+        /// Place of the difference.
         #[source]
         source: serde_json::Error,
     },
-    /// A name that this world has not.
+    /// The world does not have this name.
     #[error("there is no {name} in this world; there are: {known}")]
     NoSuch {
-        /// What was asked for.
+        /// Kind and name that the test asked for.
         name: String,
-        /// What there is.
+        /// Known names, separated by commas.
         known: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a container is started with.
+//! Image, flags and ports of a container.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -9,26 +9,26 @@ use testcontainers::{ContainerRequest, Image, ImageExt as _};
 
 use crate::{Error, SimContainer};
 
-/// Every container of this crate has this label; its value is the process that started it.
+/// Label of every container of this crate; its value is the id of the process that starts the container.
 pub const LABEL: &str = "io.vsphere-lab.testcontainers";
 
-/// The image, unless `SIM_IMAGE` or [`Sim::image`] says otherwise.
+/// Default image; `SIM_IMAGE` or [`Sim::image`] overrides it.
 const IMAGE: &str = "vsphere-lab/sim:0.1.0";
 
-/// Ports inside the container; those outside are picked by the engine.
+/// Ports inside the container; the engine picks the ports outside. Further vCenters use the ports after this one.
 pub(crate) const VCENTER: u16 = 8989;
 pub(crate) const CLUSTER: u16 = 26443;
 pub(crate) const SUPERVISOR: u16 = 26444;
 pub(crate) const ADMIN: u16 = 8900;
 
-/// Where a test that runs in a container itself finds the ports of others; certificates are good for loopback anyway.
+/// Addresses under which a test in a container reaches published ports. Certificates are always valid for loopback.
 const HOSTS: [&str; 2] = ["172.17.0.1", "host.docker.internal"];
 
-/// What sim prints last, when every listener accepts connections.
+/// Start of a line that sim prints when every listener accepts connections.
 const READY: &str = "export SIM_ADMIN=";
 
-/// A world to be started. Without any option it is the default inventory of simulators: one datacenter, a cluster of
-/// three hosts, a standalone host, four machines, no nodes.
+/// Options of a sim. Without any option the world is the default inventory of simulators: one datacenter, a cluster of
+/// three hosts, a standalone host, four machines, no Nodes.
 #[derive(Clone, Debug)]
 #[must_use = "nothing runs before start()"]
 pub struct Sim {
@@ -45,76 +45,78 @@ impl Default for Sim {
 }
 
 impl Sim {
-    /// The default inventory, of the image in `SIM_IMAGE` or the one of this crate's version.
+    /// Selects the default inventory, and the image that `SIM_IMAGE` names (default: the image of this crate's version).
     pub fn new() -> Self {
         let image = std::env::var("SIM_IMAGE").unwrap_or_else(|_| IMAGE.to_owned());
         Self { image, n_vcenters: 1, has_supervisor: false, flags: Vec::new() }
     }
 
-    /// Another image, `NAME:TAG`.
+    /// Selects another image, `NAME:TAG`.
     pub fn image(mut self, image: impl Into<String>) -> Self {
         self.image = image.into();
         self
     }
 
-    /// So many machines in each vCenter, `node-0001` and so on, and nothing else that is not asked for.
+    /// Number of machines per vCenter: `node-0001` and so on. Replaces the default inventory.
     pub fn machines(self, n_machines: u32) -> Self {
         self.flag(format!("--vms={n_machines}"))
     }
 
-    /// How many of them run a kubelet and have a Node in the cluster; all of them if left out.
+    /// Number of machines per vCenter that run a kubelet and have a Node in the cluster; all of them if left out.
     pub fn nodes(self, n_nodes: u32) -> Self {
         self.flag(format!("--nodes={n_nodes}"))
     }
 
-    /// Clusters per vCenter, each tagged as a zone.
+    /// Number of clusters per vCenter, each tagged as a zone.
     pub fn zones(self, n_zones: u32) -> Self {
         self.flag(format!("--zones={n_zones}"))
     }
 
-    /// Several vCenters: `vc0`, `vc1` and so on, 100 at most.
+    /// Number of vCenters: `vc0`, `vc1` and so on, at most 100.
     pub fn vcenters(mut self, n_vcenters: u16) -> Self {
         self.n_vcenters = n_vcenters.max(1);
         self.flag(format!("--vcenters={n_vcenters}"))
     }
 
-    /// Where ids, UUIDs and passwords come from: same seed, same world.
+    /// Seed of ids, UUIDs, passwords and random draws; the same seed gives the same world.
     pub fn seed(self, seed: u64) -> Self {
         self.flag(format!("--seed={seed}"))
     }
 
-    /// A Supervisor, whose VirtualMachines the machines of `vc0` are.
+    /// Adds a Supervisor that manages the machines of `vc0` as VirtualMachines.
     pub fn supervisor(mut self) -> Self {
         self.has_supervisor = true;
         self.flag("--supervisor=/tmp/mounts")
     }
 
-    /// One more name or address that certificates are good for: where a test reaches the engine by neither loopback,
-    /// `host.docker.internal` nor 172.17.0.1, the address of the engine's first network.
+    /// Adds a name or address for which certificates are valid. A test needs this if it reaches the engine by another
+    /// address than loopback, `host.docker.internal` and 172.17.0.1, the address of the engine's first network.
     pub fn tls_san(self, name: &str) -> Self {
         self.flag(format!("--tls-san={name}"))
     }
 
-    /// Any other flag of `sim serve`, such as `--rbac`.
+    /// Adds any other flag of `sim serve`, such as `--rbac`.
     pub fn flag(mut self, flag: impl Into<String>) -> Self {
         self.flags.push(flag.into());
         self
     }
 
-    /// The request, for those who want a network, a name or labels as well. Give what it starts to [`SimContainer::of`].
+    /// Returns the request, for tests that also set a network, a name or labels. Pass the started container to
+    /// [`SimContainer::of`].
     pub fn request(self) -> ContainerRequest<SimImage> {
         let image = SimImage::new(self);
-        // Nothing that is simulated wants a privilege or a disk.
+        // sim needs neither privileges nor a disk.
         image
             .with_label(LABEL, std::process::id().to_string())
             .with_cap_drop("ALL")
             .with_readonly_rootfs(true)
     }
 
-    /// Starts it, and returns when it serves.
+    /// Starts the container, and returns when sim serves.
     ///
     /// # Errors
-    /// [`Error::Container`] if there is no engine, no image, or a flag that sim refuses; what it said is in the cause.
+    /// [`Error::Container`] if the engine or the image is missing, or if sim refuses a flag; the cause contains sim's
+    /// message. Also the errors of [`SimContainer::of`].
     pub async fn start(self) -> Result<SimContainer, Error> {
         let image = self.image.clone();
         let started = self.request().start().await;
@@ -122,7 +124,7 @@ impl Sim {
     }
 }
 
-/// The image as testcontainers sees it.
+/// The image in the form that testcontainers expects.
 #[derive(Clone, Debug)]
 pub struct SimImage {
     name: String,
@@ -174,7 +176,7 @@ impl Image for SimImage {
     }
 
     fn ready_conditions(&self) -> Vec<WaitFor> {
-        // On either stream, so that what sim complains about stands in the error.
+        // Reads both streams, so that the error contains sim's complaints.
         vec![WaitFor::message_on_either_std(READY)]
     }
 
@@ -197,8 +199,8 @@ impl Image for SimImage {
     }
 }
 
-/// The engine publishes ports on every interface, so the admin port gets a token that nobody guesses: std seeds its
-/// hashers from the system.
+/// Returns a token for the admin port that cannot be guessed, because the engine publishes ports on every interface. The
+/// token is random: std seeds its hashers from the system.
 fn token() -> String {
     let part = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", part(), part())

@@ -1,77 +1,77 @@
-//! What was called.
+//! Records of the ledger, and counts of calls.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// How often each operation was called.
+/// Numbers of calls in the ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Calls of all operations.
+    /// Number of calls of all operations.
     pub total: u64,
-    /// Per server and operation.
+    /// Number of calls per server and operation.
     pub operations: Vec<OperationCount>,
 }
 
 impl Counts {
-    /// Calls of one operation, on all servers: `Login`, `GET /api/vcenter/vm`, `list nodes`.
+    /// Returns the number of calls of one operation on all servers: `Login`, `cis.session.create`, `list nodes`.
     pub fn of(&self, op: &str) -> u64 {
         self.operations.iter().filter(|it| it.op == op).map(|it| it.calls).sum()
     }
 }
 
-/// How often one operation of one server was called.
+/// Number of calls of one operation on one server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct OperationCount {
-    /// `vc0`, `cluster`, `supervisor`.
+    /// Name of the server: `vc0`, `cluster`, `supervisor`.
     pub server: String,
-    /// The operation's name.
+    /// Name of the operation.
     pub op: String,
-    /// How many calls.
+    /// Number of calls.
     pub calls: u64,
 }
 
-/// One line of the ledger: a call, or something that was made to happen.
+/// A record of the ledger: a call, a change of the world, a change of the rules, or a note.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Record {
-    /// Position, from 1.
+    /// Position in the ledger, from 1.
     pub seq: u64,
-    /// When, in nanoseconds of world time.
+    /// Time in nanoseconds of world time.
     pub t: u64,
     /// `call`, `world`, `fault` or `note`.
     pub kind: String,
-    /// Who was asked; empty for what is no call.
+    /// Name of the server that received the call; empty for other records.
     #[serde(default)]
     pub server: String,
-    /// The operation, or what happened.
+    /// Name of the operation, or text of the event or note.
     pub op: String,
-    /// Who asked.
+    /// Client that made the call.
     #[serde(default)]
     pub client: Client,
-    /// How it ended; `None` while it is being served, and for what is no call.
+    /// End of the call; `None` while sim serves the call, and for other records.
     #[serde(default)]
     pub ended: Option<Ended>,
-    /// Everything else that the line says: class, target, session, request, rules that matched.
+    /// All other fields of the record: class, target, session, request, rules that matched.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// Who asked.
+/// Client that made a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Client {
-    /// Its `User-Agent`.
+    /// `User-Agent` header of the client.
     #[serde(default)]
     pub user_agent: Option<String>,
 }
 
-/// How a call ended.
+/// End of a call.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Ended {
-    /// When, in nanoseconds of world time.
+    /// Time in nanoseconds of world time.
     pub at: u64,
     /// HTTP status; `None` if the connection broke.
     #[serde(default)]
@@ -79,7 +79,7 @@ pub struct Ended {
     /// Fault class, error type or reason.
     #[serde(default)]
     pub fault: Option<String>,
-    /// Why there was no whole answer: `reset`, `blackhole`, `truncated`, `abandoned`.
+    /// Reason for a missing or incomplete answer: `reset`, `blackhole`, `truncated`, `abandoned`.
     #[serde(default)]
     pub broken: Option<String>,
 }

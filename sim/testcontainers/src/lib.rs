@@ -1,7 +1,7 @@
-//! sim, the fake vCenter, Supervisor and workload cluster, as a container of a test.
+//! Runs sim, the fake vCenter, Supervisor and workload cluster, as a container of a test.
 //!
-//! For programs that know nothing of the lab: this crate depends on none of its others. A test starts a container,
-//! points the program at it, lets something fail, and asks the ledger what was called:
+//! The program under test need not know the lab: this crate depends on no other crate of the lab. A test starts a
+//! container, gives the URL of a vCenter to the program, adds fault rules, and reads the calls from the ledger:
 //!
 //! ```no_run
 //! use sim_testcontainers::{Rule, Sim};
@@ -16,10 +16,11 @@
 //! # }
 //! ```
 //!
-//! The container goes when [`SimContainer`] is dropped, also by a panic; [`SimContainer::stop`] says how sim ended. What
-//! a killed process leaves has the label [`LABEL`]: `docker rm -fv $(docker ps -aq --filter label=io.vsphere-lab.testcontainers)`.
+//! A drop of [`SimContainer`] removes the container, also during a panic; [`SimContainer::stop`] returns sim's exit code.
+//! A killed process leaves its containers behind. They have the label [`LABEL`]:
+//! `docker rm -fv $(docker ps -aq --filter label=io.vsphere-lab.testcontainers)`.
 //!
-//! The image is not in a registry: `kind/images/build.sh sim` of the lab makes it. `SIM_IMAGE=NAME:TAG` names another one.
+//! The image is not in a registry: `kind/images/build.sh sim` of the lab builds it. `SIM_IMAGE=NAME:TAG` names another one.
 
 mod admin;
 mod container;
@@ -39,5 +40,5 @@ pub use ledger::{Client, Counts, Ended, OperationCount, Record};
 pub use rule::{Armed, Rule};
 pub use world::{Clock, Machine, Node, World};
 
-/// The library below, to customise a request before it is started.
+/// The underlying library, for tests that customize a request before they start it.
 pub use testcontainers;

@@ -1,12 +1,12 @@
-//! What is to fail: rules as `sim fault add` takes them.
+//! Fault rules, in the form that `sim fault add` takes.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// A fault rule: which calls, when, and what then happens. The most common ones have a method; anything else that the
-/// language of rules knows comes in as JSON, by `Rule::from`.
+/// A fault rule: the calls that it matches, the conditions, and the actions. The most common parts have a method.
+/// `Rule::from` takes any other rule as JSON.
 ///
 /// ```
 /// use sim_testcontainers::Rule;
@@ -23,13 +23,13 @@ use serde_json::{Map, Value, json};
 pub struct Rule(Value);
 
 impl Rule {
-    /// A rule of this name, for every call, as long as nothing else is said.
+    /// Starts a rule with this id. The rule matches every call unless [`op`](Self::op) restricts it.
     pub fn new(id: &str) -> Self {
         Self(json!({"id": id, "do": []}))
     }
 
-    /// For calls of this operation only: exact (`Login`), with `*`, or a class (`@read`, `@write`, `@login`, `@longpoll`,
-    /// `@task`). May be given again: one of them has to fit.
+    /// Matches only calls of this operation: exact (`Login`), with `*`, or a class (`@read`, `@write`, `@login`,
+    /// `@longpoll`, `@task`). Each further `op` adds an alternative.
     pub fn op(self, pattern: &str) -> Self {
         self.with(|rule| {
             let matcher = &mut rule.entry("match").or_insert_with(|| json!({}))["op"];
@@ -40,32 +40,32 @@ impl Rule {
         })
     }
 
-    /// On the first so many calls only.
+    /// Fires only on the first `n_calls` calls that match.
     pub fn first(self, n_calls: u64) -> Self {
         self.when("first", n_calls)
     }
 
-    /// On the n-th call only, from 1.
+    /// Fires only on the n-th call that matches, counted from 1.
     pub fn nth(self, n: u64) -> Self {
         self.when("nth", n)
     }
 
-    /// The answer is this HTTP status.
+    /// Answers with this HTTP status.
     pub fn status(self, code: u16) -> Self {
         self.does(json!({"status": {"code": code}}))
     }
 
-    /// The answer is this SOAP fault, such as `NotAuthenticated`.
+    /// Answers with this SOAP fault, such as `NotAuthenticated`.
     pub fn soap_fault(self, class: &str) -> Self {
         self.does(json!({"soapFault": {"type": class}}))
     }
 
-    /// The answer comes so much later, in world time.
+    /// Delays the answer by this world time, in whole milliseconds.
     pub fn delay(self, by: Duration) -> Self {
         self.does(json!({"delay": format!("{}ms", by.as_millis())}))
     }
 
-    /// The connection breaks.
+    /// Resets the connection.
     pub fn reset(self) -> Self {
         self.does(json!("reset"))
     }
@@ -83,7 +83,7 @@ impl Rule {
     }
 
     fn with(mut self, change: impl FnOnce(&mut Map<String, Value>)) -> Self {
-        // A rule that came as something else than an object is refused by sim, with a better message.
+        // sim refuses a rule that is not an object, with a better message.
         if let Value::Object(rule) = &mut self.0 {
             change(rule);
         }
@@ -97,20 +97,20 @@ impl From<Value> for Rule {
     }
 }
 
-/// A rule that sim has, and what became of it.
+/// A rule in force, with its counters.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Armed {
-    /// The rule, with everything that was left out of it.
+    /// The rule, as sim reports it.
     pub rule: Value,
-    /// Calls that it is about.
+    /// Number of calls that matched.
     pub matched: u64,
-    /// Calls on which it fired.
+    /// Number of calls on which the rule fired.
     pub fired: u64,
 }
 
 impl Armed {
-    /// Its name.
+    /// Id of the rule.
     pub fn id(&self) -> &str {
         self.rule["id"].as_str().unwrap_or_default()
     }

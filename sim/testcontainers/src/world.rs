@@ -1,14 +1,14 @@
-//! The simulated truth, as the admin port shows it.
+//! State of the simulated world, as the admin port reports it.
 
 use std::net::IpAddr;
 
 use serde::Deserialize;
 
-/// The world in a few words.
+/// Summary of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct World {
-    /// Where ids and passwords come from.
+    /// Seed of ids, UUIDs, passwords and random draws.
     pub seed: u64,
     /// Every machine of every vCenter.
     pub machines: Vec<Machine>,
@@ -18,43 +18,43 @@ pub struct World {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Machine {
-    /// Its name in the inventory.
+    /// Name in the inventory.
     pub name: String,
-    /// The vCenter that has it.
+    /// Name of the vCenter that manages the machine.
     pub vcenter: String,
-    /// Its managed object reference, `VirtualMachine:vm-12`.
+    /// Managed object reference without its type, such as `vm-12`.
     pub moref: String,
-    /// The BIOS UUID, in the order of vCenter.
+    /// BIOS UUID, in the byte order of vCenter.
     pub uuid: Option<String>,
-    /// `poweredOn`, `poweredOff` or `suspended`.
+    /// Power state: `poweredOn`, `poweredOff` or `suspended`.
     pub power: String,
-    /// `connected`, `disconnected`, `inaccessible` or `orphaned`.
+    /// Connection state: `connected`, `disconnected`, `orphaned`, `inaccessible` or `invalid`.
     pub connection: String,
-    /// What its guest tools report.
+    /// Addresses that the guest tools report.
     pub addresses: Vec<IpAddr>,
-    /// The Node that its kubelet registered, if it runs one.
+    /// Node that the machine's kubelet registered; `None` for a machine without a kubelet.
     #[serde(default)]
     pub node: Option<Node>,
 }
 
-/// A machine's Node.
+/// Node of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Node {
-    /// Its name.
+    /// Name of the Node.
     pub name: String,
-    /// `running` or `stopped`.
+    /// State of the kubelet: `running` or `stopped`.
     pub kubelet: String,
 }
 
-/// What time it is in the world.
+/// Current time of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Clock {
     /// Nanoseconds of world time, as in the ledger.
     pub now: u64,
-    /// How old the world is, `1m30s`.
+    /// Age of the world, such as `1m30s`.
     pub age: String,
-    /// A reading of the wall in that world, RFC 3339.
+    /// Wall-clock time of the world, RFC 3339.
     pub wall: String,
 }

@@ -1,4 +1,4 @@
-//! The module itself, against an engine: what it tells is true, and nothing stays behind.
+//! Tests of this crate against a container engine: the reported endpoints work, and no container stays behind.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use sim_testcontainers::testcontainers::ImageExt as _;
 use sim_testcontainers::testcontainers::runners::AsyncRunner as _;
 use sim_testcontainers::{Error, LABEL, Rule, Sim, SimContainer};
 
-/// Asks as a client that trusts `ca_pem` alone. Gives the status.
+/// Sends a GET request as a client that trusts only `ca_pem`. Returns the status.
 async fn get(url: &str, token: &str, ca_pem: &str) -> u16 {
     let mut roots = rustls::RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca_pem.as_bytes()) {

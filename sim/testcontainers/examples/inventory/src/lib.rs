@@ -1,7 +1,7 @@
-//! Lists the virtual machines of a vCenter, and copes with one that is busy.
+//! Lists the virtual machines of a vCenter, even if it is busy for a moment.
 //!
-//! A vCenter that answers 503 or breaks the connection is asked again, three times in all and a moment later each
-//! time; one that has forgotten the session gets a new login. Everything else is an error.
+//! Tries a call up to three times, with pauses, if the connection breaks or the status is neither 200 nor 500, such as
+//! 503. Logs in again, once, if the vCenter has forgotten the session. Every other fault is an error.
 
 mod soap;
 
@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use soap::{Call, Soap, element, elements, escaped};
 
-/// How often a call is tried.
+/// Maximum number of tries of a call.
 const TRIES: u32 = 3;
-/// How long after the first failure it is tried again; twice as long after each next one.
+/// Pause after the first failure of a call; doubles after each further failure.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A virtual machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Its name in the inventory.
+    /// Name in the inventory.
     pub name: String,
-    /// `poweredOn`, `poweredOff` or `suspended`.
+    /// Power state: `poweredOn`, `poweredOff` or `suspended`.
     pub power: String,
 }
 
-/// Why there is no list.
+/// Reason for which [`list`] failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The certificate to trust cannot be used.
@@ -32,40 +32,40 @@ pub enum Error {
     /// The vCenter refuses user or password.
     #[error("{user} may not log in")]
     Login {
-        /// Who.
+        /// Name of the user.
         user: String,
     },
-    /// It was tried often enough.
+    /// Every try of a call failed.
     #[error("{operation} failed {TRIES} times")]
     Unavailable {
-        /// What was asked.
+        /// Name of the operation.
         operation: &'static str,
         /// The last failure.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The vCenter refuses.
+    /// The vCenter answers with a fault.
     #[error("{operation} was refused with {fault}")]
     Fault {
-        /// What was asked.
+        /// Name of the operation.
         operation: &'static str,
-        /// The fault's class.
+        /// Class of the fault.
         fault: String,
     },
-    /// An answer without what has to be in it.
+    /// The answer lacks a required element.
     #[error("the answer to {operation} has no {missing}")]
     Answer {
-        /// What was asked.
+        /// Name of the operation.
         operation: &'static str,
-        /// What is not there.
+        /// Name of the missing element.
         missing: &'static str,
     },
 }
 
-/// Every virtual machine, by name. Leaves no session behind if it succeeds.
+/// Returns every virtual machine, sorted by name. Ends its session if it succeeds.
 ///
 /// # Errors
-/// See [`Error`]; a vCenter that is busy for a moment is none.
+/// See [`Error`]. A vCenter that is busy for a moment does not cause an error.
 pub async fn list(
     url: &str,
     user: &str,
@@ -82,7 +82,7 @@ pub async fn list(
     let (root, views, collector) =
         (part("rootFolder")?, part("viewManager")?, part("propertyCollector")?);
     vcenter.log_in().await?;
-    // Whoever loses the session loses the view with it, and begins again.
+    // A view ends with its session, so the list begins again after a lost session.
     let mut listed = vcenter.machines(root, views, collector).await;
     if matches!(&listed, Err(Error::Fault { fault, .. }) if fault == "NotAuthenticated") {
         vcenter.log_in().await?;
@@ -109,7 +109,7 @@ impl VCenter<'_> {
             escaped(self.user),
             escaped(self.password)
         );
-        // A vCenter refuses whoever comes with a session.
+        // A vCenter refuses a login in a session that is already logged in.
         self.soap.forget();
         match self.ask("Login", SESSIONS, &arguments).await {
             Ok(_) => Ok(()),
@@ -148,7 +148,7 @@ impl VCenter<'_> {
         }
     }
 
-    /// One call, tried again while the vCenter is busy. Gives the answer's body.
+    /// Makes one call, and repeats it while the vCenter is busy. Returns the body of the answer.
     async fn ask(
         &mut self,
         operation: &'static str,
@@ -175,7 +175,7 @@ impl VCenter<'_> {
     }
 }
 
-/// A machine from its properties, each a `name` and a `val`.
+/// Builds a machine from its properties, each with a `name` and a `val`.
 fn machine(object: &str) -> Machine {
     let property = |wanted: &str| {
         let mut all = elements(object, "propSet");

@@ -1,4 +1,4 @@
-//! `inventory URL USER CA`: the virtual machines of a vCenter, one a line; the password comes in on standard input.
+//! `inventory URL USER CA` prints the virtual machines of a vCenter, one per line. Reads the password from standard input.
 
 use std::io::{Read as _, Write as _};
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! As much SOAP over TLS as a list needs.
+//! A minimal SOAP client over TLS or plain HTTP, with the features that a list needs.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) struct Call<'a> {
     pub(crate) arguments: &'a str,
 }
 
-/// A client that keeps its cookie.
+/// A client that keeps the session cookie.
 pub(crate) struct Soap {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     url: String,
@@ -54,12 +54,12 @@ impl Soap {
         Ok(Self { client, url: format!("{}/sdk", url.trim_end_matches('/')), cookie: None })
     }
 
-    /// Goes on as somebody who was never here.
+    /// Drops the session cookie, so that the next call has no session.
     pub(crate) fn forget(&mut self) {
         self.cookie = None;
     }
 
-    /// Status and body of the answer.
+    /// Sends a call, and returns status and body of the answer.
     pub(crate) async fn send(&mut self, call: Call<'_>) -> Result<(u16, String), Failure> {
         let Call { operation, this: (kind, id), arguments } = call;
         let envelope = format!(
@@ -85,26 +85,27 @@ impl Soap {
     }
 }
 
-/// The class of a fault: the type of what its detail holds.
+/// Returns the class of a fault: the `xsi:type` of the element in its detail.
 pub(crate) fn fault(body: &str) -> String {
     let class =
         element(body, "detail").and_then(|it| it.split("xsi:type=\"").nth(1)?.split('"').next());
     class.unwrap_or("a fault without a class").to_owned()
 }
 
-/// What stands in the first element of this name. Enough for answers in which none holds another of its own name.
+/// Returns the content of the first element with this name. Needs answers in which no element contains another one with
+/// the same name.
 pub(crate) fn element<'a>(xml: &'a str, name: &'static str) -> Option<&'a str> {
     elements(xml, name).next()
 }
 
-/// What stands in the elements of this name, one after the other.
+/// Iterates over the contents of the elements with this name.
 pub(crate) fn elements<'a>(xml: &'a str, name: &'static str) -> impl Iterator<Item = &'a str> {
     let (open, close) = (format!("<{name}"), format!("</{name}>"));
     let mut rest = xml;
     std::iter::from_fn(move || {
         loop {
             let tail = &rest[rest.find(&open)? + open.len()..];
-            // `<name>`, `<name type="…">`, and not `<names>`.
+            // Accepts `<name>` and `<name type="…">`, but not `<names>`.
             if !tail.starts_with(['>', ' ']) {
                 rest = tail;
                 continue;
@@ -117,7 +118,7 @@ pub(crate) fn elements<'a>(xml: &'a str, name: &'static str) -> impl Iterator<It
     })
 }
 
-/// Text as XML has it.
+/// Escapes text for XML.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,4 +1,4 @@
-//! The program against a vCenter that does not exist, and that fails when it is told to.
+//! Tests of the program against a simulated vCenter that fails on demand.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -7,7 +7,7 @@ use inventory::{Error, Machine, list};
 use serde_json::json;
 use sim_testcontainers::{Rule, Sim, SimContainer};
 
-/// The machines of `vc0`, as the program sees them.
+/// Lists the machines of `vc0` with the library under test.
 async fn listed(sim: &SimContainer) -> Result<Vec<Machine>, Error> {
     let vcenter = sim.vcenter("vc0").expect("every world has one");
     let account = &vcenter.administrator;
