@@ -52,8 +52,8 @@ churn() {
 }
 churn & others+=($!)
 
-events() {
-  curl -sS --cacert "$SIM_CA" -H "Authorization: Bearer $token" "$SIM_CLUSTER/api/v1/events?limit=1" |
+count() { # RESOURCE
+  curl -sS --cacert "$SIM_CA" -H "Authorization: Bearer $token" "$SIM_CLUSTER/api/v1/$1?limit=1" |
     awk 'match($0, /"remainingItemCount": ?[0-9]+/) { n = substr($0, RSTART, RLENGTH); sub(/.*: ?/, "", n) } END { print n + 1 }'
 }
 resident() { awk '/VmRSS/ {printf "%.1f", $2 / 1024}' "/proc/$1/status"; }
@@ -62,10 +62,10 @@ begin=$SECONDS
 while [ $((SECONDS - begin)) -lt $((minutes * 60)) ]; do
   sleep 10
   running "$sim" sim; running "$provider" provider
-  printf '%d\t%s\t%s\t%s\n' $((SECONDS - begin)) "$(resident "$sim")" "$(resident "$provider")" "$(events)" >>"$out"
+  printf '%d\t%s\t%s\t%s\n' $((SECONDS - begin)) "$(resident "$sim")" "$(resident "$provider")" "$(count events)" >>"$out"
   [ $(((SECONDS - begin) % 60)) -ge 10 ] || tail -n 1 "$out"
 done
-[ "$(tail -n 1 "$out" | cut -f 4)" -gt "$nodes" ] || { echo "soak.sh: no machine of the churn has become a node" >&2; exit 1; }
+[ "$(count nodes)" -gt "$nodes" ] || { echo "soak.sh: no machine of the churn has become a node" >&2; exit 1; }
 [ ! -e "$dir/churn.failed" ] || { echo "soak.sh: $(wc -l <"$dir/churn.failed") events were refused; the first: $(head -n 1 "$dir/churn.failed"): $(head -n 1 "$dir/churn.log")" >&2; exit 1; }
 awk -v third=$((minutes * 20)) '
   $1 <= third { for (i = 2; i <= 3; i++) if ($i > first[i]) first[i] = $i; next }

@@ -68,18 +68,18 @@ async fn a_node_is_written_the_same_in_every_instances_mode() {
 async fn a_node_follows_its_machine_and_is_deleted_with_it() {
     let (supervisor, cluster) = (Supervisor::new(), Cluster::new());
     for i in 1..=3 {
-        supervisor.put(object(&format!("node-{i}"), &format!("uuid-{i}"), &format!("10.0.0.{i}")));
+        supervisor.put(object(&format!("node-{i}"), &format!("ab-{i}"), &format!("10.0.0.{i}")));
         cluster.join(&format!("node-{i}"), "");
     }
     let _running = start(&supervisor, &cluster, InstancesMode::Auto);
     sleep(5 * SECOND).await;
     assert_eq!(supervisor.take_calls(), ["LIST", "WATCH"]);
     // The address of a machine changes.
-    supervisor.put(object("node-2", "uuid-2", "10.0.0.22"));
+    supervisor.put(object("node-2", "ab-2", "10.0.0.22"));
     sleep(2 * SECOND).await;
     assert_eq!(cluster.node("node-2").unwrap()["status"]["addresses"][0]["address"], "10.0.0.22");
     // The machine loses its addresses, and the node keeps what it has.
-    supervisor.put(object("node-2", "uuid-2", ""));
+    supervisor.put(object("node-2", "ab-2", ""));
     sleep(600 * SECOND).await;
     assert_eq!(cluster.node("node-2").unwrap()["status"]["addresses"][0]["address"], "10.0.0.22");
     // A node is not ready while its machine exists.
@@ -129,7 +129,7 @@ pub(crate) fn arguments(directory: &Path, supervisor_port: u16) -> Vec<String> {
 async fn a_process_finds_its_supervisor_through_files_and_follows_its_token() {
     let (supervisor, cluster) = (Supervisor::new(), Cluster::new());
     supervisor.accept("one");
-    supervisor.put(object("node-1", "uuid-1", "10.0.0.1"));
+    supervisor.put(object("node-1", "ab-1", "10.0.0.1"));
     cluster.join("node-1", "");
     let (supervisor_port, ca) = serve_supervisor(supervisor.clone()).await;
     let cluster_port = serve_cluster(cluster.clone()).await;
@@ -147,7 +147,7 @@ async fn a_process_finds_its_supervisor_through_files_and_follows_its_token() {
         supervisor.accept("two");
         cluster.join("node-2", "");
         process.until("refused the token");
-        supervisor.put(object("node-2", "uuid-2", "10.0.0.2"));
+        supervisor.put(object("node-2", "ab-2", "10.0.0.2"));
         process.until("initialized");
         // The file is read at most once per second, so the first refusals may be too soon.
         assert!((1..=3).contains(&supervisor.n_refused()), "{}", supervisor.n_refused());

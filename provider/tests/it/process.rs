@@ -93,11 +93,11 @@ fn a_changed_configuration_ends_the_process_unless_it_is_unusable() {
     ]);
     process.until("waiting for the lease");
     std::fs::write(path("vsphere.conf"), "global: {server: vc.invalid, user: u}\n").unwrap();
-    let refused = process.until("going on with the old one");
+    let refused = process.until("keeping the old one");
     assert!(refused.contains("Password is missing"), "{refused}");
     let with_ca = config("hunter2").replace("insecureFlag: true", "caFile: /nowhere/ca.pem");
     std::fs::write(path("vsphere.conf"), with_ca).unwrap();
-    let refused = process.until("going on with the old one");
+    let refused = process.until("keeping the old one");
     assert!(refused.contains("/nowhere/ca.pem"), "{refused}");
     // Another file replaces the old one, as in a mounted ConfigMap.
     std::fs::write(path("new"), config("hunter3")).unwrap();

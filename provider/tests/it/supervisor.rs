@@ -41,6 +41,8 @@ struct State {
     /// Number of lists still to come that are empty.
     n_empty_lists: u32,
     left_out: Option<String>,
+    /// Object that lists show in place of the current one of its name.
+    old: Option<Value>,
     page: usize,
     is_mute: bool,
     /// Time that a list takes.
@@ -89,12 +91,12 @@ impl Supervisor {
         Self { state: Arc::new(Mutex::new(state)), changed: Arc::new(Notify::new()) }
     }
 
-    /// A Supervisor with `n` machines `n0000…` with UUIDs `u0000…`.
+    /// A Supervisor with `n` machines `n0000…` with UUIDs `e0000…`.
     pub(crate) fn with(n: usize) -> Self {
         let this = Self::new();
         for i in 0..n {
             let address = format!("10.0.{}.{}", i / 250, i % 250 + 1);
-            this.put(object(&format!("n{i:04}"), &format!("u{i:04}"), &address));
+            this.put(object(&format!("n{i:04}"), &format!("e{i:04}"), &address));
         }
         this
     }
@@ -227,6 +229,11 @@ impl Supervisor {
         self.state.lock().unwrap().left_out = Some(name.to_owned());
     }
 
+    /// Makes all later lists show this object in place of the current one of its name, as a list from an old cache does.
+    pub(crate) fn list_as(&self, old: Value) {
+        self.state.lock().unwrap().old = Some(old);
+    }
+
     /// Makes the next `n_lists` lists complete, consistent and empty.
     pub(crate) fn empty_lists(&self, n_lists: u32) {
         self.state.lock().unwrap().n_empty_lists = n_lists;
@@ -352,8 +359,13 @@ fn list(state: &mut State, offset: Option<usize>, is_paged: bool) -> Answer {
     let offset = offset.unwrap_or(0);
     let page = if is_paged { state.page } else { usize::MAX };
     let is_shown = |name: &String| state.left_out.as_ref() != Some(name);
-    let shown = state.machines.iter().filter(|(name, _)| is_shown(name)).map(|(_, it)| it);
-    let items: Vec<&Value> = shown.skip(offset).take(page).collect();
+    let as_listed = |it: &'_ Value| match &state.old {
+        Some(old) if old["metadata"]["name"] == it["metadata"]["name"] => old.clone(),
+        _ => it.clone(),
+    };
+    let shown =
+        state.machines.iter().filter(|(name, _)| is_shown(name)).map(|(_, it)| as_listed(it));
+    let items: Vec<Value> = shown.skip(offset).take(page).collect();
     let next = offset.saturating_add(items.len());
     let token = if next < state.machines.len() { next.to_string() } else { String::new() };
     let metadata = json!({"resourceVersion": version, "continue": token});

@@ -201,30 +201,28 @@ impl SupervisorInstances {
         Lookup::Unknown(Unknown::Unavailable("its machine comes and goes".to_owned()))
     }
 
-    /// Reads by name a machine that a list does not show, unless the list has another machine of that name.
+    /// Reads by name a machine that a list does not show as the node's.
     async fn last_look(&self, node: &NodeIdentity) -> Option<Unknown> {
         let machine = {
             let state = self.shared.lock();
-            // If lists are forbidden, the proof was already a read by name.
-            if state.freshness.mode() == Mode::Get || mutant!(self.shared.active, ProofFromView) {
+            if mutant!(self.shared.active, ProofFromView) {
                 return None;
             }
             let machine = state.machine_of(node);
+            // If lists are forbidden, the proof was such a read.
             if let Some(reading) = state.reads.get(&node.name)
                 && reading.machine == machine
                 && reading.began_at.elapsed() <= JUST_NOW
             {
-                return proof::objection(&reading.read);
-            }
-            if state.evidence.as_deref().is_some_and(|it| it.by_name(machine).is_some()) {
-                return None;
+                return proof::objection(node, reading, &state.view);
             }
             machine.to_owned()
         };
         self.shared.read(&node.name, &machine).await;
-        let reading = self.shared.lock().reads.get(&node.name).cloned();
+        let state = self.shared.lock();
         // A node that was forgotten meanwhile does not exist any more.
-        reading.map_or(Some(Unknown::Pending), |reading| proof::objection(&reading.read))
+        let Some(reading) = state.reads.get(&node.name) else { return Some(Unknown::Pending) };
+        proof::objection(node, reading, &state.view)
     }
 }
 

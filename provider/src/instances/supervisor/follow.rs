@@ -1,6 +1,6 @@
 //! Keeps the view: with one list and one watch, or with what the Supervisor permits instead.
 //!
-//! The loop learns what is permitted by trying it. If a watch is forbidden, questions make lists; if a list is
+//! The loop learns what is permitted by trying it. If a watch is forbidden, or keeps failing while lists work, questions make lists; if a list is
 //! forbidden, they read one machine at a time. The loop tries a watch again every ten minutes, and a list every minute,
 //! because little can be answered without one. A version that is too old leads to a new list, and the old view answers
 //! until that list is in.
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{cluster::Heard, mutant::mutant, supervisor::InstancesMode, telemetry::ListReason};
 
-/// Interval of new tries after a watch was forbidden.
+/// Interval of new tries after a watch was forbidden or kept failing.
 const PROBE_WATCH: Duration = Duration::from_secs(600);
 /// Interval of new tries after a list was forbidden: rights often come a little later than the program that needs them.
 const PROBE_LIST: Duration = Duration::from_secs(60);
@@ -54,6 +54,7 @@ pub(super) async fn run(shared: &Shared) {
         relist_at: Instant::now(),
         probe_at: Instant::now(),
         has_expired: false,
+        lists_work: false,
     };
     let mut next = Next::List(ListReason::Start);
     loop {
@@ -87,6 +88,8 @@ struct Follower<'a> {
     probe_at: Instant,
     /// True if the version of the last watch was too old, and no event has arrived since.
     has_expired: bool,
+    /// True if a list has worked after a long silence of the watch, and no event has arrived since.
+    lists_work: bool,
 }
 
 impl Follower<'_> {
@@ -114,6 +117,7 @@ impl Follower<'_> {
     async fn listed(&mut self, listed: Result<Arc<Listing>, ApiError>, reason: ListReason) -> Next {
         match listed {
             Ok(listing) => {
+                self.lists_work |= reason == ListReason::Silent;
                 // 24 to 36 minutes.
                 self.relist_at = Instant::now() + self.jitter.stretch(RELIST.mul_f64(0.8), 0.5);
                 let is_watched = match self.shared.tuning.mode {
@@ -203,10 +207,14 @@ impl Follower<'_> {
                 Ok(Heard::Event(event)) => match self.take(&event, &mut version) {
                     Taken::Told => {
                         self.has_expired = false;
+                        self.lists_work = false;
                         self.backoff.reset();
                     }
                     Taken::Expired => return self.expired().await,
                     Taken::Refused(what) => {
+                        if let Some(next) = self.polled(&what) {
+                            return next;
+                        }
                         self.shared.fold(Happened::Failed(what.clone()));
                         let pause = self.backoff.fail();
                         tracing::warn!(error = %what, pause = ?pause, "watch of VirtualMachines returned an error event; restarting it");
@@ -215,6 +223,9 @@ impl Follower<'_> {
                     }
                 },
                 Ok(Heard::End) if opened_at.elapsed() < LIVED => {
+                    if let Some(next) = self.polled("it ends at once") {
+                        return next;
+                    }
                     let pause = self.backoff.fail();
                     tracing::warn!(pause = ?pause, "watch of VirtualMachines ended at once; restarting it after a pause");
                     sleep(pause).await;
@@ -245,15 +256,16 @@ impl Follower<'_> {
         match err.meaning() {
             Meaning::Expired => return self.expired().await,
             Meaning::Forbidden if self.shared.tuning.mode == InstancesMode::Auto => {
-                let is_new = self.shared.lock().freshness.mode() != Mode::Poll;
-                if is_new {
-                    tracing::warn!(error = %Chain(err), "the Supervisor forbids watching VirtualMachines; polling instead");
-                }
-                self.shared.fold(Happened::WatchForbidden);
-                self.probe_at = Instant::now() + PROBE_WATCH;
-                return Next::Rest;
+                return self.poll(
+                    &Chain(err).to_string(),
+                    "the Supervisor forbids watching VirtualMachines; polling instead",
+                );
             }
-            _ => {}
+            _ => {
+                if let Some(next) = self.polled(&Chain(err).to_string()) {
+                    return next;
+                }
+            }
         }
         let is_absence = mutant!(self.shared.active, CollectionNotFoundIsGone);
         if !is_absence || err.meaning() != Meaning::NotServed {
@@ -265,6 +277,22 @@ impl Follower<'_> {
         } else {
             Next::Watch(version)
         }
+    }
+
+    /// Polls if only the watch fails: a list has worked since it last delivered, and the watch has failed again.
+    fn polled(&mut self, why: &str) -> Option<Next> {
+        let may_poll = self.lists_work && self.shared.tuning.mode == InstancesMode::Auto;
+        may_poll.then(|| self.poll(why, "watching VirtualMachines keeps failing; polling instead"))
+    }
+
+    fn poll(&mut self, why: &str, what: &'static str) -> Next {
+        let is_new = self.shared.lock().freshness.mode() != Mode::Poll;
+        if is_new {
+            tracing::warn!(error = why, "{what}");
+        }
+        self.shared.fold(Happened::WatchForbidden);
+        self.probe_at = Instant::now() + PROBE_WATCH;
+        Next::Rest
     }
 
     /// Applies one event.

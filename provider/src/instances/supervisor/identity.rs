@@ -33,7 +33,8 @@ pub(super) fn identity(node: &NodeIdentity) -> Result<Identity, Unknown> {
 /// True if a provider ID has the inventory path or the name of a machine in place of a UUID, as old in-tree providers
 /// wrote it. No machine has such a UUID, so no list proves that the machine is gone.
 pub(super) fn is_path_or_name(key: &str, node: &NodeIdentity) -> bool {
-    key.contains('/') || key == uuid_key(&node.name)
+    let is_of_uuid = |c: char| c.is_ascii_hexdigit() || c == '-';
+    !key.chars().all(is_of_uuid) || key == uuid_key(&node.name)
 }
 
 /// Returns the provider ID of a machine. The UUID stays as the Supervisor writes it: Cluster API compares the text.

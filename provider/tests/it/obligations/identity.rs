@@ -75,12 +75,12 @@ async fn a_machine_recreated_under_its_name_does_not_keep_the_old_node() {
     // The new machine does not report its UUID yet: it might be the old one.
     sleep(2 * MINUTE).await;
     assert!(lab.is_there(&name(0)));
-    lab.supervisor.set(&name(0), "/status/biosUUID", json!("u7777"));
+    lab.supervisor.set(&name(0), "/status/biosUUID", json!("e7777"));
     lab.until(10 * SECOND, |lab| !lab.is_there(&name(0))).await;
     // The node of the new machine is another one, too.
     lab.cluster.join(&name(0), "");
     lab.until(5 * SECOND, |lab| lab.is_initialized(&name(0))).await;
-    assert_eq!(lab.cluster.node(&name(0)).unwrap()["spec"]["providerID"], "vsphere://u7777");
+    assert_eq!(lab.cluster.node(&name(0)).unwrap()["spec"]["providerID"], "vsphere://e7777");
     lab.not_ready(&name(0));
     sleep(2 * MINUTE).await;
     assert!(lab.is_there(&name(0)));
@@ -89,7 +89,7 @@ async fn a_machine_recreated_under_its_name_does_not_keep_the_old_node() {
 #[tokio::test(start_paused = true)]
 async fn a_duplicate_uuid_is_counted_and_resolved_by_the_name_of_the_node() {
     let lab = Lab::joined(3, InstancesMode::Auto).await;
-    lab.supervisor.put(object("copy", "U0000", "10.7.0.1"));
+    lab.supervisor.put(object("copy", "E0000", "10.7.0.1"));
     sleep(SECOND).await;
     assert!(lab.measures("vsphere_supervisor_duplicate_uuids 1"));
     assert_eq!(lab.addresses(&name(0)), ["10.0.0.1"], "not those of the copy");
@@ -172,4 +172,65 @@ async fn a_node_with_a_foreign_provider_id_is_neither_written_nor_deleted() {
         assert_eq!(lab.cluster.n_nodes(), 3, "{id}");
         assert_eq!(lab.cluster.take_writes(), Vec::<String>::new(), "{id}");
     }
+}
+
+/// The object of a machine under another name than its node may be made anew, and then has no UUID for a while.
+#[tokio::test(start_paused = true)]
+async fn a_machine_under_another_name_that_loses_its_uuid_keeps_its_node() {
+    for mode in [InstancesMode::Auto, InstancesMode::Poll] {
+        let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
+        supervisor.put(object("other", "abc", "10.1.0.1"));
+        cluster.put(old_node("node", "vsphere://abc"));
+        cluster.join(&name(0), "");
+        let lab = Lab::start(supervisor, cluster, tuning(mode));
+        sleep(30 * SECOND).await;
+        lab.supervisor.set("other", "/status/biosUUID", json!(""));
+        lab.not_ready("node");
+        sleep(5 * MINUTE).await;
+        assert!(lab.is_there("node"), "{mode:?}");
+        lab.supervisor.set("other", "/status/biosUUID", json!("abc"));
+        sleep(MINUTE).await;
+        assert!(lab.is_there("node"), "{mode:?}");
+        lab.supervisor.delete("other");
+        lab.until(MINUTE, |lab| !lab.is_there("node")).await;
+    }
+}
+
+/// A list from an old cache shows the object that had the name before.
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_lists_show_as_its_predecessor_keeps_its_node() {
+    for mode in [InstancesMode::Auto, InstancesMode::Poll] {
+        let (supervisor, cluster) = (Supervisor::with(3), Cluster::new());
+        let mut old = machine(0);
+        old["metadata"]["resourceVersion"] = json!("1");
+        old["status"]["biosUUID"] = json!("aaaa");
+        supervisor.list_as(old);
+        for i in 0..3 {
+            cluster.put(old_node(&name(i), &format!("vsphere://e{i:04}")));
+        }
+        let lab = Lab::start(supervisor, cluster, tuning(mode));
+        sleep(30 * SECOND).await;
+        lab.not_ready(&name(0));
+        sleep(10 * MINUTE).await;
+        assert!(lab.is_there(&name(0)), "{mode:?}");
+    }
+}
+
+/// The watch is silent while a machine and its node are replaced by others of the same name.
+#[tokio::test(start_paused = true)]
+async fn a_node_does_not_get_the_provider_id_of_its_predecessor() {
+    let lab = Lab::joined(3, InstancesMode::Auto).await;
+    lab.supervisor.mute(true);
+    lab.supervisor.delete(&name(0));
+    let mut anew = object(&name(0), "abcd", "10.7.0.1");
+    anew["metadata"]["uid"] = json!("another");
+    lab.supervisor.put(anew);
+    lab.cluster.delete(&name(0));
+    lab.cluster.join(&name(0), "ABCD");
+    lab.until(10 * SECOND, |lab| lab.is_initialized(&name(0))).await;
+    assert_eq!(lab.cluster.node(&name(0)).unwrap()["spec"]["providerID"], "vsphere://abcd");
+    lab.supervisor.mute(false);
+    lab.not_ready(&name(0));
+    sleep(5 * MINUTE).await;
+    assert!(lab.is_there(&name(0)));
 }

@@ -97,7 +97,7 @@ async fn proofs_are_counted_by_result_and_reads_by_reason() {
 #[tokio::test(start_paused = true)]
 async fn duplicate_uuids_and_provider_id_mismatches_are_counted() {
     let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
-    supervisor.put(object("copy", "U0000", "10.7.0.1"));
+    supervisor.put(object("copy", "E0000", "10.7.0.1"));
     supervisor.put(object("other", "abc", "10.7.0.2"));
     cluster.put(old_node("other", "vsphere://def"));
     let lab = Lab::start(supervisor, cluster, tuning(InstancesMode::Auto));

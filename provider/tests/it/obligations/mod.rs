@@ -58,7 +58,7 @@ fn name(i: usize) -> String {
 }
 
 fn machine(i: usize) -> Value {
-    object(&name(i), &format!("u{i:04}"), &format!("10.0.{}.{}", i / 250, i % 250 + 1))
+    object(&name(i), &format!("e{i:04}"), &format!("10.0.{}.{}", i / 250, i % 250 + 1))
 }
 
 /// A node that was initialized long ago, with this provider ID.

@@ -86,7 +86,7 @@ async fn nodes_stay_unchanged_when_the_mode_switches_between_v1_and_v2() {
     for node in ["n0000", "n0001", "many"] {
         cluster.join(node, "");
     }
-    cluster.put(old_node("n0002", "vsphere://u0002"));
+    cluster.put(old_node("n0002", "vsphere://e0002"));
     use InstancesMode::{Auto, Poll, V1};
     let mut before = None;
     for mode in [V1, Auto, V1, Poll, V1, Auto] {

@@ -15,7 +15,7 @@ use super::{
     addresses::{AddressPolicy, node_addresses},
     freshness::{Freshness, Purpose, ViewState, WINDOW},
     identity::{Identity, identity, provider_id},
-    machine::{Field, MachineObject, PowerState},
+    machine::{Field, MachineObject, PowerState, byte_orders, uuid_key},
     proof::is_disowned,
     view::{Entry, View},
 };
@@ -169,6 +169,9 @@ pub(super) fn metadata(
             before
         };
     }
+    if let Some(before) = asked.may_be_predecessor(purpose, found) {
+        return before;
+    }
     match found {
         Some((entry, how)) => match describe(asked.node, &entry.machine, how, policy) {
             Ok(metadata) => Answer::Found((metadata, how)),
@@ -216,6 +219,30 @@ impl Asked<'_> {
             Some(Read::Seen | Read::NotFound) => Some(Answer::NeedsProof),
             Some(Read::Failed(why)) => Some(Answer::Unknown(why.clone())),
             None => Some(Answer::NeedsGet(machine.to_owned())),
+        }
+    }
+
+    /// Returns what must come before the initialization of a node whose kubelet reports another UUID than its machine in the
+    /// view. The view may still have the machine that had the name before, and a provider ID is never changed. After a read
+    /// the machine of the node's name counts, as it does upstream.
+    fn may_be_predecessor<T>(
+        &self,
+        purpose: Purpose,
+        found: Option<(&Entry, Match)>,
+    ) -> Option<Answer<T>> {
+        if purpose != Purpose::Life || self.node.provider_id.is_some() {
+            return None;
+        }
+        let (entry, _) = found?;
+        let reported = uuid_key(self.node.system_uuid.as_deref()?);
+        let has = entry.machine.uuid_key()?;
+        if reported.is_empty() || byte_orders(&has).any(|key| key == reported) {
+            return None;
+        }
+        match self.recent_read(&entry.machine.name) {
+            None => Some(Answer::NeedsGet(entry.machine.name.clone())),
+            Some(Read::Failed(why)) => Some(Answer::Unknown(why.clone())),
+            Some(Read::Seen | Read::NotFound) => None,
         }
     }
 

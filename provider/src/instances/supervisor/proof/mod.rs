@@ -7,10 +7,11 @@
 use tokio::time::Instant;
 
 use super::{
-    answers::{Read, Reading},
+    answers::{Read, Reading, find_strict},
     identity::{Identity, identity, is_path_or_name},
     listing::Listing,
-    view::EVIDENCE_AGE,
+    machine::MachineObject,
+    view::{EVIDENCE_AGE, View},
 };
 use crate::{
     model::{NodeIdentity, Unknown},
@@ -98,13 +99,11 @@ pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict 
         Identity::Name if namesake.is_some() => return Verdict::Present,
         _ => {}
     }
-    if let Some(machine) = namesake
-        && machine.uuid_key().is_none()
-        && machine.wanted_uuid.trim().is_empty()
+    let seen_before = listing.by_name(claim.machine);
+    if let Some(machine) = [namesake, seen_before].into_iter().flatten().find(|it| is_nameless(it))
         && !mutant!(claim.active, EmptyUuidIsGone)
     {
-        let why = format!("VirtualMachine {} does not say yet which machine it is", machine.name);
-        return Verdict::Unknown(Unknown::Incomplete(why));
+        return Verdict::Unknown(nameless(machine));
     }
     if listing.n_unreadable() > 0 {
         let n = listing.n_unreadable();
@@ -112,6 +111,16 @@ pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict 
         return Verdict::Unknown(Unknown::Incomplete(why));
     }
     Verdict::Gone { proved_at: listing.began_at }
+}
+
+/// True if the object does not say which machine it is: it may be any.
+fn is_nameless(machine: &MachineObject) -> bool {
+    machine.uuid_key().is_none() && machine.wanted_uuid.trim().is_empty()
+}
+
+fn nameless(machine: &MachineObject) -> Unknown {
+    let why = format!("VirtualMachine {} does not say yet which machine it is", machine.name);
+    Unknown::Incomplete(why)
 }
 
 /// True if a provider ID without a UUID makes the node match no machine, which only happens with the mutant.
@@ -145,15 +154,26 @@ pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&Reading>) -> Verdict 
     }
 }
 
-/// Returns what a read by name objects to a list without that machine: a list can omit objects although it claims to be
-/// complete. A namesake in the list shows that the list knows the name, and so needs no read.
-pub(super) fn objection(read: &Read) -> Option<Unknown> {
-    match read {
+/// Returns what a read by name objects to a list without the node's machine: a list can omit objects although it claims to
+/// be complete, and it can show an object as it was before. `view` has the result of the read.
+pub(super) fn objection(node: &NodeIdentity, reading: &Reading, view: &View) -> Option<Unknown> {
+    match &reading.read {
         Read::NotFound => None,
         Read::Failed(why) => Some(why.clone()),
         Read::Seen => {
-            let why = "a read by name shows its VirtualMachine, which the list leaves out";
-            Some(Unknown::Incomplete(why.to_owned()))
+            let is_its = match identity(node) {
+                Ok(identity) => find_strict(view, &identity, node).is_some(),
+                Err(why) => return Some(why),
+            };
+            match view.by_name(&reading.machine).map(|entry| &*entry.machine) {
+                // The name belongs to another machine now.
+                Some(other) if !is_its && !is_nameless(other) => None,
+                Some(machine) if !is_its => Some(nameless(machine)),
+                _ => {
+                    let why = "a read by name shows its VirtualMachine, which the list leaves out";
+                    Some(Unknown::Incomplete(why.to_owned()))
+                }
+            }
         }
     }
 }

@@ -89,6 +89,13 @@ async fn a_complete_list_without_the_machine_proves_that_it_is_gone() {
         let verdict = by_list(&claim(node, start), Some(&listing));
         assert!(matches!(verdict, Verdict::Unknown(Unknown::Incomplete(_))), "{what}: {verdict:?}");
     }
+    let renamed = Claim { machine: "x", ..claim(&uuid, start) };
+    let listing = Listing::new(at, "1".to_owned(), machines(&["x/"]), 0);
+    let verdict = by_list(&renamed, Some(&listing));
+    assert!(
+        matches!(verdict, Verdict::Unknown(Unknown::Incomplete(_))),
+        "under its last name: {verdict:?}"
+    );
     let mut odd = machines(&["x/"]);
     odd[0].odd = BTreeSet::from([Field::Uuid]);
     let listing = Listing::new(at, "1".to_owned(), odd, 0);
@@ -100,7 +107,7 @@ async fn a_complete_list_without_the_machine_proves_that_it_is_gone() {
 async fn no_list_proves_a_machine_gone_whose_provider_id_is_a_path_or_a_name() {
     let start = Instant::now();
     let listing = Listing::new(start + seconds(98), "1".to_owned(), machines(&["x/bb"]), 0);
-    for id in ["vsphere:///DC0/vm/n", "vsphere://folder/n", "vsphere://N"] {
+    for id in ["vsphere:///DC0/vm/n", "vsphere://folder/n", "vsphere://N", "vsphere://x"] {
         let verdict = by_list(&claim(&node("n", Some(id)), start), Some(&listing));
         assert!(matches!(verdict, Verdict::Unknown(Unknown::NotOurs(_))), "{id}: {verdict:?}");
     }

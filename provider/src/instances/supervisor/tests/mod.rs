@@ -53,7 +53,7 @@ fn node(name: &str, provider_id: Option<&str>) -> NodeIdentity {
 
 /// Returns the initialized node of the fake's machine with this number.
 fn nth(i: usize) -> NodeIdentity {
-    node(&format!("n{i:04}"), Some(&format!("vsphere://u{i:04}")))
+    node(&format!("n{i:04}"), Some(&format!("vsphere://e{i:04}")))
 }
 
 async fn seconds(n: u64) {
@@ -248,7 +248,7 @@ async fn a_machine_that_the_list_shows_under_any_name_is_not_gone() {
     // The machine is deleted, and exists again under another name.
     lab.fake.mute(true);
     lab.fake.delete("n0000");
-    lab.fake.put(object("renamed", "U0000", "10.0.0.1"));
+    lab.fake.put(object("renamed", "E0000", "10.0.0.1"));
     lab.fake.mute(false);
     lab.fake.cut();
     moment().await;

@@ -54,10 +54,10 @@ async fn metadata_cost_what_they_cost_upstream() {
             "a node begins",
             node("n0000", None),
             Yes,
-            Some("vsphere://u0000"),
+            Some("vsphere://e0000"),
             &["GET n0000", "LIST", "LIST"][..],
         ),
-        ("its ID is preset", nth(0), Yes, Some("vsphere://u0000"), &["LIST", "LIST"]),
+        ("its ID is preset", nth(0), Yes, Some("vsphere://e0000"), &["LIST", "LIST"]),
         (
             "its UUID is written in capitals",
             node("upper", None),
@@ -67,7 +67,7 @@ async fn metadata_cost_what_they_cost_upstream() {
         ),
         ("it has no UUID yet", node("empty", None), Yes, None, &["GET empty"]),
         ("there is no machine", node("none", None), Yes, None, &["GET none"]),
-        ("its addresses", nth(0), No, Some("vsphere://u0000"), &["LIST"]),
+        ("its addresses", nth(0), No, Some("vsphere://e0000"), &["LIST"]),
         (
             "not found by its UUID",
             node("n0000", Some("vsphere://xyz")),
@@ -75,7 +75,7 @@ async fn metadata_cost_what_they_cost_upstream() {
             Some("vsphere://xyz"),
             &["LIST", "GET n0000"],
         ),
-        ("without an ID", node("n0000", None), No, Some("vsphere://u0000"), &["GET n0000"]),
+        ("without an ID", node("n0000", None), No, Some("vsphere://e0000"), &["GET n0000"]),
         ("nowhere", node("none", Some("vsphere://xyz")), No, None, &["LIST", "GET none"]),
         (
             "somebody else's",

@@ -14,7 +14,7 @@ async fn id(way: &Way, name: &str) -> Result<String, Unknown> {
 #[tokio::test(start_paused = true)]
 async fn instance_id_is_the_uuid_of_the_machine_of_that_name() {
     for way in ways(|_| {}).await {
-        assert_eq!(id(&way, "n0001").await, Ok("vsphere://u0001".to_owned()), "{:?}", way.mode);
+        assert_eq!(id(&way, "n0001").await, Ok("vsphere://e0001".to_owned()), "{:?}", way.mode);
     }
 }
 
@@ -131,8 +131,8 @@ async fn addresses_are_the_same_by_name_and_by_provider_id() {
     for way in ways(|_| {}).await {
         let want = Ok(vec!["10.0.0.2".to_owned(), String::new()]);
         assert_eq!(addresses(&way, "n0001", None).await, want, "{:?}", way.mode);
-        assert_eq!(addresses(&way, "n0001", Some("vsphere://u0001")).await, want);
-        assert_eq!(addresses(&way, "renamed", Some("vsphere://u0001")).await, want);
+        assert_eq!(addresses(&way, "n0001", Some("vsphere://e0001")).await, want);
+        assert_eq!(addresses(&way, "renamed", Some("vsphere://e0001")).await, want);
     }
 }
 
@@ -161,7 +161,7 @@ async fn addresses_while_the_server_fails_are_not_known() {
         way.fail().await;
         // A poll is good for the addresses of an initialized node for ten minutes.
         seconds(700).await;
-        for id in [None, Some("vsphere://u0001")] {
+        for id in [None, Some("vsphere://e0001")] {
             let answer = addresses(&way, "n0001", id).await;
             assert!(matches!(answer, Err(Unknown::Unavailable(_))), "{:?}: {answer:?}", way.mode);
         }

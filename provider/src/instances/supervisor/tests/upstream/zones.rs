@@ -23,7 +23,7 @@ async fn a_zone_is_the_label_of_the_machine_of_that_name() {
 async fn a_zone_is_the_label_of_the_machine_of_that_uuid() {
     for way in ways(|_| {}).await {
         let want = Zone { zone: "zone-a".to_owned(), region: String::new() };
-        let answer = zone(&way, "renamed", Some("vsphere://u0001")).await;
+        let answer = zone(&way, "renamed", Some("vsphere://e0001")).await;
         assert_eq!(answer, Ok(Some(want)), "{:?}", way.mode);
     }
 }
@@ -32,7 +32,7 @@ async fn a_zone_is_the_label_of_the_machine_of_that_uuid() {
 async fn a_machine_without_the_label_has_no_zone() {
     for way in ways(|fake| fake.set("n0001", "/metadata/labels", json!({"a": "b"}))).await {
         assert_eq!(zone(&way, "n0001", None).await, Ok(None), "{:?}", way.mode);
-        assert_eq!(zone(&way, "n0001", Some("vsphere://u0001")).await, Ok(None));
+        assert_eq!(zone(&way, "n0001", Some("vsphere://e0001")).await, Ok(None));
     }
 }
 
@@ -48,7 +48,7 @@ async fn the_zone_of_a_machine_that_is_not_there_is_not_known() {
 async fn a_zone_while_the_server_fails_is_not_known() {
     for way in ways(|_| {}).await {
         way.fail().await;
-        for id in [None, Some("vsphere://u0001")] {
+        for id in [None, Some("vsphere://e0001")] {
             let answer = zone(&way, "n0001", id).await;
             assert!(matches!(answer, Err(Unknown::Unavailable(_))), "{:?}: {answer:?}", way.mode);
         }
