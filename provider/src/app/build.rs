@@ -8,7 +8,7 @@ use super::{Deps, Options, RunError, credentials::Credentials};
 #[cfg(feature = "mutants")]
 use crate::mutant::mutant;
 use crate::{
-    cluster::{Cluster, Events, Lease, NodeChange, NodeStore, watch_nodes},
+    cluster::{Cluster, Events, Lease, NodeChange, NodeStore, Pauses, watch_nodes},
     config::Config,
     controllers::{lifecycle, node},
     instances::{Instances, Tuning, VcenterInstances, VcenterPolicy, VcenterV1},
@@ -52,17 +52,17 @@ pub(super) fn connect_v1(
     Ok(VcenterV1::new(clients, policy, tuning, options.skip_node_deletion))
 }
 
-/// A client of the workload cluster with its own pace and counted requests.
-fn cluster(options: &Options, deps: &Deps) -> Cluster {
+/// A client of the workload cluster with its own pace and counted requests, which keeps the pauses of other clients.
+fn cluster(options: &Options, deps: &Deps, pauses: &Pauses) -> Cluster {
     let cluster = Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
-    cluster.counted(deps.telemetry.cluster_requests()).sharing_pauses()
+    cluster.counted(deps.telemetry.cluster_requests()).sharing(pauses)
 }
 
 /// A client for every vCenter.
 fn clients(config: &Config, options: &Options, deps: &Deps) -> Result<Vec<Vcenter>, RunError> {
     #[cfg(feature = "mutants")]
     let active = active(options);
-    let secrets = cluster(options, deps);
+    let secrets = cluster(options, deps, &Pauses::default());
     let mut clients = Vec::new();
     for vcenter in &config.vcenters {
         let transport = (deps.connect)(vcenter)
@@ -122,7 +122,8 @@ pub(super) fn spawn_controllers(
     backends: &Tasks,
 ) {
     let store = Arc::new(NodeStore::new());
-    let client = || cluster(options, deps).under(lease.clone());
+    let pauses = Pauses::default();
+    let client = || cluster(options, deps, &pauses).under(lease.clone());
     // Events have their own client, so that a flood of events does not hold up the writes of a controller.
     let spawn_events = |component| {
         let (events, sending) = Events::new(component, client(), deps.clock.clone());

@@ -139,8 +139,8 @@ impl Cluster {
     }
 
     /// Returns the client with shared pauses: a request also waits for the pause of another request of its path.
-    pub(crate) fn sharing_pauses(self) -> Self {
-        Self { pauses: Some(Pauses::default()), ..self }
+    pub(crate) fn sharing(self, pauses: &Pauses) -> Self {
+        Self { pauses: Some(pauses.clone()), ..self }
     }
 
     fn count(&self, method: &Method, status: Option<u16>) {
@@ -397,9 +397,9 @@ mod tests {
         }
     }
 
-    /// Seconds at which requests for a path arrive. The first request is throttled; the client that `of_second` returns sends the
-    /// second one a second later.
-    async fn arrivals(is_shared: bool, of_second: fn(Cluster) -> Cluster) -> Vec<u64> {
+    /// Seconds at which requests for a path arrive. The first request is throttled; another client, which `second` makes with
+    /// the pauses of the first one, sends the second request a second later.
+    async fn arrivals(second: fn(Cluster, &Pauses) -> Cluster) -> Vec<u64> {
         let start = Instant::now();
         let arrived = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&arrived);
@@ -411,26 +411,27 @@ mod tests {
             let response = response.body(http_body_util::Full::new(bytes::Bytes::new()));
             async move { Ok::<_, Infallible>(response.unwrap()) }
         });
-        let cluster = Cluster::new(kube::Client::new(service, "default"), -1.0, 0);
-        let cluster = if is_shared { cluster.sharing_pauses() } else { cluster };
-        let second = async {
+        let kube = kube::Client::new(service, "default");
+        let (pauses, new) = (Pauses::default(), || Cluster::new(kube.clone(), -1.0, 0));
+        let first = new().sharing(&pauses);
+        let later = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            of_second(cluster.clone()).get("/vms").await
+            second(new(), &pauses).get("/vms").await
         };
-        let (first, second) = tokio::join!(cluster.get("/vms"), second);
+        let (first, second) = tokio::join!(first.get("/vms"), later);
         assert!(first.is_err() && second.is_err());
         let arrived = arrived.lock().unwrap();
         arrived.clone()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_shared_pause_delays_other_requests_of_the_same_path() {
-        assert_eq!(arrivals(false, |same| same).await, [0, 1, 5]);
-        assert_eq!(arrivals(true, |same| same).await, [0, 5, 5]);
+    async fn a_shared_pause_delays_requests_of_other_clients_for_the_same_path() {
+        assert_eq!(arrivals(|client, _| client).await, [0, 1, 5]);
+        assert_eq!(arrivals(Cluster::sharing).await, [0, 5, 5]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_impatient_request_ignores_the_pauses_of_other_requests() {
-        assert_eq!(arrivals(true, Cluster::impatient).await, [0, 1, 5]);
+        assert_eq!(arrivals(|client, all| client.sharing(all).impatient()).await, [0, 1, 5]);
     }
 }

@@ -20,5 +20,6 @@ pub(crate) use client::{Cluster, ClusterError, PatchKind};
 pub(crate) use events::{Events, Severity, Subject, announce};
 pub(crate) use lease::{Lease, Moment};
 pub(crate) use nodes::NodeStore;
+pub(crate) use pauses::Pauses;
 pub(crate) use stream::{Heard, WatchEvents, encode};
 pub(crate) use watch::{NodeChange, watch_nodes};

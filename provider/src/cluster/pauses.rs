@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// Paths that must not be requested yet, each with the end of its pause.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pauses {
+pub(crate) struct Pauses {
     until: Arc<Mutex<BTreeMap<String, Instant>>>,
 }
 

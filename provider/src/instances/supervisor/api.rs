@@ -10,7 +10,7 @@ use super::{
     machine::{MachineObject, Nameless},
 };
 use crate::{
-    cluster::{Cluster, ClusterError, WatchEvents, encode},
+    cluster::{Cluster, ClusterError, Pauses, WatchEvents, encode},
     mutant::{Active, mutant},
     supervisor::VmOperatorVersion,
     telemetry::RequestCounter,
@@ -106,7 +106,7 @@ impl Api {
         version: VmOperatorVersion,
         counter: RequestCounter,
     ) -> Self {
-        let cluster = Cluster::new(client, QPS, BURST).sharing_pauses();
+        let cluster = Cluster::new(client, QPS, BURST).sharing(&Pauses::default());
         Self::over(cluster, namespace, version, counter)
     }
 
