@@ -212,7 +212,7 @@ fn same_name_new_uuid(backend: Backend) -> Case {
 }
 
 /// Creates the first machine's successor of the same name.
-fn rebuilt(uuid: uuid::Uuid) -> Command {
+pub(super) fn rebuilt(uuid: uuid::Uuid) -> Command {
     let spec = MachineSpec { name: Some(name(1)), uuid: Some(uuid), ..MachineSpec::default() };
     Command::CreateMachine { vcenter: None, spec, cluster: None, power_on: true, kubelet: true }
 }

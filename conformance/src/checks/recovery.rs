@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use sim::Face;
 use sim::faults::{Action, Rule};
-use sim::world::{Command, ControlPlane};
+use sim::world::{Command, ControlPlane, objects};
 
 use super::build::{
     FaultKind, GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, WRITE_NODE, WRITE_STATUS, away,
     fault_kinds, machine, newcomer, s, set_address, world, world_with,
 };
+use super::identity::rebuilt;
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
@@ -167,6 +168,8 @@ fn watches(backend: Backend) -> Vec<Case> {
     if backend == Backend::Supervisor {
         cases.extend(broken_watches(Face::Supervisor, "watch virtualmachines"));
         cases.push(forgotten());
+        cases.push(rebuilt_unseen());
+        cases.extend([400, 502].map(refused_alone));
     }
     cases
 }
@@ -193,6 +196,46 @@ fn forgotten() -> Case {
         .and(|| right(run))
     });
     case.named("watch virtualmachines, compacted during an outage")
+}
+
+/// A gateway answers every watch with an error, while lists and reads work.
+fn refused_alone(code: u16) -> Case {
+    let status = Action::Status { code, retry_after: None, message: None };
+    let rule = Rule::new("watch", [status]).on(Face::Supervisor).op(["watch virtualmachines"]);
+    let scenario = world(3, s(900))
+        .fault(rule)
+        .at(s(20), newcomer("newcomer", None))
+        .at(s(60), Command::DeleteMachine(machine(1)));
+    let case = Case::new(scenario, |run| {
+        let deleted = run.deleted(&name(1));
+        run.initializes(&["newcomer".to_owned()], s(50), s(300)).and(|| {
+            Verdict::of(deleted.is_some(), || {
+                "the Node of the machine that is gone was never deleted".to_owned()
+            })
+        })
+    });
+    case.named(format!("watch virtualmachines, refused with {code}"))
+}
+
+/// Every watch is silent while a person deletes a Node and its machine and makes both anew. The last list, which the provider
+/// makes after 180 s of silence, shows the predecessor when the successor's Node joins.
+fn rebuilt_unseen() -> Case {
+    let uuid = uuid::Uuid::from_u128(0x4242_0000_1111_4222_8333_abcd_efab_cdef);
+    let silent = Rule::new("watch", [Action::WatchSilent]);
+    let scenario = world(3, s(900))
+        .fault(silent.on(Face::Supervisor).op(["watch virtualmachines"]))
+        .at(s(230), Command::DeleteMachine(machine(1)))
+        .at(s(231), Command::Cluster(objects::Command::delete(objects::Key::node(name(1)))))
+        .at(s(245), rebuilt(uuid))
+        // The Node of the successor stays although its kubelet is silent.
+        .at(s(500), Command::StopKubelet(machine(1)));
+    let case = Case::new(scenario, move |run| {
+        let now = run.node(&name(1)).and_then(|node| node.provider_id);
+        Verdict::of(now == Some(format!("vsphere://{uuid}")), || {
+            format!("the Node of the rebuilt machine has provider ID {now:?}")
+        })
+    });
+    case.named("watch virtualmachines, a machine is rebuilt unseen")
 }
 
 fn broken_watches(face: Face, op: &str) -> Vec<Case> {
