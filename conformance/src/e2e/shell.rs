@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
+use std::pin::pin;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -85,12 +86,16 @@ impl Call {
         let Self { mut command, words } = self;
         command.stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start `{words}`"))?;
-        let mut group = Group::of(&child);
+        let group = Group::of(&child);
         if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
             // A program that does not read all its input reports why when it ends.
             let _ = pipe.write_all(input.as_bytes()).await;
         }
-        let done = child.wait_with_output().await?;
+        let mut done = pin!(child.wait_with_output());
+        // Dropped before `done`, which holds the pipes: a shell that reports a killed command into a closed pipe gets SIGPIPE
+        // before it cleans up.
+        let mut group = group;
+        let done = done.as_mut().await?;
         group.has_ended();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         if !done.status.success() {
