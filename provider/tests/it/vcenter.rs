@@ -44,6 +44,8 @@ struct State {
     guests_torn: bool,
     /// Faults by operation, each with the number of answers still to fail.
     faults: BTreeMap<&'static str, (&'static str, u32)>,
+    /// Time between the answer of an operation and its delivery.
+    delays: BTreeMap<&'static str, Duration>,
     black_hole: bool,
     instance: String,
     /// Names by id of the datacenters besides the default one.
@@ -174,6 +176,11 @@ impl Vcenter {
         self.change(|state| state.faults.insert(operation, (fault, times)));
     }
 
+    /// Delivers each later answer to this operation after `delay`; the answer shows the state before the delay.
+    pub(crate) fn delay(&self, operation: &'static str, delay: Duration) {
+        self.change(|state| state.delays.insert(operation, delay));
+    }
+
     pub(crate) fn black_hole(&self, on: bool) {
         self.change(|state| state.black_hole = on);
     }
@@ -254,6 +261,10 @@ impl Vcenter {
         }
         self.state.lock().unwrap().n_serving += 1;
         let answered = self.soap(&call).await;
+        let delay = self.state.lock().unwrap().delays.get(name.as_str()).copied();
+        if let Some(delay) = delay {
+            tokio::time::sleep(delay).await;
+        }
         {
             let state = &mut *self.state.lock().unwrap();
             state.n_serving -= 1;
