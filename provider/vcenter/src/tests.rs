@@ -532,3 +532,27 @@ fn a_fault_about_another_object_does_not_prove_a_machine_gone() {
         assert!(err.is_object_gone(), "{name}");
     }
 }
+
+#[test]
+fn the_wait_that_a_server_asks_for_never_shortens_the_pause_of_the_caller() {
+    let seconds = Duration::from_secs;
+    for (retry, own, want) in [
+        (Retry::AtLeast(Duration::ZERO), 4, 4),
+        (Retry::AtLeast(seconds(1)), 4, 4),
+        (Retry::AtLeast(seconds(9)), 4, 9),
+        (Retry::AtLeast(seconds(3600)), 4, 60),
+        (Retry::AtLeast(seconds(3600)), 80, 80),
+        (Retry::After(seconds(1)), 4, 1),
+        (Retry::After(seconds(3600)), 4, 60),
+        (Retry::WithBackoff, 4, 4),
+    ] {
+        assert_eq!(retry.pause(seconds(own)), seconds(want), "{retry:?}, own pause {own} s");
+    }
+    let http = |status, retry_after| CallError {
+        operation: "CreateListView",
+        vcenter: "vc".into(),
+        kind: CallErrorKind::Http { status, retry_after },
+    };
+    assert_eq!(http(503, Some(seconds(0))).retry(), Retry::AtLeast(seconds(0)));
+    assert_eq!(http(503, None).retry(), Retry::WithBackoff);
+}

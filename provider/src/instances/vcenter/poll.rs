@@ -160,11 +160,12 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
                 }
                 (Some((of, _)), Some((known, due))) if of == known => due,
                 (Some((of, retry)), _) => {
-                    let pause = match retry {
-                        Retry::After(wait) => wait.min(Duration::from_secs(60)),
+                    let own = match retry {
+                        // The client's wait for the next login grows by itself.
+                        Retry::After(_) => Duration::ZERO,
                         _ => backoff.fail(),
                     };
-                    let due = Instant::now() + pause;
+                    let due = Instant::now() + retry.pause(own);
                     wanting = Some((of, due));
                     due
                 }
