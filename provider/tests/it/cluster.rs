@@ -158,6 +158,11 @@ impl Cluster {
         self.state.lock().unwrap().refusals = (status, times);
     }
 
+    /// Number of writes to nodes still to be refused.
+    pub(crate) fn n_refusals(&self) -> u32 {
+        self.state.lock().unwrap().refusals.1
+    }
+
     /// Refuses the next updates of the lease as conflicts.
     pub(crate) fn refuse_renewals(&self, times: u32) {
         self.state.lock().unwrap().lease_conflicts = times;

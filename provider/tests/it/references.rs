@@ -182,6 +182,59 @@ async fn a_reference_that_was_refused_is_recorded_later() {
     lab.finish().await;
 }
 
+/// The refused write of the older reference waits for its next try while the newer reference is written, alone or together
+/// with another address.
+#[tokio::test(start_paused = true)]
+async fn a_refused_reference_is_not_written_after_a_newer_one() {
+    for address in ["10.0.0.2", "10.0.0.77"] {
+        // The fourth pause is longer than the provider takes to find the machine under its new id.
+        let lab = restarted(|_, cluster| {
+            cluster.annotate("node-001", json!({}));
+            cluster.refuse(500, 4);
+        })
+        .await;
+        while lab.cluster.n_refusals() > 0 {
+            sleep(SECOND / 10).await;
+        }
+        lab.vcenter.remove("vm-1");
+        lab.vcenter.add("vm-101", &uuid(1), "node-001", Some(address));
+        let (old, new) = (format!("{VCENTER}/vm-1"), format!("{VCENTER}/vm-101"));
+        let changed_at = Instant::now();
+        while reference(&lab.cluster) != new {
+            assert_ne!(reference(&lab.cluster), old, "{address}: the old one is still waiting");
+            assert!(changed_at.elapsed() < 60 * SECOND, "{address}: the new one is not written");
+            sleep(SECOND / 10).await;
+        }
+        let written_at = Instant::now();
+        while written_at.elapsed() < 600 * SECOND {
+            sleep(SECOND / 10).await;
+            let after = written_at.elapsed();
+            assert_eq!(reference(&lab.cluster), new, "{address}: after {after:?}");
+        }
+        lab.finish().await;
+    }
+}
+
+/// The older reference is refused at the end of a slow write, when the newer one is known.
+#[tokio::test(start_paused = true)]
+async fn a_reference_that_is_refused_late_is_not_written_after_a_newer_one() {
+    let lab = restarted(|_, cluster| {
+        cluster.annotate("node-001", json!({}));
+        cluster.refuse(500, 1);
+        cluster.set_write_time(8 * SECOND);
+    })
+    .await;
+    sleep(SECOND).await;
+    lab.vcenter.remove("vm-1");
+    lab.vcenter.add("vm-101", &uuid(1), "node-001", Some("10.0.0.77"));
+    sleep(60 * SECOND).await;
+    for _ in 0..600 {
+        assert_eq!(reference(&lab.cluster), format!("{VCENTER}/vm-101"));
+        sleep(SECOND).await;
+    }
+    lab.finish().await;
+}
+
 /// Polling and `v1` search for each machine at every look; a machine that they miss needs the same evidence.
 #[tokio::test(start_paused = true)]
 async fn in_poll_and_v1_mode_a_person_must_confirm_that_a_machine_is_gone() {

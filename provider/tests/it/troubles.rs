@@ -1,11 +1,12 @@
 //! Nodes whose machines cannot be looked after are reported by event, by metric and by readiness.
 
-use provider::Options;
+use provider::{InstancesMode, Options};
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::{
     cluster::Cluster,
+    idle::polling_as,
     scenarios::{Lab, PLAIN, SECOND, is_initialized, lab_in, start, swapped, uuid},
     vcenter::Vcenter,
 };
@@ -169,4 +170,37 @@ async fn a_machine_that_is_not_proven_gone_is_reported_without_failing_readiness
     sleep(120 * SECOND).await;
     assert_eq!(n_troubled(&second, "unproven"), 0);
     second.finish().await;
+}
+
+/// A proxy before the vCenter answers 503 and asks for no pause, or for a short one.
+#[tokio::test(start_paused = true)]
+async fn a_503_with_a_retry_after_of_0_or_1_s_still_backs_off() {
+    for (mode, operation) in [
+        (InstancesMode::Auto, "CreateListView"),
+        (InstancesMode::Auto, "WaitForUpdatesEx"),
+        (InstancesMode::Auto, "ModifyListView"),
+        (InstancesMode::Auto, "FindAllByUuid"),
+        (InstancesMode::Poll, "RetrievePropertiesEx"),
+    ] {
+        for seconds in [0, 1] {
+            let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+            for n in [1, 2] {
+                let (id, name) = (format!("vm-{n}"), format!("node-{n:03}"));
+                vcenter.add(&id, &uuid(n), &name, Some(&format!("10.0.0.{n}")));
+            }
+            // Members of a view change only if there is a view.
+            if operation == "ModifyListView" {
+                cluster.join("node-002", &swapped(2));
+            }
+            let lab = start(&vcenter, &cluster, PLAIN, polling_as(mode));
+            sleep(5 * SECOND).await;
+            vcenter.set_busy(operation, seconds);
+            cluster.join("node-001", &swapped(1));
+            sleep(60 * SECOND).await;
+            let n_calls = vcenter.take_calls().get(operation).copied().unwrap_or_default();
+            let case = format!("{operation}, Retry-After: {seconds}");
+            assert!((2..=15).contains(&n_calls), "{case}: {n_calls} calls in a minute");
+            lab.finish().await;
+        }
+    }
 }

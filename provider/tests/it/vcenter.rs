@@ -44,6 +44,10 @@ struct State {
     guests_torn: bool,
     /// Faults by operation, each with the number of answers still to fail.
     faults: BTreeMap<&'static str, (&'static str, u32)>,
+    /// Time between the answer of an operation and its delivery.
+    delays: BTreeMap<&'static str, Duration>,
+    /// Operations that get status 503, each with the seconds of `Retry-After`.
+    busy: BTreeMap<&'static str, u32>,
     black_hole: bool,
     instance: String,
     /// Names by id of the datacenters besides the default one.
@@ -174,6 +178,16 @@ impl Vcenter {
         self.change(|state| state.faults.insert(operation, (fault, times)));
     }
 
+    /// Delivers each later answer to this operation after `delay`; the answer shows the state before the delay.
+    pub(crate) fn delay(&self, operation: &'static str, delay: Duration) {
+        self.change(|state| state.delays.insert(operation, delay));
+    }
+
+    /// Refuses this operation with status 503 and this `Retry-After` in seconds, as a proxy before the vCenter does.
+    pub(crate) fn set_busy(&self, operation: &'static str, retry_after: u32) {
+        self.change(|state| state.busy.insert(operation, retry_after));
+    }
+
     pub(crate) fn black_hole(&self, on: bool) {
         self.change(|state| state.black_hole = on);
     }
@@ -239,6 +253,12 @@ impl Vcenter {
         if let Some(fault) = injected {
             return soap_fault(fault, "");
         }
+        let busy = self.state.lock().unwrap().busy.get(name.as_str()).copied();
+        if let Some(seconds) = busy {
+            let mut response = answer(503, "no healthy upstream".to_owned());
+            response.headers_mut().insert("retry-after", seconds.into());
+            return response;
+        }
         let is_open = matches!(name.as_str(), "RetrieveServiceContent" | "Login");
         let session = {
             let state = &mut *self.state.lock().unwrap();
@@ -254,6 +274,10 @@ impl Vcenter {
         }
         self.state.lock().unwrap().n_serving += 1;
         let answered = self.soap(&call).await;
+        let delay = self.state.lock().unwrap().delays.get(name.as_str()).copied();
+        if let Some(delay) = delay {
+            tokio::time::sleep(delay).await;
+        }
         {
             let state = &mut *self.state.lock().unwrap();
             state.n_serving -= 1;

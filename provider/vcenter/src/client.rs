@@ -110,7 +110,7 @@ pub(crate) struct Inner {
     pub(crate) soap: Slot<Session>,
     pub(crate) rest: Slot<RestSession>,
     pub(crate) lockout: Lockout,
-    /// Instance UUID of the vCenter first met under this name.
+    /// Instance UUID of the vCenter that accepted the first login under this name.
     pub(crate) instance: OnceLock<String>,
     /// Instance UUID of the other vCenter that answered the last login under this name, if another one did.
     pub(crate) other_instance: Mutex<Option<String>>,
@@ -171,7 +171,7 @@ impl Vcenter {
         &self.inner.name
     }
 
-    /// The instance UUID that the vCenter reported at the first login; `None` before.
+    /// The instance UUID that the vCenter reported at the first login that succeeded; `None` before.
     ///
     /// It never changes within a process: the client does not log in to a server with another instance UUID.
     pub fn instance_uuid(&self) -> Option<&str> {

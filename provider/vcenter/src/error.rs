@@ -72,12 +72,29 @@ pub enum CallErrorKind {
 pub enum Retry {
     /// Once, after a new login.
     AfterLogin,
-    /// Not before this much time has passed.
+    /// After exactly this much time: the client itself has computed it, with growing pauses.
     After(Duration),
+    /// With growing pauses, and not before this much time has passed: the server has asked for it. A proxy may ask for
+    /// no time at all.
+    AtLeast(Duration),
     /// With growing pauses.
     WithBackoff,
     /// The same call will fail again.
     Never,
+}
+
+/// The longest pause that a server may ask for.
+const LONGEST_ASKED: Duration = Duration::from_secs(60);
+
+impl Retry {
+    /// Pause before the next try of a caller whose own back-off gives `own`. A wait that is asked for counts up to 60 s.
+    pub fn pause(self, own: Duration) -> Duration {
+        match self {
+            Self::After(wait) => wait.min(LONGEST_ASKED),
+            Self::AtLeast(wait) => wait.min(LONGEST_ASKED).max(own),
+            Self::AfterLogin | Self::WithBackoff | Self::Never => own,
+        }
+    }
 }
 
 impl CallError {
@@ -93,9 +110,8 @@ impl CallError {
             },
             CallErrorKind::Rest { status: 401, .. } => Retry::AfterLogin,
             CallErrorKind::Rest { retry_after: Some(wait), .. }
-            | CallErrorKind::Http { retry_after: Some(wait), .. }
-            | CallErrorKind::NotYet(wait)
-            | CallErrorKind::Locked(wait) => Retry::After(*wait),
+            | CallErrorKind::Http { retry_after: Some(wait), .. } => Retry::AtLeast(*wait),
+            CallErrorKind::NotYet(wait) | CallErrorKind::Locked(wait) => Retry::After(*wait),
             CallErrorKind::Rest { status: 400 | 404, .. } | CallErrorKind::Closed => Retry::Never,
             CallErrorKind::Rest { .. }
             | CallErrorKind::Http { .. }

@@ -89,9 +89,8 @@ impl Vcenter {
             let what = "service content that does not say which vCenter it is";
             return Err(self.malformed("RetrieveServiceContent", what));
         }
-        // An answer without an instance UUID does not fix the identity that later answers must have.
-        let is_other =
-            !uuid.is_empty() && self.inner.instance.get_or_init(|| uuid.to_owned()) != uuid;
+        let first = self.inner.instance.get();
+        let is_other = !uuid.is_empty() && first.is_some_and(|first| first != uuid);
         *self.inner.other_instance.lock().expect("nothing panics under this lock") =
             is_other.then(|| uuid.to_owned());
         if is_other {
@@ -111,6 +110,11 @@ impl Vcenter {
             self.inner.lockout.rejected(&credential);
         }
         let (_, new_cookie) = result?;
+        // Only a login that succeeds fixes the identity that later answers must have: the answer before it may come from a
+        // wrong server, which refuses the credential. An answer without an instance UUID fixes none.
+        if !uuid.is_empty() {
+            self.inner.instance.get_or_init(|| uuid.to_owned());
+        }
         self.inner.lockout.accepted();
         tracing::info!(vcenter = %self.inner.name, epoch, version = %content.about.version, "logged in");
         Ok(Session { epoch, content, cookie: new_cookie.or(cookie) })

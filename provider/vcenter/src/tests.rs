@@ -369,6 +369,27 @@ async fn another_vcenter_gets_no_credential() {
     assert_eq!(script.operations().last().unwrap(), "RetrieveServiceContent");
 }
 
+/// A failover or a wrong DNS answer leads the first login to another vCenter, which refuses it.
+#[tokio::test(start_paused = true)]
+async fn a_vcenter_that_refuses_the_first_login_does_not_become_the_identity() {
+    let other: &str = Box::leak(CONTENT.replace("I-1", "I-2").into_boxed_str());
+    let script = Script::new([Answer::Soap(other), Answer::Fault("InvalidLogin")]);
+    let client = script.client();
+    let err = client.session().await.unwrap_err();
+    assert_eq!(err.fault(), Some(&FaultKind::InvalidLogin));
+    assert_eq!((client.instance_uuid(), client.other_instance()), (None, None));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    script.then([Answer::Soap(CONTENT), Answer::Soap("<returnval/>")]);
+    client.session().await.unwrap();
+    assert_eq!((client.instance_uuid(), client.other_instance()), (Some("i-1"), None));
+    // The login that succeeded has fixed the identity: the other vCenter gets no credential.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    script.then([Answer::Fault("NotAuthenticated"), Answer::Soap(other)]);
+    let err = client.find_all_by_uuid("u").await.unwrap_err();
+    assert!(matches!(err.kind, CallErrorKind::OtherInstance(_)), "{err:?}");
+    assert_eq!(script.operations().last().unwrap(), "RetrieveServiceContent");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_vapi_session_is_replaced_once() {
     let denied = "{\"type\":\"com.vmware.vapi.std.errors.unauthenticated\",\"value\":{\"messages\":[{\"id\":\"x\"}]}}";
@@ -510,4 +531,28 @@ fn a_fault_about_another_object_does_not_prove_a_machine_gone() {
         assert_eq!(err.says_gone(&vm("vm-1")), says_gone, "{name}");
         assert!(err.is_object_gone(), "{name}");
     }
+}
+
+#[test]
+fn the_wait_that_a_server_asks_for_never_shortens_the_pause_of_the_caller() {
+    let seconds = Duration::from_secs;
+    for (retry, own, want) in [
+        (Retry::AtLeast(Duration::ZERO), 4, 4),
+        (Retry::AtLeast(seconds(1)), 4, 4),
+        (Retry::AtLeast(seconds(9)), 4, 9),
+        (Retry::AtLeast(seconds(3600)), 4, 60),
+        (Retry::AtLeast(seconds(3600)), 80, 80),
+        (Retry::After(seconds(1)), 4, 1),
+        (Retry::After(seconds(3600)), 4, 60),
+        (Retry::WithBackoff, 4, 4),
+    ] {
+        assert_eq!(retry.pause(seconds(own)), seconds(want), "{retry:?}, own pause {own} s");
+    }
+    let http = |status, retry_after| CallError {
+        operation: "CreateListView",
+        vcenter: "vc".into(),
+        kind: CallErrorKind::Http { status, retry_after },
+    };
+    assert_eq!(http(503, Some(seconds(0))).retry(), Retry::AtLeast(seconds(0)));
+    assert_eq!(http(503, None).retry(), Retry::WithBackoff);
 }

@@ -7,7 +7,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -25,29 +25,70 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Pause after each write.
 const PACE: Duration = Duration::from_millis(100);
 
-/// References that wait to be written.
+/// UID of a node, and the reference of its machine.
+type Wanted = (String, MachineReference);
+
+/// References that wait to be written, by name of the node.
+#[derive(Default)]
+struct Waiting {
+    /// References to write next.
+    next: BTreeMap<String, Wanted>,
+    /// References whose write failed. They are tried again together, so that one that is always refused holds up no other.
+    failed: BTreeMap<String, Wanted>,
+    /// Name of the node whose reference is being written, and that reference.
+    writing: Option<(String, MachineReference)>,
+}
+
+impl Waiting {
+    /// Moves the failed references to those to write next.
+    fn try_failed_again(&mut self) {
+        for (name, wanted) in std::mem::take(&mut self.failed) {
+            self.next.entry(name).or_insert(wanted);
+        }
+    }
+}
+
+/// Writes references, one after the other.
 pub(super) struct Recorder {
     cluster: Cluster,
     store: Arc<NodeStore>,
     seed: u64,
-    /// By name of the node: its UID and the reference of its machine.
-    wanted: Mutex<BTreeMap<String, (String, MachineReference)>>,
+    waiting: Mutex<Waiting>,
     arrived: Notify,
 }
 
 impl Recorder {
     pub(super) fn new(cluster: Cluster, store: Arc<NodeStore>, seed: u64) -> Self {
-        Self { cluster, store, seed, wanted: Mutex::default(), arrived: Notify::new() }
+        Self { cluster, store, seed, waiting: Mutex::default(), arrived: Notify::new() }
     }
 
     /// Notes the reference of a node's machine; the latest one counts.
     pub(super) fn record(&self, node: &Node, reference: MachineReference) {
         let wanted = (node.uid.clone(), reference);
-        self.wanted
-            .lock()
-            .expect("nothing panics under this lock")
-            .insert(node.name.clone(), wanted);
+        let mut waiting = self.lock();
+        waiting.failed.remove(&node.name);
+        waiting.next.insert(node.name.clone(), wanted);
+        drop(waiting);
         self.arrived.notify_one();
+    }
+
+    /// Drops a reference of the node that waits and is not this one: the machine has another reference now, which the node
+    /// has already or gets with another write. If another one is being written, records this one after it.
+    pub(super) fn supersede(&self, node: &Node, reference: &MachineReference) {
+        let mut waiting = self.lock();
+        let Waiting { next, failed, writing } = &mut *waiting;
+        for references in [&mut *next, failed] {
+            if references.get(&node.name).is_some_and(|(_, waiting)| waiting != reference) {
+                references.remove(&node.name);
+            }
+        }
+        if writing.as_ref().is_some_and(|(name, old)| *name == node.name && old != reference) {
+            next.insert(node.name.clone(), (node.uid.clone(), reference.clone()));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().expect("nothing panics under this lock")
     }
 
     /// Writes forever.
@@ -56,23 +97,25 @@ impl Recorder {
     pub(super) async fn run(&self) {
         let jitter = Jitter::new(self.seed, "nodes/record");
         let mut backoff = Backoff::new(Duration::from_secs(1), LONGEST_PAUSE, jitter);
-        // Failed writes are tried again together, so that one that is always refused holds up no other.
-        let mut failed: BTreeMap<String, (String, MachineReference)> = BTreeMap::new();
         let (mut pause, mut again_at) = (Duration::ZERO, Instant::now());
         loop {
-            if !failed.is_empty() && Instant::now() >= again_at {
-                let mut wanted = self.wanted.lock().expect("nothing panics under this lock");
-                for (name, last) in std::mem::take(&mut failed) {
-                    wanted.entry(name).or_insert(last);
+            let (next, any_failed) = {
+                let mut waiting = self.lock();
+                if Instant::now() >= again_at {
+                    waiting.try_failed_again();
                 }
-            }
-            let next = self.wanted.lock().expect("nothing panics under this lock").pop_first();
+                let next = waiting.next.pop_first();
+                let writing = next.as_ref();
+                waiting.writing =
+                    writing.map(|(name, (_, reference))| (name.clone(), reference.clone()));
+                (next, !waiting.failed.is_empty())
+            };
             let Some((name, (uid, reference))) = next else {
-                if failed.is_empty() {
+                if any_failed {
+                    let _ = tokio::time::timeout_at(again_at, self.arrived.notified()).await;
+                } else {
                     backoff.reset();
                     self.arrived.notified().await;
-                } else {
-                    let _ = tokio::time::timeout_at(again_at, self.arrived.notified()).await;
                 }
                 continue;
             };
@@ -91,12 +134,16 @@ impl Recorder {
                 Err(err) if err.is_not_found() => {}
                 Err(err) => {
                     tracing::info!(node = %name, error = %Chain(&err), "recording the reference of a machine failed");
-                    if failed.is_empty() {
+                    if !any_failed {
                         pause = backoff.fail();
                     }
                     // Counted from the last failure: if every write is refused, the pauses are longer than the attempts.
                     again_at = Instant::now() + pause;
-                    failed.insert(name, (uid, reference));
+                    let mut waiting = self.lock();
+                    // A newer reference that arrived during the write replaces this one.
+                    if !waiting.next.contains_key(&name) {
+                        waiting.failed.insert(name, (uid, reference));
+                    }
                 }
             }
             tokio::time::sleep(PACE).await;

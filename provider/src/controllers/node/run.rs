@@ -19,7 +19,7 @@ use crate::{
     cluster::{Cluster, ClusterError, Events, NodeChange, NodeStore, PatchKind, Severity},
     controllers::WorkQueue,
     instances::{Instances, LateZone, ZoneWanted},
-    model::{Lookup, Node, Unknown},
+    model::{Lookup, Metadata, Node, Unknown},
     mutant::Active,
     tasks::Tasks,
     telemetry::Telemetry,
@@ -195,7 +195,9 @@ impl NodeController {
         if !self.take_due(name) {
             return Ok(None);
         }
-        match plan::refresh(&node, &lookup(), self.settings.late_zone, self.settings.active) {
+        let found = lookup();
+        self.drop_older_reference(&node, &found);
+        match plan::refresh(&node, &found, self.settings.late_zone, self.settings.active) {
             Plan::Nothing => Ok(None),
             // The next change or the next period checks again; the published addresses stay.
             Plan::Wait(Unknown::Pending) => Ok(None),
@@ -222,6 +224,13 @@ impl NodeController {
         }
     }
 
+    /// Drops a reference that waits to be recorded if the node's machine has another one now.
+    fn drop_older_reference(&self, node: &Node, lookup: &Lookup<Metadata>) {
+        if let Lookup::Found(Metadata { reference: Some(reference), .. }) = lookup {
+            self.recorder.supersede(node, reference);
+        }
+    }
+
     /// Counts an address write; returns the time to wait if there were too many recently.
     fn damping(&self, name: &str) -> Option<Duration> {
         let now = Instant::now();
@@ -245,6 +254,7 @@ impl NodeController {
         let mut conflicts = 0;
         loop {
             let lookup = self.instances.metadata(&node.identity(), ZoneWanted::Yes);
+            self.drop_older_reference(&node, &lookup);
             let plan =
                 plan::initialize(&node, &lookup, &self.settings.extra_labels, self.settings.active);
             let writes = match plan {

@@ -113,6 +113,9 @@ impl Instances for VcenterInstances {
         self.shared.with(|state, effects| {
             state.track(node, effects);
             let active = self.shared.policy.active;
+            // The question belongs to the one about existence that came before. A read that was current for that one may
+            // be older than the limit by now, because the answer waited for other machines.
+            let asked_at = state.nodes.get_mut(&node.name).and_then(|it| it.asked_at.take());
             let Some((link, machine)) = Shared::linked(state, &node.name) else {
                 if mutant!(active, ShutdownOnUnknown) {
                     return Lookup::Found(true);
@@ -126,7 +129,8 @@ impl Instances for VcenterInstances {
             }
             let vcenter = &state.vcenters[link.vcenter];
             let is_current = if self.shared.polls() {
-                vcenter.is_current(&link.machine, Instant::now(), poll::WINDOW)
+                let asked_at = asked_at.unwrap_or_else(Instant::now);
+                vcenter.is_current(&link.machine, asked_at, poll::WINDOW)
             } else {
                 vcenter.fresh
             };

@@ -9,9 +9,7 @@ use std::{
     time::Duration,
 };
 
-use provider_vcenter::{
-    Backoff, CallError, CallErrorKind, Chain, FilterSpec, Jitter, MoRef, Retry,
-};
+use provider_vcenter::{Backoff, CallError, CallErrorKind, Chain, FilterSpec, Jitter, MoRef};
 use tokio::time::Instant;
 
 use super::{
@@ -67,11 +65,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
             Err(err) => {
                 tracing::warn!(error = %Chain(&err), "looking up machines failed; retrying");
                 shared.lock().vcenters[index].troubled = true;
-                let pause = backoff.fail();
-                let pause = match err.retry() {
-                    Retry::After(wait) => wait.min(Duration::from_secs(60)),
-                    _ => pause,
-                };
+                let pause = err.retry().pause(backoff.fail());
                 let text = Chain(&err).to_string();
                 fail_fast(shared, index, &text, pause, is_search(&err).then_some(&asked)).await;
                 ask_again(shared, asked);

@@ -1,10 +1,12 @@
 //! Keeps the machines of joined nodes current by reads instead of updates; one read of all machines serves every
 //! caller.
 //!
-//! A question that needs a current answer, such as that about existence, starts a read if the last one is more than
-//! seconds old. Otherwise a read happens every few minutes, and at once for machines of new nodes. Concurrent callers
-//! wait for one read. After a failed read, only the loop tries again, less and less often, and callers get the failure
-//! until a read succeeds. A machine missing from a read is not visible, and that alone proves nothing.
+//! A question that needs a current answer, such as that about existence, starts a read if the last one ended more than
+//! seconds before the question. Otherwise a read happens every few minutes, and at once for machines of new nodes.
+//! Concurrent callers wait for one read. The age of an answer counts from the end of its chunk of the read, because a
+//! read that takes longer than the answer may be old would otherwise serve no question. After a failed read, only the
+//! loop tries again, less and less often, and callers get the failure until a read succeeds. A machine missing from a
+//! read is not visible, and that alone proves nothing.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -23,7 +25,8 @@ use super::{
 };
 use crate::model::{NodeIdentity, Unknown};
 
-/// Maximum age of an answer about existence or power state; also the minimum time between two reads.
+/// Maximum age of an answer about existence or power state, from the end of its read to the question; also the minimum
+/// time from the end of a read to the next one.
 pub(super) const WINDOW: Duration = Duration::from_secs(5);
 /// Time between two reads without a question.
 pub(super) const IDLE: Duration = Duration::from_secs(300);
@@ -35,10 +38,16 @@ const SETTLE: Duration = Duration::from_millis(20);
 const CHUNK: usize = 1000;
 
 impl VcenterState {
-    /// True if the last read of the machine began at most `limit` ago.
-    pub(super) fn is_current(&self, machine: &MoRef, now: Instant, limit: Duration) -> bool {
+    /// True if the last read of the machine ended after the question, or at most `limit` before it.
+    pub(super) fn is_current(&self, machine: &MoRef, asked_at: Instant, limit: Duration) -> bool {
         let read_at = self.read_times.get(machine);
-        read_at.is_some_and(|at| now.saturating_duration_since(*at) <= limit)
+        read_at.is_some_and(|at| asked_at.saturating_duration_since(*at) <= limit)
+    }
+
+    /// Takes the names of nodes that waited for a read of these machines.
+    fn take_read_wanted(&mut self, machines: &[MoRef]) -> BTreeSet<String> {
+        let names = machines.iter().filter_map(|machine| self.desired.get(machine));
+        names.filter_map(|name| self.read_wanted.take(name)).collect()
     }
 }
 
@@ -60,7 +69,10 @@ pub(super) fn objection(
     Some(Unknown::Pending)
 }
 
-/// Makes sure that the machine of a node, if one is known, was read within [`WINDOW`].
+/// Makes sure that the machine of a node, if one is known, was read within [`WINDOW`] before this question, or since.
+/// Notes the time of the question, so that the question about the power state that follows accepts the same read.
+///
+/// The answer decides only whether the machine is shown. Absence takes reads of its own, which [`super::proof`] makes.
 ///
 /// Cancel safe: the next question restarts an interrupted read.
 ///
@@ -68,19 +80,24 @@ pub(super) fn objection(
 ///
 /// If the machine could not be read, or not in time.
 pub(super) async fn refresh(shared: &Shared, node: &NodeIdentity) -> Result<(), Unknown> {
-    let now = Instant::now();
+    let asked_at = Instant::now();
     let stale = {
-        let state = shared.lock();
-        let link = state.nodes.get(&node.name).and_then(|tracked| tracked.link.clone());
-        link.filter(|link| !state.vcenters[link.vcenter].is_current(&link.machine, now, WINDOW))
+        let mut state = shared.lock();
+        let link = state.nodes.get_mut(&node.name).and_then(|tracked| {
+            tracked.asked_at = Some(asked_at);
+            tracked.link.clone()
+        });
+        let is_current =
+            |link: &Link| state.vcenters[link.vcenter].is_current(&link.machine, asked_at, WINDOW);
+        link.filter(|link| !is_current(link))
     };
     let Some(link) = stale else { return Ok(()) };
     // Checked before the caller queues: the loop may be waiting for an answer that never comes.
     known_failure(shared, link.vcenter)?;
     let read = async {
         let _turn = shared.vcenters[link.vcenter].reading.lock().await;
-        // Another caller's read may have ended meanwhile.
-        if shared.lock().vcenters[link.vcenter].is_current(&link.machine, Instant::now(), WINDOW) {
+        // Another caller's read may have ended meanwhile, or its chunk with this machine.
+        if shared.lock().vcenters[link.vcenter].is_current(&link.machine, asked_at, WINDOW) {
             return Ok(());
         }
         known_failure(shared, link.vcenter)?;
@@ -143,11 +160,12 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
                 }
                 (Some((of, _)), Some((known, due))) if of == known => due,
                 (Some((of, retry)), _) => {
-                    let pause = match retry {
-                        Retry::After(wait) => wait.min(Duration::from_secs(60)),
+                    let own = match retry {
+                        // The client's wait for the next login grows by itself.
+                        Retry::After(_) => Duration::ZERO,
                         _ => backoff.fail(),
                     };
-                    let due = Instant::now() + pause;
+                    let due = Instant::now() + retry.pause(own);
                     wanting = Some((of, due));
                     due
                 }
@@ -215,7 +233,7 @@ async fn read_all(shared: &Shared, index: VcenterIndex) -> Result<(), CallError>
 /// Reads these machines, and records the result.
 async fn read(shared: &Shared, index: VcenterIndex, wanted: &[MoRef]) -> Result<(), CallError> {
     let at = Instant::now();
-    let result = read_each(shared, index, wanted, at).await;
+    let result = read_each(shared, index, wanted).await;
     let waiting = {
         let vcenter = &mut shared.lock().vcenters[index];
         vcenter.fresh = result.is_ok();
@@ -246,7 +264,6 @@ async fn read_each(
     shared: &Shared,
     index: VcenterIndex,
     wanted: &[MoRef],
-    at: Instant,
 ) -> Result<(), CallError> {
     if wanted.is_empty() {
         keep_alive(shared, index).await;
@@ -258,7 +275,8 @@ async fn read_each(
         shared.with(|state, effects| {
             let vcenter = &mut state.vcenters[index];
             vcenter.in_view.extend(chunk.iter().cloned());
-            vcenter.read_times.extend(chunk.iter().map(|machine| (machine.clone(), at)));
+            let ended_at = Instant::now();
+            vcenter.read_times.extend(chunk.iter().map(|machine| (machine.clone(), ended_at)));
             for object in objects {
                 let changes = PropertyChange::from_values(object.properties);
                 let change = |before: Option<&Machine>| {
@@ -270,6 +288,9 @@ async fn read_each(
         for machine in chunk.iter().filter(|machine| !shown.contains(machine)) {
             left(shared, index, machine);
         }
+        // Later chunks may take longer than this answer stays current.
+        let waiting = shared.lock().vcenters[index].take_read_wanted(chunk);
+        shared.announce(waiting);
     }
     Ok(())
 }

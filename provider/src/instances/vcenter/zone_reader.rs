@@ -105,7 +105,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         shared.announce(wanted);
         if let Err(err) = result {
             tracing::warn!(error = %Chain(&err), "reading zones failed");
-            if let Retry::After(wait) = err.retry() {
+            if let Retry::After(wait) | Retry::AtLeast(wait) = err.retry() {
                 tokio::time::sleep(wait.min(Duration::from_secs(60))).await;
             }
         }

@@ -76,6 +76,8 @@ pub(super) struct Tracked {
     /// Number of times in a row that a direct read or a search found the machine although the view does not show it,
     /// and the time until which the last result holds.
     pub seen: Option<(u32, Instant)>,
+    /// When polling: time of the last question about existence, until the question about the power state takes it.
+    pub asked_at: Option<Instant>,
 }
 
 /// Request to one vCenter to find the machine of one node.
@@ -123,7 +125,7 @@ pub(super) struct VcenterState {
     pub scope: Option<Known>,
     pub zones: ZoneCache,
     pub zone_wanted: BTreeSet<String>,
-    /// When polling: start of the last read that covered all machines, and start of the last read of each machine.
+    /// When polling: start of the last read that covered all machines, and end of the last read of each machine.
     pub read_at: Option<Instant>,
     pub read_times: BTreeMap<MoRef, Instant>,
     /// The last read, if it failed.
@@ -230,6 +232,7 @@ impl State {
                 outside: None,
                 gone: None,
                 seen: None,
+                asked_at: None,
             },
         );
         true

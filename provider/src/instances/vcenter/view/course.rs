@@ -21,7 +21,7 @@ pub(super) enum Loss {
     Final,
     /// The version of the collector is gone; the filter may still be there.
     Version,
-    /// Nothing is lost. The pause is that which the server asks for, if any.
+    /// Nothing is lost. The pause is at least that which the server asks for, if any.
     Passing(Option<Duration>),
 }
 
@@ -30,7 +30,7 @@ impl Loss {
         match err.retry() {
             Retry::AfterLogin | Retry::Never => Self::Final,
             _ if is_version_lost(err) => Self::Version,
-            Retry::After(wait) => Self::Passing(Some(wait.min(MAX_PAUSE))),
+            Retry::After(wait) | Retry::AtLeast(wait) => Self::Passing(Some(wait.min(MAX_PAUSE))),
             Retry::WithBackoff => Self::Passing(None),
         }
     }
@@ -62,7 +62,7 @@ pub(super) enum Next {
     Settle,
     /// Everything has to be delivered again: wait from no version.
     BeginAgain,
-    /// Pause; then wait on, or begin again if `begin_again` is set.
+    /// Pause, at least as long as `wanted`; then wait on, or begin again if `begin_again` is set.
     Pause { wanted: Option<Duration>, begin_again: bool },
     /// Build the view anew.
     Rebuild,
@@ -153,7 +153,8 @@ impl Course {
                 match loss {
                     Loss::Passing(wanted) if self.n_change_failures <= MAX_FAILURES => {
                         let pause = backoff.fail();
-                        self.change_at = Some(Instant::now() + wanted.unwrap_or(pause));
+                        self.change_at =
+                            Some(Instant::now() + pause.max(wanted.unwrap_or_default()));
                         Next::WaitOn
                     }
                     _ => Next::Rebuild,
@@ -259,5 +260,10 @@ mod tests {
         let wanted = Duration::from_secs(9);
         course.next(Happened::ChangeFailed(Loss::Passing(Some(wanted))), &mut backoff);
         assert_eq!(course.change_at(), Some(Instant::now() + wanted));
+        // A server that asks for no pause does not end the back-off.
+        let at_once = Loss::Passing(Some(Duration::ZERO));
+        course.next(Happened::ChangeFailed(at_once), &mut backoff);
+        let at = course.change_at().expect("it failed");
+        assert!(at >= Instant::now() + Duration::from_secs(2), "{at:?}");
     }
 }

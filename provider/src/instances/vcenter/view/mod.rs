@@ -68,8 +68,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
             // The loss is on our side of the wire; the first attempt to rebuild need not wait.
             Retry::AfterLogin | Retry::Never if is_first => Duration::ZERO,
             _ if is_first && is_session_bound_loss(&err) => Duration::ZERO,
-            Retry::After(wait) => wait.min(Duration::from_secs(60)),
-            _ => pause,
+            retry => retry.pause(pause),
         };
         tracing::warn!(error = %Chain(&err), pause = ?pause, "the view is lost; building it anew");
         tokio::time::sleep(pause).await;
@@ -179,7 +178,7 @@ async fn watch(
                     begin_again(&mut version, &mut entered);
                 }
                 shared.lock().vcenters[index].troubled = true;
-                let pause = wanted.unwrap_or_else(|| backoff.fail());
+                let pause = backoff.fail().max(wanted.unwrap_or_default());
                 tracing::warn!(error = %Chain(&err), pause = ?pause, "waiting for changes of the view failed; retrying");
                 tokio::time::sleep(pause).await;
             }
