@@ -205,7 +205,8 @@ impl SupervisorInstances {
     async fn last_look(&self, node: &NodeIdentity) -> Option<Unknown> {
         let machine = {
             let state = self.shared.lock();
-            if mutant!(self.shared.active, ProofFromView) {
+            let active = self.shared.active;
+            if mutant!(active, ProofFromView) || mutant!(active, ForeignIdIsGone) {
                 return None;
             }
             let machine = state.machine_of(node);
