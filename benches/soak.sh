@@ -3,6 +3,8 @@
 #
 #   benches/soak.sh [NODES [MINUTES [OUT]]]        500, 30 and a file in the temporary folder by default
 #
+# `MALLOC_ARENA_MAX=1` in the environment leaves out the fragmentation of the arenas of glibc.
+#
 # Prints a line per minute and writes one every ten seconds to OUT: seconds, resident MiB of the simulator and of the provider,
 # and the number of Events in the simulator. By default Events live for an hour, as in kube-apiserver, and the ledger takes
 # up to 128 MiB: both would grow for longer than the run. Here their bounds are so small that they are reached in the first
