@@ -45,6 +45,7 @@ fn moved(backend: Backend) -> Vec<Case> {
     let mut cases = vec![vmotion(), host_failure()];
     if backend.is_vcenter() {
         cases.extend([references::registered_again(), references::moved_to_another_vcenter()]);
+        cases.extend((0..5).map(references::moved_during_a_search));
     }
     cases
 }

@@ -5,7 +5,8 @@
 
 use sim::Face;
 use sim::faults::{Action, Rule};
-use sim::world::{Command, Topology};
+use sim::world::vcenter::MachineSpec;
+use sim::world::{Command, Named, Topology};
 use uuid::Uuid;
 
 use super::survives;
@@ -18,6 +19,7 @@ use crate::checks::canary::Canary;
 use crate::checks::observe::name;
 use crate::judge::Invariant;
 use crate::scenario::{Act, Scenario};
+use crate::verdict::{Told as _, Verdict};
 
 /// Number of nodes; two may be missing before the provider holds deletions back.
 const N: u32 = 20;
@@ -75,4 +77,36 @@ pub(super) fn moved_to_another_vcenter() -> Case {
         .at(SETTLED + s(5), Command::DeleteMachine(machine(1)))
         .at(SETTLED + s(5), arrives);
     spared(scenario, "moved to another vCenter")
+}
+
+/// The machine moves from the second vCenter, which is slow, to the first one, `later` seconds after two minutes. A provider that
+/// asks one vCenter after the other may ask each of them while the machine is in the other one.
+pub(super) fn moved_during_a_search(later: u32) -> Case {
+    let moved = Named { vcenter: Some("vc1".into()), name: "node-1-0001".into() };
+    let uuid = Some(KNOWN_UUID);
+    let spec = MachineSpec { name: Some(moved.name.clone()), uuid, ..MachineSpec::default() };
+    let arrives = Command::CreateMachine {
+        vcenter: Some("vc0".into()),
+        spec,
+        cluster: None,
+        power_on: true,
+        kubelet: false,
+    };
+    let slow = Rule::new("slow", [Action::Delay(s(2))]).at("vc1").on(Face::Soap);
+    let at = s(120) + s(1) * later;
+    let topology = Topology::zones(3).machines(3).vcenters(2);
+    let scenario = Scenario::new("", topology, s(300))
+        .at(s(0), Command::SetUuid { machine: moved.clone(), uuid })
+        .at(s(0), Command::StartKubelet(moved.clone()))
+        .at(SETTLED, slow.op(["FindByUuid", "FindAllByUuid"]))
+        .at(SETTLED, Command::StopKubelet(moved.clone()))
+        .at(at, Command::DeleteMachine(moved))
+        .at(at, arrives);
+    let case = Case::new(scenario, |run| {
+        let deleted = run.deleted("node-1-0001");
+        Verdict::of(deleted.is_none(), || {
+            format!("the node was deleted at {deleted:?}").at(deleted)
+        })
+    });
+    case.named(format!("moved to another vCenter during a search, {later} s later"))
 }

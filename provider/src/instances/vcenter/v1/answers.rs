@@ -229,9 +229,7 @@ impl Shared {
             Ok(objects) if objects.first().is_some_and(is_another) => {
                 Err(Lookup::Unknown(Unknown::Unproven(proof::UNPROVEN.to_owned())))
             }
-            Err(err) if err.says_gone(&machine) => {
-                Err(Lookup::Gone { proved_at: Instant::now(), matched: true })
-            }
+            Err(err) if err.says_gone(&machine) => self.moved(node, uuid).await,
             Err(err) => Err(Lookup::Unknown(unavailable(&err))),
             Ok(objects) => match objects.first().map(|object| power_state(object, STATE)) {
                 Some(Some(_)) => Ok((vcenter, machine)),
@@ -241,6 +239,25 @@ impl Shared {
                 }
                 None => Err(Lookup::Unknown(Unknown::Hidden(proof::NOT_VISIBLE.to_owned()))),
             },
+        }
+    }
+
+    /// Searches again for a machine whose reference is gone. vCenters are searched one after the other, so a machine that moved
+    /// meanwhile may have been in the other one each time. With one vCenter the search before suffices.
+    async fn moved(
+        &self,
+        node: &NodeIdentity,
+        uuid: MachineId,
+    ) -> Result<(VcenterIndex, MoRef), Lookup<()>> {
+        let again =
+            if self.vcenters.len() > 1 { self.discover_by_uuid(uuid).await } else { Ok(None) };
+        match again {
+            Ok(Some(found)) => {
+                let _ = self.note(node, &found);
+                Ok((found.vcenter, found.reference))
+            }
+            Ok(None) => Err(Lookup::Gone { proved_at: Instant::now(), matched: true }),
+            Err(why) => Err(Lookup::Unknown(why)),
         }
     }
 
