@@ -1,9 +1,9 @@
 //! Keeps the view: with one list and one watch, or with what the Supervisor permits instead.
 //!
-//! The loop learns what is permitted by trying it. If a watch is forbidden, or keeps failing while lists work, questions make lists; if a list is
-//! forbidden, they read one machine at a time. The loop tries a watch again every ten minutes, and a list every minute,
-//! because little can be answered without one. A version that is too old leads to a new list, and the old view answers
-//! until that list is in.
+//! The loop learns what is permitted by trying it. If a watch is forbidden, or keeps failing while lists work, questions
+//! make lists. If a list is forbidden, they read one machine at a time. The loop tries a watch again every ten minutes, and
+//! a list every minute, because little can be answered without one. A version that is too old leads to a new list, and the
+//! old view answers until that list is in.
 
 use std::{sync::Arc, time::Duration};
 
