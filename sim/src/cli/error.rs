@@ -71,7 +71,7 @@ impl From<ListenError> for CliError {
                 };
                 let remedy = match source.kind() {
                     std::io::ErrorKind::AddrInUse => {
-                        "stop who has it, choose another port, or 0 to let the system pick one"
+                        "stop the process that uses it, choose another port, or 0 to let the system pick one"
                     }
                     _ => "choose an address of this machine",
                 };
