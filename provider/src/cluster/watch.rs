@@ -138,10 +138,14 @@ async fn list(
         let text = |key: &str| {
             page.pointer(&format!("/metadata/{key}")).and_then(Value::as_str).unwrap_or_default()
         };
-        token = encode(text("continue"));
-        if token.is_empty() {
+        let next = encode(text("continue"));
+        if next.is_empty() {
             break text("resourceVersion").to_owned();
         }
+        if next == token {
+            return Err(malformed("the same page again, without end".to_owned()));
+        }
+        token = next;
     };
     let names: BTreeSet<&String> = listed.keys().collect();
     let gone: Vec<Arc<Node>> =

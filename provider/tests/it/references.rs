@@ -88,6 +88,32 @@ async fn a_confirmed_deletion_waits_while_a_machine_without_a_uuid_exists() {
     }
 }
 
+/// A lookup ends after 20 seconds, before the inventory is read.
+#[tokio::test(start_paused = true)]
+async fn a_confirmed_deletion_works_although_the_inventory_takes_longer_than_a_lookup() {
+    for mode in [InstancesMode::Auto, InstancesMode::Poll, InstancesMode::V1] {
+        let first = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
+        sleep(10 * SECOND).await;
+        let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
+        first.finish().await;
+        vcenter.remove("vm-1");
+        cluster.annotate("node-001", json!({GONE: format!("vsphere://{}", uuid(1))}));
+        cluster.set_ready("node-001", false);
+        let mut options = Options::default();
+        options.tuning.mode = mode;
+        let lab = start(&vcenter, &cluster, PLAIN, options);
+        sleep(5 * SECOND).await;
+        vcenter.delay("CreateContainerView", 22 * SECOND);
+        vcenter.take_calls();
+        sleep(150 * SECOND).await;
+        let calls = vcenter.take_calls();
+        assert_eq!(cluster.n_nodes(), 2, "{mode:?}: {calls:?}");
+        // A view that is left behind stays in vCenter until the session ends.
+        assert_eq!(calls.get("CreateContainerView"), calls.get("DestroyView"), "{mode:?}");
+        lab.finish().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_was_never_seen_is_gone_only_when_a_person_says_so() {
     let lab = restarted(|vcenter, cluster| {

@@ -131,7 +131,7 @@ impl Recorder {
                     tracing::debug!(node = %name, reference = %reference, "reference recorded");
                 }
                 // The node was deleted; another node of the same name has another UID and its own record.
-                Err(err) if err.is_not_found() => {}
+                Err(err) if err.says_gone(&name) => {}
                 Err(err) => {
                     tracing::info!(node = %name, error = %Chain(&err), "recording the reference of a machine failed");
                     if !any_failed {

@@ -294,7 +294,7 @@ impl NodeController {
                         _ => return Ok(None),
                     }
                 }
-                Err(err) if err.is_not_found() => return Ok(None),
+                Err(err) if err.says_gone(&node.name) => return Ok(None),
                 Err(err) => return Err(err),
             }
         }
@@ -334,7 +334,7 @@ impl NodeController {
     async fn read_again(&self, node: &Node) -> Result<Option<Arc<Node>>, ClusterError> {
         match self.cluster.get(&format!("/api/v1/nodes/{}", node.name)).await {
             Ok(value) => Ok(self.store.take_over(&value).filter(|fresh| fresh.uid == node.uid)),
-            Err(err) if err.is_not_found() => Ok(None),
+            Err(err) if err.says_gone(&node.name) => Ok(None),
             Err(err) => Err(err),
         }
     }

@@ -187,10 +187,14 @@ impl Api {
                 let text = page.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
                 text.unwrap_or_default().to_owned()
             };
-            token = text("continue");
-            if token.is_empty() {
+            let next = text("continue");
+            if next.is_empty() {
                 return Ok(Listing::new(began_at, text("resourceVersion"), machines, n_unreadable));
             }
+            if next == token {
+                return Err(ApiError::Answer { path, what: "the same page of a list again" });
+            }
+            token = next;
             if paging == Paging::AllAtOnce {
                 return Err(ApiError::Answer { path, what: "a part of a list" });
             }

@@ -2,39 +2,104 @@
 //!
 //! Only for nodes without a reference. The search index loses machines whose storage is lost; the inventory still lists
 //! them, without a UUID. While such a machine exists, it may be the one that was searched for.
+//!
+//! A task of its own makes the reads. A large inventory takes longer to read than one lookup may last: a read that ended with
+//! its lookup would never be complete, and would leave its view behind in vCenter.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
 
-use provider_vcenter::{CallError, FilterSpec, Vcenter};
-use tokio::time::Instant;
+use provider_vcenter::{CallError, Chain, FilterSpec, Vcenter};
+use tokio::{sync::Notify, time::Instant};
 
 use super::{Shared, state::VcenterIndex};
 use crate::model::{MachineId, parse_uuid, swap_byte_order};
 
-/// Validity of a census in which some machine has no UUID.
+/// Validity of a census after its end.
+const VALID_FOR: Duration = Duration::from_secs(300);
+/// The same for a census in which some machine has no UUID, and for one that failed: the next look needs a newer one.
 const DOUBTFUL_FOR: Duration = Duration::from_secs(25);
 /// Reason for doubt if the login sees no inventory.
 pub(super) const INVISIBLE: &str = "the inventory is not visible to this login";
 
+/// The last census of each vCenter, in the order of the vCenters.
+pub(super) struct Censuses(Vec<Slot>);
+
+/// The last census of one vCenter, and the signals between its task and the lookups that wait for it.
+#[derive(Default)]
+struct Slot {
+    last: Mutex<Option<Census>>,
+    wanted: Notify,
+    ended: Notify,
+}
+
 /// Machines of one vCenter according to one read of its inventory.
 #[derive(Clone, Debug)]
 pub(super) struct Census {
-    /// When the read began.
-    since: Instant,
+    began: Instant,
+    ended: Instant,
     machines: BTreeSet<MachineId>,
     /// Number of machines without a UUID, as happens when their storage is lost.
     n_unknown: usize,
+    /// Why the read is not complete.
+    failure: Option<String>,
+}
+
+impl Censuses {
+    pub(super) fn new(n_vcenters: usize) -> Self {
+        Self((0..n_vcenters).map(|_| Slot::default()).collect())
+    }
+
+    /// Reads the inventory of one vCenter whenever a lookup wants a census of it.
+    pub(super) async fn run(&self, index: VcenterIndex, client: &Vcenter) {
+        let slot = &self.0[index];
+        loop {
+            slot.wanted.notified().await;
+            let census = take(client).await;
+            *slot.last() = Some(census);
+            slot.ended.notify_waiters();
+        }
+    }
+
+    /// Returns a census of one vCenter that began after `since`, so that one census serves many nodes. Waits for the task to
+    /// take one if there is none.
+    ///
+    /// Cancel safe: the task goes on, and the next lookup finds its census.
+    pub(super) async fn after(&self, index: VcenterIndex, since: Instant) -> Census {
+        let slot = &self.0[index];
+        loop {
+            let ended = slot.ended.notified();
+            if let Some(census) = slot.last().as_ref().filter(|it| it.serves(since)) {
+                return census.clone();
+            }
+            slot.wanted.notify_one();
+            ended.await;
+        }
+    }
+}
+
+impl Slot {
+    fn last(&self) -> MutexGuard<'_, Option<Census>> {
+        self.last.lock().expect("nothing panics under this lock")
+    }
 }
 
 impl Census {
-    /// True if the census answers a question about the time after `since`. A census that left doubt expires after
-    /// [`DOUBTFUL_FOR`], because the next look needs a newer one.
-    pub(super) fn serves(&self, since: Instant) -> bool {
-        self.since >= since && (self.n_unknown == 0 || self.since.elapsed() < DOUBTFUL_FOR)
+    /// True if the census answers a question about the time after `since`.
+    fn serves(&self, since: Instant) -> bool {
+        let is_certain = self.n_unknown == 0 && self.failure.is_none();
+        let valid_for = if is_certain { VALID_FOR } else { DOUBTFUL_FOR };
+        self.began >= since && self.ended.elapsed() < valid_for
     }
 
     /// Returns why a machine that no search of this vCenter finds may still exist.
     pub(super) fn doubt(&self, uuid: MachineId, vcenter: &str) -> Option<String> {
+        if let Some(failure) = &self.failure {
+            return Some(format!("reading the inventory of {vcenter} failed: {failure}"));
+        }
         if self.machines.contains(&uuid) || self.machines.contains(&swap_byte_order(uuid)) {
             return Some(format!("the inventory of {vcenter} has it although no search finds it"));
         }
@@ -50,9 +115,8 @@ impl Census {
     }
 }
 
-/// Returns why a machine that no search finds may still exist; `None` if nothing suggests that.
-///
-/// Reuses a census that began after `since`, so that one census serves many nodes.
+/// Returns why a machine that no search finds may still exist; `None` if nothing suggests that. Each census begins after
+/// `since`.
 pub(super) async fn doubt(
     shared: &Shared,
     uuid: MachineId,
@@ -63,16 +127,7 @@ pub(super) async fn doubt(
         if !sees_inventory(client).await? || has_lost_all(shared, index) {
             return Ok(Some(INVISIBLE.to_owned()));
         }
-        let known = shared.lock().vcenters[index].census.clone().filter(|it| it.serves(since));
-        let census = match known {
-            Some(census) => census,
-            None => {
-                let census = take(client).await?;
-                shared.lock().vcenters[index].census = Some(census.clone());
-                census
-            }
-        };
-        if let Some(why) = census.doubt(uuid, client.name()) {
+        if let Some(why) = shared.censuses.after(index, since).await.doubt(uuid, client.name()) {
             return Ok(Some(why));
         }
     }
@@ -96,17 +151,34 @@ fn has_lost_all(shared: &Shared, index: VcenterIndex) -> bool {
 }
 
 /// Reads the UUIDs of all machines of a vCenter.
-pub(super) async fn take(client: &Vcenter) -> Result<Census, CallError> {
-    let mut census = Census { since: Instant::now(), machines: BTreeSet::new(), n_unknown: 0 };
+async fn take(client: &Vcenter) -> Census {
+    let began = Instant::now();
+    let mut census =
+        Census { began, ended: began, machines: BTreeSet::new(), n_unknown: 0, failure: None };
+    let read = read_all(client, &mut census).await;
+    census.ended = Instant::now();
+    match read {
+        Ok(()) => tracing::info!(
+            n_machines = census.machines.len(),
+            n_unknown = census.n_unknown,
+            "read the UUIDs of all machines"
+        ),
+        Err(err) => {
+            tracing::warn!(error = %Chain(&err), "reading the UUIDs of all machines failed");
+            census.failure = Some(Chain(&err).to_string());
+        }
+    }
+    census
+}
+
+async fn read_all(client: &Vcenter, census: &mut Census) -> Result<(), CallError> {
     let mut read = client.read_inventory(&["config.uuid"], None, false).await?;
     let outcome = loop {
         match client.next_page(&mut read).await {
             Ok(Some(page)) => {
                 for object in page {
                     match object.text("config.uuid").and_then(parse_uuid) {
-                        Some(uuid) => {
-                            census.machines.insert(uuid);
-                        }
+                        Some(uuid) => drop(census.machines.insert(uuid)),
                         None => census.n_unknown += 1,
                     }
                 }
@@ -116,11 +188,5 @@ pub(super) async fn take(client: &Vcenter) -> Result<Census, CallError> {
         }
     };
     client.end_inventory(read).await;
-    outcome?;
-    tracing::info!(
-        n_machines = census.machines.len(),
-        n_unknown = census.n_unknown,
-        "read the UUIDs of all machines"
-    );
-    Ok(census)
+    outcome
 }

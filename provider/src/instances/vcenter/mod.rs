@@ -1,9 +1,10 @@
 //! Machines in one or more vCenters, kept current by property collectors.
 //!
-//! Each vCenter has three tasks. [`join`] finds the machines of new nodes, in batches ([`inventory`]) or one by one
+//! Each vCenter has four tasks. [`join`] finds the machines of new nodes, in batches ([`inventory`]) or one by one
 //! ([`search`]), without those that [`scope`] excludes. [`view`] keeps the machines in one list view with one filter
 //! and waits for changes, and [`reread`] reads again what could not be read; in polling mode, [`poll`] reads the
-//! machines periodically instead. [`zone_reader`] reads tags when a node needs a zone. The tasks share only [`state`],
+//! machines periodically instead. [`zone_reader`] reads tags when a node needs a zone, and [`census`] the whole
+//! inventory before a Node without a reference goes. The tasks share only [`state`],
 //! so a vCenter that hangs delays no other. [`answers`] and [`describe`] answer the controllers from that state;
 //! [`proof`] reads anew before it calls a machine gone.
 //!
@@ -113,6 +114,10 @@ impl VcenterInstances {
             let shared = Arc::clone(&self.shared);
             tasks.spawn_droppable(span("zones"), async move {
                 zone_reader::run(&shared, index).await;
+            });
+            let shared = Arc::clone(&self.shared);
+            tasks.spawn_droppable(span("census"), async move {
+                shared.censuses.run(index, &shared.vcenters[index].client).await;
             });
         }
         let shared = Arc::clone(&self.shared);

@@ -105,7 +105,7 @@ pub(super) async fn exists(
     let Ok(_permit) = shared.proofs.acquire().await else {
         return Lookup::Unknown(Unknown::Pending);
     };
-    match prove(shared, node, link, uuid, proof_after).await {
+    match prove(shared, node, link, uuid).await {
         Ok(answer) => answer,
         Err(err) => {
             tracing::warn!(node = %node.name, error = %Chain(&err), "proving the absence of the machine failed; the Node stays");
@@ -122,7 +122,6 @@ async fn prove(
     node: &NodeIdentity,
     link: Option<Link>,
     uuid: MachineId,
-    proof_after: Instant,
 ) -> Result<Lookup<()>, CallError> {
     let active = shared.policy.active;
     let noted = node.reference.as_ref().filter(|_| !mutant!(active, EmptySearchIsGone));
@@ -176,7 +175,7 @@ async fn prove(
         if now.duration_since(since) < shared.tuning.absence_period {
             return Ok(Lookup::Unknown(Unknown::NotSeen));
         }
-        if let Some(why) = census::doubt(shared, uuid, since.max(proof_after)).await? {
+        if let Some(why) = census::doubt(shared, uuid, since).await? {
             return Ok(hide(shared, node, Unknown::Unavailable(why)));
         }
     }

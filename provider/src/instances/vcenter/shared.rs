@@ -13,6 +13,7 @@ use tokio::{
 
 use super::{
     Policy, Tuning,
+    census::Censuses,
     machine::Machine,
     state::{Effects, Link, State},
 };
@@ -30,6 +31,7 @@ pub(super) struct Shared {
     grace: Notify,
     /// Permits for concurrent proofs: enough for a rack, too few to hurt a vCenter when everything is gone.
     pub(super) proofs: Semaphore,
+    pub(super) censuses: Censuses,
 }
 
 /// One vCenter: its client, and the signals for its tasks.
@@ -50,6 +52,7 @@ impl Shared {
         telemetry: Arc<Telemetry>,
     ) -> Self {
         let state = State::new(vcenters.len());
+        let censuses = Censuses::new(vcenters.len());
         let vcenters = vcenters.into_iter().map(|client| Backend {
             client,
             join: Notify::new(),
@@ -67,6 +70,7 @@ impl Shared {
             news_arrived: Notify::new(),
             grace: Notify::new(),
             proofs: Semaphore::new(4),
+            censuses,
         }
     }
 

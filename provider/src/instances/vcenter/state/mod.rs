@@ -15,7 +15,7 @@ use std::{
 use provider_vcenter::{MoRef, Retry};
 use tokio::time::Instant;
 
-use super::{census::Census, machine::Machine, scope::Known, zone_reader::ZoneCache};
+use super::{machine::Machine, scope::Known, zone_reader::ZoneCache};
 use crate::instances::forgotten::Forgotten;
 use crate::model::{MachineId, MachineReference, NodeIdentity, Unknown};
 
@@ -120,7 +120,6 @@ pub(super) struct VcenterState {
     pub troubled: bool,
     /// Number of machines in the inventory at the last whole read, or an estimate after an abandoned one.
     pub inventory_size: Option<usize>,
-    pub census: Option<Census>,
     /// Resolved datacenters of the configuration; `None` before they are needed.
     pub scope: Option<Known>,
     pub zones: ZoneCache,

@@ -311,16 +311,7 @@ impl Shared {
         if !census::sees_inventory(client).await? {
             return Ok(Some(census::INVISIBLE.to_owned()));
         }
-        let known = self.lock().censuses.get(&vcenter).filter(|it| it.serves(since)).cloned();
-        let census = match known {
-            Some(census) => census,
-            None => {
-                let census = census::take(client).await?;
-                self.lock().censuses.insert(vcenter, census.clone());
-                census
-            }
-        };
-        Ok(census.doubt(uuid, client.name()))
+        Ok(self.censuses.after(vcenter, since).await.doubt(uuid, client.name()))
     }
 
     async fn is_off(&self, vcenter: VcenterIndex, machine: &MoRef) -> Lookup<bool> {

@@ -25,7 +25,7 @@ use futures::future::BoxFuture;
 use provider_vcenter::{MoRef, Vcenter};
 use tokio::time::Instant;
 
-use super::{Policy, Tuning, census::Census, state::VcenterIndex};
+use super::{Policy, Tuning, census::Censuses, state::VcenterIndex};
 use crate::{
     instances::{Instances, ZoneWanted, desk::Desk},
     model::{Lookup, MachineId, Metadata, NodeIdentity},
@@ -46,6 +46,8 @@ struct Shared {
     skip_deletion: bool,
     state: Mutex<State>,
     desk: Desk,
+    /// For nodes without a known location.
+    censuses: Censuses,
 }
 
 #[derive(Default)]
@@ -59,8 +61,6 @@ struct State {
     /// Time of the first empty search per node, for nodes without a known location whose machine a person confirmed as
     /// gone.
     absent: BTreeMap<String, Instant>,
-    /// The last census of each vCenter, for nodes without a known location.
-    censuses: BTreeMap<VcenterIndex, Census>,
     /// True for each vCenter whose last visit succeeded.
     is_well: Vec<bool>,
 }
@@ -83,12 +83,21 @@ impl VcenterV1 {
     ) -> Self {
         let state = State { is_well: vec![true; vcenters.len()], ..State::default() };
         let state = Mutex::new(state);
+        let censuses = Censuses::new(vcenters.len());
         let desk = Desk::default();
-        Self { shared: Arc::new(Shared { vcenters, policy, tuning, skip_deletion, state, desk }) }
+        let shared = Shared { vcenters, policy, tuning, skip_deletion, state, desk, censuses };
+        Self { shared: Arc::new(shared) }
     }
 
-    /// Starts the task that makes the calls for the node controller.
+    /// Starts the task that makes the calls for the node controller, and one per vCenter for the [`Censuses`].
     pub(crate) fn spawn(&self, tasks: &Tasks) {
+        for index in 0..self.shared.vcenters.len() {
+            let shared = Arc::clone(&self.shared);
+            let span = tracing::info_span!("vcenter", task = "census", index);
+            tasks.spawn_droppable(span, async move {
+                shared.censuses.run(index, &shared.vcenters[index]).await;
+            });
+        }
         let shared = Arc::clone(&self.shared);
         let span = tracing::info_span!("vcenter", task = "v1");
         tasks.spawn_droppable(span, async move { shared.run().await });
