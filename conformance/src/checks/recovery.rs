@@ -208,7 +208,7 @@ fn refused_alone(code: u16) -> Case {
         .at(s(60), Command::DeleteMachine(machine(1)));
     let case = Case::new(scenario, |run| {
         let deleted = run.deleted(&name(1));
-        run.initializes(&["newcomer".to_owned()], s(50), s(300)).and(|| {
+        run.initializes(&["newcomer".to_owned()], s(50), s(60)).and(|| {
             Verdict::of(deleted.is_some(), || {
                 "the Node of the machine that is gone was never deleted".to_owned()
             })

@@ -24,7 +24,7 @@ pub(super) fn points(
     let phases = life.phases();
     healthy
         .calls()
-        .filter(|call| wanted(call))
+        .filter(|call| wanted(call) && !is_refused_by_life(call))
         .filter_map(|call| {
             let phase = call.phase.as_deref()?;
             let phase = phases.iter().find(|it| it.name == phase)?;
@@ -35,6 +35,13 @@ pub(super) fn points(
             is_within.then_some(point)
         })
         .collect()
+}
+
+/// True if a rule of the life itself refuses the call: the rule of a trial comes after it and would never fire.
+fn is_refused_by_life(call: &Record) -> bool {
+    let is_refused =
+        call.ended.as_ref().is_some_and(|it| it.status.is_some_and(|code| code >= 400));
+    is_refused && call.rules.iter().any(|rule| rule.fired)
 }
 
 /// Returns every failure to inject into a life, in a fixed order: each call of each phase, failing in each way.

@@ -29,12 +29,13 @@ impl Life<'_> {
         }
         let (mut heard, mut made) = (0.0, 0.0);
         for (name, events) in self.run.nodes_by_name() {
-            let mut was_waiting = false;
+            // Unknown before the first change of a Node that the world began with.
+            let mut was_waiting = None;
             for (at, op, object) in events {
                 let is_waiting = *op != Op::Deleted && facts(object).uninitialized;
-                let is_opened = was_waiting && !is_waiting && *op == Op::Modified;
-                was_waiting = is_waiting;
-                if !is_opened || *at > self.scrape.at {
+                let was = was_waiting.replace(is_waiting);
+                let may_be_opened = was != Some(false) && !is_waiting && *op == Op::Modified;
+                if !may_be_opened || *at > self.scrape.at {
                     continue;
                 }
                 // In virtual time several writes of a node may have the same time.
@@ -45,7 +46,7 @@ impl Life<'_> {
                     continue;
                 }
                 made += 1.0;
-                if authors.all(|call| self.is_heard(call)) {
+                if was.is_some() && authors.all(|call| self.is_heard(call)) {
                     heard += 1.0;
                 }
             }

@@ -37,6 +37,8 @@ const NOT_SERVED: Duration = Duration::from_secs(30);
 const RELIST_LATER: Duration = Duration::from_secs(300);
 /// Lifetime below which a watch counts as a failure; if it delivered an event, as the first failure.
 const LIVED: Duration = Duration::from_secs(1);
+/// Time after which a list shows whether only the watch fails. A node that joins meanwhile has to wait.
+const FAILING: Duration = Duration::from_secs(30);
 /// Known types of watch events.
 const EVENTS: [&str; 4] = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"];
 
@@ -55,6 +57,7 @@ pub(super) async fn run(shared: &Shared) {
         probe_at: Instant::now(),
         has_expired: false,
         lists_work: false,
+        failing_since: None,
     };
     let mut next = Next::List(ListReason::Start);
     loop {
@@ -88,8 +91,10 @@ struct Follower<'a> {
     probe_at: Instant,
     /// True if the version of the last watch was too old, and no event has arrived since.
     has_expired: bool,
-    /// True if a list has worked after a long silence of the watch, and no event has arrived since.
+    /// True if a list has worked although the watch had failed for a while, and no event has arrived since.
     lists_work: bool,
+    /// Time of the first failure of the watch since it last worked.
+    failing_since: Option<Instant>,
 }
 
 impl Follower<'_> {
@@ -181,7 +186,8 @@ impl Follower<'_> {
     /// Runs one watch, from its opening to its end.
     async fn watch(&mut self, mut version: String) -> Next {
         let now = Instant::now();
-        if self.shared.lock().freshness.is_silent(now) {
+        let keeps_failing = self.failing_since.is_some_and(|since| now >= since + FAILING);
+        if self.shared.lock().freshness.is_silent(now) || keeps_failing && !self.lists_work {
             return Next::List(ListReason::Silent);
         }
         if now >= self.relist_at {
@@ -208,6 +214,7 @@ impl Follower<'_> {
                     Taken::Told => {
                         self.has_expired = false;
                         self.lists_work = false;
+                        self.failing_since = None;
                         self.backoff.reset();
                     }
                     Taken::Expired => return self.expired().await,
@@ -231,7 +238,10 @@ impl Follower<'_> {
                     sleep(pause).await;
                     return Next::Watch(version);
                 }
-                Ok(Heard::End | Heard::Nothing) => return Next::Watch(version),
+                Ok(Heard::End | Heard::Nothing) => {
+                    self.failing_since = None;
+                    return Next::Watch(version);
+                }
                 Err(err) => return self.not_watched(version, &err.into()).await,
             }
         }
@@ -281,11 +291,13 @@ impl Follower<'_> {
 
     /// Polls if only the watch fails: a list has worked since it last delivered, and the watch has failed again.
     fn polled(&mut self, why: &str) -> Option<Next> {
+        self.failing_since.get_or_insert_with(Instant::now);
         let may_poll = self.lists_work && self.shared.tuning.mode == InstancesMode::Auto;
         may_poll.then(|| self.poll(why, "watching VirtualMachines keeps failing; polling instead"))
     }
 
     fn poll(&mut self, why: &str, what: &'static str) -> Next {
+        self.failing_since = None;
         let is_new = self.shared.lock().freshness.mode() != Mode::Poll;
         if is_new {
             tracing::warn!(error = why, "{what}");

@@ -1,0 +1,188 @@
+//! Lives in which the identity of a machine or of a vCenter changes, and lives in which one kind of read never works well.
+
+use sim::Face;
+use sim::faults::{Action, Between, Rule};
+use sim::world::objects::{self, Key};
+use sim::world::vcenter::MachineSpec;
+use sim::world::{Command, Named, Topology};
+use uuid::Uuid;
+
+use super::{Life, calm, phase, s};
+use crate::backend::Backend;
+use crate::scenario::{Act, Scenario};
+
+pub(super) fn lives(backend: Backend) -> Vec<Life> {
+    let mut lives = vec![rebuilt(backend)];
+    match backend {
+        Backend::VCenter => {
+            lives.extend([without_uuid(), moved_between_vcenters(), another_first(), slow_reads()]);
+        }
+        Backend::Supervisor => lives.push(watch_refused()),
+    }
+    lives
+}
+
+fn node(n: u32) -> Named {
+    Named::from(format!("node-{n:04}").as_str())
+}
+
+/// A machine that the life creates with a known UUID.
+fn moving(n: u32) -> Named {
+    Named::from(format!("moving-{n}").as_str())
+}
+
+fn id(n: u32) -> Uuid {
+    Uuid::from_u128(0x4242_0000_1111_4222_8333_0000_0000_0000 + u128::from(n))
+}
+
+/// Creates a machine with a known UUID in one of the vCenters.
+fn create(vcenter: Option<&str>, name: &str, uuid: Uuid) -> Command {
+    Command::CreateMachine {
+        vcenter: vcenter.map(str::to_owned),
+        spec: MachineSpec {
+            name: Some(name.to_owned()),
+            uuid: Some(uuid),
+            ..MachineSpec::default()
+        },
+        cluster: None,
+        power_on: true,
+        kubelet: true,
+    }
+}
+
+/// Machines and their Nodes are made anew under the same names: the first while the provider runs, the second while it does
+/// not. The kubelets of both are silent later.
+fn rebuilt(backend: Backend) -> Life {
+    let mut scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
+        .at(s(0), phase("join"))
+        .at(s(60), phase("rebuilt"))
+        .at(s(130), phase("rebuilt while away"))
+        .at(s(131), Act::Stop(0))
+        .at(s(170), Act::Start(0));
+    for (n, at) in [(1, s(62)), (2, s(133))] {
+        let name = format!("node-{n:04}");
+        let delete = objects::Command::delete(Key::node(name.as_str()));
+        scenario = match backend {
+            Backend::VCenter => scenario.at(at, Command::Replace { machine: node(n), uuid: id(n) }),
+            // The object must be gone before another one of its name can be made.
+            Backend::Supervisor => scenario
+                .at(at, Command::DeleteMachine(node(n)))
+                .at(at + s(20), create(None, &name, id(n))),
+        };
+        scenario = scenario
+            .at(at + s(1), Command::Cluster(delete))
+            .at(s(200), Command::StopKubelet(node(n)))
+            .at(s(300), Command::StartKubelet(node(n)));
+    }
+    let about = "machines and their Nodes are made anew under the same names, with the provider running and without";
+    Life::new("rebuilt", about, calm(scenario.at(s(195), phase("silent")), s(310)))
+}
+
+/// Machines have no UUID for a while, as when vCenter has not loaded it: one while the provider runs, the other from before its
+/// restart on.
+fn without_uuid() -> Life {
+    let set = |n, uuid| Command::SetUuid { machine: moving(n), uuid };
+    let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
+        .at(s(0), create(None, &moving(1).name, id(1)))
+        .at(s(0), create(None, &moving(2).name, id(2)))
+        .at(s(0), phase("join"))
+        .at(s(60), phase("without UUID"))
+        .at(s(62), set(1, None))
+        .at(s(62), Command::StopKubelet(moving(1)))
+        .at(s(130), phase("restart"))
+        .at(s(132), Act::Stop(0))
+        .at(s(133), set(2, None))
+        .at(s(133), Command::StopKubelet(moving(2)))
+        .at(s(135), Act::Start(0))
+        .at(s(260), set(1, Some(id(1))))
+        .at(s(260), set(2, Some(id(2))))
+        .at(s(265), Command::StartKubelet(moving(1)))
+        .at(s(265), Command::StartKubelet(moving(2)));
+    let about = "machines have no UUID for a while, with the provider running and from before its restart on";
+    Life::new("without-uuid", about, calm(scenario, s(270)))
+}
+
+/// Machines move to the other vCenter and keep their UUIDs: one while the provider runs, one while it does not. The first vCenter
+/// has no trace of them.
+fn moved_between_vcenters() -> Life {
+    let mut scenario = Scenario::new("", Topology::zones(3).machines(3).vcenters(2), s(0))
+        .at(s(0), phase("join"))
+        .at(s(60), phase("moved"))
+        .at(s(130), phase("moved while away"))
+        .at(s(132), Act::Stop(0))
+        .at(s(140), Act::Start(0));
+    for (n, at) in [(1, s(62)), (2, s(134))] {
+        let machine = moving(n);
+        scenario = scenario
+            .at(s(0), create(Some("vc0"), &machine.name, id(n)))
+            .at(at, Command::DeleteMachine(machine.clone()))
+            .at(at, create(Some("vc1"), &machine.name, id(n)));
+    }
+    let about = "machines move to the other vCenter and keep their UUIDs, with the provider running and without";
+    Life::new("moved-between-vcenters", about, calm(scenario, s(260)))
+}
+
+/// Another vCenter answers under the name first, and refuses logins; the right one answers half a minute later. The other one is
+/// back for a while later on.
+fn another_first() -> Life {
+    let (wrong, right) = (id(0x77), id(0x78));
+    let known = |uuid| Command::SetInstanceUuid { vcenter: None, uuid };
+    let refused = Action::Status { code: 503, retry_after: None, message: None };
+    let refuses = |id: &str, from, to| {
+        let mut rule = Rule::new(id, [refused.clone()]).on(Face::Soap).op(["Login"]);
+        rule.when.between = Some(Between(from, to));
+        rule
+    };
+    let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
+        .at(s(0), known(wrong))
+        .fault(refuses("refuses logins", s(0), s(30)))
+        .fault(refuses("refuses logins again", s(123), s(250)))
+        .at(s(0), phase("refused"))
+        .at(s(30), known(right))
+        .at(s(31), phase("join"))
+        .at(s(120), phase("back"))
+        .at(s(121), Command::StopVCenter { vcenter: None })
+        .at(s(122), known(wrong))
+        .at(s(124), Command::StartVCenter { vcenter: None })
+        .at(s(130), Command::StopKubelet(node(1)))
+        .at(s(240), Command::StartKubelet(node(1)))
+        .at(s(249), known(right));
+    let about =
+        "another vCenter answers under the name at the start and later on, and refuses logins";
+    Life::new("another-vcenter-first", about, calm(scenario, s(250)))
+}
+
+/// Each read of properties takes six seconds. A node joins, one machine is shut down and one is deleted.
+fn slow_reads() -> Life {
+    let slow = Rule::new("slow reads", [Action::Delay(s(6))]).op(["RetrievePropertiesEx"]);
+    let scenario = Scenario::new("", Topology::zones(3).machines(4), s(0))
+        .fault(slow)
+        .at(s(0), phase("join"))
+        .at(s(90), phase("late join"))
+        .at(s(92), create(None, "late", id(9)))
+        .at(s(200), phase("shutdown"))
+        .at(s(202), Command::PowerOff(node(2)))
+        .at(s(340), phase("delete"))
+        .at(s(342), Command::DeleteMachine(node(3)));
+    let about = "each read of properties takes six seconds while nodes join, stop and go";
+    Life::new("slow-reads", about, calm(scenario, s(480)))
+}
+
+/// The Supervisor refuses each watch of VirtualMachines, and lists work. A node joins, one machine is shut down and one is
+/// deleted.
+fn watch_refused() -> Life {
+    let refused = Action::Status { code: 400, retry_after: None, message: None };
+    let watch = Rule::new("watch", [refused]).on(Face::Supervisor).op(["watch virtualmachines"]);
+    let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
+        .fault(watch)
+        .at(s(0), phase("join"))
+        .at(s(90), phase("late join"))
+        .at(s(92), create(None, "late", id(9)))
+        .at(s(160), phase("shutdown"))
+        .at(s(162), Command::PowerOff(node(2)))
+        .at(s(300), phase("delete"))
+        .at(s(302), Command::DeleteMachine(node(3)));
+    let about =
+        "the Supervisor refuses each watch of VirtualMachines while nodes join, stop and go";
+    Life::new("watch-refused", about, calm(scenario, s(460)))
+}
