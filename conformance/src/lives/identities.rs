@@ -1,5 +1,7 @@
 //! Lives in which the identity of a machine or of a vCenter changes, and lives in which one kind of read never works well.
 
+use std::time::Duration;
+
 use sim::Face;
 use sim::faults::{Action, Between, Rule};
 use sim::world::objects::{self, Key};
@@ -122,21 +124,17 @@ fn moved_between_vcenters() -> Life {
     Life::new("moved-between-vcenters", about, calm(scenario, s(260)))
 }
 
-/// Another vCenter answers under the name first, and refuses logins; the right one answers half a minute later. The other one is
-/// back for a while later on.
+/// Another vCenter answers under the name first, and refuses logins; the right one answers half a minute later. The other one
+/// answers again for a while later on.
 fn another_first() -> Life {
     let (wrong, right) = (id(0x77), id(0x78));
     let known = |uuid| Command::SetInstanceUuid { vcenter: None, uuid };
     let refused = Action::Status { code: 503, retry_after: None, message: None };
-    let refuses = |id: &str, from, to| {
-        let mut rule = Rule::new(id, [refused.clone()]).on(Face::Soap).op(["Login"]);
-        rule.when.between = Some(Between(from, to));
-        rule
-    };
+    let mut refuses = Rule::new("refuses logins", [refused]).on(Face::Soap).op(["Login"]);
+    refuses.when.between = Some(Between(s(0), s(30)));
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
         .at(s(0), known(wrong))
-        .fault(refuses("refuses logins", s(0), s(30)))
-        .fault(refuses("refuses logins again", s(123), s(250)))
+        .fault(refuses)
         .at(s(0), phase("refused"))
         .at(s(30), known(right))
         .at(s(31), phase("join"))
@@ -147,16 +145,22 @@ fn another_first() -> Life {
         .at(s(130), Command::StopKubelet(node(1)))
         .at(s(240), Command::StartKubelet(node(1)))
         .at(s(249), known(right));
-    let about =
-        "another vCenter answers under the name at the start and later on, and refuses logins";
+    let about = "another vCenter answers under the name at the start, where it refuses logins, and for a while later on";
     Life::new("another-vcenter-first", about, calm(scenario, s(250)))
 }
 
-/// Each read of properties takes six seconds. A node joins, one machine is shut down and one is deleted.
+/// Each read of properties of machines takes six seconds. A node joins, one machine is shut down and one is deleted.
 fn slow_reads() -> Life {
-    let slow = Rule::new("slow reads", [Action::Delay(s(6))]).op(["RetrievePropertiesEx"]);
+    // Reads of one machine, and reads of a view or of several objects.
+    let [one, many] = ["VirtualMachine", "PropertyCollector"].map(|kind| {
+        let slow = Rule::new(format!("slow reads/{kind}"), [Action::Delay(s(6))]);
+        let mut slow = slow.op(["RetrievePropertiesEx"]);
+        slow.matcher.resource.kind = Some(kind.to_owned());
+        slow
+    });
     let scenario = Scenario::new("", Topology::zones(3).machines(4), s(0))
-        .fault(slow)
+        .fault(one)
+        .fault(many)
         .at(s(0), phase("join"))
         .at(s(90), phase("late join"))
         .at(s(92), create(None, "late", id(9)))
@@ -164,17 +168,24 @@ fn slow_reads() -> Life {
         .at(s(202), Command::PowerOff(node(2)))
         .at(s(340), phase("delete"))
         .at(s(342), Command::DeleteMachine(node(3)));
-    let about = "each read of properties takes six seconds while nodes join, stop and go";
+    let about = "each read of machines takes six seconds while nodes join, stop and go";
     Life::new("slow-reads", about, calm(scenario, s(480)))
 }
 
-/// The Supervisor refuses each watch of VirtualMachines, and lists work. A node joins, one machine is shut down and one is
+/// A gateway in front of the Supervisor refuses each watch of VirtualMachines, and lists work. A node joins, one machine is shut down and one is
 /// deleted.
 fn watch_refused() -> Life {
     let refused = Action::Status { code: 400, retry_after: None, message: None };
-    let watch = Rule::new("watch", [refused]).on(Face::Supervisor).op(["watch virtualmachines"]);
+    let on = |rule: Rule, ops: &'static [&'static str]| {
+        rule.on(Face::Supervisor).op(ops.iter().copied())
+    };
+    let watches = on(Rule::new("gateway/watches", [refused]), &["watch virtualmachines"]);
+    // A provider that does not watch meets the gateway too.
+    let delayed = Rule::new("gateway/reads", [Action::Delay(Duration::from_millis(100))]);
+    let reads = on(delayed, &["list virtualmachines", "get virtualmachines"]);
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
-        .fault(watch)
+        .fault(watches)
+        .fault(reads)
         .at(s(0), phase("join"))
         .at(s(90), phase("late join"))
         .at(s(92), create(None, "late", id(9)))
