@@ -130,11 +130,16 @@ fn another_first() -> Life {
     let (wrong, right) = (id(0x77), id(0x78));
     let known = |uuid| Command::SetInstanceUuid { vcenter: None, uuid };
     let refused = Action::Status { code: 503, retry_after: None, message: None };
-    let mut refuses = Rule::new("refuses logins", [refused]).on(Face::Soap).op(["Login"]);
-    refuses.when.between = Some(Between(s(0), s(30)));
+    let refuses = |id: &str, from, to| {
+        let mut rule = Rule::new(id, [refused.clone()]).on(Face::Soap).op(["Login"]);
+        rule.when.between = Some(Between(from, to));
+        rule
+    };
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
         .at(s(0), known(wrong))
-        .fault(refuses)
+        .fault(refuses("refuses logins/first", s(0), s(30)))
+        // Fires only if the provider gives the credential to a vCenter that is not its own.
+        .fault(refuses("refuses logins/again", s(122), s(250)))
         .at(s(0), phase("refused"))
         .at(s(30), known(right))
         .at(s(31), phase("join"))
@@ -145,7 +150,7 @@ fn another_first() -> Life {
         .at(s(130), Command::StopKubelet(node(1)))
         .at(s(240), Command::StartKubelet(node(1)))
         .at(s(249), known(right));
-    let about = "another vCenter answers under the name at the start, where it refuses logins, and for a while later on";
+    let about = "another vCenter answers under the name at the start and for a while later on, and refuses logins";
     Life::new("another-vcenter-first", about, calm(scenario, s(250)))
 }
 
