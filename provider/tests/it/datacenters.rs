@@ -105,6 +105,32 @@ async fn a_node_stays_while_its_machine_exists_in_an_unlisted_datacenter() {
     second.finish().await;
 }
 
+/// `v1` searches the configured datacenters alone, and the machine's reference is gone.
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_registered_anew_in_an_unlisted_datacenter_keeps_its_node() {
+    for mode in [InstancesMode::Auto, InstancesMode::Poll, InstancesMode::V1] {
+        let first = two_datacenters(3, BOTH);
+        sleep(10 * SECOND).await;
+        assert!(first.all_initialized());
+        let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
+        first.finish().await;
+        let mut options = Options::default();
+        options.tuning.mode = mode;
+        let lab = start(&vcenter, &cluster, ONLY_DC0, options);
+        sleep(30 * SECOND).await;
+        vcenter.remove("vm-2");
+        vcenter.add("vm-102", &uuid(2), "node-002", Some("10.0.0.3"));
+        vcenter.edit("vm-102", |vm| vm.datacenter = "datacenter-2");
+        cluster.set_ready("node-002", false);
+        sleep(300 * SECOND).await;
+        assert_eq!(cluster.n_nodes(), 3, "{mode:?}");
+        vcenter.remove("vm-102");
+        sleep(120 * SECOND).await;
+        assert_eq!(cluster.n_nodes(), 2, "{mode:?}");
+        lab.finish().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_two_matching_machines_the_one_in_a_listed_datacenter_is_taken() {
     // The second machine has the same UUID, or its other byte order, which is looked for second.

@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     cluster::Cluster,
-    scenarios::{Lab, PLAIN, SECOND, lab_in, start, uuid},
+    scenarios::{Lab, PLAIN, SECOND, lab_in, start, swapped, uuid},
     vcenter::Vcenter,
 };
 
@@ -170,6 +170,36 @@ async fn a_reference_that_becomes_another_machine_at_run_time_proves_nothing() {
     sleep(600 * SECOND).await;
     assert_eq!(lab.cluster.n_nodes(), 3);
     lab.finish().await;
+}
+
+/// A server that does not say which vCenter it is shows the machines at first. Then another one answers, and says it.
+#[tokio::test(start_paused = true)]
+async fn a_reference_from_a_server_without_identity_proves_nothing_in_another_one() {
+    for mode in [InstancesMode::Auto, InstancesMode::Poll, InstancesMode::V1] {
+        let (vcenter, cluster) = (Vcenter::new().called(""), Cluster::new());
+        for n in 0..3 {
+            let name = format!("node-{n:03}");
+            vcenter.add(&format!("vm-{n}"), &uuid(n), &name, Some(&format!("10.0.0.{}", n + 1)));
+            cluster.join(&name, &swapped(n));
+        }
+        let first = start(&vcenter, &cluster, PLAIN, Options::default());
+        sleep(60 * SECOND).await;
+        assert!(first.all_initialized());
+        first.finish().await;
+        let mut options = Options::default();
+        options.tuning.mode = mode;
+        let lab = start(&vcenter, &cluster, PLAIN, options);
+        sleep(60 * SECOND).await;
+        lab.vcenter.become_another();
+        for n in 0..3 {
+            lab.vcenter.remove(&format!("vm-{n}"));
+        }
+        lab.vcenter.add("vm-900", &uuid(900), "another", None);
+        cluster.set_ready("node-001", false);
+        sleep(600 * SECOND).await;
+        assert_eq!(cluster.n_nodes(), 3, "{mode:?}");
+        lab.finish().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

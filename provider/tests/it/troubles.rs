@@ -11,6 +11,14 @@ use crate::{
     vcenter::Vcenter,
 };
 
+const MODES: [InstancesMode; 3] = [InstancesMode::Auto, InstancesMode::Poll, InstancesMode::V1];
+
+fn in_mode(mode: InstancesMode) -> Options {
+    let mut options = Options::default();
+    options.tuning.mode = mode;
+    options
+}
+
 fn n_events(cluster: &Cluster, reason: &str) -> usize {
     cluster.events().iter().filter(|it| *it == reason).count()
 }
@@ -92,21 +100,24 @@ async fn moved_to_another_vcenter(n: usize) -> (Cluster, Vcenter) {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_of_a_vcenter_that_is_not_configured_are_reported_and_kept() {
-    let (cluster, other) = moved_to_another_vcenter(20).await;
-    let second = start(&other, &cluster, PLAIN, Options::default());
-    for n in 0..20 {
-        cluster.set_ready(&format!("node-{n:03}"), n > 9);
+    for mode in MODES {
+        let (cluster, other) = moved_to_another_vcenter(20).await;
+        let second = start(&other, &cluster, PLAIN, in_mode(mode));
+        for n in 0..20 {
+            cluster.set_ready(&format!("node-{n:03}"), n > 9);
+        }
+        sleep(900 * SECOND).await;
+        assert_eq!(cluster.n_nodes(), 20, "{mode:?}");
+        assert_eq!(n_troubled(&second, "unknown-vcenter"), 20, "{mode:?}");
+        let n_events = n_events(&cluster, "MachineInUnknownVCenter");
+        assert_eq!(n_events, 10, "{mode:?}: of twenty that are alike");
+        let said = second.telemetry.machines_check().unwrap_err();
+        assert!(
+            said.contains("dbed6e0c-bd88-4ef6-b594-21283e1c677f") && said.contains("19 more"),
+            "{mode:?}: {said}"
+        );
+        second.finish().await;
     }
-    sleep(900 * SECOND).await;
-    assert_eq!(cluster.n_nodes(), 20);
-    assert_eq!(n_troubled(&second, "unknown-vcenter"), 20);
-    assert_eq!(n_events(&cluster, "MachineInUnknownVCenter"), 10, "of twenty that are alike");
-    let said = second.telemetry.machines_check().unwrap_err();
-    assert!(
-        said.contains("dbed6e0c-bd88-4ef6-b594-21283e1c677f") && said.contains("19 more"),
-        "{said}"
-    );
-    second.finish().await;
 }
 
 /// The node's machine may still be found in the configured vCenter.
@@ -125,22 +136,28 @@ async fn a_node_of_an_unknown_vcenter_is_reported_only_after_a_search() {
 
 #[tokio::test(start_paused = true)]
 async fn a_vcenter_that_is_replaced_under_its_name_fails_readiness_and_not_liveness() {
-    let lab = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
-    sleep(10 * SECOND).await;
-    lab.vcenter.become_another();
-    lab.vcenter.take_calls();
-    sleep(900 * SECOND).await;
-    let said = lab.telemetry.machines_check().unwrap_err();
-    assert!(said.contains("it is another vCenter"), "{said}");
-    assert_eq!(n_troubled(&lab, "other-instance"), 3);
-    assert_eq!(n_events(&lab.cluster, "VCenterReplaced"), 3);
-    assert!(lab.telemetry.checks().iter().all(|(_, outcome)| outcome.is_ok()), "alive");
-    assert_eq!(lab.telemetry.vcenters(), [("vc".to_owned(), false)]);
-    let calls = lab.vcenter.take_calls();
-    assert_eq!(calls.get("Login"), None, "no credential: {calls:?}");
-    assert!(calls.values().sum::<usize>() <= 60, "ever more seldom: {calls:?}");
-    assert_eq!(lab.cluster.n_nodes(), 3);
-    lab.finish().await;
+    for mode in MODES {
+        let first = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
+        sleep(10 * SECOND).await;
+        let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
+        first.finish().await;
+        let lab = start(&vcenter, &cluster, PLAIN, in_mode(mode));
+        sleep(10 * SECOND).await;
+        lab.vcenter.become_another();
+        lab.vcenter.take_calls();
+        sleep(900 * SECOND).await;
+        let said = lab.telemetry.machines_check().unwrap_err();
+        assert!(said.contains("it is another vCenter"), "{mode:?}: {said}");
+        assert_eq!(n_troubled(&lab, "other-instance"), 3, "{mode:?}");
+        assert_eq!(n_events(&lab.cluster, "VCenterReplaced"), 3, "{mode:?}");
+        assert!(lab.telemetry.checks().iter().all(|(_, outcome)| outcome.is_ok()), "alive");
+        assert_eq!(lab.telemetry.vcenters(), [("vc".to_owned(), false)], "{mode:?}");
+        let calls = lab.vcenter.take_calls();
+        assert_eq!(calls.get("Login"), None, "{mode:?}, no credential: {calls:?}");
+        assert!(calls.values().sum::<usize>() <= 60, "{mode:?}, ever more seldom: {calls:?}");
+        assert_eq!(lab.cluster.n_nodes(), 3, "{mode:?}");
+        lab.finish().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

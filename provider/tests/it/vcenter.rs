@@ -339,8 +339,12 @@ impl Vcenter {
             }
             "FindByUuid" => {
                 let uuid = call.text_of("uuid").unwrap().to_lowercase();
+                let within = call.text_of("datacenter");
                 let state = self.state.lock().unwrap();
-                let found = visible(&state).find(|(_, vm)| vm.uuid == uuid);
+                let is_it = |vm: &Vm| {
+                    vm.uuid == uuid && within.is_none_or(|within| vm.datacenter == within)
+                };
+                let found = visible(&state).find(|(_, vm)| is_it(vm));
                 let found = found
                     .map(|(id, _)| format!("<returnval type=\"VirtualMachine\">{id}</returnval>"));
                 Ok(found.unwrap_or_default())

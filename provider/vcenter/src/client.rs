@@ -114,6 +114,8 @@ pub(crate) struct Inner {
     pub(crate) instance: OnceLock<String>,
     /// Instance UUID of the other vCenter that answered the last login under this name, if another one did.
     pub(crate) other_instance: Mutex<Option<String>>,
+    /// True if a server accepted a login without saying its instance UUID.
+    pub(crate) was_anonymous: AtomicBool,
     pub(crate) closed: AtomicBool,
 }
 
@@ -160,6 +162,7 @@ impl Vcenter {
                 lockout: Lockout::default(),
                 instance: OnceLock::new(),
                 other_instance: Mutex::new(None),
+                was_anonymous: AtomicBool::new(false),
                 closed: AtomicBool::new(false),
                 settings,
             }),
@@ -176,6 +179,12 @@ impl Vcenter {
     /// It never changes within a process: the client does not log in to a server with another instance UUID.
     pub fn instance_uuid(&self) -> Option<&str> {
         self.inner.instance.get().map(String::as_str)
+    }
+
+    /// True if the identity became known only after a login to a server that did not say its instance UUID: references from
+    /// that time may be those of another server.
+    pub fn was_identified_late(&self) -> bool {
+        self.inner.was_anonymous.load(Ordering::Relaxed) && self.instance_uuid().is_some()
     }
 
     /// The instance UUID of another vCenter that answered the last login under this name; `None` if the first vCenter

@@ -112,7 +112,9 @@ impl Vcenter {
         let (_, new_cookie) = result?;
         // Only a login that succeeds fixes the identity that later answers must have: the answer before it may come from a
         // wrong server, which refuses the credential. An answer without an instance UUID fixes none.
-        if !uuid.is_empty() {
+        if uuid.is_empty() {
+            self.inner.was_anonymous.store(true, Ordering::Relaxed);
+        } else {
             self.inner.instance.get_or_init(|| uuid.to_owned());
         }
         self.inner.lockout.accepted();

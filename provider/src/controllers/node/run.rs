@@ -216,8 +216,12 @@ impl NodeController {
                     return Ok(None);
                 }
                 let result = self.write(&node, &writes).await;
-                if result.is_err() {
+                // A part of the writes may be left to make.
+                if !matches!(result, Ok(Written::Whole(_))) {
                     self.mark_due(std::iter::once(name.to_owned()));
+                }
+                if let Ok(Written::Overtaken(_)) = result {
+                    self.queue.add(name);
                 }
                 result.map(|_| None)
             }

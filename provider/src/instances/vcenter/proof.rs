@@ -125,6 +125,8 @@ async fn prove(
 ) -> Result<Lookup<()>, CallError> {
     let active = shared.policy.active;
     let noted = node.reference.as_ref().filter(|_| !mutant!(active, EmptySearchIsGone));
+    // A reference from a server that did not say which vCenter it is may be that of another server.
+    let link = link.filter(|link| !shared.vcenters[link.vcenter].client.was_identified_late());
     let reference = match (link, noted) {
         (Some(link), _) => Some(link),
         (None, Some(noted)) => {

@@ -70,7 +70,7 @@ fn trouble(
 }
 
 /// Returns a message if another vCenter answers under this name.
-fn replaced(client: &Vcenter) -> Option<String> {
+pub(super) fn replaced(client: &Vcenter) -> Option<String> {
     let other = client.other_instance()?;
     let (name, first) = (client.name(), client.instance_uuid().unwrap_or_default());
     Some(format!(

@@ -42,13 +42,19 @@ fn power_state(object: &ObjectContent, path: &str) -> Option<String> {
 impl State {
     /// Notes a node; returns true if it is new.
     pub(super) fn note_seen(&mut self, node: &NodeIdentity) -> bool {
-        if self.seen.get(&node.name) == Some(&node.uid) {
+        if self.is_seen(node) {
+            self.seen.insert(node.name.clone(), node.clone());
             return false;
         }
         self.forget(&node.name);
-        self.seen.insert(node.name.clone(), node.uid.clone());
+        self.seen.insert(node.name.clone(), node.clone());
         self.registrations.insert(node.name.clone(), node.clone());
         true
+    }
+
+    /// True if this node exists: a node with the same name and another UID is another node.
+    fn is_seen(&self, node: &NodeIdentity) -> bool {
+        self.seen.get(&node.name).is_some_and(|seen| seen.uid == node.uid)
     }
 
     pub(super) fn forget(&mut self, name: &str) {
@@ -102,7 +108,7 @@ impl Shared {
         }
         state.absent.remove(&node.name);
         // The node may have been deleted meanwhile.
-        if state.seen.get(&node.name) == Some(&node.uid) {
+        if state.is_seen(node) {
             state.known.insert(node.name.clone(), known.clone());
         }
         Ok(known)
@@ -110,7 +116,7 @@ impl Shared {
 
     fn known(&self, node: &NodeIdentity) -> Option<Known> {
         let state = self.lock();
-        let is_it = state.seen.get(&node.name) == Some(&node.uid);
+        let is_it = state.is_seen(node);
         state.known.get(&node.name).filter(|_| is_it).cloned()
     }
 
@@ -203,7 +209,10 @@ impl Shared {
         if self.skip_deletion {
             return Err(Lookup::Unknown(Unknown::NotSeen));
         }
-        let (vcenter, machine) = match (self.known(node), &node.reference) {
+        // A reference from a server that did not say which vCenter it is may be that of another server.
+        let known = self.known(node).filter(|it| !self.vcenters[it.vcenter].was_identified_late());
+        let is_known = known.is_some();
+        let (vcenter, machine) = match (known, &node.reference) {
             (Some(known), _) => (known.vcenter, known.machine),
             (None, Some(noted)) => {
                 let instance = |it: &provider_vcenter::Vcenter| {
@@ -216,7 +225,6 @@ impl Shared {
             }
             (None, None) => return self.nowhere(node, uuid).await,
         };
-        let is_known = self.known(node).is_some();
         // The call is upstream's, except for a reference that this process did not find itself.
         let paths: &[&str] = if is_known { &[STATE] } else { &[STATE, "config.uuid"] };
         let spec = FilterSpec::of_objects("VirtualMachine", paths, vec![machine.clone()]);
@@ -254,11 +262,37 @@ impl Shared {
         match again {
             Ok(Some(found)) => {
                 let _ = self.note(node, &found);
-                Ok((found.vcenter, found.reference))
+                return Ok((found.vcenter, found.reference));
             }
-            Ok(None) => Err(Lookup::Gone { proved_at: Instant::now(), matched: true }),
-            Err(why) => Err(Lookup::Unknown(why)),
+            Ok(None) => {}
+            Err(why) => return Err(Lookup::Unknown(why)),
         }
+        // The searches cover the configured datacenters, and the machine may have been registered anew in another one.
+        if self.policy.datacenters.iter().any(|it| !it.names.is_empty())
+            && let Some((vcenter, machine)) = self.anywhere(uuid).await?
+        {
+            let why = format!(
+                "{machine} of {} has its UUID, in a datacenter that the configuration does not name",
+                self.vcenters[vcenter].name()
+            );
+            return Err(Lookup::Unknown(Unknown::Outside(why)));
+        }
+        Err(Lookup::Gone { proved_at: Instant::now(), matched: true })
+    }
+
+    /// Searches every vCenter, without regard to datacenters, for a machine with this UUID in either byte order.
+    async fn anywhere(&self, uuid: MachineId) -> Result<Option<(VcenterIndex, MoRef)>, Lookup<()>> {
+        for (vcenter, client) in self.vcenters.iter().enumerate() {
+            for uuid in [uuid, swap_byte_order(uuid)] {
+                let text = uuid.hyphenated().to_string();
+                let machines = client.find_all_by_uuid(&text).await;
+                let machines = machines.map_err(|err| Lookup::Unknown(unavailable(&err)))?;
+                if let Some(machine) = machines.into_iter().next() {
+                    return Ok(Some((vcenter, machine)));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Decides about a machine without a reference. Upstream believes one empty search of the configured datacenters.
@@ -280,15 +314,8 @@ impl Shared {
         if now.duration_since(since) < self.tuning.absence_period {
             return Err(Lookup::Unknown(Unknown::NotSeen));
         }
-        for (vcenter, client) in self.vcenters.iter().enumerate() {
-            for uuid in [uuid, swap_byte_order(uuid)] {
-                let text = uuid.hyphenated().to_string();
-                let machines = client.find_all_by_uuid(&text).await;
-                let machines = machines.map_err(|err| Lookup::Unknown(unavailable(&err)))?;
-                if let Some(machine) = machines.into_iter().next() {
-                    return Ok((vcenter, machine));
-                }
-            }
+        if let Some(found) = self.anywhere(uuid).await? {
+            return Ok(found);
         }
         for vcenter in 0..self.vcenters.len() {
             match self.doubt(vcenter, uuid, since).await {

@@ -5,6 +5,7 @@
 //! | [`search`], [`datacenters`] | finds a machine (`pkg/common/connectionmanager/search.go`, `pkg/common/vclib/datacenter.go`) |
 //! | [`zones`] | reads its zone (`pkg/cloudprovider/vsphere/zones.go`, `pkg/common/connectionmanager/zones.go`) |
 //! | [`whole`] | converts its whole properties |
+//! | [`troubles`] | reports nodes whose vCenter is replaced or not configured; upstream does not |
 //! | [`answers`] | orders these calls (`pkg/cloudprovider/vsphere/{nodemanager,instances,instances_v2}.go`) |
 //!
 //! Calls are upstream's as long as they succeed. Where upstream crashes, takes an error for an absence or never
@@ -13,6 +14,7 @@
 mod answers;
 mod datacenters;
 mod search;
+mod troubles;
 mod whole;
 mod zones;
 
@@ -27,7 +29,7 @@ use tokio::time::Instant;
 
 use super::{Policy, Tuning, census::Censuses, state::VcenterIndex};
 use crate::{
-    instances::{Instances, ZoneWanted, desk::Desk},
+    instances::{Instances, Trouble, ZoneWanted, desk::Desk},
     model::{Lookup, MachineId, Metadata, NodeIdentity},
     tasks::Tasks,
 };
@@ -52,8 +54,8 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// UIDs of existing nodes by name: a node with the same name and another UID is another node.
-    seen: BTreeMap<String, String>,
+    /// Existing nodes by name.
+    seen: BTreeMap<String, NodeIdentity>,
     /// New nodes whose machines have not been looked up yet, by name.
     registrations: BTreeMap<String, NodeIdentity>,
     /// Last known location of each node's machine.
@@ -116,11 +118,15 @@ impl VcenterV1 {
         })
     }
 
-    /// Health of each vCenter by name: true if the last visit succeeded or none was made yet.
+    /// Health of each vCenter by name: true if the last visit succeeded or none was made yet, and no other vCenter answers
+    /// under its name.
     pub(crate) fn health(&self) -> Vec<(String, bool)> {
         let state = self.shared.lock();
-        let names = self.shared.vcenters.iter().map(|client| client.name().to_owned());
-        names.zip(state.is_well.iter().copied()).collect()
+        let vcenters = self.shared.vcenters.iter().zip(&state.is_well);
+        let health = vcenters.map(|(client, is_well)| {
+            (client.name().to_owned(), *is_well && client.other_instance().is_none())
+        });
+        health.collect()
     }
 }
 
@@ -187,6 +193,10 @@ impl Instances for VcenterV1 {
 
     fn n_missing(&self) -> usize {
         0
+    }
+
+    fn troubles(&self) -> Vec<Trouble> {
+        self.shared.troubles()
     }
 
     fn changed(&self) -> BoxFuture<'_, BTreeSet<String>> {
