@@ -161,7 +161,7 @@ async fn sample(tree: &Tree, arguments: &Run) -> anyhow::Result<ExitCode> {
     let results = run::sample(tree, &plan, &mut done).await?;
     bar.finish_and_clear();
     let count = |wanted: &dyn Fn(&End) -> bool| results.iter().filter(|it| wanted(&it.end)).count();
-    let caught = count(&|it| !matches!(it, End::Survived | End::Test(_)));
+    let caught = count(&End::is_caught);
     let tested = count(&|it| matches!(it, End::Test(_)));
     let reached = results.iter().filter(|it| it.reached).count();
     writeln!(

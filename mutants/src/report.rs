@@ -90,15 +90,15 @@ const HEAD: &str = "\
 
 Small bugs are put into our provider, one at a time, and the catalogue is run, as a vendor has it. What it does not catch in ours it
 will not catch in his. `mutants/` makes the bugs (decision 12); this page is written by `mutants report`, and says nothing that was
-not run. *Reached* are those whose place a run of the catalogue comes by. *Tests* are the provider's own, asked about what the
-catalogue does not catch.
+not run. *Reached* are those whose place a run of the catalogue comes by; the others are in the command line, configuration files, TLS
+and the like, which a run in virtual time does not use. *Tests* are the provider's own, asked about what the catalogue does not catch.
 
-| mode | seed | drawn | reached | caught by the catalogue | of those reached and not equivalent | caught by tests | equivalent | in a hole that has a name | unexplained |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| mode | seed | drawn | reached | caught by the catalogue | of those reached and not equivalent | of all not equivalent | caught by tests | equivalent | in a hole that has a name | unexplained |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 ";
 
 fn is_caught(result: &Result) -> bool {
-    !matches!(result.end, End::Survived | End::Test(_))
+    result.end.is_caught()
 }
 
 /// Number of these mutants that the catalogue should catch: a run reaches them, and no explanation exempts them.
@@ -117,16 +117,18 @@ fn summary(out: &mut String, survivors: &Survivors, mode: &str, seed: u64, resul
     };
     let fair = count(&|it| it.reached && !equivalent(it));
     let tests = count(&|it| matches!(it.end, End::Test(_)) && !equivalent(it));
-    let survived = |it: &Result| it.end == End::Survived && !equivalent(it);
+    let survived =
+        |it: &Result| matches!(it.end, End::Survived | End::Unsure(_)) && !equivalent(it);
     let hole = count(&|it| survived(it) && matches!(survivors.kind(mode, &it.name), Kind::Hole(_)));
     let unknown =
         count(&|it| survived(it) && matches!(survivors.kind(mode, &it.name), Kind::Unknown));
     let _ = writeln!(
         out,
-        "| {mode} | {seed} | {} | {} | {caught} | {} % | {tests} | {} | {hole} | {unknown} |",
+        "| {mode} | {seed} | {} | {} | {caught} | {} % | {} % | {tests} | {} | {hole} | {unknown} |",
         results.len(),
         count(&|it| it.reached),
         (caught * 100).checked_div(fair).unwrap_or_default(),
+        (caught * 100).checked_div(results.len() - count(&equivalent)).unwrap_or_default(),
         count(&equivalent),
     );
 }

@@ -20,8 +20,10 @@ use crate::tree::{Built, Tree};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum End {
-    /// A check failed, or was inconclusive although it passes without the mutant: the first such check.
+    /// A check failed: the first such check.
     Check(String),
+    /// No check failed, and one that passes without the mutant had no verdict: the first such check.
+    Unsure(String),
     /// The run took much longer than without the mutant, and was ended.
     Hung,
     /// The judge itself ended without a verdict.
@@ -30,6 +32,13 @@ pub(crate) enum End {
     Test(String),
     /// No check and no test failed.
     Survived,
+}
+
+impl End {
+    /// True if the catalogue caught the mutant.
+    pub(crate) fn is_caught(&self) -> bool {
+        matches!(self, Self::Check(_) | Self::Hung | Self::Crashed(_))
+    }
 }
 
 /// A mutant and its outcome.
@@ -131,16 +140,29 @@ impl Bench {
 
     /// Runs the judge; returns the first failure, if any.
     async fn judge(&self, asked: &Asked<'_>) -> anyhow::Result<Option<End>> {
-        let (status, told) = self.told(asked, &["--fail-fast"], None).await?;
+        match self.judge_with(asked, &["--fail-fast"]).await? {
+            // A check after that one may fail.
+            Some(End::Unsure(_)) if asked.ids.len() != 1 => self.judge_with(asked, &[]).await,
+            end => Ok(end),
+        }
+    }
+
+    async fn judge_with(&self, asked: &Asked<'_>, more: &[&str]) -> anyhow::Result<Option<End>> {
+        let (status, told) = self.told(asked, more, None).await?;
         let Some(status) = status else { return Ok(Some(End::Hung)) };
         if status.success() {
             return Ok(None);
         }
         let Some(told) = told else { return Ok(Some(End::Crashed(status.to_string()))) };
-        let bad = verdicts(&told)?
-            .into_iter()
-            .find(|(_, verdict)| !["pass", "skipped"].contains(&verdict.as_str()));
-        Ok(Some(bad.map_or(End::Crashed(status.to_string()), |(id, _)| End::Check(id))))
+        let verdicts = verdicts(&told)?;
+        let first = |is_wanted: &dyn Fn(&str) -> bool| {
+            verdicts.iter().find(|(_, verdict)| is_wanted(verdict)).map(|(id, _)| id.clone())
+        };
+        if let Some(failed) = first(&|verdict| verdict == "fail") {
+            return Ok(Some(End::Check(failed)));
+        }
+        let unsure = first(&|verdict| !["pass", "skipped"].contains(&verdict));
+        Ok(Some(unsure.map_or(End::Crashed(status.to_string()), End::Unsure)))
     }
 
     /// Runs the catalogue without a mutant.
@@ -288,7 +310,7 @@ pub(crate) async fn sample(
     let mut waiting: Vec<Built> = chosen.clone();
     waiting.retain(|it| {
         let known = results.get(&it.name);
-        known.is_none_or(|known| plan.tests && known.end == End::Survived)
+        known.is_none_or(|known| plan.tests && matches!(known.end, End::Survived | End::Unsure(_)))
     });
     let mut baselines: Vec<Arc<Baseline>> = Vec::new();
     for wanted in ["auto", "poll", "v1"] {
@@ -324,10 +346,10 @@ pub(crate) async fn sample(
                         is_reached
                     }
                 };
-                if end.is_none()
+                if end.as_ref().is_none_or(|end| !end.is_caught())
                     && let Some(tests) = &tests
                 {
-                    end = bench.test(mutant.number, tests, TEST).await?;
+                    end = bench.test(mutant.number, tests, TEST).await?.or(end);
                 }
                 let end = end.unwrap_or(End::Survived);
                 let Built { name, line, .. } = mutant;

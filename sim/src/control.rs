@@ -48,7 +48,7 @@ impl Control {
     /// Adds a rule.
     pub(crate) fn fault(&self, rule: Rule) -> Result<(), RuleError> {
         let text = format!("rule {} added", rule.id);
-        let looks_back = rule.actions.iter().any(|it| matches!(it, Action::ReadStale(_)));
+        let looks_back = looks_back(&rule);
         self.faults.add(self.world.now(), rule)?;
         if looks_back {
             self.world.remember();
@@ -61,16 +61,30 @@ impl Control {
     pub(crate) fn remove(&self, id: &str) -> bool {
         let removed = self.faults.remove(id);
         if removed {
+            self.forget_the_past();
             self.ledger.note(self.world.now(), Kind::Fault, format!("rule {id} removed"));
         }
         removed
     }
 
+    /// Drops the past of the world if no rule shows it any more.
+    fn forget_the_past(&self) {
+        if !self.faults.list().iter().any(|it| looks_back(&it.rule)) {
+            self.world.forget();
+        }
+    }
+
     /// Removes every rule.
     pub(crate) fn heal(&self) {
         self.faults.clear();
+        self.forget_the_past();
         self.ledger.note(self.world.now(), Kind::Fault, "all rules removed");
     }
+}
+
+/// True if the rule shows the past.
+fn looks_back(rule: &Rule) -> bool {
+    rule.actions.iter().any(|it| matches!(it, Action::ReadStale(_)))
 }
 
 /// A command as the ledger shows it: JSON with passwords removed.

@@ -90,6 +90,11 @@ impl WorldHandle {
         self.lock().world.remember(EVENTS);
     }
 
+    /// Ends what [`remember`](Self::remember) began.
+    pub(crate) fn forget(&self) {
+        self.lock().world.forget();
+    }
+
     /// Returns a separate world, with no waiters, that has the inventory and tags of `vcenter` before its last `n` changes.
     pub(crate) fn before(&self, world: &World, vcenter: &str, n: usize) -> Self {
         Self::new(world.before(vcenter, n), self.clock())

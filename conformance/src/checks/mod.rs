@@ -160,8 +160,8 @@ impl Case {
         }
     }
 
-    /// Computes the verdict of this case alone. A pass becomes inconclusive if a rule never fired, or if the provider never
-    /// logged in or never initialized a node. Of `faults/reads` and `faults/updates` one has to fire.
+    /// Computes the verdict of this case alone. A pass becomes inconclusive if a rule never fired, if a part of the log was
+    /// dropped, or if the provider never logged in or never initialized a node. Of `faults/reads` and `faults/updates` one has to fire.
     fn judge(&self, run: &Run) -> Verdict {
         if let Some(refused) = run.ledger.iter().find(|it| it.op.starts_with("refused: ")) {
             return Verdict::inconclusive(format!("a step did not happen: {}", refused.op));
@@ -175,6 +175,10 @@ impl Case {
             Verdict::Pass if !idle.is_empty() => {
                 Verdict::inconclusive(format!("rule {} never fired", idle.join(", ")))
             }
+            Verdict::Pass if run.n_lines_dropped > 0 => Verdict::inconclusive(format!(
+                "{} lines of the log were dropped because it is too long; they were searched neither for secrets nor for crashes",
+                run.n_lines_dropped
+            )),
             Verdict::Pass => canary::worked(run),
             verdict => verdict,
         }

@@ -1,12 +1,13 @@
 //! One replica of a foreign provider: its process, its end, and its output.
 
+use std::collections::VecDeque;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use sim::WorldHandle;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,8 +19,12 @@ use crate::lab::Exit;
 /// Real time after which a process that got SIGTERM is killed, as by a kubelet.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Maximum size of a run's log, in bytes; later lines are only counted.
-const MOST: usize = 16 << 20;
+/// Maximum size of a run's log, in bytes. Of later lines only the last ones are kept.
+const MOST: usize = 64 << 20;
+/// Number of lines that are kept of those beyond the maximum: enough for the message of a crash.
+const LAST: usize = 400;
+/// Length above which a line is cut in pieces, in bytes.
+const LONGEST: u64 = 64 << 10;
 
 /// A running process. Dropping it kills it.
 #[derive(Debug)]
@@ -38,17 +43,24 @@ pub(crate) struct Logs(Arc<Mutex<Written>>);
 #[derive(Debug, Default)]
 struct Written {
     text: String,
-    dropped: usize,
+    /// The last lines beyond the maximum.
+    last: VecDeque<String>,
+    /// Number of lines beyond the maximum.
+    n_beyond: usize,
 }
 
 impl Logs {
     /// Returns all lines so far.
     pub(crate) fn text(&self) -> String {
         let kept = self.0.lock().expect("no writer panics");
-        match kept.dropped {
-            0 => kept.text.clone(),
-            n => format!("{}0.000 ({n} more lines were dropped)\n", kept.text),
-        }
+        let last: String = kept.last.iter().map(String::as_str).collect();
+        format!("{}{last}", kept.text)
+    }
+
+    /// Returns the number of lines that are not kept.
+    pub(crate) fn n_dropped(&self) -> usize {
+        let kept = self.0.lock().expect("no writer panics");
+        kept.n_beyond - kept.last.len()
     }
 
     /// Returns the last `n` lines, without their times.
@@ -59,13 +71,22 @@ impl Logs {
     }
 
     fn add(&self, world: &WorldHandle, line: &str) {
-        let mut kept = self.0.lock().expect("no writer panics");
-        if kept.text.len() > MOST {
-            kept.dropped += 1;
+        let now = world.now().since_start().as_secs_f64();
+        self.0.lock().expect("no writer panics").add(format!("{now:.3} {line}\n"));
+    }
+}
+
+impl Written {
+    fn add(&mut self, line: String) {
+        if self.text.len() <= MOST {
+            self.text.push_str(&line);
             return;
         }
-        let now = world.now().since_start().as_secs_f64();
-        kept.text.push_str(&format!("{now:.3} {line}\n"));
+        self.n_beyond += 1;
+        self.last.push_back(line);
+        if self.last.len() > LAST {
+            self.last.pop_front();
+        }
     }
 }
 
@@ -165,10 +186,20 @@ fn crashed(how: &Exit, logs: &Logs) -> bool {
 }
 
 async fn copy(from: impl AsyncRead + Unpin, world: WorldHandle, logs: Logs) {
-    let mut lines = BufReader::new(from).split(b'\n');
-    while let Ok(Some(line)) = lines.next_segment().await {
-        logs.add(&world, &String::from_utf8_lossy(&line));
+    let mut reader = BufReader::new(from);
+    while let Ok(Some(line)) = next_line(&mut reader).await {
+        logs.add(&world, &line);
     }
+}
+
+/// Reads up to the end of a line, or [`LONGEST`] bytes of it. `None` at the end of the output.
+async fn next_line(from: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Option<String>> {
+    let mut line = Vec::new();
+    if from.take(LONGEST).read_until(b'\n', &mut line).await? == 0 {
+        return Ok(None);
+    }
+    let line = line.strip_suffix(b"\n").unwrap_or(&line);
+    Ok(Some(String::from_utf8_lossy(line).into_owned()))
 }
 
 /// A process, and the container or pod that it represents.
@@ -243,5 +274,33 @@ fn by_order(status: std::io::Result<ExitStatus>) -> Exit {
         // Docker reports the same signal as this code.
         Ok(status) if status.code() == Some(128 + 15) => Exit::Stopped,
         other => by_itself(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_log_that_is_too_long_the_last_lines_are_kept_and_the_others_counted() {
+        let logs = Logs::default();
+        let line = "x".repeat(1 << 20);
+        for n in 0..600 {
+            let line = if n < 70 { line.clone() } else { n.to_string() };
+            logs.0.lock().unwrap().add(format!("0.000 {line}\n"));
+        }
+        assert_eq!(logs.tail(2), ["598", "599"]);
+        assert_eq!(logs.n_dropped(), 600 - 65 - LAST + 1);
+    }
+
+    #[tokio::test]
+    async fn output_without_an_end_of_line_is_read_in_pieces() {
+        let output = [vec![b'x'; 150_000], b"\nend".to_vec()].concat();
+        let mut reader = BufReader::new(&output[..]);
+        let mut lengths = Vec::new();
+        while let Some(line) = next_line(&mut reader).await.unwrap() {
+            lengths.push(line.len());
+        }
+        assert_eq!(lengths, [65_536, 65_536, 18_928, 3]);
     }
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 use sim::world::State;
 use sim::world::vcenter::{Machine, MoRef};
+use uuid::Uuid;
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
@@ -97,19 +98,31 @@ pub(super) fn machine_for<'a>(
     provider_id: Option<&str>,
 ) -> Option<(&'a str, MoRef, &'a Machine)> {
     let named = || {
-        let uuid: uuid::Uuid = provider_id?.strip_prefix("vsphere://")?.parse().ok()?;
+        let uuids = uuids_of(provider_id?)?;
         state.vcenters.iter().find_map(|(name, vcenter)| {
-            let id = vcenter.inventory.by_bios_uuid(uuid).next()?;
+            let mut ids = uuids.iter().flat_map(|uuid| vcenter.inventory.by_bios_uuid(*uuid));
+            let id = ids.next()?;
             Some((name.as_str(), id, vcenter.inventory.machine(id)?))
         })
     };
     machine_of(state, node).or_else(named)
 }
 
+/// Returns the UUIDs that a provider ID may mean: as it is written, and in the guest's byte order.
+fn uuids_of(provider_id: &str) -> Option<[Uuid; 2]> {
+    let uuid: Uuid = provider_id.strip_prefix("vsphere://")?.parse().ok()?;
+    Some([uuid, Uuid::from_bytes_le(uuid.into_bytes())])
+}
+
+/// True if a provider ID means a machine with this UUID, in either byte order and any spelling.
+pub(super) fn means(provider_id: &str, uuid: Uuid) -> bool {
+    uuids_of(provider_id).is_some_and(|uuids| uuids.contains(&uuid))
+}
+
 /// True if a provider ID has no UUID, like those of old in-tree providers and of other clouds. A provider can prove nothing
 /// about such a Node, so the Node stays whatever happens to its machine.
 pub(super) fn names_no_uuid(provider_id: &str) -> bool {
-    provider_id.strip_prefix("vsphere://").is_none_or(|it| it.parse::<uuid::Uuid>().is_err())
+    provider_id.strip_prefix("vsphere://").is_none_or(|it| it.parse::<Uuid>().is_err())
 }
 
 /// Returns the addresses that the guest reports on the machine's own cards and that nodes may show.

@@ -8,7 +8,7 @@ use sim::world::vcenter::{Power, Tools};
 
 use super::Invariant::*;
 use super::Violation;
-use super::facts::{facts, machine_of, names_no_uuid, reported};
+use super::facts::{facts, machine_of, means, names_no_uuid, reported};
 use crate::lab::Run;
 use crate::periods::Periods;
 
@@ -29,10 +29,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
             continue;
         };
         let same = node.provider_id.as_deref().is_none_or(|provider_id| {
-            machine
-                .config
-                .uuid
-                .is_some_and(|uuid| provider_id.eq_ignore_ascii_case(&format!("vsphere://{uuid}")))
+            machine.config.uuid.is_some_and(|uuid| means(provider_id, uuid))
         });
         if !same {
             broken(GoneNodesGo, format!("node {name} is still there; {id} is another machine"));

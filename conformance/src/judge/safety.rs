@@ -12,7 +12,7 @@ use sim::world::{Command, Event, State, Time};
 
 use super::Invariant::{self, *};
 use super::Violation;
-use super::facts::{NodeFacts, facts, machine_for, machine_of, names_no_uuid, reported};
+use super::facts::{NodeFacts, facts, machine_for, machine_of, means, names_no_uuid, reported};
 use crate::backend::virtual_machines;
 use crate::lab::{ByHand, Run};
 use crate::scenario::Act;
@@ -148,9 +148,7 @@ impl Judge {
         if let Some((vcenter, id, machine)) = machine_for(after, name, old.provider_id.as_deref()) {
             let same = old.provider_id.as_deref().is_none_or(|provider_id| {
                 names_no_uuid(provider_id)
-                    || machine.config.uuid.is_none_or(|uuid| {
-                        provider_id.eq_ignore_ascii_case(&format!("vsphere://{uuid}"))
-                    })
+                    || machine.config.uuid.is_none_or(|uuid| means(provider_id, uuid))
             });
             if same {
                 let state = machine.connection.as_str();

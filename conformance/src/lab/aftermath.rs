@@ -44,6 +44,8 @@ pub struct Run {
     pub passed: Option<Passed>,
     /// Log of the provider.
     pub logs: String,
+    /// Number of lines of its log that no judge sees, because the log is too long.
+    pub n_lines_dropped: usize,
     /// Words of its log below level info; only searched for secrets.
     pub whispers: String,
     /// Tokens that the provider was given.

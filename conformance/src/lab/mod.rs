@@ -579,6 +579,7 @@ impl Lab {
         let hosted = host.is_some();
         let mirrored = host.as_ref().is_some_and(Host::is_mirrored);
         let logs = host.as_ref().map(|host| host.logs().text()).unwrap_or_default();
+        let n_lines_dropped = host.as_ref().map_or(0, |host| host.logs().n_dropped());
         let mut tokens = token.all();
         tokens.extend(host.iter().flat_map(Host::tokens));
         Run {
@@ -596,6 +597,7 @@ impl Lab {
             ended_at,
             passed,
             logs,
+            n_lines_dropped,
             whispers: String::new(),
             tokens,
             scrapes,

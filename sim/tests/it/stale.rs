@@ -1,7 +1,9 @@
 //! Tests of reads that show the state before the last change.
 
+use serde_json::json;
 use sim::Face;
 use sim::faults::{Action, Rule};
+use sim::world::objects::{self, GroupResource, Key, PatchKind};
 use sim::world::{Command, Named};
 
 use crate::client::{SEARCH, lab};
@@ -24,6 +26,37 @@ async fn a_stale_read_shows_a_deleted_machine_until_the_next_change() {
     sim.heal();
     let path = PATH.replace("0001", "0002");
     assert!(client.call("FindByInventoryPath", SEARCH, &path).await.returned().is_none());
+}
+
+/// The changes are versions of one ConfigMap of 1 MB.
+#[tokio::test(start_paused = true)]
+async fn the_past_is_kept_up_to_64_mib_and_as_long_as_a_rule_shows_it() {
+    let (sim, _) = lab(1).await;
+    let n_kept = || sim.world().read(|world| world.log().entries().count());
+    let write = |n: usize| {
+        let maps = GroupResource::core("configmaps");
+        let data = json!({"data": {"a": format!("{n}{}", "x".repeat(1_000_000))}});
+        let command = match n {
+            0 => {
+                let mut map = data;
+                map["metadata"] = json!({"name": "large"});
+                objects::Command::create(maps, "default", map)
+            }
+            _ => {
+                objects::Command::patch(Key::new(maps, "default", "large"), PatchKind::Merge, data)
+            }
+        };
+        sim.apply(Command::Cluster(command)).unwrap();
+    };
+    write(0);
+    assert_eq!(n_kept(), 0);
+    sim.fault(Rule::new("lag", [Action::ReadStale(1)]).op(["FindByUuid"])).unwrap();
+    for n in 1..100 {
+        write(n);
+    }
+    assert_eq!(n_kept(), 67);
+    sim.heal();
+    assert_eq!(n_kept(), 0);
 }
 
 #[test]

@@ -6,12 +6,15 @@ use crate::Time;
 use crate::event::Event;
 use crate::state::State;
 
+/// Maximum size of the objects in a log of the last events, in bytes of their JSON.
+const MAX_SIZE: usize = 64 << 20;
+
 /// The part of the log that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retain {
     /// No events: each is dropped once it has been applied.
     Nothing,
-    /// Up to this number of the last events, and the state before the first of them.
+    /// Up to this number of the last events, with objects of 64 MiB at most, and the state before the first of them.
     Last(usize),
     /// Every event, and the state before the first.
     Everything,
@@ -23,16 +26,26 @@ pub struct Log {
     retain: Retain,
     base: Option<Box<State>>,
     entries: VecDeque<(Time, Event)>,
+    /// Size of the objects, counted for [`Retain::Last`] alone.
+    size: usize,
+}
+
+/// Size of the object of an event, in bytes.
+fn size(event: &Event) -> usize {
+    match event {
+        Event::Cluster(event) | Event::Supervisor(event) => event.size(),
+        _ => 0,
+    }
 }
 
 impl Log {
     pub(crate) fn new(retain: Retain) -> Self {
-        Self { retain, base: None, entries: VecDeque::new() }
+        Self { retain, base: None, entries: VecDeque::new(), size: 0 }
     }
 
     pub(crate) fn starting_from(retain: Retain, state: &State) -> Self {
         let base = (retain != Retain::Nothing).then(|| Box::new(state.clone()));
-        Self { retain, base, entries: VecDeque::new() }
+        Self { retain, base, entries: VecDeque::new(), size: 0 }
     }
 
     pub(crate) fn append(&mut self, at: Time, events: &[Event]) {
@@ -41,13 +54,19 @@ impl Log {
         }
         self.entries.extend(events.iter().map(|event| (at, event.clone())));
         let Retain::Last(kept) = self.retain else { return };
-        while self.entries.len() > kept {
+        self.size += events.iter().map(size).sum::<usize>();
+        while self.entries.len() > kept || self.size > MAX_SIZE {
             let Some((at, event)) = self.entries.pop_front() else { break };
+            self.size -= size(&event);
             if let Some(base) = &mut self.base {
                 base.pass(at);
                 base.fold(&event);
             }
         }
+    }
+
+    pub(crate) fn retain(&self) -> Retain {
+        self.retain
     }
 
     /// The kept events, oldest first, each with its time.

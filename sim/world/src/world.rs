@@ -68,6 +68,13 @@ impl World {
         }
     }
 
+    /// Ends what [`remember`](Self::remember) began, and drops the events.
+    pub fn forget(&mut self) {
+        if matches!(self.log.retain(), Retain::Last(_)) {
+            self.retain(Retain::Nothing);
+        }
+    }
+
     /// Returns this world with the inventory and the tags that a vCenter had before its last `n` changes.
     ///
     /// Changes at the same moment count as one. Logins, sessions and everything else are those of now. If the log has

@@ -335,6 +335,13 @@ pub struct Event {
     pub object: Arc<Value>,
 }
 
+impl Event {
+    /// Size of the object as JSON, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        super::size::size(&self.object)
+    }
+}
+
 /// Type of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
