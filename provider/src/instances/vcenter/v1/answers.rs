@@ -372,9 +372,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_is_kept_of_a_node_that_is_forgotten() {
         let mut state = State::default();
+        let node = serde_json::json!({"metadata": {"name": "a", "uid": "uid"}});
+        let node = crate::model::Node::from_json(&node).unwrap().identity();
+        assert!(state.note_seen(&node) && !state.note_seen(&node));
         state.absent.insert("a".to_owned(), Instant::now());
-        state.seen.insert("a".to_owned(), "uid".to_owned());
         state.forget("a");
-        assert!(state.absent.is_empty() && state.seen.is_empty());
+        assert!(state.absent.is_empty() && state.seen.is_empty() && state.registrations.is_empty());
     }
 }
