@@ -169,24 +169,26 @@ fn watches(backend: Backend) -> Vec<Case> {
     let mut cases = broken_watches(Face::Cluster, "watch nodes");
     if backend == Backend::Supervisor {
         cases.extend(broken_watches(Face::Supervisor, "watch virtualmachines"));
-        cases.push(forgotten());
+        cases.extend([s(8), s(40)].map(forgotten));
         cases.push(rebuilt_unseen());
         cases.extend([400, 502].map(refused_alone));
     }
     cases
 }
 
-/// The Supervisor forgets the changes during an outage, so the provider must list again.
-fn forgotten() -> Case {
+/// The Supervisor forgets the changes during an outage, so the provider must list again. A provider may do so anyway after a
+/// long outage.
+fn forgotten(outage: Duration) -> Case {
     let plane = ControlPlane::Supervisor;
-    let scenario = away(world(4, s(1500)), Backend::Supervisor, SETTLED, s(100))
-        .at(s(70), set_address(1, &["10.6.0.1"]))
-        .at(s(70), Command::PowerOff(machine(2)))
-        .at(s(70), Command::DeleteMachine(machine(3)))
-        .at(s(95), Command::CompactCluster { plane, keep: 0 });
-    let case = Case::new(scenario, |run| {
-        let shown = run.when_after(&name(1), s(70), |node| node.ips().any(|ip| ip == "10.6.0.1"));
-        let marked = run.when_after(&name(2), s(70), |node| node.shutdown);
+    let (changed, back) = (SETTLED + s(2), SETTLED + outage);
+    let scenario = away(world(4, s(1500)), Backend::Supervisor, SETTLED, back)
+        .at(changed, set_address(1, &["10.6.0.1"]))
+        .at(changed, Command::PowerOff(machine(2)))
+        .at(changed, Command::DeleteMachine(machine(3)))
+        .at(back - s(1), Command::CompactCluster { plane, keep: 0 });
+    let case = Case::new(scenario, move |run| {
+        let shown = run.when_after(&name(1), changed, |node| node.ips().any(|ip| ip == "10.6.0.1"));
+        let marked = run.when_after(&name(2), changed, |node| node.shutdown);
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(100) + T_STATUS + T_INIT), || {
             format!("the new address was shown at {shown:?}").at(shown)
         })
@@ -197,7 +199,10 @@ fn forgotten() -> Case {
         })
         .and(|| right(run))
     });
-    case.named("watch virtualmachines, compacted during an outage")
+    case.named(format!(
+        "watch virtualmachines, compacted during an outage of {} s",
+        outage.as_secs()
+    ))
 }
 
 /// A gateway answers every watch with an error, while lists and reads work.

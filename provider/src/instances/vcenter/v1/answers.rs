@@ -268,9 +268,8 @@ impl Shared {
             Err(why) => return Err(Lookup::Unknown(why)),
         }
         // The searches cover the configured datacenters, and the machine may have been registered anew in another one.
-        if self.policy.datacenters.iter().any(|it| !it.names.is_empty())
-            && let Some((vcenter, machine)) = self.anywhere(uuid).await?
-        {
+        let is_narrowed = self.lock().is_narrowed.contains(&true);
+        if is_narrowed && let Some((vcenter, machine)) = self.anywhere(uuid).await? {
             let why = format!(
                 "{machine} of {} has its UUID, in a datacenter that the configuration does not name",
                 self.vcenters[vcenter].name()

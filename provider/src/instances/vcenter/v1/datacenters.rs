@@ -23,11 +23,22 @@ const ID_PREFIXES: [&str; 10] = [
     "vm",
 ];
 
-/// Returns the datacenters that these names stand for (all, if there are no names), and the problems, name by name.
-pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> (Vec<MoRef>, Vec<String>) {
+/// Datacenters to search.
+pub(super) struct Resolved {
+    pub(super) datacenters: Vec<MoRef>,
+    /// True if the vCenter may have other datacenters.
+    pub(super) is_narrowed: bool,
+    /// What is wrong with the names, name by name.
+    pub(super) problems: Vec<String>,
+}
+
+/// Returns the datacenters that these names stand for; all, if there are no names.
+pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> Resolved {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
+    // Every datacenter, once a search of the whole tree has shown them.
+    let mut all = None;
     if names.is_empty() {
-        match anywhere(client, "*").await {
+        match anywhere(client, "*", &mut all).await {
             Ok(all) if all.is_empty() => problems.push("the login sees no datacenter".to_owned()),
             Ok(all) => found = all,
             Err(why) => problems.push(why),
@@ -38,7 +49,7 @@ pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> (Vec<MoRef>, 
         let named = match named {
             Ok(Some(datacenter)) => Ok(vec![datacenter]),
             Ok(None) if name.contains('/') => along(client, name).await,
-            Ok(None) => anywhere(client, name).await,
+            Ok(None) => anywhere(client, name, &mut all).await,
             Err(why) => Err(why),
         };
         match named.as_deref() {
@@ -49,7 +60,8 @@ pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> (Vec<MoRef>, 
             Err(why) => problems.push(why.clone()),
         }
     }
-    (found, problems)
+    let is_everything = all.is_some_and(|all| all.iter().all(|it| found.contains(it)));
+    Resolved { datacenters: found, is_narrowed: !is_everything, problems }
 }
 
 /// Returns the object id that a value looks like.
@@ -72,9 +84,13 @@ async fn by_id(client: &Vcenter, id: &str) -> Result<Option<MoRef>, String> {
 }
 
 /// Finds every datacenter of this name, folder by folder. Looks into no folder twice, because an answer that puts a
-/// folder into itself would be followed for ever.
-async fn anywhere(client: &Vcenter, name: &str) -> Result<Vec<MoRef>, String> {
-    let mut found = Vec::new();
+/// folder into itself would be followed for ever. Notes every datacenter in `all`.
+async fn anywhere(
+    client: &Vcenter,
+    name: &str,
+    all: &mut Option<Vec<MoRef>>,
+) -> Result<Vec<MoRef>, String> {
+    let (mut found, mut every) = (Vec::new(), Vec::new());
     let root = root(client).await?;
     let mut seen = BTreeSet::from([root.clone()]);
     let mut folders = vec![root];
@@ -83,11 +99,16 @@ async fn anywhere(client: &Vcenter, name: &str) -> Result<Vec<MoRef>, String> {
             match object.kind() {
                 "Folder" if seen.insert(object.clone()) => folders.push(object),
                 "Folder" => {}
-                _ if is_like(&its_name, name) => found.push(object),
-                _ => {}
+                _ => {
+                    if is_like(&its_name, name) {
+                        found.push(object.clone());
+                    }
+                    every.push(object);
+                }
             }
         }
     }
+    *all = Some(every);
     Ok(found)
 }
 

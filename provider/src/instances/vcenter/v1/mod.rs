@@ -65,6 +65,8 @@ struct State {
     absent: BTreeMap<String, Instant>,
     /// True for each vCenter whose last visit succeeded.
     is_well: Vec<bool>,
+    /// True for each vCenter whose last search may have left datacenters out.
+    is_narrowed: Vec<bool>,
 }
 
 /// Location of a node's machine.
@@ -83,7 +85,9 @@ impl VcenterV1 {
         tuning: Tuning,
         skip_deletion: bool,
     ) -> Self {
-        let state = State { is_well: vec![true; vcenters.len()], ..State::default() };
+        let n = vcenters.len();
+        let state =
+            State { is_well: vec![true; n], is_narrowed: vec![true; n], ..State::default() };
         let state = Mutex::new(state);
         let censuses = Censuses::new(vcenters.len());
         let desk = Desk::default();

@@ -100,11 +100,12 @@ impl Shared {
         let client = &self.vcenters[index];
         self.connect(index).await.map_err(|err| unavailable(&err))?;
         let wanted = &self.policy.datacenters[index];
-        let (datacenters, problems) = datacenters::resolve(client, &wanted.names).await;
-        for problem in problems {
+        let resolved = datacenters::resolve(client, &wanted.names).await;
+        self.lock().is_narrowed[index] = resolved.is_narrowed;
+        for problem in resolved.problems {
             *trouble = Some(Unknown::Unavailable(format!("{}: {problem}", wanted.key)));
         }
-        for datacenter in datacenters {
+        for datacenter in resolved.datacenters {
             let machines = match by {
                 By::Uuid(uuid) => {
                     let text = uuid.hyphenated().to_string();
