@@ -35,6 +35,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         ],
         Backend::Supervisor => &[
             ("lists fail", &["list virtualmachines"]),
+            ("lists are throttled for no time", &["list virtualmachines"]),
             ("watches fail", &["watch virtualmachines"]),
             ("watches are throttled for no time", &["watch virtualmachines"]),
         ],

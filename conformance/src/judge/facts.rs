@@ -140,3 +140,24 @@ pub fn reported(machine: &Machine) -> Vec<IpAddr> {
         .filter(usable)
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_id_means_its_machine_in_any_spelling_and_byte_order() {
+        let uuid: Uuid = "42301ab2-c3d4-e5f6-0011-223344556677".parse().unwrap();
+        for (id, want) in [
+            ("vsphere://42301ab2-c3d4-e5f6-0011-223344556677", true),
+            ("vsphere://42301AB2-C3D4-E5F6-0011-223344556677", true),
+            ("vsphere://42301ab2c3d4e5f60011223344556677", true),
+            ("vsphere://b21a3042-d4c3-f6e5-0011-223344556677", true),
+            ("vsphere://42301ab2-c3d4-e5f6-0011-223344556678", false),
+            ("vsphere://DC0/vm/node", false),
+            ("aws:///42301ab2-c3d4-e5f6-0011-223344556677", false),
+        ] {
+            assert_eq!(means(id, uuid), want, "{id}");
+        }
+    }
+}
