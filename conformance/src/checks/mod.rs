@@ -161,16 +161,13 @@ impl Case {
     }
 
     /// Computes the verdict of this case alone. A pass becomes inconclusive if a rule never fired, if a part of the log was
-    /// dropped, or if the provider never logged in or never initialized a node. Of `faults/reads` and `faults/updates` one has to fire.
+    /// dropped, or if the provider never logged in or never initialized a node.
     fn judge(&self, run: &Run) -> Verdict {
         if let Some(refused) = run.ledger.iter().find(|it| it.op.starts_with("refused: ")) {
             return Verdict::inconclusive(format!("a step did not happen: {}", refused.op));
         }
         let verdict = (self.judge)(run);
-        let fired = |part: &str| {
-            self.scenario.rules().any(|it| about(it) == about(part) && run.fired(it) > 0)
-        };
-        let idle: Vec<&str> = self.scenario.rules().filter(|rule| !fired(rule)).collect();
+        let idle = run.idle_rules();
         match verdict {
             Verdict::Pass if !idle.is_empty() => {
                 Verdict::inconclusive(format!("rule {} never fired", idle.join(", ")))
@@ -199,11 +196,6 @@ fn counts(invariant: Invariant, entry: Option<&Entry>, run: &Run) -> bool {
     };
     let is_ours = !run.hosted && !run.stage.mode.is_v1();
     is_ours || is_final || entry.is_none_or(is_about)
-}
-
-/// Returns the subject of a rule: the part of its name before the slash.
-fn about(rule: &str) -> &str {
-    rule.split_once('/').map_or(rule, |(about, _)| about)
 }
 
 impl Check {

@@ -23,9 +23,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
             continue;
         }
         let Some((_, id, machine)) = machine_of(&run.end, name) else {
-            // With a vCenter, a Node that was never initialized is not the provider's to delete: nothing names its machine.
-            let is_nameless = run.backend().is_vcenter() && node.provider_id.is_none();
-            if run.end.kubelets.contains_key(name) && !node.is_ready() && !is_nameless {
+            if run.end.kubelets.contains_key(name) && !node.is_ready() {
                 broken(GoneNodesGo, format!("node {name} is still there; its machine is gone"));
             }
             continue;

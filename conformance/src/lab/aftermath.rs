@@ -108,6 +108,16 @@ impl Run {
         self.fired.iter().filter(|(id, _)| id == rule).map(|(_, n)| n).sum()
     }
 
+    /// Returns the rules of the scenario that never fired. Of rules with one subject, the part of the name before the slash, one
+    /// has to fire: of `faults/reads` and `faults/updates`, for example.
+    pub fn idle_rules(&self) -> Vec<&str> {
+        let subject = |rule: &str| rule.split('/').next().unwrap_or_default().to_owned();
+        let has_fired = |rule: &str| {
+            self.scenario.rules().any(|it| subject(it) == subject(rule) && self.fired(it) > 0)
+        };
+        self.scenario.rules().filter(|rule| !has_fired(rule)).collect()
+    }
+
     /// Returns the lines that the provider logged after `since`.
     pub fn logged_after(&self, since: Duration) -> impl Iterator<Item = &str> {
         let lines = crate::capture::lines(&self.logs);

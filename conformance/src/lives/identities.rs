@@ -154,6 +154,18 @@ fn another_first() -> Life {
     Life::new("another-vcenter-first", about, calm(scenario, s(250)))
 }
 
+/// Nodes join at the start and at `late`, one machine is shut down at `off`, and one is deleted at `gone`.
+fn come_and_go(scenario: Scenario, late: Duration, off: Duration, gone: Duration) -> Scenario {
+    scenario
+        .at(s(0), phase("join"))
+        .at(late, phase("late join"))
+        .at(late + s(2), create(None, "late", id(9)))
+        .at(off, phase("shutdown"))
+        .at(off + s(2), Command::PowerOff(node(2)))
+        .at(gone, phase("delete"))
+        .at(gone + s(2), Command::DeleteMachine(node(3)))
+}
+
 /// Each read of properties of machines takes six seconds. A node joins, one machine is shut down and one is deleted.
 fn slow_reads() -> Life {
     // Reads of one machine, and reads of a view or of several objects.
@@ -163,22 +175,14 @@ fn slow_reads() -> Life {
         slow.matcher.resource.kind = Some(kind.to_owned());
         slow
     });
-    let scenario = Scenario::new("", Topology::zones(3).machines(4), s(0))
-        .fault(one)
-        .fault(many)
-        .at(s(0), phase("join"))
-        .at(s(90), phase("late join"))
-        .at(s(92), create(None, "late", id(9)))
-        .at(s(200), phase("shutdown"))
-        .at(s(202), Command::PowerOff(node(2)))
-        .at(s(340), phase("delete"))
-        .at(s(342), Command::DeleteMachine(node(3)));
+    let scenario = Scenario::new("", Topology::zones(3).machines(4), s(0)).fault(one).fault(many);
+    let scenario = come_and_go(scenario, s(90), s(200), s(340));
     let about = "each read of machines takes six seconds while nodes join, stop and go";
     Life::new("slow-reads", about, calm(scenario, s(480)))
 }
 
-/// A gateway in front of the Supervisor refuses each watch of VirtualMachines, and lists work. A node joins, one machine is shut down and one is
-/// deleted.
+/// A gateway in front of the Supervisor refuses each watch of VirtualMachines, and lists work. A node joins, one machine is
+/// shut down and one is deleted.
 fn watch_refused() -> Life {
     let refused = Action::Status { code: 400, retry_after: None, message: None };
     let on = |rule: Rule, ops: &'static [&'static str]| {
@@ -188,16 +192,9 @@ fn watch_refused() -> Life {
     // A provider that does not watch meets the gateway too.
     let delayed = Rule::new("gateway/reads", [Action::Delay(Duration::from_millis(100))]);
     let reads = on(delayed, &["list virtualmachines", "get virtualmachines"]);
-    let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
-        .fault(watches)
-        .fault(reads)
-        .at(s(0), phase("join"))
-        .at(s(90), phase("late join"))
-        .at(s(92), create(None, "late", id(9)))
-        .at(s(160), phase("shutdown"))
-        .at(s(162), Command::PowerOff(node(2)))
-        .at(s(300), phase("delete"))
-        .at(s(302), Command::DeleteMachine(node(3)));
+    let scenario =
+        Scenario::new("", Topology::zones(3).machines(3), s(0)).fault(watches).fault(reads);
+    let scenario = come_and_go(scenario, s(90), s(160), s(300));
     let about =
         "the Supervisor refuses each watch of VirtualMachines while nodes join, stop and go";
     Life::new("watch-refused", about, calm(scenario, s(460)))

@@ -14,13 +14,7 @@ fn violations(mode: Mode) -> Vec<String> {
         let run = run(&life.scenario, &stage);
         let refused = run.ledger.iter().filter(|it| it.op.starts_with("refused: "));
         found.extend(refused.map(|it| format!("{}: {}", life.name, it.op)));
-        // Of rules with one subject, the part of the name before the slash, one has to fire.
-        let subject = |rule: &str| rule.split('/').next().unwrap_or(rule).to_owned();
-        let has_fired = |rule: &str| {
-            let alike = life.scenario.rules().filter(|it| subject(it) == subject(rule));
-            alike.map(|it| run.fired(it)).sum::<u64>() > 0
-        };
-        let idle = life.scenario.rules().filter(|rule| !has_fired(rule));
+        let idle = run.idle_rules().into_iter();
         found.extend(idle.map(|rule| format!("{}: rule {rule} never fired", life.name)));
         found.extend(Life::broken(&run).iter().map(|it| format!("{}: {it}", life.name)));
     }

@@ -28,7 +28,7 @@ pub(super) struct Resolved {
     pub(super) datacenters: Vec<MoRef>,
     /// True if the vCenter may have other datacenters.
     pub(super) is_narrowed: bool,
-    /// What is wrong with the names, name by name.
+    /// Problems with the names, name by name.
     pub(super) problems: Vec<String>,
 }
 
