@@ -130,6 +130,23 @@ impl Scenario {
     }
 }
 
+/// Formats a duration as Go does, like `5m0s` or `300ms`; a part below a millisecond is left out.
+pub(crate) fn go_duration(duration: Duration) -> String {
+    let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
+    if seconds == 0 {
+        return format!("{}ms", millis.max(1));
+    }
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let fraction = format!(".{millis:03}");
+    let mut text = match (hours, minutes) {
+        (0, 0) => String::new(),
+        (0, _) => format!("{minutes}m"),
+        _ => format!("{hours}h{minutes}m"),
+    };
+    text.push_str(&format!("{}{}s", seconds % 60, if millis == 0 { "" } else { &fraction }));
+    text
+}
+
 fn starts_a_vcenter(act: &Act) -> bool {
     matches!(act, Act::World(Command::StartVCenter { .. }))
 }
@@ -149,6 +166,20 @@ fn refuses_credentials(act: &Act) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duration_is_written_as_go_writes_it() {
+        for (millis, wanted) in [
+            (300_000, "5m0s"),
+            (5_000, "5s"),
+            (5_400_000, "1h30m0s"),
+            (300, "300ms"),
+            (1_500, "1.500s"),
+            (0, "1ms"),
+        ] {
+            assert_eq!(go_duration(Duration::from_millis(millis)), wanted);
+        }
+    }
 
     #[test]
     fn longer_periods_give_longer_horizons() {

@@ -14,7 +14,7 @@ use super::build::{GRACE, T_INIT, T_LIFE, T_STATUS, VANISHING, machine, s, set_a
 use super::observe::name;
 use crate::backend::Backend;
 use crate::judge::facts;
-use crate::lab::Run;
+use crate::lab::{Exit, Run};
 use crate::verdict::Verdict;
 
 /// An event that a working provider acts on.
@@ -95,8 +95,12 @@ impl Case {
     }
 }
 
-/// Inconclusive unless the provider asked for machines and initialized a node; every pass needs both.
+/// Inconclusive unless the provider asked for machines and initialized a node; every pass needs both. A provider that has ended
+/// with an error, in a case that allows no second start, had no time for either.
 pub(super) fn worked(run: &Run) -> Verdict {
+    if run.scenario.provider.once && matches!(run.exits.first(), Some(Exit::Failed(_))) {
+        return Verdict::Pass;
+    }
     let (asked, what) = match run.backend() {
         Backend::VCenter => ("Login", "logged in to a vCenter"),
         Backend::Supervisor => ("list virtualmachines", "listed the machines of its Supervisor"),

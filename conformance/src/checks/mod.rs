@@ -6,6 +6,8 @@ mod addresses;
 mod apiserver;
 pub(crate) mod build;
 mod canary;
+mod command_line;
+mod configuration;
 mod contract;
 mod deletion;
 mod efficiency;
@@ -222,6 +224,7 @@ pub fn all(backend: Backend) -> Vec<Check> {
         patience::checks(backend),
         observability::checks(backend),
         events::checks(backend),
+        command_line::checks(backend),
         contract::checks(backend),
         labels::checks(backend),
         lifecycle::checks(backend),

@@ -7,6 +7,7 @@
 mod aftermath;
 mod authority;
 mod bounds;
+mod front;
 mod initialize;
 mod provider;
 mod running;
@@ -500,7 +501,9 @@ impl Lab {
             self.note(format!("replica {index} has ended by itself: {exit}"));
             self.note_exit(exit);
             self.replicas.retain(|replica| replica.index() != index);
-            self.start(index).await;
+            if !self.scenario.provider.once {
+                self.start(index).await;
+            }
         }
     }
 

@@ -5,9 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::provider::{
-    Clock, Config, Deps, InstancesMode, LeaderElection, Options, SteppedTime, SupervisorLink,
-    SupervisorTuning, Suspension, TokenSource, Transport, Tuning, UnknownKeys, VmOperatorVersion,
-    authenticated, from_service,
+    Clock, Deps, SteppedTime, SupervisorLink, Suspension, TokenSource, Transport, authenticated,
+    from_service,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,10 +18,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use super::Stage;
 use super::bounds::Guard;
+use super::front::{self, Front};
 use super::scrape::Scrape;
 use super::wire::Wire;
-use super::{Mode, Stage};
 use crate::scenario::Scenario;
 
 pub use ::provider::Mutant as Mutants;
@@ -77,8 +77,6 @@ impl Replica {
     ) -> Self {
         let label = label(index);
         let stop = CancellationToken::new();
-        let config = config(sim, scenario);
-        let options = options(scenario, stage);
         let vcenters: Vec<(String, Transport)> = sim
             .vcenters()
             .map(|(name, server)| {
@@ -88,9 +86,9 @@ impl Replica {
         let connect = move |wanted: &::provider::VcenterConfig| {
             vcenters
                 .iter()
-                .find(|(name, _)| *name == wanted.endpoint.host)
+                .find(|(name, _)| *name == wanted.endpoint.host && wanted.endpoint.port == PORT)
                 .map(|(_, transport)| transport.clone())
-                .ok_or_else(|| format!("no vCenter {}", wanted.endpoint.host))
+                .ok_or_else(|| format!("no vCenter at {}", wanted.endpoint.authority()))
         };
         let kube = kube::Client::new(guard.around(sim.cluster().service(&label)), "default");
         let identity = format!("{label}@{}", sim.world().now().since_start().as_millis());
@@ -114,12 +112,23 @@ impl Replica {
         let span = tracing::info_span!("replica", identity);
         // The replica owns the task. `Lab` learns of any end through `ended`, and restarts the replica unless it was
         // asked to end: `stop` waits for the task, `kill` and drop abort it.
+        let front = span.in_scope(|| front::open(sim, scenario, stage));
         let task = tokio::task::spawn(
             async move {
                 let _at_the_end = at_the_end;
-                match suspended.over(::provider::run(config, options, deps)).await {
+                let ended = match front {
+                    Err(why) => Err(why),
+                    Ok(Front { config, options }) => {
+                        let run = ::provider::run(config, options, deps);
+                        suspended.over(run).await.map_err(|error| error.to_string())
+                    }
+                };
+                match ended {
                     Ok(()) => Exit::Stopped,
-                    Err(error) => Exit::Failed(error.to_string()),
+                    Err(why) => {
+                        tracing::error!("{why}");
+                        Exit::Failed(why)
+                    }
                 }
             }
             .instrument(span),
@@ -263,6 +272,9 @@ pub(super) fn holder(state: &State) -> Option<String> {
     (!holder.is_empty()).then(|| holder.to_owned())
 }
 
+/// Port at which every vCenter in this process answers.
+const PORT: u16 = 443;
+
 /// Namespace of the Secret with the credentials.
 const SECRETS: &str = "kube-system";
 
@@ -300,14 +312,6 @@ pub(super) fn secret(
     Command::Cluster(command)
 }
 
-/// Returns the configuration of a provider in this process.
-fn config(sim: &Sim, scenario: &Scenario) -> Config {
-    let text = cloud_config(sim, scenario, None, |vcenter| (vcenter.to_owned(), None));
-    let (config, _warnings) = Config::parse("vsphere.conf", &text, UnknownKeys::Refuse)
-        .expect("the lab writes configurations that the provider accepts");
-    config
-}
-
 /// Returns the configuration that an administrator would write for this world, in upstream's YAML. `at` returns the
 /// address of a vCenter, `ca` is the certificate to trust; without `ca`, certificates are not checked.
 pub(crate) fn cloud_config(
@@ -317,6 +321,9 @@ pub(crate) fn cloud_config(
     at: impl Fn(&str) -> (String, Option<u16>),
 ) -> String {
     let setup = &scenario.provider;
+    if let Some(text) = &setup.config {
+        return by_hand(text, sim, ca, at);
+    }
     let mut text = match ca {
         None => String::from("global:\n  insecureFlag: true\n"),
         Some(ca) => format!("global:\n  caFile: {}\n", ca.display()),
@@ -359,42 +366,26 @@ pub(crate) fn cloud_config(
     text
 }
 
-fn options(scenario: &Scenario, stage: &Stage) -> Options {
-    let setup = &scenario.provider;
-    let (namespace, name) = LEASE;
-    let election = LeaderElection {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        ..LeaderElection::default()
+/// Fills in a configuration that a scenario writes itself: the address of the first vCenter, and how to trust it.
+fn by_hand(
+    text: &str,
+    sim: &Sim,
+    ca: Option<&Path>,
+    at: impl Fn(&str) -> (String, Option<u16>),
+) -> String {
+    let Some((name, _)) = sim.vcenters().next() else { return text.to_owned() };
+    let (server, port) = at(name);
+    let (yaml, ini) = match ca {
+        None => ("insecureFlag: true".to_owned(), "insecure-flag = true".to_owned()),
+        Some(ca) => {
+            (format!("caFile: {}", ca.display()), format!("ca-file = \"{}\"", ca.display()))
+        }
     };
-    Options {
-        leader_election: setup.elects().then_some(election),
-        node_status_period: setup.status_period,
-        node_monitor_period: setup.monitor_period,
-        concurrent_node_syncs: setup.workers,
-        kube_api_qps: f64::from(setup.kube_qps),
-        skip_node_deletion: setup.skip_deletion,
-        node_labels: setup.node_labels.iter().cloned().collect(),
-        tuning: match stage.mode {
-            Mode::VCenter(mode) => Tuning { mode, ..Tuning::default() },
-            Mode::Supervisor(_) => Tuning::default(),
-        },
-        supervisor: match stage.mode {
-            Mode::VCenter(_) => None,
-            Mode::Supervisor(mode) => Some(supervisor_tuning(mode, &setup.families)),
-        },
-        mutant: stage.mutant,
-        ..Options::default()
-    }
-}
-
-/// Returns the settings of `--instances-mode` and `--cluster-ip-family`, with the API version that IP families need.
-fn supervisor_tuning(mode: InstancesMode, families: &[String]) -> SupervisorTuning {
-    let mut tuning = SupervisorTuning { mode, ..SupervisorTuning::default() };
-    if !families.is_empty() {
-        tuning.addresses.family =
-            families.concat().parse().expect("scenarios name families that there are");
-        tuning.version = VmOperatorVersion::V1Alpha6;
-    }
-    tuning
+    let password = sim.password(name, PROVIDER_USER).expect("every vCenter has the account");
+    text.replace("$(server)", &server)
+        .replace("$(port)", &port.unwrap_or(PORT).to_string())
+        .replace("$(user)", PROVIDER_USER)
+        .replace("$(password)", password.expose())
+        .replace("$(trust.yaml)", &yaml)
+        .replace("$(trust.ini)", &ini)
 }

@@ -182,6 +182,17 @@ pub struct ProviderSetup {
     /// True if a process logs at its highest level, where its manifest has a knob for that. In virtual time every level
     /// is captured in any case.
     pub verbose: bool,
+    /// Flags of Kubernetes' cloud controller managers, added to the command line as they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<String>,
+    /// Content of `vsphere.conf`, in place of the one that this set-up describes. `$(server)`, `$(port)`, `$(user)` and
+    /// `$(password)` stand for those of the first vCenter, `$(trust.yaml)` and `$(trust.ini)` for the setting that lets the
+    /// provider trust it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    /// True if nothing starts the provider again after it has ended by itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub once: bool,
 }
 
 impl Default for ProviderSetup {
@@ -204,6 +215,9 @@ impl Default for ProviderSetup {
             secret: None,
             skip_deletion: false,
             verbose: false,
+            flags: Vec::new(),
+            config: None,
+            once: false,
         }
     }
 }

@@ -173,6 +173,15 @@ pub(super) fn spawn_controllers(
         .spawn(controllers);
         deps.telemetry.set_controller("cloud-node-lifecycle", true);
         deps.telemetry.set_check("cloud-node-lifecycle-controller", Ok(()));
+    } else if options.cloud_node {
+        let reporting = lifecycle::report_troubles(
+            Arc::clone(&store),
+            Arc::clone(backend),
+            spawn_events("cloud-node-controller"),
+            Arc::clone(&deps.telemetry),
+            options.node_monitor_period,
+        );
+        controllers.spawn_droppable(tracing::info_span!("troubles"), reporting);
     }
     let (cluster, seed) = (client(), deps.seed);
     let (telemetry, backend) = (Arc::clone(&deps.telemetry), Arc::clone(backend));

@@ -120,6 +120,20 @@ async fn nodes_of_a_vcenter_that_is_not_configured_are_reported_and_kept() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn nodes_are_reported_by_a_provider_that_only_initializes() {
+    for mode in MODES {
+        let (cluster, other) = moved_to_another_vcenter(3).await;
+        let options = Options { cloud_node_lifecycle: false, ..in_mode(mode) };
+        let second = start(&other, &cluster, PLAIN, options);
+        sleep(900 * SECOND).await;
+        assert_eq!(n_troubled(&second, "unknown-vcenter"), 3, "{mode:?}");
+        assert_eq!(n_events(&cluster, "MachineInUnknownVCenter"), 3, "{mode:?}");
+        assert!(second.telemetry.machines_check().is_err(), "{mode:?}");
+        second.finish().await;
+    }
+}
+
 /// The node's machine may still be found in the configured vCenter.
 #[tokio::test(start_paused = true)]
 async fn a_node_of_an_unknown_vcenter_is_reported_only_after_a_search() {

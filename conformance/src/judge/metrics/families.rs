@@ -58,7 +58,9 @@ impl Life<'_> {
             said.push(format!("leader_election_master_status is {leads}"));
         }
         let writes = self.calls.iter().any(|call| crate::judge::authors::is_write(call));
-        if writes && self.is_alone && self.is_calm && (leads != 1.0 || controllers < 2.0) {
+        let flags = &self.run.scenario.provider.flags;
+        let all = if flags.iter().any(|it| it.starts_with("--controllers")) { 1.0 } else { 2.0 };
+        if writes && self.is_alone && self.is_calm && (leads != 1.0 || controllers < all) {
             said.push(format!("the replica writes nodes alone, and leader_election_master_status is {leads}, running_managed_controllers {controllers}"));
         }
         said

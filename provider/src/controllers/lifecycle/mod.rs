@@ -7,3 +7,4 @@ mod run;
 mod troubles;
 
 pub(crate) use run::{LifecycleController, Settings};
+pub(crate) use troubles::report_troubles;

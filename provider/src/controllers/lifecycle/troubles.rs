@@ -1,11 +1,15 @@
 //! Reports nodes whose machines cannot be looked after: by event, by metric and by `/readyz`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::plan::{Judged, Judgement};
 use crate::{
     cluster::{Events, NodeStore, Severity},
-    instances::{Trouble, TroubleKind},
+    instances::{Instances, Trouble, TroubleKind},
     model::Lookup,
     telemetry::Telemetry,
 };
@@ -45,6 +49,22 @@ impl Troubles {
             events.record(&node, Severity::Warning, kind.reason(), text);
             self.told.insert((kind, name));
         }
+    }
+}
+
+/// Reports the troubles of the backend once per period, for a provider without the lifecycle controller. Never ends.
+pub(crate) async fn report_troubles(
+    store: Arc<NodeStore>,
+    instances: Arc<dyn Instances>,
+    events: Events,
+    telemetry: Arc<Telemetry>,
+    period: Duration,
+) {
+    let mut troubles = Troubles::default();
+    store.synced().await;
+    loop {
+        troubles.show(instances.troubles(), &[], &store, &events, &telemetry);
+        tokio::time::sleep(period).await;
     }
 }
 

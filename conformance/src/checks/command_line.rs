@@ -1,0 +1,288 @@
+//! CCM-010, CCM-011, CCM-026 and CCM-028: flags of Kubernetes' cloud controller managers, valid and invalid ones.
+
+use std::time::Duration;
+
+use sim::Class;
+use sim::world::{Command, objects::GroupResource};
+
+use super::build::{GRACE, T_INIT, T_LIFE, machine, newcomer, s, vanishing, world};
+use super::observe::{name, names};
+use super::{Case, Check, configuration};
+use crate::backend::Backend;
+use crate::judge::terms;
+use crate::lab::{Exit, Run};
+use crate::scenario::{Act, Initializer, Scenario};
+use crate::verdict::{Told as _, Verdict};
+
+/// Duration of a case whose provider ends at once, or initializes a node.
+const SHORT: Duration = s(20);
+
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    let mut refused: Vec<Case> = vec![valid()];
+    refused.extend(INVALID.iter().map(|flags| ends_at_start(flags)));
+    match backend {
+        Backend::VCenter => refused.extend(configuration::refused()),
+        Backend::Supervisor => {
+            refused.extend(INVALID_SUPERVISOR.iter().map(|it| ends_at_start(it)))
+        }
+    }
+    let mut read: Vec<Case> = DURATIONS.iter().map(|text| lease_lasts(text)).collect();
+    read.extend(BOOLEANS.iter().map(|(flag, elects)| elects_as_told(flag, *elects)));
+    read.extend(ACCEPTED.iter().map(|flags| starts(flags)));
+    read.push(another_lease());
+    let mut checks = vec![
+        Check::new("CCM-010", SELECTIONS.iter().map(|it| selected(backend, it))),
+        Check::new("CCM-011", refused),
+        Check::new("CCM-026", read),
+    ];
+    if backend.is_vcenter() {
+        checks.push(Check::new("CCM-027", configuration::read()));
+    }
+    checks
+}
+
+/// Returns a case in which these flags are added to the command line, and a node joins.
+fn with_flags(flags: &[&str], horizon: Duration) -> Scenario {
+    let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    world(1, horizon).with(|it| it.flags = flags)
+}
+
+/// A command line, and the controllers that it selects: the one that initializes nodes, and the one that judges them.
+type Selection = (&'static [&'static str], bool, bool);
+
+/// `k8s.io/controller-manager: app/helper.go: IsControllerEnabled`: the first entry that names a controller decides, `*` stands
+/// for those that no entry names, and repeated flags add up.
+const SELECTIONS: &[Selection] = &[
+    (&[], true, true),
+    (&["--controllers=*"], true, true),
+    (&["--controllers=cloud-node"], true, false),
+    (&["--controllers=cloud-node-controller"], true, false),
+    (&["--controllers=cloud-node-lifecycle"], false, true),
+    (&["--controllers=cloud-node-lifecycle-controller"], false, true),
+    (&["--controllers=*,-service"], true, true),
+    (&["--controllers=*,-cloud-node"], false, true),
+    (&["--controllers=-cloud-node-lifecycle,*"], true, false),
+    (&["--controllers=cloud-node,-cloud-node"], true, false),
+    (&["--controllers=cloud-node", "--controllers=cloud-node-lifecycle"], true, true),
+];
+
+/// Another provider has initialized one node, whose machine is switched off; another node joins.
+fn selected(backend: Backend, (flags, initializes, judges): &Selection) -> Case {
+    let (initializes, judges) = (*initializes, *judges);
+    let (off, joins) = (s(30), s(40));
+    let by = off + vanishing(backend) + GRACE + T_LIFE;
+    let scenario = with_flags(flags, by + s(5))
+        .with(|it| it.start = false)
+        .at(s(5), Act::Initialize { node: None, by: Initializer::Upstream })
+        .at(s(6), Act::StartAll)
+        .at(off, Command::PowerOff(machine(1)))
+        .at(joins, newcomer("newcomer", None));
+    Case::new(scenario, move |run| {
+        let is_open = run.initialized("newcomer").is_some();
+        let is_marked = run.when(&name(1), |node| node.shutdown).is_some();
+        run.was_not_ready(&name(1))
+            .and(|| {
+                Verdict::of(is_open == initializes, || {
+                    let how = if is_open { "was initialized" } else { "was not initialized" };
+                    let wanted = if initializes { "selects" } else { "leaves out" };
+                    format!("a node {how}, and the command line {wanted} cloud-node")
+                })
+            })
+            .and(|| {
+                Verdict::of(is_marked == judges, || {
+                    let how = if is_marked { "was marked" } else { "was not marked" };
+                    let wanted = if judges { "selects" } else { "leaves out" };
+                    let what = "the node of a machine that is off";
+                    format!("{what} {how}, and the command line {wanted} cloud-node-lifecycle")
+                })
+            })
+    })
+    .named(if flags.is_empty() { "no flag".to_owned() } else { flags.join(" ") })
+}
+
+/// The control: the same world with a command line without an error.
+fn valid() -> Case {
+    Case::new(with_flags(&[], SHORT), |run| run.initializes(&names(1), s(0), T_INIT))
+        .named("a valid command line")
+}
+
+/// Command lines that a cloud controller manager refuses, because a value is not of its type or contradicts another one.
+const INVALID: &[&[&str]] = &[
+    &["--no-such-flag"],
+    &["--controllers=nope"],
+    &["--controllers=*,-nope"],
+    &["--cloud-provider=nope"],
+    &["--cloud-config="],
+    &["--concurrent-node-syncs=x"],
+    &["--kube-api-qps=x"],
+    &["--kube-api-burst=x"],
+    &["--kube-api-qps=5", "--kube-api-burst=0"],
+    &["--node-monitor-period=5"],
+    &["--node-monitor-period=5 s"],
+    &["--node-monitor-period=5d"],
+    &["--node-monitor-period="],
+    &["--node-monitor-period=s"],
+    &["--node-monitor-period=1m30"],
+    &["--node-status-update-frequency=99999999999h"],
+    &["--leader-elect=maybe"],
+    &["--leader-elect", "--leader-elect-lease-duration=10s"],
+    &["--leader-elect", "--leader-elect-renew-deadline=2s"],
+    &["--leader-elect", "--leader-elect-renew-deadline=2.4s"],
+    &["--leader-elect", "--leader-elect-resource-lock=endpoints"],
+    &["--secure-port=70000"],
+    &["--bind-address=x"],
+    &["--v=x"],
+    &["--profiling=maybe"],
+    &["--logging-format=xml"],
+    &["--tls-min-version=VersionTLS9"],
+    &["--tls-cipher-suites=NOPE"],
+    &["--tls-curve-preferences=1"],
+    &["--tls-cert-file=/nope"],
+    &["--tls-private-key-file=/nope"],
+    &["--authorization-always-allow-paths=/a*b"],
+    &["--authentication-token-webhook-cache-ttl=soon"],
+];
+
+/// The same for flags of the provider for a Supervisor.
+const INVALID_SUPERVISOR: &[&[&str]] = &[
+    &["--vm-operator-api-version=v1alpha9"],
+    &["--vm-operator-api-version="],
+    &["--cluster-ip-family=ipv5"],
+    &["--cluster-ip-family=ipv6"],
+    &["--cluster-ip-family=ipv4ipv6", "--vm-operator-api-version=v1alpha5"],
+    &["--enable-vpc-mode=true"],
+    &["--enable-vpc-mode=true", "--pod-ip-pool-type=Shared"],
+    &["--pod-ip-pool-type=Public"],
+    &["--is-legacy-paravirtual=maybe"],
+];
+
+/// The provider ends with an error, before it takes a lease or writes anything.
+fn ends_at_start(flags: &[&str]) -> Case {
+    Case::new(with_flags(flags, SHORT).with(|it| it.once = true), ended_early)
+        .named(flags.join(" "))
+}
+
+/// Fails unless the provider ended with an error and changed nothing.
+pub(super) fn ended_early(run: &Run) -> Verdict {
+    let write = run.calls().find(|call| call.class == Some(Class::Write) && call.is_cluster_call());
+    let failed = matches!(run.exits.first(), Some(Exit::Failed(_)));
+    Verdict::of(failed, || {
+        let how = run.exits.first().map_or("still runs".to_owned(), ToString::to_string);
+        format!("the provider has to end at its start with an exit code that is not 0; it {how}")
+    })
+    .and(|| {
+        Verdict::of(write.is_none(), || {
+            let call = write.map(ToString::to_string).unwrap_or_default();
+            format!("the provider wrote before it ended: {call}").at(write.map(|it| it.t))
+        })
+    })
+}
+
+/// Ninety seconds, as Go's `time.ParseDuration` takes them.
+const DURATIONS: &[&str] = &[
+    "90s",
+    "1m30s",
+    "1.5m",
+    ".025h",
+    "0h1m30s",
+    "+90s",
+    "90000ms",
+    "1m29s1000ms",
+    "90000000us",
+    "90000000µs",
+    "90000000000ns",
+];
+
+/// The duration of the lease is the one that the flag states.
+fn lease_lasts(text: &str) -> Case {
+    let scenario = with_flags(&[&format!("--leader-elect-lease-duration={text}")], SHORT)
+        .with(|it| it.leader_election = true);
+    Case::new(scenario, |run| {
+        let lasts = terms(run).first().map(|term| term.lasts);
+        Verdict::of(lasts == Some(s(90)), || {
+            format!("the lease lasts {lasts:?}; the command line says 90 s")
+        })
+        .and(|| run.initializes(&names(1), s(0), s(5) + T_INIT))
+    })
+    .named(format!("--leader-elect-lease-duration={text}"))
+}
+
+/// Booleans as Go takes them, and whether a leader is elected then. The last flag counts.
+const BOOLEANS: &[(&str, bool)] = &[
+    ("--leader-elect", true),
+    ("--leader-elect=T", true),
+    ("--leader-elect=1", true),
+    ("--leader-elect=TRUE", true),
+    ("--leader_elect=t", true),
+    ("--leader-elect=f", false),
+    ("--leader-elect=0", false),
+    ("--leader-elect=False", false),
+    ("--leader-elect=true --leader-elect=false", false),
+];
+
+fn elects_as_told(flags: &str, elects: bool) -> Case {
+    let given: Vec<&str> = flags.split(' ').collect();
+    let scenario = with_flags(&given, SHORT).with(|it| it.leader_election = !elects);
+    Case::new(scenario, move |run| {
+        let has_lease = run.calls().any(|call| call.op.contains("leases"));
+        Verdict::of(has_lease == elects, || {
+            let how = if has_lease { "asked" } else { "did not ask" };
+            format!("the provider {how} for a lease, and the command line says {elects}")
+        })
+        .and(|| run.initializes(&names(1), s(0), s(5) + T_INIT))
+    })
+    .named(flags.to_owned())
+}
+
+/// Command lines with which a provider starts and works.
+const ACCEPTED: &[&[&str]] = &[
+    &["--kube-api-qps=-1"],
+    &["--kube-api-qps=-1", "--kube-api-burst=-1"],
+    &["--kube-api-qps=0", "--kube-api-burst=0"],
+    &["--kube-api-qps=5", "--kube-api-burst=1"],
+    &["--logging-format=text"],
+    &["--logging-format=json"],
+    &["--tls-min-version=VersionTLS13"],
+    &["--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"],
+    &["--tls-curve-preferences=23,29"],
+    &["--authorization-always-allow-paths=/metrics,/healthz*"],
+    &["--secure-port=0"],
+    &["--profiling=false"],
+    &["--leader-elect", "--leader-elect-renew-deadline=2.5s"],
+    &["--leader-elect", "--leader-elect-lease-duration=10001ms"],
+    &["--v", "4"],
+];
+
+fn starts(flags: &[&str]) -> Case {
+    let scenario = with_flags(flags, SHORT).with(|it| it.once = true);
+    Case::new(scenario, |run| run.initializes(&names(1), s(0), s(5) + T_INIT))
+        .named(flags.join(" "))
+}
+
+/// Namespace of the leases of kubelets.
+const NODE_LEASES: &str = "kube-node-lease";
+
+/// Name and namespace of the lease are those of the flags.
+fn another_lease() -> Case {
+    let flags =
+        ["--leader-elect-resource-name=another", "--leader-elect-resource-namespace=default"];
+    let scenario = with_flags(&flags, SHORT).with(|it| it.leader_election = true);
+    Case::new(scenario, |run| {
+        let leases = GroupResource::of("coordination.k8s.io", "leases");
+        let held: Vec<_> = run
+            .end
+            .cluster
+            .all(&leases)
+            .filter(|lease| lease["metadata"]["namespace"] != NODE_LEASES)
+            .map(|lease| {
+                format!("{}/{}", lease["metadata"]["namespace"], lease["metadata"]["name"])
+            })
+            .map(|it| it.replace('"', ""))
+            .collect();
+        Verdict::of(held == ["default/another"], || {
+            format!("the leases {held:?} are held; the command line names default/another")
+        })
+        .and(|| run.initializes(&names(1), s(0), s(5) + T_INIT))
+    })
+    .named(flags.join(" "))
+}

@@ -1,0 +1,186 @@
+//! CCM-027, and the part of CCM-011 about `vsphere.conf`: the configuration of vCenter mode in both of its dialects.
+
+use std::time::Duration;
+
+use sim::world::vcenter::Password;
+use sim::world::{Command, PROVIDER_USER};
+
+use super::Case;
+use super::build::{T_INIT, s, set_address, world};
+use super::command_line::ended_early;
+use super::observe::{name, names};
+use crate::lab::Run;
+use crate::scenario::Scenario;
+use crate::verdict::Verdict;
+
+const SHORT: Duration = s(20);
+
+/// A password with everything that a dialect may give a meaning to.
+const PASSWORD: &str = "p;a#s\"s \\w=o'r:d";
+
+fn with_text(text: &str) -> Scenario {
+    world(1, SHORT).with(|it| it.config = Some(text.to_owned()))
+}
+
+/// Configurations that say the same: the vCenter, its credentials, and the categories of zones.
+const SAME: &[(&str, &str)] = &[
+    (
+        "YAML",
+        "global:\n  port: $(port)\n  $(trust.yaml)\nvcenter:\n  $(server):\n    server: $(server)\n    user: $(user)\n    \
+         password: 'p;a#s\"s \\w=o''r:d'\n    datacenters: [DC0]\nlabels: {region: k8s-region, zone: k8s-zone}\n",
+    ),
+    (
+        "YAML, with everything in the section global",
+        "global:\n  server: $(server)\n  port: $(port)\n  user: $(user)\n  password: \"p;a#s\\\"s \\\\w=o'r:d\"\n  $(trust.yaml)\n  \
+         datacenters: [DC0]\nvcenter:\nlabels:\n  region: k8s-region\n  zone: k8s-zone\n",
+    ),
+    (
+        "YAML that begins with a byte order mark",
+        "\u{feff}# written on another system\nvcenter:\n  $(server):\n    server: $(server)\n    port: $(port)\n    user: $(user)\n    \
+         password: 'p;a#s\"s \\w=o''r:d'\n    $(trust.yaml)\nlabels: {region: k8s-region, zone: k8s-zone}\n",
+    ),
+    (
+        "INI",
+        "# a comment\n[Global]\nport = $(port)\n$(trust.ini)\n\n[VirtualCenter \"$(server)\"]\nuser = $(user)\n\
+         password = \"p;a#s\\\"s \\\\w=o'r:d\"\ndatacenters = DC0\n\n[Labels]\nregion = k8s-region\nzone = k8s-zone\n",
+    ),
+    (
+        "INI with names in any case, comments and blanks",
+        "; a comment\n[GLOBAL]   ; another one\nPORT=\"$(port)\"\n  $(trust.ini)  # and one\n[virtualcenter \"$(server)\"]\n\
+         User = \"$(user)\" ; here\nPassword=\"p;a#s\\\"s \\\\w=o'r:d\" # there\nDatacenters = DC0 ; DC1\n\
+         [labels]\nregion=k8s-region#1\nzone   =   k8s-zone   ; last\n",
+    ),
+    (
+        "INI with lines that go on",
+        "[Global]\nuser = \\\n$(user)\npassword = \"p;a#s\\\"s \\\\w=o'r:d\"\nserver = $(server)\nport = $(port)\n$(trust.ini)\n\
+         datacenters = DC\\\n0\n[Labels]\nregion = k8s-\\\nregion\nzone = k8s-zone\n",
+    ),
+    (
+        "INI with one section twice",
+        "[VirtualCenter \"$(server)\"]\nuser = nobody\nport = $(port)\n[Labels]\nregion = k8s-region\nzone = k8s-zone\n\
+         [VirtualCenter \"$(server)\"]\nuser = $(user)\npassword = \"p;a#s\\\"s \\\\w=o'r:d\"\n$(trust.ini)\n",
+    ),
+];
+
+/// CCM-027: each of these configurations starts the provider, which finds the machine, its zone and its region.
+pub(super) fn read() -> Vec<Case> {
+    let mut cases: Vec<Case> = SAME.iter().map(|(what, text)| means_the_same(what, text)).collect();
+    cases.push(filters(
+        "YAML",
+        "nodes: {internalNetworkSubnetCidr: '10.9.0.0/16, 10.77.0.0/16'}\n",
+        true,
+    ));
+    cases.push(filters("INI", "[Nodes]\ninternal-network-subnet-cidr = 10.77.0.0/16\n", false));
+    cases
+}
+
+fn means_the_same(what: &str, text: &str) -> Case {
+    let user = PROVIDER_USER.to_owned();
+    let password =
+        Command::RotatePassword { vcenter: None, user, password: Password::new(PASSWORD) };
+    Case::new(with_text(text).at(s(0), password), |run| {
+        run.initializes(&names(1), s(0), T_INIT).and(|| has_zone(run))
+    })
+    .named(what)
+}
+
+fn has_zone(run: &Run) -> Verdict {
+    let labels = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
+    let node = run.node_object(&name(1));
+    let missing = labels
+        .into_iter()
+        .find(|label| node.is_none_or(|node| node["metadata"]["labels"][label].is_null()));
+    Verdict::of(missing.is_none(), || {
+        format!("the node lacks the label {}", missing.unwrap_or_default())
+    })
+}
+
+/// Addresses of the first machine; only the second one is in the subnet of the configurations below.
+const ADDRESSES: [&str; 2] = ["192.0.2.9", "10.77.0.5"];
+
+/// The section about nodes is read, too: the internal address is the one in the subnet.
+fn filters(dialect: &str, nodes: &str, is_yaml: bool) -> Case {
+    let text = if is_yaml {
+        "global: {port: $(port), $(trust.yaml)}\nvcenter: {$(server): {server: $(server), user: $(user), password: '$(password)'}}\n"
+    } else {
+        "[VirtualCenter \"$(server)\"]\nuser = $(user)\npassword = \"$(password)\"\nport = $(port)\n$(trust.ini)\n"
+    };
+    let scenario = with_text(&format!("{text}{nodes}"))
+        .with(|it| it.zones = false)
+        .at(s(0), set_address(1, &ADDRESSES));
+    Case::new(scenario, |run| {
+        let shown = run.node(&name(1)).map(|node| node.addresses).unwrap_or_default();
+        let internal: Vec<&str> = shown
+            .iter()
+            .filter(|(kind, _)| kind == "InternalIP")
+            .map(|(_, text)| text.as_str())
+            .collect();
+        run.initializes(&names(1), s(0), T_INIT).and(|| {
+            Verdict::of(internal == [ADDRESSES[1]], || {
+                format!("the internal addresses are {internal:?}; the subnet of the configuration has {}", ADDRESSES[1])
+            })
+        })
+    })
+    .named(format!("{dialect} with a subnet of internal addresses"))
+}
+
+/// Configurations that no provider can use, each with what is wrong.
+const INVALID: &[(&str, &str)] = &[
+    ("an empty file", ""),
+    ("a file with a comment alone", "# nothing\n"),
+    ("YAML that does not end", "global: [1"),
+    ("YAML that is a list", "- a\n"),
+    ("YAML that is a text", "hello\n"),
+    ("YAML without a vCenter", "global: {user: $(user), password: $(password)}\n"),
+    ("YAML without a server", "vcenter: {a: {user: $(user), password: $(password)}}\n"),
+    ("YAML without a user", "vcenter: {a: {server: $(server), password: $(password)}}\n"),
+    ("YAML without a password", "vcenter: {a: {server: $(server), user: $(user)}}\n"),
+    (
+        "YAML with a list of servers",
+        "vcenter: {a: {server: [$(server), other], user: $(user), password: $(password), $(trust.yaml)}}\n",
+    ),
+    (
+        "YAML with a port that is a word",
+        "vcenter: {a: {server: $(server), port: abc, user: $(user), password: $(password), $(trust.yaml)}}\n",
+    ),
+    (
+        "YAML with a port that is too large",
+        "vcenter: {a: {server: $(server), port: 99999, user: $(user), password: $(password), $(trust.yaml)}}\n",
+    ),
+    (
+        "YAML with an unknown IP family",
+        "vcenter: {a: {server: $(server), port: $(port), user: $(user), password: $(password), ipFamily: [ipv5], $(trust.yaml)}}\n",
+    ),
+    ("INI with a section that does not end", "[Global\nuser = x\n"),
+    ("INI with a section and a key in one line", "[Global] user = x\n"),
+    ("INI with a key outside of a section", "user = x\n[Global]\nuser = x\n"),
+    ("INI with a value on a line of its own", "[Global]\nuser\n= x\n"),
+    (
+        "INI with a quote that does not end",
+        "[VirtualCenter \"$(server)\"]\nuser = $(user)\npassword = \"$(password)\nport = $(port)\n$(trust.ini)\n",
+    ),
+    (
+        "INI with an unknown escape",
+        "[VirtualCenter \"$(server)\"]\nuser = $(user)\npassword = \"a\\x\"\nport = $(port)\n$(trust.ini)\n",
+    ),
+    (
+        "INI without a password",
+        "[VirtualCenter \"$(server)\"]\nuser = $(user)\nport = $(port)\n$(trust.ini)\n",
+    ),
+    (
+        "INI with a boolean that is none",
+        "[VirtualCenter \"$(server)\"]\nuser = $(user)\npassword = \"$(password)\"\ninsecure-flag = maybe\n",
+    ),
+    (
+        "INI with an unnamed vCenter",
+        "[VirtualCenter]\nuser = $(user)\npassword = \"$(password)\"\n$(trust.ini)\n",
+    ),
+];
+
+/// CCM-011: each of these configurations ends the start.
+pub(super) fn refused() -> Vec<Case> {
+    let case = |(what, text): &(&str, &str)| {
+        Case::new(with_text(text).with(|it| it.once = true), ended_early).named(*what)
+    };
+    INVALID.iter().map(case).collect()
+}

@@ -1,0 +1,99 @@
+//! The front door of our provider in this process: a command line and a `vsphere.conf`, read as the process reads them.
+//!
+//! The process adds files, environment and sockets, which the lab has no use for.
+
+use ::provider::cli::{self, Arguments};
+use ::provider::{Config, InstancesMode, Options, UnknownKeys};
+use sim::Sim;
+
+use super::provider::cloud_config;
+use super::{Mode, Stage};
+use crate::periods::go_duration;
+use crate::scenario::{ProviderSetup, Scenario};
+
+/// Name of the configuration file, for messages only.
+const FILE: &str = "vsphere.conf";
+
+/// What a provider starts with: everything that the command line and the file say.
+pub(super) struct Front {
+    pub(super) config: Config,
+    pub(super) options: Options,
+}
+
+/// Reads the command line and the configuration of a scenario. Logs their notes and warnings, as the process does.
+///
+/// # Errors
+///
+/// The text with which the process would end.
+pub(super) fn open(sim: &Sim, scenario: &Scenario, stage: &Stage) -> Result<Front, String> {
+    let arguments = cli::parse(command_line(&scenario.provider, stage.mode));
+    let arguments = arguments.map_err(|error| error.to_string())?;
+    for note in &arguments.notes {
+        tracing::info!("{note}");
+    }
+    let text = cloud_config(sim, scenario, None, |vcenter| (vcenter.to_owned(), None));
+    let config = match &arguments.supervisor {
+        None => read(&text, arguments.unknown_keys)?,
+        Some(_) => {
+            // The file has to be there and is not used.
+            let text = scenario.provider.config.as_deref().unwrap_or_default();
+            Config::check_unused(FILE, text).map_err(|error| error.to_string())?;
+            Config::without_vcenters()
+        }
+    };
+    Ok(Front { config, options: options(arguments, scenario, stage) })
+}
+
+fn read(text: &str, unknown: UnknownKeys) -> Result<Config, String> {
+    let (config, warnings) =
+        Config::parse(FILE, text, unknown).map_err(|error| error.to_string())?;
+    for warning in warnings {
+        tracing::warn!(file = FILE, "{warning}");
+    }
+    Ok(config)
+}
+
+/// Options of a run: those of the command line, and what no flag says.
+fn options(arguments: Arguments, scenario: &Scenario, stage: &Stage) -> Options {
+    Options {
+        // The process reads this from its environment.
+        skip_node_deletion: scenario.provider.skip_deletion,
+        mutant: stage.mutant,
+        ..arguments.options
+    }
+}
+
+/// Returns the command line that an administrator would write for this set-up, the program first.
+fn command_line(setup: &ProviderSetup, mode: Mode) -> Vec<String> {
+    let (provider, instances) = match mode {
+        Mode::VCenter(instances) => ("vsphere", instances),
+        Mode::Supervisor(instances) => ("vsphere-paravirtual", instances),
+    };
+    let mut line = vec![
+        "provider".to_owned(),
+        format!("--cloud-provider={provider}"),
+        format!("--cloud-config={FILE}"),
+        format!("--instances-mode={}", instances.as_str()),
+        format!("--leader-elect={}", setup.elects()),
+        format!("--node-status-update-frequency={}", go_duration(setup.status_period)),
+        format!("--node-monitor-period={}", go_duration(setup.monitor_period)),
+        format!("--kube-api-qps={}", setup.kube_qps),
+    ];
+    // With upstream's calls there is one worker, and a note says so if the flag is given.
+    if setup.workers != 1 || instances != InstancesMode::V1 {
+        line.push(format!("--concurrent-node-syncs={}", setup.workers));
+    }
+    if !setup.node_labels.is_empty() {
+        let pairs = setup.node_labels.iter().map(|(key, value)| format!("{key}={value}"));
+        line.push(format!("--node-labels={}", pairs.collect::<Vec<_>>().join(",")));
+    }
+    if matches!(mode, Mode::Supervisor(_)) && !setup.families.is_empty() {
+        line.push(format!("--cluster-ip-family={}", setup.families.concat()));
+        line.push("--vm-operator-api-version=v1alpha6".to_owned());
+    }
+    if setup.config.is_none() {
+        line.push("--strict-config".to_owned());
+    }
+    line.extend(setup.flags.iter().cloned());
+    line
+}
