@@ -117,6 +117,9 @@ impl Scenario {
                 Act::World(_)
                 | Act::Phase(_)
                 | Act::Scrape
+                | Act::Get { .. }
+                | Act::RenewCertificate
+                | Act::SpoilCertificate
                 | Act::Token { .. }
                 | Act::Secret { .. }
                 | Act::Initialize { .. }

@@ -68,8 +68,8 @@ mod telemetry;
 
 pub use app::{
     AccessSettings, AllowedPaths, CertificateSource, Connector, Deps, HealthEndpoint,
-    LeaderElection, Options, ParseAllowedPathsError, RunError, SecretFiles, Serving, ServingTls,
-    SupervisorLink, configuration_changed, run,
+    LeaderElection, Listener, Options, ParseAllowedPathsError, RunError, SecretFiles, Serving,
+    ServingTls, SupervisorLink, configuration_changed, run,
 };
 pub use config::{
     Config, ConfigError, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning,

@@ -11,6 +11,7 @@ mod configuration;
 mod contract;
 mod deletion;
 mod efficiency;
+mod endpoint;
 mod events;
 pub(crate) mod gone;
 mod identity;
@@ -225,6 +226,7 @@ pub fn all(backend: Backend) -> Vec<Check> {
         observability::checks(backend),
         events::checks(backend),
         command_line::checks(backend),
+        endpoint::checks(),
         contract::checks(backend),
         labels::checks(backend),
         lifecycle::checks(backend),

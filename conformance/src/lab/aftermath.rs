@@ -9,7 +9,7 @@ use sim::ledger::{Kind, Record};
 use sim::world::objects::{GroupResource, Op};
 use sim::world::{Event, Log, State, Time};
 
-use super::{Exit, Passed, Scrape, Stage};
+use super::{Answer, Exit, Passed, Scrape, Stage};
 use crate::backend::Backend;
 use crate::scenario::{Act, Scenario};
 
@@ -52,6 +52,10 @@ pub struct Run {
     pub tokens: Vec<String>,
     /// Metrics and health of our replicas: of each when it was asked to stop, and at each request of the scenario.
     pub scrapes: Vec<Scrape>,
+    /// Answers of the HTTPS endpoints of our replicas, to the requests of the scenario.
+    pub answers: Vec<Answer>,
+    /// SHA-256 of each serving certificate that the files contained.
+    pub certificates: Vec<[u8; 32]>,
     pub(super) nodes: OnceLock<BTreeMap<String, Vec<NodeEvent>>>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The process adds files, environment and sockets, which the lab has no use for.
 
-use ::provider::cli::{self, Arguments};
+use ::provider::cli::{self, Arguments, ServingArguments};
 use ::provider::{Config, InstancesMode, Options, UnknownKeys};
 use sim::Sim;
 
@@ -18,6 +18,8 @@ const FILE: &str = "vsphere.conf";
 pub(super) struct Front {
     pub(super) config: Config,
     pub(super) options: Options,
+    /// `None` if the command line asks for no port.
+    pub(super) serving: Option<ServingArguments>,
 }
 
 /// Reads the command line and the configuration of a scenario. Logs their notes and warnings, as the process does.
@@ -41,7 +43,8 @@ pub(super) fn open(sim: &Sim, scenario: &Scenario, stage: &Stage) -> Result<Fron
             Config::without_vcenters()
         }
     };
-    Ok(Front { config, options: options(arguments, scenario, stage) })
+    let serving = (arguments.secure_port != 0).then(|| arguments.serving.clone());
+    Ok(Front { config, options: options(arguments, scenario, stage), serving })
 }
 
 fn read(text: &str, unknown: UnknownKeys) -> Result<Config, String> {

@@ -7,6 +7,7 @@
 mod aftermath;
 mod authority;
 mod bounds;
+mod endpoint;
 mod front;
 mod initialize;
 mod provider;
@@ -31,6 +32,7 @@ use crate::scenario::{Act, Scenario, Step};
 pub use aftermath::{ByHand, NodeEvent, Run};
 pub use bounds::{Bounds, Passed, peak_resident};
 use bounds::{Guard, Watchdog};
+pub use endpoint::{Answer, Caller};
 use provider::Replica;
 pub use provider::{Exit, Mutants};
 pub(crate) use provider::{LEASE, cloud_config, label};
@@ -147,6 +149,10 @@ pub struct Lab {
     /// Number of consecutive starts of processes that ended before their first call.
     in_vain: usize,
     scrapes: Vec<Scrape>,
+    answers: Vec<Answer>,
+    /// Files of the serving certificate, and the digest of each certificate that was in them.
+    files: endpoint::ServingFiles,
+    certificates: Vec<[u8; 32]>,
     by_hand: Vec<ByHand>,
     scenario: Scenario,
     stage: Stage,
@@ -175,6 +181,12 @@ impl Lab {
         if let Some(supervisor) = sim.supervisor() {
             token.set(supervisor.current_token());
         }
+        let files = endpoint::ServingFiles::default();
+        let mut certificates = Vec::new();
+        if scenario.asks_endpoint() {
+            endpoint::admit(&sim);
+            certificates.push(files.renew());
+        }
         Self {
             sim,
             replicas: Vec::new(),
@@ -183,6 +195,9 @@ impl Lab {
             ended_at: Vec::new(),
             in_vain: 0,
             scrapes: Vec::new(),
+            answers: Vec::new(),
+            files,
+            certificates,
             by_hand: Vec::new(),
             scenario: scenario.clone(),
             stage: stage.clone(),
@@ -281,6 +296,9 @@ impl Lab {
                     self.replicas.iter().filter_map(|it| self.scrape(it)).collect();
                 self.scrapes.extend(scrapes);
             }
+            Act::Get { path, by } => self.ask_endpoints(path, *by).await,
+            Act::RenewCertificate => self.certificates.push(self.files.renew()),
+            Act::SpoilCertificate => self.files.spoil(),
             Act::StartAll => {
                 for replica in 0..self.scenario.provider.replicas.max(1) {
                     self.start(replica).await;
@@ -334,6 +352,22 @@ impl Lab {
         }
     }
 
+    /// Asks the HTTPS endpoint of every running replica.
+    async fn ask_endpoints(&mut self, path: &str, by: Caller) {
+        let at = self.world().now();
+        let mut answers = Vec::new();
+        for running in &self.replicas {
+            match running.get(path, by).await {
+                Ok((outcome, certificate)) => {
+                    let (replica, path) = (running.index(), path.to_owned());
+                    answers.push(Answer { at, replica, path, by, outcome, certificate });
+                }
+                Err(refused) => self.note(format!("refused: {refused}")),
+            }
+        }
+        self.answers.extend(answers);
+    }
+
     /// Applies `act` to every running replica, and notes each refusal in the ledger.
     fn each(&self, act: impl Fn(&Running) -> Result<(), String>) {
         for refused in self.replicas.iter().filter_map(|replica| act(replica).err()) {
@@ -352,7 +386,7 @@ impl Lab {
                 &self.sim,
                 &self.scenario,
                 &self.stage,
-                &self.token,
+                (&self.token, &self.files),
                 &self.guard,
                 index,
             );
@@ -576,8 +610,9 @@ impl Lab {
         let fired = self.sim.fired().into_iter().collect();
         let log = self.world().read(|world| world.log().clone());
         let ledger = self.sim.ledger().records();
-        let Self { sim, host, exits, ended_at, scrapes, by_hand, scenario, stage, token, .. } =
-            self;
+        let Self { sim, host, exits, ended_at, scrapes, answers, certificates, .. } = self;
+        let (by_hand, scenario, stage, token) =
+            (self.by_hand, self.scenario, self.stage, self.token);
         sim.shutdown().await;
         let hosted = host.is_some();
         let mirrored = host.as_ref().is_some_and(Host::is_mirrored);
@@ -604,6 +639,8 @@ impl Lab {
             whispers: String::new(),
             tokens,
             scrapes,
+            answers,
+            certificates,
             nodes: OnceLock::new(),
         }
     }

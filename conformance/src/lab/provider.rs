@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::provider::{
-    Clock, Deps, SteppedTime, SupervisorLink, Suspension, TokenSource, Transport, authenticated,
-    from_service,
+    Clock, Deps, SteppedTime, SupervisorLink, Suspension, TokenReader, TokenSource, Transport,
+    authenticated, from_service,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,6 +20,7 @@ use tracing::Instrument as _;
 
 use super::Stage;
 use super::bounds::Guard;
+use super::endpoint::{self, Caller, Port, ServingFiles};
 use super::front::{self, Front};
 use super::scrape::Scrape;
 use super::wire::Wire;
@@ -62,6 +63,7 @@ pub(super) struct Replica {
     time: Arc<SteppedTime>,
     /// Suspensions of its tasks and of the renewal of its lease.
     suspension: [Suspension; 2],
+    port: Port,
     task: JoinHandle<Exit>,
 }
 
@@ -71,7 +73,7 @@ impl Replica {
         sim: &Sim,
         scenario: &Scenario,
         stage: &Stage,
-        token: &TokenFile,
+        (token, files): (&TokenFile, &ServingFiles),
         guard: &Guard,
         index: usize,
     ) -> Self {
@@ -90,7 +92,12 @@ impl Replica {
                 .map(|(_, transport)| transport.clone())
                 .ok_or_else(|| format!("no vCenter at {}", wanted.endpoint.authority()))
         };
-        let kube = kube::Client::new(guard.around(sim.cluster().service(&label)), "default");
+        let mut kube = kube::Client::new(guard.around(sim.cluster().service(&label)), "default");
+        if scenario.asks_endpoint() {
+            let token: TokenReader = Arc::new(|| Ok(endpoint::OWN_TOKEN.as_bytes().to_vec()));
+            let agent = http::HeaderValue::from_static("provider");
+            kube = authenticated(kube, Arc::new(TokenSource::new(token)), agent);
+        }
         let identity = format!("{label}@{}", sim.world().now().since_start().as_millis());
         let now = sim.world().now().timestamp(sim.world().clock().epoch());
         let time = Arc::new(SteppedTime::starting_at(now));
@@ -101,7 +108,7 @@ impl Replica {
             identity: identity.clone(),
             clock: Clock::new(Arc::clone(&time) as _),
             stop: stop.clone(),
-            ..Deps::new(kube)
+            ..Deps::new(kube.clone())
         };
         let telemetry = Arc::clone(&deps.telemetry);
         let suspended = Suspension::default();
@@ -112,15 +119,34 @@ impl Replica {
         let span = tracing::info_span!("replica", identity);
         // The replica owns the task. `Lab` learns of any end through `ended`, and restarts the replica unless it was
         // asked to end: `stop` waits for the task, `kill` and drop abort it.
-        let front = span.in_scope(|| front::open(sim, scenario, stage));
+        let (port, pipes) = endpoint::port();
+        let front = span.in_scope(|| front::open(sim, scenario, stage)).and_then(|front| {
+            let serving = front.serving.as_ref().filter(|_| scenario.asks_endpoint());
+            let endpoint = serving.map(|it| endpoint::made(it, files, &kube)).transpose()?;
+            Ok((front, endpoint))
+        });
+        let served = Arc::clone(&telemetry);
+        let stopping = stop.clone();
         let task = tokio::task::spawn(
             async move {
                 let _at_the_end = at_the_end;
                 let ended = match front {
                     Err(why) => Err(why),
-                    Ok(Front { config, options }) => {
-                        let run = ::provider::run(config, options, deps);
-                        suspended.over(run).await.map_err(|error| error.to_string())
+                    Ok((Front { config, options, .. }, endpoint)) => {
+                        let run = suspended.over(::provider::run(config, options, deps));
+                        // This task polls both, so the endpoint ends with the run at the latest.
+                        let serving = async {
+                            match endpoint {
+                                Some(endpoint) => endpoint.serve(pipes, served, stopping).await,
+                                None => drop(pipes),
+                            }
+                            std::future::pending().await
+                        };
+                        tokio::select! {
+                            biased;
+                            ended = run => ended.map_err(|error| error.to_string()),
+                            never = serving => never,
+                        }
                     }
                 };
                 match ended {
@@ -133,7 +159,7 @@ impl Replica {
             }
             .instrument(span),
         );
-        Self { index, identity, stop, ended, telemetry, time, suspension, task }
+        Self { index, identity, stop, ended, telemetry, time, suspension, port, task }
     }
 
     /// Returns the index of the replica.
@@ -177,6 +203,15 @@ impl Replica {
             live: self.telemetry.checks(),
             ready: self.telemetry.readiness(),
         }
+    }
+
+    /// Asks the HTTPS endpoint; see [`Port::get`].
+    pub(super) async fn get(
+        &self,
+        path: &str,
+        by: Caller,
+    ) -> (Result<(u16, String), String>, Option<[u8; 32]>) {
+        self.port.get(path, by).await
     }
 
     /// Completes when the replica has ended for any reason.

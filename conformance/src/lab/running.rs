@@ -3,12 +3,12 @@
 use jiff::SignedDuration;
 use sim::world::Time;
 
+use super::endpoint::Caller;
 use super::provider::{Exit, Replica};
 use super::scrape::Scrape;
 use crate::foreign::Process;
 
-const OURS_ALONE: &str =
-    "only a provider in this process can be suspended, have its clock stepped, or be scraped";
+const OURS_ALONE: &str = "only a provider in this process can be suspended, have its clock stepped, be scraped, or be asked over HTTPS";
 
 /// A running replica.
 #[derive(Debug)]
@@ -87,6 +87,19 @@ impl Running {
             Self::Here(replica) => Some(replica.scrape(at, next_seq)),
             Self::Process(_) => None,
         }
+    }
+
+    /// Asks the HTTPS endpoint of the replica. Returns status and body, and the SHA-256 of the served certificate.
+    ///
+    /// # Errors
+    ///
+    /// Fails for a process.
+    pub(super) async fn get(
+        &self,
+        path: &str,
+        by: Caller,
+    ) -> Result<(Result<(u16, String), String>, Option<[u8; 32]>), String> {
+        Ok(self.ours()?.get(path, by).await)
     }
 
     /// Completes when the replica has ended for any reason.

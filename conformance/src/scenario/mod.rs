@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use sim::faults::Rule;
 use sim::world::{Command, Topology};
 
+use crate::lab::Caller;
+
 /// A world, a provider's set-up and a timeline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -71,6 +73,17 @@ pub enum Act {
     StepClocks(i64),
     /// Reads the metrics and the health of every running replica.
     Scrape,
+    /// Asks the HTTPS endpoint of every running replica.
+    Get {
+        /// Path, with its query.
+        path: String,
+        /// The client.
+        by: Caller,
+    },
+    /// Writes another serving certificate to the files that the command line names.
+    RenewCertificate,
+    /// Writes something to those files that is no certificate.
+    SpoilCertificate,
     /// Starts every replica that does not run.
     StartAll,
     /// Replaces the provider's token for the Supervisor. The file has the new token at once, and the Supervisor refuses
@@ -260,6 +273,11 @@ impl Scenario {
     pub fn with(mut self, change: impl FnOnce(&mut ProviderSetup)) -> Self {
         change(&mut self.provider);
         self
+    }
+
+    /// True if the scenario asks the HTTPS endpoint of the provider.
+    pub(crate) fn asks_endpoint(&self) -> bool {
+        self.timeline.iter().any(|step| matches!(step.act, Act::Get { .. }))
     }
 
     /// Returns the ids of all rules that the timeline adds.

@@ -17,4 +17,4 @@ pub use credentials::SecretFiles;
 pub use options::{Connector, Deps, LeaderElection, Options, SupervisorLink};
 pub use reload::configuration_changed;
 pub use run::{RunError, run};
-pub use server::{HealthEndpoint, Serving};
+pub use server::{HealthEndpoint, Listener, Serving};

@@ -2,14 +2,17 @@
 //!
 //! Upstream answers 404 on `/livez` and `/readyz`; serving them is an intended difference.
 
-use std::{convert::Infallible, fmt::Write as _, sync::Arc, time::Duration};
+use std::{convert::Infallible, fmt::Write as _, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -24,6 +27,25 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Time that a client may take for the TLS handshake, and for the headers of a request.
 const HEADERS: Duration = Duration::from_secs(10);
 const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// A source of connections: a socket, or pipes within a process.
+pub trait Listener: Send {
+    /// A connection.
+    type Connection: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// Returns the next connection.
+    ///
+    /// Cancel safe.
+    fn accept(&mut self) -> impl Future<Output = io::Result<Self::Connection>> + Send;
+}
+
+impl Listener for TcpListener {
+    type Connection = tokio::net::TcpStream;
+
+    async fn accept(&mut self) -> io::Result<Self::Connection> {
+        TcpListener::accept(self).await.map(|(stream, _)| stream)
+    }
+}
 
 /// Settings of the endpoint.
 #[derive(Clone, Default)]
@@ -40,7 +62,7 @@ pub struct Serving {
 pub struct HealthEndpoint {
     certificate: Arc<Certificate>,
     tls: Arc<rustls::ServerConfig>,
-    access: Arc<Access>,
+    access: AccessSettings,
 }
 
 impl HealthEndpoint {
@@ -52,18 +74,19 @@ impl HealthEndpoint {
     pub fn new(serving: Serving) -> Result<Self, String> {
         let certificate = Certificate::new(serving.certificate)?;
         let tls = Arc::new(Arc::clone(&certificate).config(&serving.tls)?);
-        Ok(Self { certificate, tls, access: Arc::new(Access::new(serving.access)) })
+        Ok(Self { certificate, tls, access: serving.access })
     }
 
-    /// Serves health and metrics until `stop` is cancelled.
+    /// Serves health and metrics until `stop` is cancelled. Counts the reviews of callers among the requests of the run.
     pub async fn serve(
         self,
-        listener: TcpListener,
+        listener: impl Listener,
         telemetry: Arc<Telemetry>,
         stop: CancellationToken,
     ) {
         let acceptor = TlsAcceptor::from(self.tls);
-        let accepting = accept(listener, acceptor, self.access, telemetry, stop);
+        let access = Arc::new(Access::new(self.access, telemetry.cluster_requests()));
+        let accepting = accept(listener, acceptor, access, telemetry, stop);
         tokio::select! {
             () = accepting => {}
             () = self.certificate.follow() => {}
@@ -72,7 +95,7 @@ impl HealthEndpoint {
 }
 
 async fn accept(
-    listener: TcpListener,
+    mut listener: impl Listener,
     acceptor: TlsAcceptor,
     access: Arc<Access>,
     telemetry: Arc<Telemetry>,
@@ -82,7 +105,7 @@ async fn accept(
     loop {
         let Some(accepted) = stop.run_until_cancelled(listener.accept()).await else { break };
         let stream = match accepted {
-            Ok((stream, _)) => stream,
+            Ok(stream) => stream,
             Err(err) => {
                 tracing::warn!(error = %err, "accepting a connection failed");
                 tokio::time::sleep(Duration::from_millis(100)).await;

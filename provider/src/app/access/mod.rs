@@ -17,7 +17,10 @@ use self::{
     cache::Cache,
     review::{User, is_allowed, user_of},
 };
-use crate::cluster::{Cluster, ClusterError};
+use crate::{
+    cluster::{Cluster, ClusterError},
+    telemetry::RequestCounter,
+};
 
 pub use paths::{AllowedPaths, ParseAllowedPathsError};
 
@@ -74,9 +77,11 @@ pub(super) struct Access {
 }
 
 impl Access {
-    pub(super) fn new(settings: AccessSettings) -> Self {
+    /// `requests` counts the reviews.
+    pub(super) fn new(settings: AccessSettings, requests: RequestCounter) -> Self {
         let client = |client: &Option<kube::Client>| {
-            client.clone().map(|client| Cluster::new(client, PACE.0, PACE.1))
+            let paced = client.clone().map(|client| Cluster::new(client, PACE.0, PACE.1));
+            paced.map(|cluster| cluster.counted(requests.clone()))
         };
         Self {
             authentication: client(&settings.authentication),

@@ -8,6 +8,11 @@ use serde_json::{Value, json};
 
 use super::*;
 
+/// Access checks whose reviews are counted.
+fn access_of(settings: AccessSettings) -> Access {
+    Access::new(settings, crate::Telemetry::default().cluster_requests())
+}
+
 /// An API server that knows the tokens `good`, which may get `/metrics`, and `master`; keeps the
 /// reviews that it received.
 #[derive(Clone, Default)]
@@ -37,7 +42,7 @@ impl Reviewer {
 
     fn access(&self) -> Access {
         let (authentication, authorization) = (Some(self.client()), Some(self.client()));
-        Access::new(AccessSettings { authentication, authorization, ..AccessSettings::default() })
+        access_of(AccessSettings { authentication, authorization, ..AccessSettings::default() })
     }
 
     /// Kinds of the reviews since the last call.
@@ -102,7 +107,7 @@ async fn requests_are_judged_by_the_api_server() {
 
 #[tokio::test(start_paused = true)]
 async fn without_an_api_server_only_allowed_paths_are_open() {
-    let access = Access::new(AccessSettings::default());
+    let access = access_of(AccessSettings::default());
     for (path, authorization, want) in [
         ("/healthz", "", 200),
         ("/readyz", "Bearer good", 200),
@@ -116,7 +121,7 @@ async fn without_an_api_server_only_allowed_paths_are_open() {
 #[tokio::test(start_paused = true)]
 async fn reviews_are_cached_for_as_long_as_the_flags_say() {
     let reviewer = Reviewer::default();
-    let access = Access::new(AccessSettings {
+    let access = access_of(AccessSettings {
         token_ttl: Duration::from_secs(5),
         allowed_ttl: Duration::from_secs(20),
         refused_ttl: Duration::from_secs(1),
@@ -148,7 +153,7 @@ async fn a_failed_review_refuses_the_request_and_is_not_cached() {
 #[test]
 fn a_refusal_names_the_user_the_verb_and_the_path() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let access = Access::new(AccessSettings::default());
+    let access = access_of(AccessSettings::default());
     let refused = runtime.block_on(access.judge(&Method::GET, "/metrics", &HeaderMap::new()));
     let text = "forbidden: User \"system:anonymous\" cannot get path \"/metrics\"".to_owned();
     assert_eq!(refused, Err((StatusCode::FORBIDDEN, text)));

@@ -1,0 +1,283 @@
+//! CCM-007, CCM-008 and CCM-028: the HTTPS endpoint for probes and monitoring.
+
+use std::time::Duration;
+
+use sim::Face;
+use sim::faults::{Action, Rule};
+
+use super::build::{s, world};
+use super::observe::names;
+use super::{Case, Check};
+use crate::foreign::Pace;
+use crate::lab::{Answer, Caller, Run};
+use crate::scenario::{Act, Scenario};
+use crate::verdict::{Told as _, Verdict};
+
+/// Time of the first request.
+const FIRST: Duration = s(20);
+
+pub(super) fn checks() -> Vec<Check> {
+    let allowed = "--authorization-always-allow-paths";
+    let mut checks = vec![
+        Check::new("CCM-007", [healthy(1), healthy(2), verbose()]),
+        Check::new(
+            "CCM-008",
+            [
+                guarded(&[], &DEFAULT).named("the default paths"),
+                guarded(&[&format!("{allowed}=/metrics,/healthz")], &METRICS_FREE)
+                    .named("metrics are always allowed"),
+                guarded(&[&format!("{allowed}=/met*")], &PREFIX_FREE).named("a prefix is allowed"),
+                guarded(&[&format!("{allowed}=")], &NOTHING_FREE)
+                    .named("no path is always allowed"),
+                unreviewed(),
+            ],
+        ),
+        Check::new(
+            "CCM-028",
+            [
+                reviewed_once(&[], s(5), 1, 1).named("a review is good for ten seconds"),
+                reviewed_once(&[], s(15), 2, 2).named("a review is too old after ten seconds"),
+                reviewed_once(&[TOKEN_TTL], s(15), 1, 2).named(TOKEN_TTL),
+                reviewed_once(&[ALLOWED_TTL], s(15), 2, 1).named(ALLOWED_TTL),
+                refused_once(&[], 2).named("a refusal is too old after ten seconds"),
+                refused_once(&[REFUSED_TTL], 1).named(REFUSED_TTL),
+                certificate(),
+                without_port(),
+            ],
+        ),
+    ];
+    for case in checks.iter_mut().flat_map(|check| &mut check.cases) {
+        case.pace = Pace::Virtual("the endpoint of a process is not asked yet");
+    }
+    checks
+}
+
+const TOKEN_TTL: &str = "--authentication-token-webhook-cache-ttl=1m";
+const ALLOWED_TTL: &str = "--authorization-webhook-cache-authorized-ttl=1m";
+const REFUSED_TTL: &str = "--authorization-webhook-cache-unauthorized-ttl=1m";
+
+/// A node joins; the provider has these flags more.
+fn serving(flags: &[&str], horizon: Duration) -> Scenario {
+    let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    world(1, horizon).with(|it| it.flags = flags)
+}
+
+fn get(path: &str, by: Caller) -> Act {
+    Act::Get { path: path.to_owned(), by }
+}
+
+/// Answers to requests for a path.
+fn answers<'a>(run: &'a Run, path: &'a str) -> impl Iterator<Item = &'a Answer> {
+    run.answers.iter().filter(move |answer| answer.path == path)
+}
+
+fn status(answer: &Answer) -> Option<u16> {
+    answer.outcome.as_ref().ok().map(|(status, _)| *status)
+}
+
+/// Probes carry no token; leader and standby answer them.
+fn healthy(replicas: usize) -> Case {
+    let scenario = serving(&[], s(40))
+        .with(|it| it.replicas = replicas)
+        .at(FIRST, get("/healthz", Caller::Anonymous));
+    Case::new(scenario, move |run| {
+        let answers: Vec<_> = answers(run, "/healthz").collect();
+        let wrong = answers.iter().find(|it| it.outcome != Ok((200, "ok".to_owned())));
+        Verdict::of(answers.len() == replicas && wrong.is_none(), || {
+            let said = wrong.map(|it| (it.replica, &it.outcome));
+            format!("GET /healthz of {} replicas; not 200 and ok: {said:?}", answers.len())
+        })
+        .and(|| run.initializes(&names(1), s(0), FIRST))
+    })
+    .named(if replicas == 1 { "one replica" } else { "leader and standby" })
+}
+
+/// With `verbose` each check has a line.
+fn verbose() -> Case {
+    let path = "/healthz?verbose";
+    let scenario = serving(&[], s(40))
+        .with(|it| it.leader_election = true)
+        .at(FIRST, get(path, Caller::Anonymous));
+    Case::new(scenario, move |run| {
+        let outcome = answers(run, path).next().map(|it| it.outcome.clone());
+        let is_right = matches!(&outcome, Some(Ok((200, body))) if lists_checks(body));
+        Verdict::of(is_right, || {
+            format!("GET {path}: a line per check and the result are expected, not {outcome:?}")
+        })
+        .and(|| run.initializes(&names(1), s(0), FIRST))
+    })
+    .named("verbose")
+}
+
+/// `[+]leaderElection ok`, more lines like it, and `healthz check passed`.
+fn lists_checks(body: &str) -> bool {
+    let mut lines: Vec<&str> = body.lines().collect();
+    let last = lines.pop();
+    let is_check = |line: &&str| line.starts_with("[+]") && line.ends_with(" ok");
+    last == Some("healthz check passed")
+        && lines.iter().all(is_check)
+        && lines.contains(&"[+]leaderElection ok")
+}
+
+/// A path, a caller, and the status that the caller gets.
+type Access = (&'static str, Caller, &'static [u16]);
+
+const DEFAULT: [Access; 6] = [
+    ("/healthz", Caller::Anonymous, &[200]),
+    ("/metrics", Caller::Anonymous, &[401, 403]),
+    ("/metrics", Caller::Impostor, &[401]),
+    ("/metrics", Caller::Stranger, &[403]),
+    ("/metrics", Caller::Allowed, &[200]),
+    ("/metrics", Caller::Master, &[200]),
+];
+
+const METRICS_FREE: [Access; 4] = [
+    ("/healthz", Caller::Anonymous, &[200]),
+    ("/metrics", Caller::Anonymous, &[200]),
+    ("/metrics", Caller::Impostor, &[401]),
+    ("/nowhere", Caller::Anonymous, &[401, 403]),
+];
+
+const PREFIX_FREE: [Access; 3] = [
+    ("/metrics", Caller::Anonymous, &[200]),
+    ("/nowhere", Caller::Anonymous, &[401, 403]),
+    ("/nowhere", Caller::Master, &[404]),
+];
+
+/// The role `system:public-info-viewer` still lets everyone read `/healthz`.
+const NOTHING_FREE: [Access; 3] = [
+    ("/healthz", Caller::Anonymous, &[200]),
+    ("/metrics", Caller::Anonymous, &[401, 403]),
+    ("/metrics", Caller::Allowed, &[200]),
+];
+
+/// Each caller gets what the cluster's roles and the flag give it.
+fn guarded(flags: &[&str], wanted: &'static [Access]) -> Case {
+    let mut scenario = serving(flags, s(60));
+    for (n, (path, by, _)) in wanted.iter().enumerate() {
+        let at = FIRST + Duration::from_secs(n as u64);
+        scenario = scenario.at(at, get(path, *by));
+    }
+    Case::new(scenario, move |run| {
+        let wrong = wanted.iter().find_map(|(path, by, statuses)| {
+            let mut asked = answers(run, path).filter(|it| it.by == *by);
+            let seen = asked.next().and_then(status);
+            let is_right = seen.is_some_and(|seen| statuses.contains(&seen));
+            (!is_right).then(|| format!("GET {path} by {by:?}: {seen:?}, expected {statuses:?}"))
+        });
+        Verdict::of(wrong.is_none(), || wrong.unwrap_or_default())
+            .and(|| has_metrics(run))
+            .and(|| run.initializes(&names(1), s(0), FIRST))
+    })
+}
+
+/// Fails if `/metrics` was answered with something that is no list of metrics.
+fn has_metrics(run: &Run) -> Verdict {
+    let bad = answers(run, "/metrics")
+        .find(|answer| matches!(&answer.outcome, Ok((200, body)) if !body.contains("# TYPE ")));
+    Verdict::of(bad.is_none(), || "GET /metrics: 200 without metrics".to_owned())
+}
+
+/// A cluster that reviews nothing allows nothing.
+fn unreviewed() -> Case {
+    let failure = Action::Status { code: 500, retry_after: None, message: None };
+    let down = |id: &str, op: &str| Rule::new(id, [failure.clone()]).on(Face::Cluster).op([op]);
+    let scenario = serving(&[], s(120))
+        .at(s(10), down("tokens", "create tokenreviews"))
+        .at(FIRST, get("/metrics", Caller::Allowed))
+        .at(s(60), Act::Heal)
+        .at(s(61), down("access", "create subjectaccessreviews"))
+        .at(s(62), get("/metrics", Caller::Stranger));
+    Case::new(scenario, |run| {
+        let open = run.answers.iter().find(|it| status(it).is_none_or(|it| it < 400));
+        Verdict::of(open.is_none() && run.answers.len() == 2, || {
+            format!("the cluster reviews nothing, and /metrics was answered: {open:?}")
+        })
+        .and(|| run.initializes(&names(1), s(0), FIRST))
+    })
+    .named("the cluster answers no review")
+}
+
+fn n_reviews(run: &Run, what: &str) -> usize {
+    run.calls().filter(|call| call.op == what).count()
+}
+
+/// Two requests of one caller, and the number of reviews that they cost.
+fn reviewed_once(flags: &[&str], apart: Duration, n_tokens: usize, n_access: usize) -> Case {
+    let scenario = serving(flags, s(60))
+        .at(FIRST, get("/metrics", Caller::Allowed))
+        .at(FIRST + apart, get("/metrics", Caller::Allowed));
+    Case::new(scenario, move |run| {
+        let n_answered = answers(run, "/metrics").filter(|it| status(it) == Some(200)).count();
+        let seen =
+            (n_reviews(run, "create tokenreviews"), n_reviews(run, "create subjectaccessreviews"));
+        Verdict::of(n_answered == 2, || format!("{n_answered} of two requests were answered"))
+            .and(|| {
+                Verdict::of(seen == (n_tokens, n_access), || {
+                    format!(
+                        "two requests in {apart:?} cost {} reviews of the token and {} of the access; \
+                         {n_tokens} and {n_access} are expected",
+                        seen.0, seen.1
+                    )
+                })
+            })
+            .and(|| run.initializes(&names(1), s(0), FIRST))
+    })
+}
+
+/// The same for a caller who is refused.
+fn refused_once(flags: &[&str], n_access: usize) -> Case {
+    let scenario = serving(flags, s(60))
+        .at(FIRST, get("/metrics", Caller::Stranger))
+        .at(FIRST + s(15), get("/metrics", Caller::Stranger));
+    Case::new(scenario, move |run| {
+        let n_refused = answers(run, "/metrics").filter(|it| status(it) == Some(403)).count();
+        let seen = n_reviews(run, "create subjectaccessreviews");
+        Verdict::of(n_refused == 2 && seen == n_access, || {
+            format!("{n_refused} of two requests were refused, for {seen} reviews; {n_access} are expected")
+        })
+        .and(|| run.initializes(&names(1), s(0), FIRST))
+    })
+}
+
+/// The certificate is that of the files, a new one is served within a minute and a half, and an unusable one never.
+fn certificate() -> Case {
+    let flags = ["--tls-cert-file=serving.crt", "--tls-private-key-file=serving.key"];
+    let healthz = || get("/healthz", Caller::Anonymous);
+    let scenario = serving(&flags, s(260))
+        .at(FIRST, healthz())
+        .at(s(30), Act::RenewCertificate)
+        .at(s(120), healthz())
+        .at(s(130), Act::SpoilCertificate)
+        .at(s(220), healthz());
+    Case::new(scenario, |run| {
+        let served: Vec<_> = run.answers.iter().map(|it| it.certificate).collect();
+        let [first, second] = run.certificates[..] else {
+            return Verdict::inconclusive("the files did not contain two certificates".to_owned());
+        };
+        let wanted = [first, second, second].map(Some);
+        let wrong = (0..wanted.len()).find(|n| served.get(*n) != Some(&wanted[*n]));
+        Verdict::of(wrong.is_none(), || {
+            let at = wrong.and_then(|n| run.answers.get(n)).map(|it| it.at);
+            "the served certificate is not that of the files".to_owned().at(at)
+        })
+        .and(|| run.initializes(&names(1), s(0), FIRST))
+    })
+    .named("the certificate follows its files")
+}
+
+/// Without a port nothing listens, and the controllers work.
+fn without_port() -> Case {
+    let scenario =
+        serving(&["--secure-port=0"], s(60)).at(FIRST, get("/healthz", Caller::Anonymous));
+    Case::new(scenario, |run| {
+        let answered = run.answers.iter().find(|it| it.outcome.is_ok());
+        Verdict::of(answered.is_none() && run.answers.len() == 1, || {
+            format!(
+                "the command line says --secure-port=0, and a client was answered: {answered:?}"
+            )
+        })
+        .and(|| run.initializes(&names(1), s(0), FIRST))
+    })
+    .named("--secure-port=0")
+}

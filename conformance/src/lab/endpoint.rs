@@ -1,0 +1,296 @@
+//! The HTTPS endpoint of our provider in this process, over pipes, and the clients that ask it.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ::provider::{
+    AccessSettings, CertificateSource, HealthEndpoint, Listener, Serving, cli::ServingArguments,
+};
+use http_body_util::{BodyExt as _, Empty};
+use hyper_util::rt::TokioIo;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use sim::world::objects::{self, GroupResource};
+use sim::world::{Command, Time};
+use sim::{Identity, Sim};
+use tokio::io::DuplexStream;
+use tokio::sync::mpsc;
+use tokio_rustls::TlsConnector;
+
+/// Size of a pipe's buffer, in bytes.
+const PIPE: usize = 64 << 10;
+/// Time that a client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A client of the endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Caller {
+    /// Sends no token.
+    Anonymous,
+    /// Sends a token that the cluster does not know.
+    Impostor,
+    /// Sends a token of an account without roles.
+    Stranger,
+    /// Sends a token of an account that may read `/metrics`.
+    Allowed,
+    /// Sends a token of a member of `system:masters`.
+    Master,
+}
+
+impl Caller {
+    /// Returns the bearer token.
+    fn token(self) -> Option<&'static str> {
+        match self {
+            Self::Anonymous => None,
+            Self::Impostor => Some("token-that-nobody-issued"),
+            Self::Stranger => Some("token-of-a-stranger"),
+            Self::Allowed => Some("token-of-the-monitoring"),
+            Self::Master => Some("token-of-an-administrator"),
+        }
+    }
+
+    fn identity(self) -> Option<Identity> {
+        match self {
+            Self::Anonymous | Self::Impostor => None,
+            Self::Stranger => Some(Identity { user: "stranger".to_owned(), groups: Vec::new() }),
+            Self::Allowed => Some(Identity { user: MONITORING.to_owned(), groups: Vec::new() }),
+            Self::Master => Some(Identity::admin()),
+        }
+    }
+}
+
+/// Account that may read metrics.
+const MONITORING: &str = "system:serviceaccount:monitoring:prometheus";
+
+/// Token of the provider itself, where roles decide.
+pub(super) const OWN_TOKEN: &str = "token-of-the-provider";
+
+/// Answer of the endpoint of a replica.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Time of the request.
+    pub at: Time,
+    /// Index of the replica.
+    pub replica: usize,
+    /// Path of the request, with its query.
+    pub path: String,
+    /// The client.
+    pub by: Caller,
+    /// Status and body, or the reason why there is none.
+    pub outcome: Result<(u16, String), String>,
+    /// SHA-256 of the served certificate.
+    pub certificate: Option<[u8; 32]>,
+}
+
+/// Lets roles decide in the cluster, and issues the tokens of all callers.
+pub(super) fn admit(sim: &Sim) {
+    for caller in [Caller::Stranger, Caller::Allowed, Caller::Master] {
+        if let (Some(token), Some(identity)) = (caller.token(), caller.identity()) {
+            sim.tokens().issue(token, identity, None);
+        }
+    }
+    sim.tokens().issue(OWN_TOKEN, Identity::admin(), None);
+    let rbac = |resource| GroupResource::of("rbac.authorization.k8s.io", resource);
+    let role = serde_json::json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "metrics-reader"},
+        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+    });
+    let binding = serde_json::json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "metrics-reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "metrics-reader"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": MONITORING}],
+    });
+    for (resource, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+        let create = objects::Command::create(rbac(resource), "", object);
+        sim.world().apply(Command::Cluster(create)).expect("a fresh cluster takes roles");
+    }
+    sim.access().require_rbac();
+}
+
+/// The files of the serving certificate and its key, which can be rewritten.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ServingFiles(Arc<Mutex<(Vec<u8>, Vec<u8>)>>);
+
+impl ServingFiles {
+    /// Writes a new certificate; returns the SHA-256 of it.
+    pub(super) fn renew(&self) -> [u8; 32] {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])
+            .expect("the parameters are constant");
+        let pem = (made.cert.pem().into_bytes(), made.signing_key.serialize_pem().into_bytes());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = pem;
+        Sha256::digest(made.cert.der()).into()
+    }
+
+    /// Writes files that are no certificate.
+    pub(super) fn spoil(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (b"half".to_vec(), Vec::new());
+    }
+
+    fn source(&self) -> CertificateSource {
+        let files = self.clone();
+        Arc::new(move || Ok(files.0.lock().unwrap_or_else(PoisonError::into_inner).clone()))
+    }
+}
+
+/// The end at which connections are opened.
+#[derive(Clone, Debug)]
+pub(super) struct Port(mpsc::UnboundedSender<DuplexStream>);
+
+/// The end at which a provider takes connections.
+#[derive(Debug)]
+pub(super) struct Pipes(mpsc::UnboundedReceiver<DuplexStream>);
+
+impl Listener for Pipes {
+    type Connection = DuplexStream;
+
+    async fn accept(&mut self) -> io::Result<DuplexStream> {
+        match self.0.recv().await {
+            Some(stream) => Ok(stream),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Returns both ends.
+pub(super) fn port() -> (Port, Pipes) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    (Port(sender), Pipes(receiver))
+}
+
+/// Makes the endpoint that the command line describes.
+///
+/// # Errors
+///
+/// The text with which the process would end.
+pub(super) fn made(
+    arguments: &ServingArguments,
+    files: &ServingFiles,
+    cluster: &kube::Client,
+) -> Result<HealthEndpoint, String> {
+    HealthEndpoint::new(Serving {
+        certificate: arguments.certificate.as_ref().map(|_| files.source()),
+        tls: arguments.tls.clone(),
+        access: AccessSettings {
+            // As in a pod: the account of the provider asks.
+            authentication: Some(cluster.clone()),
+            authorization: Some(cluster.clone()),
+            always_allowed: arguments.always_allowed.clone(),
+            token_ttl: arguments.token_ttl,
+            allowed_ttl: arguments.allowed_ttl,
+            refused_ttl: arguments.refused_ttl,
+        },
+    })
+}
+
+impl Port {
+    /// Sends a request. Returns status and body, and the SHA-256 of the served certificate.
+    pub(super) async fn get(
+        &self,
+        path: &str,
+        by: Caller,
+    ) -> (Result<(u16, String), String>, Option<[u8; 32]>) {
+        let mut certificate = None;
+        let asking = self.ask(path, by, &mut certificate);
+        let outcome = match tokio::time::timeout(PATIENCE, asking).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+        };
+        (outcome, certificate)
+    }
+
+    async fn ask(
+        &self,
+        path: &str,
+        by: Caller,
+        certificate: &mut Option<[u8; 32]>,
+    ) -> Result<(u16, String), String> {
+        let (ours, theirs) = tokio::io::duplex(PIPE);
+        self.0.send(theirs).map_err(|_| "nothing listens".to_owned())?;
+        let name = ServerName::try_from("localhost").map_err(|err| err.to_string())?;
+        let stream = connector()?.connect(name, ours).await.map_err(|err| err.to_string())?;
+        let served = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        *certificate = served.map(|it| Sha256::digest(it).into());
+        let said = |err: hyper::Error| err.to_string();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(said)?;
+        let mut request = http::Request::get(path).header(http::header::HOST, "localhost");
+        if let Some(token) = by.token() {
+            request = request.header(http::header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let request = request.body(Empty::<bytes::Bytes>::new()).map_err(|err| err.to_string())?;
+        let exchange = async {
+            let answer = sender.send_request(request).await.map_err(said)?;
+            let status = answer.status().as_u16();
+            let body = answer.into_body().collect().await.map_err(said)?.to_bytes();
+            Ok((status, String::from_utf8_lossy(&body).into_owned()))
+        };
+        tokio::select! {
+            outcome = exchange => outcome,
+            ended = connection => Err(match ended {
+                Ok(()) => "the connection ended before the answer".to_owned(),
+                Err(err) => err.to_string(),
+            }),
+        }
+    }
+}
+
+fn connector() -> Result<TlsConnector, String> {
+    let crypto = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(Arc::clone(&crypto))
+        .with_safe_default_protocol_versions()
+        .map_err(|err| err.to_string())?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Any(crypto)))
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// Takes any certificate: probes and monitoring do, and a check compares what was served.
+#[derive(Debug)]
+struct Any(Arc<rustls::crypto::CryptoProvider>);
+
+impl ServerCertVerifier for Any {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
