@@ -1,4 +1,4 @@
-//! CCM-010, CCM-011, CCM-026 and CCM-028: flags of Kubernetes' cloud controller managers, valid and invalid ones.
+//! CCM-010, CCM-011, CCM-026 and CCM-029: flags of Kubernetes' cloud controller managers, valid and invalid ones.
 
 use std::time::Duration;
 
@@ -21,7 +21,10 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut refused: Vec<Case> = vec![valid()];
     refused.extend(INVALID.iter().map(|flags| ends_at_start(flags)));
     match backend {
-        Backend::VCenter => refused.extend(configuration::refused()),
+        Backend::VCenter => {
+            refused.extend(INVALID_VCENTER.iter().map(|flags| ends_at_start(flags)));
+            refused.extend(configuration::refused());
+        }
         Backend::Supervisor => {
             refused.extend(INVALID_SUPERVISOR.iter().map(|it| ends_at_start(it)))
         }
@@ -35,10 +38,39 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("CCM-011", refused),
         Check::new("CCM-026", read),
     ];
+    let mut named: Vec<Case> = IDLE.iter().map(|flag| is_named(flag)).collect();
     if backend.is_vcenter() {
         checks.push(Check::new("CCM-027", configuration::read()));
+        named.extend(IDLE_VCENTER.iter().map(|flag| is_named(flag)));
+        named.extend(configuration::named());
+    } else {
+        named.extend(IDLE_SUPERVISOR.iter().map(|flag| is_named(flag)));
     }
+    checks.push(Check::new("CCM-029", named));
     checks
+}
+
+/// Flags of the framework without an effect in a provider without load balancers and routes.
+const IDLE: &[&str] = &["--configure-cloud-routes=true", "--cluster-cidr=10.0.0.0/8"];
+
+/// Flags that have an effect with a Supervisor only.
+const IDLE_VCENTER: &[&str] = &["--cluster-ip-family=ipv4", "--vm-operator-api-version=v1alpha2"];
+
+/// Flags that have an effect with a vCenter only.
+const IDLE_SUPERVISOR: &[&str] = &["--node-labels=a=b"];
+
+/// The log names a flag that the command line contains and that has no effect.
+fn is_named(flag: &'static str) -> Case {
+    let name = flag.split('=').next().unwrap_or(flag);
+    Case::new(with_flags(&[flag], SHORT), move |run| logs(run, name)).named(flag)
+}
+
+/// Fails unless the log has this text, and the provider works.
+pub(super) fn logs(run: &Run, text: &str) -> Verdict {
+    Verdict::of(run.logs.contains(text), || {
+        format!("{text} has no effect in this provider, and no line of its log names it")
+    })
+    .and(|| run.initializes(&names(1), s(0), T_INIT))
 }
 
 /// Returns a case in which these flags are added to the command line, and a node joins.
@@ -141,6 +173,18 @@ const INVALID: &[&[&str]] = &[
     &["--tls-private-key-file=/nope"],
     &["--authorization-always-allow-paths=/a*b"],
     &["--authentication-token-webhook-cache-ttl=soon"],
+];
+
+/// The same for flags of the provider for a vCenter.
+const INVALID_VCENTER: &[&[&str]] = &[
+    &["--node-labels=nothing"],
+    &["--node-labels=a=b,c"],
+    &["--node-labels==b"],
+    &["--node-labels=a b=c"],
+    &["--node-labels=-a=c"],
+    &["--node-labels=/a=c"],
+    &["--node-labels=a/=c"],
+    &["--node-labels=a/b/c=d"],
 ];
 
 /// The same for flags of the provider for a Supervisor.

@@ -1,4 +1,4 @@
-//! CCM-027, and the part of CCM-011 about `vsphere.conf`: the configuration of vCenter mode in both of its dialects.
+//! CCM-027, and the parts of CCM-011 and CCM-029 about `vsphere.conf`: the configuration of vCenter mode in both of its dialects.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use sim::world::{Command, PROVIDER_USER};
 
 use super::Case;
 use super::build::{T_INIT, s, set_address, world};
-use super::command_line::ended_early;
+use super::command_line::{ended_early, logs};
 use super::observe::{name, names};
 use crate::lab::Run;
 use crate::scenario::Scenario;
@@ -122,6 +122,36 @@ fn filters(dialect: &str, nodes: &str, is_yaml: bool) -> Case {
         })
     })
     .named(format!("{dialect} with a subnet of internal addresses"))
+}
+
+/// Keys that a provider does not use, each with a configuration that has it.
+const IDLE: &[(&str, &str)] = &[
+    (
+        "soapRoundtripCount",
+        "global: {port: $(port), soapRoundtripCount: 3, $(trust.yaml)}\nvcenter: {$(server): {server: $(server), user: $(user), password: '$(password)'}}\n",
+    ),
+    (
+        "insecureFlg",
+        "global: {port: $(port), insecureFlg: true, $(trust.yaml)}\nvcenter: {$(server): {server: $(server), user: $(user), password: '$(password)'}}\n",
+    ),
+    (
+        "soap-roundtrip-count",
+        "[VirtualCenter \"$(server)\"]\nuser = $(user)\npassword = \"$(password)\"\nport = $(port)\n$(trust.ini)\nsoap-roundtrip-count = 3\n",
+    ),
+    (
+        "insecure-flg",
+        "[VirtualCenter \"$(server)\"]\nuser = $(user)\npassword = \"$(password)\"\nport = $(port)\n$(trust.ini)\ninsecure-flg = 1\n",
+    ),
+];
+
+/// CCM-029: the log names a key without an effect, and the provider works.
+pub(super) fn named() -> Vec<Case> {
+    let case = |(key, text): &(&'static str, &str)| {
+        let key = *key;
+        let scenario = with_text(text).with(|it| it.zones = false);
+        Case::new(scenario, move |run| logs(run, key)).named(key)
+    };
+    IDLE.iter().map(case).collect()
 }
 
 /// Configurations that no provider can use, each with what is wrong.

@@ -1,6 +1,7 @@
 //! Our provider, as a replica in this process.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -120,10 +121,16 @@ impl Replica {
         // The replica owns the task. `Lab` learns of any end through `ended`, and restarts the replica unless it was
         // asked to end: `stop` waits for the task, `kill` and drop abort it.
         let (port, pipes) = endpoint::port();
-        let front = span.in_scope(|| front::open(sim, scenario, stage)).and_then(|front| {
-            let serving = front.serving.as_ref().filter(|_| scenario.asks_endpoint());
-            let endpoint = serving.map(|it| endpoint::made(it, files, &kube)).transpose()?;
-            Ok((front, endpoint))
+        let opened = span.in_scope(|| {
+            // A panic of the provider is a verdict, and not the end of the judge.
+            catch_unwind(AssertUnwindSafe(|| front::open(sim, scenario, stage)))
+        });
+        let front = opened.map(|opened| {
+            opened.and_then(|front| {
+                let serving = front.serving.as_ref().filter(|_| scenario.asks_endpoint());
+                let endpoint = serving.map(|it| endpoint::made(it, files, &kube)).transpose()?;
+                Ok((front, endpoint))
+            })
         });
         let served = Arc::clone(&telemetry);
         let stopping = stop.clone();
@@ -131,8 +138,9 @@ impl Replica {
             async move {
                 let _at_the_end = at_the_end;
                 let ended = match front {
-                    Err(why) => Err(why),
-                    Ok((Front { config, options, .. }, endpoint)) => {
+                    Err(_) => return Exit::Panicked,
+                    Ok(Err(why)) => Err(why),
+                    Ok(Ok((Front { config, options, .. }, endpoint))) => {
                         let run = suspended.over(::provider::run(config, options, deps));
                         // This task polls both, so the endpoint ends with the run at the latest.
                         let serving = async {
