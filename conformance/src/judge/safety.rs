@@ -12,6 +12,7 @@ use sim::world::{Command, Event, State, Time};
 
 use super::Invariant::{self, *};
 use super::Violation;
+use super::authors::Written;
 use super::facts::{NodeFacts, facts, machine_for, machine_of, means, names_no_uuid, reported};
 use crate::backend::virtual_machines;
 use crate::lab::{ByHand, Run};
@@ -22,8 +23,22 @@ const NOTICED: Duration = Duration::from_secs(30);
 /// Age below which a Node may not have been matched yet.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// Prefix of the taints and labels that other controllers write in scenarios; a provider must not touch them.
+/// Prefix of the taints and labels that other controllers write in scenarios. No scenario takes them away again, so that the author
+/// of such a change need not be known.
 const FOREIGN: &str = "example.com/";
+/// Prefix of the taints of the cluster's own controllers, which come and go at the same moments as those of a provider.
+const OF_CLUSTER: &str = "node.kubernetes.io/";
+/// Taints that a cloud provider removes.
+const OF_PROVIDER: &str = "node.cloudprovider.kubernetes.io/";
+/// Labels that a cloud provider sets.
+const PROVIDED: [&str; 6] = [
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+];
 
 /// Checks Nodes and machines.
 #[derive(Default)]
@@ -47,6 +62,10 @@ pub(super) struct Judge {
     matched: BTreeSet<String>,
     /// Changes of Nodes by the scenario itself.
     by_hand: Vec<ByHand>,
+    /// Times at which the provider was writing Nodes.
+    written: Written,
+    /// Labels that the command line asks for.
+    node_labels: BTreeSet<String>,
 }
 
 impl Judge {
@@ -58,6 +77,8 @@ impl Judge {
             zones: run.scenario.provider.zones && run.scenario.topology.zones > 0,
             placed: if run.backend().is_vcenter() { 2 } else { 1 },
             by_hand: run.by_hand.clone(),
+            written: Written::by(run),
+            node_labels: run.scenario.provider.node_labels.iter().map(|it| it.0.clone()).collect(),
             ..Self::default()
         };
         if let Some(base) = run.log.base() {
@@ -186,8 +207,8 @@ impl Judge {
         }
     }
 
-    /// Checks that labels of others keep their values: the host name, and keys with the prefix [`FOREIGN`]. No
-    /// scenario changes them.
+    /// Checks that labels of others keep their values: at every moment the host name and keys with the prefix [`FOREIGN`], which
+    /// no scenario changes, and while the provider writes the Node every label that is not a provider's.
     fn relabelled(
         &mut self,
         at: Time,
@@ -198,13 +219,22 @@ impl Judge {
         let labels = |node: &Value| node["metadata"]["labels"].as_object().cloned();
         let old = old.and_then(|it| labels(it)).unwrap_or_default();
         let new = labels(new).unwrap_or_default();
-        let is_of_others = |key: &str| key == "kubernetes.io/hostname" || key.starts_with(FOREIGN);
-        for (key, value) in old.iter().filter(|(key, _)| is_of_others(key)) {
-            if new.get(key) != Some(value) {
-                let text =
-                    format!("node {name}: label {key} went from {value} to {:?}", new.get(key));
-                self.broken(ForeignLabelStays, at, text);
-            }
+        let is_writing = self.written.covers(name, at);
+        let is_provided = |key: &str| PROVIDED.contains(&key) || self.node_labels.contains(key);
+        let is_of_others = |key: &str| {
+            key == "kubernetes.io/hostname"
+                || key.starts_with(FOREIGN)
+                || is_writing && !is_provided(key)
+        };
+        let changed: Vec<String> = old
+            .iter()
+            .filter(|(key, value)| is_of_others(key) && new.get(*key) != Some(value))
+            .map(|(key, value)| {
+                format!("node {name}: label {key} went from {value} to {:?}", new.get(key))
+            })
+            .collect();
+        for text in changed {
+            self.broken(ForeignLabelStays, at, text);
         }
     }
 
@@ -217,7 +247,12 @@ impl Judge {
         node: &Value,
         after: &State,
     ) {
-        for lost in old.taints.iter().filter(|key| key.starts_with(FOREIGN)) {
+        let is_writing = self.written.covers(name, at);
+        let is_of_others = |key: &str| {
+            key.starts_with(FOREIGN)
+                || is_writing && !key.starts_with(OF_CLUSTER) && !key.starts_with(OF_PROVIDER)
+        };
+        for lost in old.taints.iter().filter(|key| is_of_others(key)) {
             if !new.taints.contains(lost) {
                 self.broken(
                     ForeignTaintStays,
