@@ -39,7 +39,7 @@ pub(super) struct Arguments {
     /// Mode of the provider: vcenter, supervisor or all.
     #[arg(long, default_value = "all", value_parser = modes)]
     mode: Modes,
-    /// How the provider looks up machines: auto, poll or v1; repeatable [default: all three].
+    /// How the provider looks up machines: auto, watch, poll or v1; repeatable [default: all that differ].
     #[arg(long)]
     instances_mode: Vec<InstancesMode>,
     /// Number of parallel trials [default: one per processor; 8 with --provider].
@@ -265,11 +265,15 @@ fn one(
 
 /// Returns the requested modes, in order.
 fn wanted_modes(arguments: &Arguments) -> Vec<Mode> {
-    const ALL: [InstancesMode; 3] = [InstancesMode::Auto, InstancesMode::Poll, InstancesMode::V1];
-    let instances =
-        if arguments.instances_mode.is_empty() { &ALL[..] } else { &arguments.instances_mode };
+    use InstancesMode::{Auto, Poll, V1, Watch};
     let of = |backend: &Backend| {
         let backend = *backend;
+        let instances = match &arguments.instances_mode[..] {
+            // With a vCenter, `watch` and `auto` are the same.
+            [] if backend.is_vcenter() => &[Auto, Poll, V1][..],
+            [] => &[Auto, Watch, Poll, V1],
+            wanted => wanted,
+        };
         instances.iter().map(move |it| Mode::of(backend, *it))
     };
     arguments.mode.0.iter().flat_map(of).collect()

@@ -341,10 +341,18 @@ fn keep(why: impl std::fmt::Display, mode: Mode, scenario: Scenario) -> ! {
     panic!("{mode}, {life}: {why}\nkept as tests/it/regressions/{name}:\n{text}");
 }
 
-fn modes() -> [Mode; 6] {
-    use provider::InstancesMode::{Auto, Poll, V1};
+fn modes() -> [Mode; 7] {
+    use provider::InstancesMode::{Auto, Poll, V1, Watch};
     let (vcenter, supervisor) = (Mode::VCenter, Mode::Supervisor);
-    [vcenter(Auto), vcenter(Poll), vcenter(V1), supervisor(Auto), supervisor(Poll), supervisor(V1)]
+    [
+        vcenter(Auto),
+        vcenter(Poll),
+        vcenter(V1),
+        supervisor(Auto),
+        supervisor(Watch),
+        supervisor(Poll),
+        supervisor(V1),
+    ]
 }
 
 /// Returns a life, followed by the history and an end in calm.

@@ -33,9 +33,15 @@ fn no_life_with_a_supervisor_breaks_an_invariant() {
 
 #[test]
 fn no_life_breaks_an_invariant_in_the_other_instance_modes() {
-    use provider::InstancesMode::{Poll, V1};
-    let modes =
-        [Mode::VCenter(Poll), Mode::VCenter(V1), Mode::Supervisor(Poll), Mode::Supervisor(V1)];
+    use provider::InstancesMode::{Poll, V1, Watch};
+    // With a vCenter, `watch` and `auto` are the same.
+    let modes = [
+        Mode::VCenter(Poll),
+        Mode::VCenter(V1),
+        Mode::Supervisor(Watch),
+        Mode::Supervisor(Poll),
+        Mode::Supervisor(V1),
+    ];
     let found: Vec<_> = modes.into_iter().map(|mode| (mode, violations(mode))).collect();
     assert!(found.iter().all(|(_, violations)| violations.is_empty()), "{found:#?}");
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use conformance::lab::{Mode, Stage};
 use conformance::sweep::{self, Kind, Trial};
-use provider::InstancesMode::{Auto, Poll, V1};
+use provider::InstancesMode::{Auto, Poll, V1, Watch};
 
 /// Plays about `n` trials of a sweep, of which there are at least `at_least`.
 fn sweep_a_sample(mode: Mode, kind: Kind, at_least: usize, n: usize) {
@@ -52,9 +52,13 @@ fn no_stale_read_of_a_sample_breaks_an_invariant() {
 
 #[test]
 fn no_single_fault_of_a_sample_in_other_instance_modes_breaks_an_invariant() {
-    for mode in
-        [Mode::VCenter(Poll), Mode::VCenter(V1), Mode::Supervisor(Poll), Mode::Supervisor(V1)]
-    {
+    for mode in [
+        Mode::VCenter(Poll),
+        Mode::VCenter(V1),
+        Mode::Supervisor(Watch),
+        Mode::Supervisor(Poll),
+        Mode::Supervisor(V1),
+    ] {
         sweep_a_sample(mode, Kind::Faults, 500, 12);
     }
 }

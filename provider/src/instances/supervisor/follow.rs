@@ -127,8 +127,7 @@ impl Follower<'_> {
                 self.relist_at = Instant::now() + self.jitter.stretch(RELIST.mul_f64(0.8), 0.5);
                 let is_watched = match self.shared.tuning.mode {
                     InstancesMode::Poll | InstancesMode::V1 => false,
-                    InstancesMode::Watch => true,
-                    InstancesMode::Auto => Instant::now() >= self.probe_at,
+                    InstancesMode::Watch | InstancesMode::Auto => Instant::now() >= self.probe_at,
                 };
                 if is_watched {
                     return Next::Watch(listing.version.clone());
@@ -289,11 +288,12 @@ impl Follower<'_> {
         }
     }
 
-    /// Polls if only the watch fails: a list has worked since it last delivered, and the watch has failed again.
+    /// Polls if only the watch fails: a list has worked since it last delivered, and the watch has failed again. Other than a
+    /// refusal, a failure is nothing that an operator asked to wait for, so that `watch` polls as well.
     fn polled(&mut self, why: &str) -> Option<Next> {
         self.failing_since.get_or_insert_with(Instant::now);
-        let may_poll = self.lists_work && self.shared.tuning.mode == InstancesMode::Auto;
-        may_poll.then(|| self.poll(why, "watching VirtualMachines keeps failing; polling instead"))
+        self.lists_work
+            .then(|| self.poll(why, "watching VirtualMachines keeps failing; polling instead"))
     }
 
     fn poll(&mut self, why: &str, what: &'static str) -> Next {
@@ -394,7 +394,7 @@ impl Follower<'_> {
         match (mode, self.shared.tuning.mode) {
             (Mode::Get, _) => self.probe_at,
             // The watch begins with the list that is made then.
-            (_, InstancesMode::Auto) => poll_at.min(self.probe_at),
+            (_, InstancesMode::Auto | InstancesMode::Watch) => poll_at.min(self.probe_at),
             _ => poll_at,
         }
     }

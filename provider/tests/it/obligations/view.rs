@@ -216,14 +216,16 @@ async fn a_burst_of_401_at_a_token_rotation_costs_no_node_and_ends_at_once() {
 /// A gateway that refuses watches with an error that says nothing about rights.
 #[tokio::test(start_paused = true)]
 async fn machines_are_polled_while_only_the_watch_fails() {
-    for code in [400, 429, 500, 502] {
-        let lab = Lab::joined(3, InstancesMode::Auto).await;
+    let modes = [InstancesMode::Auto, InstancesMode::Watch];
+    for (code, mode) in [400, 429, 500, 502].into_iter().flat_map(|it| modes.map(|mode| (it, mode)))
+    {
+        let lab = Lab::joined(3, mode).await;
         lab.supervisor.refuse(Refusals { watch: Some(code), ..Refusals::default() });
         lab.supervisor.cut();
         lab.supervisor.delete(&name(0));
         lab.not_ready(&name(0));
         lab.until(10 * MINUTE, |lab| !lab.is_there(&name(0))).await;
-        assert!(lab.is_state("poll"), "{code}");
+        assert!(lab.is_state("poll"), "{code} {mode:?}");
         // The watch is tried again.
         lab.supervisor.refuse(Refusals::default());
         lab.until(11 * MINUTE, |lab| lab.is_state("fresh")).await;
