@@ -65,13 +65,13 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Run {
-    /// Backend of the provider
-    #[arg(long)]
-    mode: Mode,
+    /// Backend of the provider; repeatable
+    #[arg(long, required = true)]
+    mode: Vec<Mode>,
     /// Seed of the sample
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Number of mutants to draw
+    /// Number of mutants to draw for each mode
     #[arg(long, default_value_t = 200)]
     sample: usize,
     /// Number of parallel runs
@@ -80,7 +80,8 @@ struct Run {
     /// Also runs the provider's own tests with each mutant that the catalogue misses
     #[arg(long)]
     tests: bool,
-    /// Fail if a catalogue that catches this share would show so poor a sample less than once in a thousand samples.
+    /// Fail if a catalogue that catches this share would show samples as poor as those of all modes together less than once in a
+    /// thousand times.
     /// Mutants that no run reaches, equivalent ones and those in a named hole (mutants/survivors.yaml) do not count
     #[arg(long, value_name = "PERCENT")]
     at_least: Option<u8>,
@@ -151,32 +152,42 @@ async fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
 }
 
 async fn sample(tree: &Tree, arguments: &Run) -> anyhow::Result<ExitCode> {
-    let Run { mode, seed, sample, jobs, tests, at_least } = *arguments;
-    let plan = Plan { mode: mode.as_str().to_owned(), seed, sample, jobs, tests };
-    let bar = indicatif::ProgressBar::new(sample as u64);
+    let Run { seed, sample, jobs, tests, at_least, .. } = *arguments;
+    let survivors = report::Survivors::read(tree)?;
+    let (mut n_caught, mut n_counted) = (0, 0);
+    for mode in &arguments.mode {
+        let plan = Plan { mode: mode.as_str().to_owned(), seed, sample, jobs, tests };
+        let results = sample_of(tree, &plan).await?;
+        let caught = results.iter().filter(|it| it.end.is_caught()).count();
+        let tested = results.iter().filter(|it| matches!(it.end, End::Test(_))).count();
+        let reached = results.iter().filter(|it| it.reached).count();
+        writeln!(
+            std::io::stdout(),
+            "{}: {} drawn with seed {seed}, {reached} reached by the catalogue, {caught} caught by it, {tested} more by tests",
+            plan.mode,
+            results.len()
+        )?;
+        n_caught += caught;
+        n_counted += report::counted(&survivors, &plan.mode, &results);
+    }
+    let Some(percent) = at_least else { return Ok(ExitCode::SUCCESS) };
+    let too_few = gate::is_too_few(n_caught, n_counted, percent);
+    let verdict = if too_few { "too few" } else { "as many as such a sample may have" };
+    writeln!(
+        std::io::stdout(),
+        "{n_caught} of {n_counted} that count were caught, {percent} % expected: {verdict}"
+    )?;
+    Ok(ExitCode::from(u8::from(too_few)))
+}
+
+/// Runs the sample of one mode, and prints each result.
+async fn sample_of(tree: &Tree, plan: &Plan) -> anyhow::Result<Vec<run::Result>> {
+    let bar = indicatif::ProgressBar::new(plan.sample as u64);
     let mut done = |done, _, result: &run::Result| {
         bar.set_position(done as u64);
         bar.suspend(|| drop(writeln!(std::io::stdout(), "{:?}  {}", result.end, result.name)));
     };
-    let results = run::sample(tree, &plan, &mut done).await?;
+    let results = run::sample(tree, plan, &mut done).await?;
     bar.finish_and_clear();
-    let count = |wanted: &dyn Fn(&End) -> bool| results.iter().filter(|it| wanted(&it.end)).count();
-    let caught = count(&End::is_caught);
-    let tested = count(&|it| matches!(it, End::Test(_)));
-    let reached = results.iter().filter(|it| it.reached).count();
-    writeln!(
-        std::io::stdout(),
-        "{}: {} drawn with seed {seed}, {reached} reached by the catalogue, {caught} caught by it, {tested} more by tests",
-        plan.mode,
-        results.len()
-    )?;
-    let Some(percent) = at_least else { return Ok(ExitCode::SUCCESS) };
-    let counted = report::counted(&report::Survivors::read(tree)?, &plan.mode, &results);
-    let too_few = gate::is_too_few(caught, counted, percent);
-    let verdict = if too_few { "too few" } else { "as many as such a sample may have" };
-    writeln!(
-        std::io::stdout(),
-        "{caught} of {counted} that count were caught, {percent} % expected: {verdict}"
-    )?;
-    Ok(ExitCode::from(u8::from(too_few)))
+    Ok(results)
 }
