@@ -90,8 +90,8 @@ const HEAD: &str = "\
 
 Small bugs are put into our provider, one at a time, and the catalogue is run, as a vendor has it. What it does not catch in ours it
 will not catch in his. `mutants/` makes the bugs (decision 12); this page is written by `mutants report`, and says nothing that was
-not run. *Reached* are those whose place a run of the catalogue comes by; the others are in the command line, configuration files, TLS
-and the like, which a run in virtual time does not use. *Tests* are the provider's own, asked about what the catalogue does not catch.
+not run. *Drawn* are mutants in code that the mode can execute. *Reached* are those whose place a run of the catalogue comes by; many of the
+others are in files, sockets and signals, which a run in virtual time does not use. *Tests* are the provider's own, asked about what the catalogue does not catch.
 
 | mode | seed | drawn | reached | caught by the catalogue | of those reached and not equivalent | of all not equivalent | caught by tests | equivalent | in a hole that has a name | unexplained |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |

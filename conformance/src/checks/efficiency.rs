@@ -12,7 +12,7 @@ use sim::{Class, Face};
 use super::build::{SETTLED, T_INIT, T_STATUS, machine, s, set_address, world, world_with};
 use super::canary::Canary;
 use super::observe::{name, names};
-use super::{Case, Check};
+use super::{Case, Check, addresses};
 use crate::backend::Backend;
 use crate::catalogue;
 use crate::lab::Run;
@@ -29,6 +29,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("EFF-007", [known_nodes(backend)]),
         Check::new("EFF-009", [super::gone::cheap_deletion(backend)]),
         Check::new("EFF-011", [left_alone(backend)]),
+        Check::new("EFF-012", [burst(backend)]),
         Check::new("CCM-020", [rate()]),
     ]
 }
@@ -119,6 +120,23 @@ fn left_alone(backend: Backend) -> Case {
         .and(|| run.initializes(&names(20), s(0), SETTLED))
     });
     case.canary(Canary::Gone(20), end + s(1))
+}
+
+/// 1,100 machines change address at one moment, more than one answer of a vCenter holds.
+fn burst(backend: Backend) -> Case {
+    let (scenario, begin) = addresses::many_changes();
+    let end = begin + s(60);
+    let scenario =
+        scenario.at(begin - s(1), Act::Phase("burst".into())).at(end, Act::Phase("after".into()));
+    Case::new(scenario, move |run| {
+        let calls = run.calls_in("burst").filter(|call| backend.takes(call)).count() as u64;
+        let allowed = allowed("EFF-012", backend);
+        Verdict::of(calls <= allowed, || {
+            let n = addresses::MANY;
+            format!("{calls} calls for {n} machines that changed; {allowed} are allowed")
+        })
+        .and(|| addresses::all_shown(run, begin))
+    })
 }
 
 fn slope(backend: Backend, n: u32) -> Case {
