@@ -94,7 +94,7 @@ pub struct Target {
 /// Client of a connection, as far as the transport knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// Label that the driver gave the connection (`provider`, `provider-1`); empty over sockets.
+    /// Label that the driver gave the connection or its listener (`provider`, `provider-1`); empty without one.
     pub client: String,
     /// Number of the connection on its listener, from 1.
     pub connection: u64,
@@ -102,6 +102,13 @@ pub struct Peer {
     pub address: String,
     /// Identity in the client certificate; set after the TLS handshake if the client shows one.
     pub identity: Arc<OnceLock<Identity>>,
+}
+
+impl Peer {
+    /// True for a labelled client in this process, which needs no credentials. A client behind a socket has an address.
+    pub(crate) fn is_trusted(&self) -> bool {
+        !self.client.is_empty() && self.address.is_empty()
+    }
 }
 
 /// Client that made a call.

@@ -64,10 +64,16 @@ impl Server {
         self.path.front.is_down(&self.path.world.lock())
     }
 
-    /// Returns the service of a connection over a socket; `identity` is set after its handshake.
-    pub(crate) fn accepted(&self, address: String, identity: Arc<OnceLock<Identity>>) -> Service {
+    /// Returns the service of a connection over a socket, with the label of its listener; `identity` is set after its
+    /// handshake.
+    pub(crate) fn accepted(
+        &self,
+        client: &str,
+        address: String,
+        identity: Arc<OnceLock<Identity>>,
+    ) -> Service {
         let connection = self.next_connection();
-        let peer = Peer { client: String::new(), connection, address, identity };
+        let peer = Peer { client: client.to_owned(), connection, address, identity };
         Service { path: self.path.clone(), peer }
     }
 }

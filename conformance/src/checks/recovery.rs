@@ -14,7 +14,6 @@ use super::identity::rebuilt;
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
-use crate::foreign::Pace;
 use crate::judge::liveness;
 use crate::lab::Run;
 use crate::lives::{self, Life};
@@ -44,15 +43,9 @@ fn right(run: &Run) -> Verdict {
 /// Plays every life without faults; the sweep lets each of their calls fail.
 fn led(backend: Backend) -> Vec<Case> {
     let case = |life: Life| {
-        let virtual_alone = life.scenario.timeline.iter().find_map(|step| match step.act {
-            Act::StepClocks(_) => Some("clocks of a process cannot be stepped"),
-            Act::SuspendLeader => Some("replicas are stopped in the middle of what they do"),
-            _ => None,
-        });
-        let pace = virtual_alone.map_or(Pace::Usual, Pace::Virtual);
         // The judge adds the invariants that no life is exempt from.
         let right = |run: &Run| Life::broken(run).first().map_or(Verdict::Pass, Verdict::fail);
-        Case::new(life.scenario, right).named(life.name).paced(pace)
+        Case::new(life.scenario, right).named(life.name)
     };
     lives::all(backend).into_iter().map(case).collect()
 }

@@ -87,7 +87,7 @@ impl Calibration {
     ) -> anyhow::Result<Self> {
         let scenario = Scenario::new("calibration", Topology::zones(3).machines(4), SETTLED);
         let mut lab = Lab::beginning_at(&scenario, stage, epoch);
-        let host = Host::new(Arc::clone(setup), lab.sim(), "calibration", pace).await?;
+        let host = Host::new(Arc::clone(setup), lab.sim(), "calibration", pace, 1).await?;
         let (logs, backed) = (host.logs().clone(), host.backed());
         lab.hosted(host);
         lab.play_to_the_end().await;

@@ -309,7 +309,7 @@ async fn work(
                 ApiServer::Builtin => format!("{}, real clock", driver.name()),
                 real => format!("{}, real clock, {}", driver.name(), real.environment()),
             },
-            time: format!("compressed x{k}; x1 where something fails"),
+            time: format!("compressed x{k}; x1 where something fails or a leader is elected"),
             provider: Some(provider),
             kube: setup.apiserver().environment(),
         };

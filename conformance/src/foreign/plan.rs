@@ -15,7 +15,7 @@ use crate::verdict::Verdict;
 /// Pace of a case's world with a provider that does not run in virtual time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// Compressed if nothing fails in the scenario, else real time.
+    /// Compressed if nothing fails in the scenario and no leader is elected, else real time.
     #[default]
     Usual,
     /// Real time, because the outcome depends on constants of providers.
@@ -67,7 +67,9 @@ impl Plan {
             return skip(why);
         }
         let pace = match case.pace {
-            Pace::Usual if !something_fails(&case.scenario) => limits.compress,
+            Pace::Usual if !something_fails(&case.scenario) => {
+                pace(&case.scenario, limits.compress)
+            }
             _ => 1,
         };
         let takes = case.scenario.horizon / pace;
@@ -91,7 +93,9 @@ pub(super) fn hindrance(
     if machines > MOST_MACHINES {
         return Some(format!("needs virtual time: a world of {machines} machines"));
     }
-    if let Some(why) = cannot_set_up(scenario, manifest) {
+    if let Some(why) =
+        cannot_set_up(scenario, manifest).or_else(|| cannot_act(scenario, manifest.driver()))
+    {
         return Some(why);
     }
     if apiserver == ApiServer::Real
@@ -100,6 +104,12 @@ pub(super) fn hindrance(
         return Some(format!("needs the built-in API server: {what}"));
     }
     None
+}
+
+/// Returns the pace of a scenario in which nothing fails, where the usual one is `compress`. An election takes place in real
+/// time: the duration of a lease and the periods of its holder are constants of the provider.
+pub(super) fn pace(scenario: &Scenario, compress: u32) -> u32 {
+    if scenario.provider.elects() { 1 } else { compress }
 }
 
 /// True if something fails in the scenario. A provider then follows constants of its own: deadlines, back-offs, holds.
@@ -146,13 +156,10 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     if several && secret.is_some() {
         return Some("a Secret names vCenters by address, and here all have the same".to_owned());
     }
-    if *replicas > 1 || scenario.provider.elects() {
-        return Some("replicas: not supported yet for processes".to_owned());
-    }
-    let rewrites = scenario.timeline.iter().any(|it| matches!(it.act, Act::Token { .. }));
-    if rewrites && matches!(manifest.driver(), Driver::Cluster(_)) {
-        let why = "a file of the provider changes at one moment, and a kubelet brings it to a pod when it comes to it";
-        return Some(why.to_owned());
+    let has = |knob: Knob| manifest.spec.knobs.contains_key(&knob);
+    let elects = has(Knob::LeaderElection) || manifest.placeholders().contains("leaderElect");
+    if (*replicas > 1 || scenario.provider.elects()) && !elects {
+        return Some("the manifest has no knob leaderElection, which an election needs".to_owned());
     }
     let written = |placeholder: &str| {
         let mut files = manifest.spec.files.keys();
@@ -171,7 +178,6 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     if !zones && !written("config.yaml") && !written("config.labels") {
         return Some("no file of the manifest has $(config.labels), so zones stay on".to_owned());
     }
-    let has = |knob: Knob| manifest.spec.knobs.contains_key(&knob);
     if !is_vcenter && !families.is_empty() && !has(Knob::IpFamily) {
         return Some("the manifest has no knob ipFamily".to_owned());
     }
@@ -188,6 +194,29 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
         return Some("the manifest has no knob workers".to_owned());
     }
     None
+}
+
+/// Returns the reason why an act of the scenario cannot be carried out with replicas of this driver, or `None`.
+fn cannot_act(scenario: &Scenario, driver: Driver<'_>) -> Option<String> {
+    let why = |act: &Act| match (act, driver) {
+        (Act::StepClocks(_), _) => {
+            Some("needs virtual time: the clock of one process cannot be stepped")
+        }
+        (Act::Scrape, _) => {
+            Some("needs virtual time: the endpoint of a provider that is a process is not read")
+        }
+        (Act::SuspendLeader, Driver::Container(_) | Driver::Cluster(_)) => {
+            Some("needs the driver process: a container and a pod cannot be suspended")
+        }
+        (Act::Token { .. }, Driver::Cluster(_)) => Some(
+            "a file of the provider changes at one moment, and a kubelet brings it to a pod when it comes to it",
+        ),
+        (Act::Token { .. }, _) if scenario.provider.replicas > 1 => {
+            Some("the token file of one replica can be rewritten, and here are several")
+        }
+        _ => None,
+    };
+    scenario.timeline.iter().find_map(|step| why(&step.act)).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -217,10 +246,56 @@ mod tests {
         let grace = Duration::ZERO;
         let scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(9));
         let rotated = scenario.clone().at(Duration::from_secs(1), Act::Token { grace });
-        assert_eq!(cannot_set_up(&scenario, &manifest(directory)), None);
-        let why = cannot_set_up(&rotated, &manifest(directory)).unwrap_or_default();
+        let hindrance = |scenario: &Scenario, name| {
+            super::hindrance(scenario, &manifest(name), ApiServer::Builtin)
+        };
+        assert_eq!(hindrance(&scenario, directory), None);
+        let why = hindrance(&rotated, directory).unwrap_or_default();
         assert!(why.contains("a kubelet brings it"), "{why}");
-        assert_eq!(cannot_set_up(&rotated, &manifest("ours-supervisor")), None);
+        assert_eq!(hindrance(&rotated, "ours-supervisor"), None);
+        let both = rotated.with(|it| it.replicas = 2);
+        let why = hindrance(&both, "ours-supervisor").unwrap_or_default();
+        assert!(why.contains("the token file of one replica"), "{why}");
+    }
+
+    #[test]
+    fn replicas_need_the_knob_for_an_election() {
+        let scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(9));
+        let several = scenario.clone().with(|it| it.replicas = 2);
+        let one = scenario.with(|it| it.leader_election = true);
+        for name in ["ours-vcenter", "ours-supervisor", "stock-ccm", "upstream-vcenter"] {
+            let mut manifest = Manifest::load(name, date(2026, 1, 1)).unwrap();
+            assert_eq!(cannot_set_up(&several, &manifest), None, "{name}");
+            manifest.spec.knobs.remove(&Knob::LeaderElection);
+            for scenario in [&several, &one] {
+                let why = cannot_set_up(scenario, &manifest).unwrap_or_default();
+                assert!(why.contains("no knob leaderElection"), "{name}: {why}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_act_that_a_driver_cannot_carry_out_is_refused_by_name() {
+        let scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(9));
+        let after = |act| scenario.clone().at(Duration::from_secs(1), act);
+        let ours = Manifest::load("ours-vcenter", date(2026, 1, 1)).unwrap();
+        let clocks = cannot_act(&after(Act::StepClocks(1)), ours.driver()).unwrap_or_default();
+        assert!(clocks.contains("the clock of one process cannot be stepped"), "{clocks}");
+        let scrape = cannot_act(&after(Act::Scrape), ours.driver()).unwrap_or_default();
+        assert!(scrape.contains("is not read"), "{scrape}");
+        let suspended = after(Act::SuspendLeader);
+        assert_eq!(cannot_act(&suspended, ours.driver()), None);
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/cluster/vcenter.yaml");
+        let pod = Manifest::load(directory, date(2026, 1, 1)).unwrap();
+        let why = cannot_act(&suspended, pod.driver()).unwrap_or_default();
+        assert!(why.contains("needs the driver process"), "{why}");
+    }
+
+    #[test]
+    fn an_election_takes_place_in_real_time() {
+        let scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(9));
+        assert_eq!(pace(&scenario, 10), 10);
+        assert_eq!(pace(&scenario.with(|it| it.replicas = 2), 10), 1);
     }
 
     #[test]

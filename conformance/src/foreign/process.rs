@@ -5,10 +5,12 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use sim::WorldHandle;
+use sim::world::Time;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, Command};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -30,11 +32,17 @@ const LONGEST: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Process {
     index: usize,
+    /// First record of the ledger that this process can have caused.
+    since: u64,
+    signals: mpsc::UnboundedSender<Order>,
     stop: CancellationToken,
     kill: CancellationToken,
     ended: CancellationToken,
-    exit: Arc<Mutex<Option<Exit>>>,
+    exit: Arc<Mutex<Option<(Exit, Time)>>>,
 }
+
+/// A signal for the process, and the channel that gets the result.
+type Order = (Signal, oneshot::Sender<Result<(), String>>);
 
 /// Output of the processes of a run, each line with the world time of its arrival.
 #[derive(Clone, Debug, Default)]
@@ -91,10 +99,11 @@ impl Written {
 }
 
 impl Process {
-    /// Starts a process. `tasks` waits for its end even if the handle is dropped.
+    /// Starts the process of the replica with this index, whose calls begin with this record of the ledger. `tasks`
+    /// waits for its end even if the handle is dropped.
     pub(super) async fn spawn(
         launcher: &Launcher,
-        index: usize,
+        (index, since): (usize, u64),
         (mut command, behind): (Command, Option<Behind>),
         world: &WorldHandle,
         logs: &Logs,
@@ -116,8 +125,11 @@ impl Process {
             child.stdout.take().map(|out| tasks.spawn(copy(out, world.clone(), logs.clone()))),
             child.stderr.take().map(|err| tasks.spawn(copy(err, world.clone(), logs.clone()))),
         ];
+        let (signals, orders) = mpsc::unbounded_channel();
         let process = Self {
             index,
+            since,
+            signals,
             stop: CancellationToken::new(),
             kill: CancellationToken::new(),
             ended: CancellationToken::new(),
@@ -125,15 +137,16 @@ impl Process {
         };
         let (stop, kill, ended) =
             (process.stop.clone(), process.kill.clone(), process.ended.clone());
-        let (exit, logs) = (Arc::clone(&process.exit), logs.clone());
+        let (exit, logs, world) = (Arc::clone(&process.exit), logs.clone(), world.clone());
         tasks.spawn(async move {
-            let how = Kept { child, behind }.keep(&stop, &kill).await;
+            let how = Kept { child, behind, orders }.keep(&stop, &kill).await;
+            let at = world.now();
             for reader in readers.into_iter().flatten() {
                 // A child of the program may hold the pipe open, so the wait for its output is short.
                 let _ = tokio::time::timeout(Duration::from_secs(1), reader).await;
             }
             let how = if crashed(&how, &logs) { Exit::Panicked } else { how };
-            *exit.lock().expect("no holder panics") = Some(how);
+            *exit.lock().expect("no holder panics") = Some((how, at));
             ended.cancel();
         });
         Ok(process)
@@ -144,6 +157,31 @@ impl Process {
         self.index
     }
 
+    /// Returns the first record of the ledger that this process can have caused.
+    pub(crate) fn since(&self) -> u64 {
+        self.since
+    }
+
+    /// Suspends the process and its children.
+    ///
+    /// # Errors
+    /// Fails if the process has ended or runs elsewhere.
+    pub(crate) async fn suspend(&self) -> Result<(), String> {
+        self.signal(Signal::STOP).await
+    }
+
+    /// Resumes the process and its children. Does nothing if the process has ended, or was never suspended.
+    pub(crate) async fn resume(&self) {
+        let _ = self.signal(Signal::CONT).await;
+    }
+
+    async fn signal(&self, signal: Signal) -> Result<(), String> {
+        let (done, result) = oneshot::channel();
+        let ended = || format!("replica {} has ended", self.index);
+        self.signals.send((signal, done)).map_err(|_| ended())?;
+        result.await.map_err(|_| ended())?
+    }
+
     /// Completes when the process has ended for any reason.
     ///
     /// Cancel safe.
@@ -151,8 +189,8 @@ impl Process {
         self.ended.cancelled().await;
     }
 
-    /// Returns how the process ended, or `None` if it runs.
-    pub(crate) fn ended(&self) -> Option<Exit> {
+    /// Returns how and when the process ended, or `None` if it runs.
+    pub(crate) fn ended(&self) -> Option<(Exit, Time)> {
         self.exit.lock().expect("no holder panics").clone()
     }
 
@@ -160,7 +198,7 @@ impl Process {
     pub(crate) async fn stop(self) -> Exit {
         self.stop.cancel();
         self.end().await;
-        self.ended().unwrap_or(Exit::Killed)
+        self.ended().map_or(Exit::Killed, |(how, _)| how)
     }
 
     /// Kills the process and waits for its end.
@@ -206,24 +244,22 @@ async fn next_line(from: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Op
 struct Kept {
     child: Child,
     behind: Option<Behind>,
+    orders: mpsc::UnboundedReceiver<Order>,
 }
 
 impl Kept {
     /// Waits until the process ends, by itself or by order.
     async fn keep(mut self, stop: &CancellationToken, kill: &CancellationToken) -> Exit {
-        let how = tokio::select! {
-            biased;
-            () = kill.cancelled() => None,
-            status = self.end() => Some(by_itself(status)),
-            () = stop.cancelled() => {
-                self.terminate().await;
-                tokio::select! {
-                    biased;
-                    () = kill.cancelled() => None,
-                    status = self.end() => Some(by_order(status)),
-                    () = tokio::time::sleep(GRACE) => {
-                        Some(Exit::Failed(format!("still there {} s after SIGTERM", GRACE.as_secs())))
-                    }
+        let how = loop {
+            let Self { child, behind, orders } = &mut self;
+            tokio::select! {
+                biased;
+                () = kill.cancelled() => break None,
+                status = end(child, behind.as_ref()) => break Some(by_itself(status)),
+                () = stop.cancelled() => break self.stopped(kill).await,
+                Some((signal, done)) = orders.recv() => {
+                    // The caller may no longer wait.
+                    let _ = done.send(self.signal(signal));
                 }
             }
         };
@@ -236,14 +272,16 @@ impl Kept {
         how.unwrap_or(Exit::Killed)
     }
 
-    /// Waits for the end and returns its status.
-    ///
-    /// Cancel safe.
-    async fn end(&mut self) -> std::io::Result<ExitStatus> {
-        let status = self.child.wait().await?;
-        match &self.behind {
-            None => Ok(status),
-            Some(behind) => behind.end(status).await,
+    /// Asks the process to stop, and waits for its end. `None` if it was killed meanwhile.
+    async fn stopped(&mut self, kill: &CancellationToken) -> Option<Exit> {
+        self.terminate().await;
+        tokio::select! {
+            biased;
+            () = kill.cancelled() => None,
+            status = end(&mut self.child, self.behind.as_ref()) => Some(by_order(status)),
+            () = tokio::time::sleep(GRACE) => {
+                Some(Exit::Failed(format!("still there {} s after SIGTERM", GRACE.as_secs())))
+            }
         }
     }
 
@@ -251,11 +289,37 @@ impl Kept {
         if let Some(behind) = &self.behind {
             return behind.terminate().await;
         }
-        let pid = self.child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        if let Some(pid) = pid {
-            // The process may have ended already; waiting shows that.
+        if let Some(pid) = self.pid() {
+            // The process may have ended already; waiting shows that. A suspended one gets SIGTERM when it goes on.
             let _ = kill_process(pid, Signal::TERM);
+            let _ = kill_process_group(pid, Signal::CONT);
         }
+    }
+
+    /// Sends a signal to the process and its children, which are a group of their own.
+    fn signal(&self, signal: Signal) -> Result<(), String> {
+        if self.behind.is_some() {
+            return Err("only a process of this machine can be suspended".to_owned());
+        }
+        let pid = self.pid().ok_or("the process has ended")?;
+        kill_process_group(pid, signal)
+            .map_err(|error| format!("the process got no signal: {error}"))
+    }
+
+    /// Returns the ID of the process, or `None` if it has ended.
+    fn pid(&self) -> Option<Pid> {
+        self.child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
+    }
+}
+
+/// Waits for the end of the provider and returns its status.
+///
+/// Cancel safe.
+async fn end(child: &mut Child, behind: Option<&Behind>) -> std::io::Result<ExitStatus> {
+    let status = child.wait().await?;
+    match behind {
+        None => Ok(status),
+        Some(behind) => behind.end(status).await,
     }
 }
 

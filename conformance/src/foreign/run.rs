@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::calibration::{Calibration, silent};
 use super::host::{Host, Setup};
-use super::plan::{Limits, Plan};
+use super::plan::{Limits, Plan, pace};
 use super::pulse::{Pulse, doubted, is_final};
 use crate::catalogue::{self, Class, Entry, Requirement};
 use crate::checks::{Case, Check, Outcome};
@@ -279,7 +279,8 @@ impl Subject {
         scenario.provider.zones &= !self.setup.manifest.lacks("TagZones");
         let epoch = self.epoch(pace, scenario.horizon);
         let mut lab = Lab::beginning_at(&scenario, &self.stage(), epoch);
-        let host = Host::new(Arc::clone(&self.setup), lab.sim(), name, pace).await;
+        let n = scenario.provider.replicas;
+        let host = Host::new(Arc::clone(&self.setup), lab.sim(), name, pace, n).await;
         let host = match host {
             Ok(host) => host,
             Err(error) => return (lab.finish().await, Some(error)),
@@ -294,19 +295,19 @@ impl Subject {
         }
     }
 
-    /// Plays a scenario at the usual pace, extended for a slow provider. Returns the delay of this machine in addition, if
-    /// it was too long.
+    /// Plays a scenario at the usual pace, or in real time if replicas elect a leader, extended for a slow provider. Returns
+    /// the delay of this machine in addition, if it was too long.
     ///
     /// # Errors
     /// Fails if the provider cannot be started.
-    pub(super) async fn witness(
+    pub async fn witness(
         &self,
         name: &str,
         scenario: &Scenario,
     ) -> anyhow::Result<(Run, Option<Duration>)> {
         let mut scenario = scenario.clone();
         scenario.horizon += self.extra;
-        let (pace, begin) = (self.settings.compress, Instant::now());
+        let (pace, begin) = (pace(&scenario, self.settings.compress), Instant::now());
         let (run, refused) = self.live(name, &scenario, pace).await;
         match refused {
             None => Ok((run, self.pulse.worst_since(begin, pace))),

@@ -2,7 +2,8 @@
 //!
 //! The healthy run of a life shows the calls that this provider makes; each of them can fail. World time runs `compress`
 //! times as fast as the clock, and the constants of a provider (deadlines, back-offs) cannot be shortened. So with
-//! failures only safety is judged, unless the world runs in real time.
+//! failures only safety is judged, unless the world runs in real time. Lives with several replicas always do, because the
+//! duration of a lease is such a constant.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::command::{Surroundings, Usage, guarded, setup};
-use super::plan::hindrance;
+use super::plan::{hindrance, pace};
 use super::{Settings, Setup, Subject};
 use crate::catalogue::Class;
 use crate::judge::{Invariant, Violation};
@@ -149,7 +150,7 @@ impl Sweep<'_> {
         if !kinds.is_empty() && compress > 1 {
             writeln!(
                 out,
-                "where something fails, safety alone is judged: the world lives {compress} seconds in one, and constants of a provider do not; --compress 1 judges everything"
+                "where something fails, safety alone is judged: the world lives {compress} seconds in one, and constants of a provider do not; --compress 1 judges everything, and lives with several replicas always run in real time"
             )?;
         }
         let mut n_trials = 0;
@@ -261,6 +262,7 @@ impl Sweep<'_> {
         mut ended: impl FnMut(usize, Played) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let mode = mode_name(self.subject.stage().mode);
+        let compress = self.request.compress;
         let mut runs = stream::iter(scenarios.into_iter().enumerate())
             .map(|(n, (line, scenario))| {
                 let folder = format!("{mode}-{n}");
@@ -271,7 +273,7 @@ impl Sweep<'_> {
                         let folder = format!("{folder}-again");
                         played = self.subject.witness(&folder, &scenario).await;
                     }
-                    (n, line, played)
+                    (n, line, pace(&scenario, compress) == 1, played)
                 }
             })
             .buffer_unordered(self.request.jobs.get());
@@ -283,8 +285,10 @@ impl Sweep<'_> {
             };
             match next {
                 None => return Ok(()),
-                Some((n, _, Ok((run, late)))) => ended(n, Played::of(run, late, all))?,
-                Some((_, line, Err(error))) => return Err(error.context(line)),
+                Some((n, _, is_real, Ok((run, late)))) => {
+                    ended(n, Played::of(run, late, all || is_real))?;
+                }
+                Some((_, line, _, Err(error))) => return Err(error.context(line)),
             }
         }
     }

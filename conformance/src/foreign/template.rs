@@ -12,13 +12,15 @@ use crate::backend::Backend;
 pub(super) type Values = BTreeMap<String, String>;
 
 /// Names in every mode.
-const COMMON: [&str; 9] = [
+const COMMON: [&str; 11] = [
     "dir",
     "ca",
     "kubeconfig",
     "port",
     "replica",
     "leaderElect",
+    "lease.namespace",
+    "lease.name",
     "manifest.dir",
     "binary",
     "datacenter",

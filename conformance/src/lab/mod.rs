@@ -7,6 +7,7 @@
 mod aftermath;
 mod authority;
 mod bounds;
+mod election;
 mod endpoint;
 mod front;
 mod initialize;
@@ -32,6 +33,7 @@ use crate::scenario::{Act, Scenario, Step};
 pub use aftermath::{ByHand, NodeEvent, Run};
 pub use bounds::{Bounds, Passed, peak_resident};
 use bounds::{Guard, Watchdog};
+pub(crate) use election::{Identities, doubt};
 pub use endpoint::{Answer, Caller};
 use provider::Replica;
 pub use provider::{Exit, Mutants};
@@ -262,30 +264,21 @@ impl Lab {
             Act::Stop(replica) => self.stop(*replica).await,
             Act::Crash(replica) => self.crash(*replica).await,
             Act::StopLeader => {
-                if let Some(leader) = self.leader() {
-                    self.note(format!("replica {leader} leads"));
+                if let Some(leader) = self.noted_leader() {
                     self.stop(leader).await;
                 }
             }
             Act::CrashLeader => {
-                if let Some(leader) = self.leader() {
-                    self.note(format!("replica {leader} leads"));
+                if let Some(leader) = self.noted_leader() {
                     self.crash(leader).await;
                 }
             }
             Act::SuspendLeader => {
-                if let Some(leader) = self.leader() {
-                    self.note(format!("replica {leader} leads"));
-                    self.each(|it| if it.index() == leader { it.suspend() } else { Ok(()) });
-                    self.note(format!("replica {leader} is suspended"));
+                if let Some(leader) = self.noted_leader() {
+                    self.suspend(leader).await;
                 }
             }
-            Act::ResumeAll => {
-                self.note("suspended replicas go on");
-                self.each(|it| it.resume(false));
-                self.pass(WAKING).await;
-                self.each(|it| it.resume(true));
-            }
+            Act::ResumeAll => self.resume_all().await,
             Act::StepClocks(seconds) => {
                 self.note(format!("clocks step by {seconds} s"));
                 self.each(|it| it.step_clock(SignedDuration::from_secs(*seconds)));
@@ -368,6 +361,36 @@ impl Lab {
         self.answers.extend(answers);
     }
 
+    /// Returns the leader and notes it in the ledger. Without a leader, notes for processes that the act did not happen:
+    /// what follows in the scenario depends on it. In virtual time, shrunk histories may contain such acts.
+    fn noted_leader(&self) -> Option<usize> {
+        let leader = self.leader();
+        match leader {
+            Some(leader) => self.note(format!("replica {leader} leads")),
+            None if self.host.is_some() => self.note("refused: no running replica holds the lease"),
+            None => {}
+        }
+        leader
+    }
+
+    async fn suspend(&self, index: usize) {
+        for replica in self.replicas.iter().filter(|it| it.index() == index) {
+            match replica.suspend().await {
+                Ok(()) => self.note(format!("replica {index} is suspended")),
+                Err(why) => self.note(format!("refused: {why}")),
+            }
+        }
+    }
+
+    async fn resume_all(&self) {
+        self.note("suspended replicas go on");
+        for replica in &self.replicas {
+            replica.resume().await;
+        }
+        self.pass(WAKING).await;
+        self.replicas.iter().for_each(Running::renew);
+    }
+
     /// Applies `act` to every running replica, and notes each refusal in the ledger.
     fn each(&self, act: impl Fn(&Running) -> Result<(), String>) {
         for refused in self.replicas.iter().filter_map(|replica| act(replica).err()) {
@@ -436,13 +459,13 @@ impl Lab {
             self.scrapes.extend(self.scrape(&replica));
             let exit = replica.stop().await;
             self.note(format!("replica {index} has ended: {exit}"));
-            self.note_exit(exit);
+            self.note_exit(exit, self.world().now());
         }
     }
 
-    fn note_exit(&mut self, exit: Exit) {
+    fn note_exit(&mut self, exit: Exit, at: Time) {
         self.exits.push(exit);
-        self.ended_at.push(self.world().now());
+        self.ended_at.push(at);
     }
 
     /// Kills a replica.
@@ -450,7 +473,7 @@ impl Lab {
         if let Some(replica) = self.take(index) {
             self.note(format!("replica {index} is killed"));
             replica.kill().await;
-            self.note_exit(Exit::Killed);
+            self.note_exit(Exit::Killed, self.world().now());
         }
     }
 
@@ -461,7 +484,7 @@ impl Lab {
             return self.replicas.first().map(Running::index);
         }
         let holder = self.world().read(|world| provider::holder(World::state(world)))?;
-        self.replicas.iter().find(|it| it.is_called(&holder)).map(Running::index)
+        self.replicas.iter().find(|it| it.is_called(&holder, self.ledger())).map(Running::index)
     }
 
     /// Lets world time pass. A replica that ends meanwhile is restarted after a pause.
@@ -525,15 +548,15 @@ impl Lab {
 
     /// Notes replicas that ended by themselves and restarts them. A replica ends when it loses its lease.
     async fn bury(&mut self) {
-        let mut ended = Vec::new();
+        let (now, mut ended) = (self.world().now(), Vec::new());
         for replica in &mut self.replicas {
-            if let Some(exit) = replica.ended() {
-                ended.push((replica.index(), exit));
+            if let Some((exit, at)) = replica.ended(now) {
+                ended.push((replica.index(), exit, at));
             }
         }
-        for (index, exit) in ended {
+        for (index, exit, at) in ended {
             self.note(format!("replica {index} has ended by itself: {exit}"));
-            self.note_exit(exit);
+            self.note_exit(exit, at);
             self.replicas.retain(|replica| replica.index() != index);
             if !self.scenario.provider.once {
                 self.start(index).await;
@@ -605,6 +628,12 @@ impl Lab {
                 None => self.stop(index).await,
                 Some(_) => self.crash(index).await,
             }
+        }
+        if self.host.is_some()
+            && self.scenario.provider.elects()
+            && let Some(why) = doubt(&self.sim.ledger().records())
+        {
+            self.note(format!("refused: {why}"));
         }
         let after = self.state();
         let fired = self.sim.fired().into_iter().collect();

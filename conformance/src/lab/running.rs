@@ -1,14 +1,16 @@
 //! A running replica: our provider in this process, or a process of its own.
 
 use jiff::SignedDuration;
+use sim::ledger::Ledger;
 use sim::world::Time;
 
+use super::election::Identities;
 use super::endpoint::Caller;
-use super::provider::{Exit, Replica};
+use super::provider::{Exit, Replica, label};
 use super::scrape::Scrape;
 use crate::foreign::Process;
 
-const OURS_ALONE: &str = "only a provider in this process can be suspended, have its clock stepped, be scraped, or be asked over HTTPS";
+const OURS_ALONE: &str = "only a provider in this process can have its clock stepped, be scraped or be asked over HTTPS, not a process";
 
 /// A running replica.
 #[derive(Debug)]
@@ -28,12 +30,15 @@ impl Running {
         }
     }
 
-    /// True if a lease names this replica as its holder. Always false for a process, whose name is
-    /// not known.
-    pub(super) fn is_called(&self, holder: &str) -> bool {
+    /// True if a lease names this replica as its holder. A process is known by what it wrote to the lease since its
+    /// start.
+    pub(super) fn is_called(&self, holder: &str, ledger: &Ledger) -> bool {
         match self {
             Self::Here(replica) => replica.identity() == holder,
-            Self::Process(_) => false,
+            Self::Process(process) => {
+                let written = Identities::of(&ledger.since(process.since()));
+                written.label(holder) == Some(label(process.index()).as_str())
+            }
         }
     }
 
@@ -41,18 +46,30 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// Fails for a process.
-    pub(super) fn suspend(&self) -> Result<(), String> {
-        self.ours().map(Replica::suspend)
+    /// Fails for a process that has ended or runs elsewhere.
+    pub(super) async fn suspend(&self) -> Result<(), String> {
+        match self {
+            Self::Here(replica) => replica.suspend(),
+            Self::Process(process) => process.suspend().await?,
+        }
+        Ok(())
     }
 
-    /// Resumes the tasks of the replica or, with `renew`, the renewal of its lease.
-    ///
-    /// # Errors
-    ///
-    /// Fails for a process.
-    pub(super) fn resume(&self, renew: bool) -> Result<(), String> {
-        self.ours().map(|replica| if renew { replica.renew() } else { replica.resume() })
+    /// Resumes the replica. Of a replica in this process only the tasks go on; [`Self::renew`] resumes the renewal of its
+    /// lease.
+    pub(super) async fn resume(&self) {
+        match self {
+            Self::Here(replica) => replica.resume(),
+            Self::Process(process) => process.resume().await,
+        }
+    }
+
+    /// Resumes the renewal of the lease. A process resumes as a whole, so that this does nothing.
+    pub(super) fn renew(&self) {
+        match self {
+            Self::Here(replica) => replica.renew(),
+            Self::Process(_) => {}
+        }
     }
 
     fn ours(&self) -> Result<&Replica, String> {
@@ -112,10 +129,11 @@ impl Running {
         }
     }
 
-    /// Returns how the replica ended, or `None` if it runs.
-    pub(super) fn ended(&mut self) -> Option<Exit> {
+    /// Returns how and when the replica ended, or `None` if it runs. A replica in this process has just ended: it is
+    /// asked often enough.
+    pub(super) fn ended(&mut self, now: Time) -> Option<(Exit, Time)> {
         match self {
-            Self::Here(replica) => replica.ended(),
+            Self::Here(replica) => Some((replica.ended()?, now)),
             Self::Process(process) => process.ended(),
         }
     }

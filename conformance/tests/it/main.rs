@@ -13,6 +13,7 @@ mod histories;
 mod lives;
 mod modes;
 mod mutants;
+mod replicas;
 mod shipped;
 mod snapshots;
 mod supervisor;

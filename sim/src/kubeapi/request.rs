@@ -28,8 +28,8 @@ pub(crate) struct Request {
     pub(super) impersonated: Option<Box<Impersonated>>,
     /// The bearer token; `None` without one.
     pub(super) token: Option<String>,
-    /// The driver's label of an in-process connection.
-    pub(super) client: String,
+    /// True if the client needs no credentials.
+    pub(super) is_trusted: bool,
     accept: String,
     user_agent: String,
     content_type: String,
@@ -63,7 +63,7 @@ impl Request {
             certificate: peer.identity.get().cloned(),
             impersonated: impersonated(&parts.headers).map(Box::new),
             token,
-            client: peer.client.clone(),
+            is_trusted: peer.is_trusted(),
             accept: accepts(&parts.headers),
             user_agent: header(&parts.headers, USER_AGENT).unwrap_or_default(),
             content_type: header(&parts.headers, CONTENT_TYPE).unwrap_or_default(),

@@ -47,6 +47,8 @@ pub(super) struct Listener {
     /// Time after which a connection breaks if the client leaves data unread or a request head incomplete.
     pub(super) patience: Duration,
     pub(super) door: Door,
+    /// Label of the clients in the ledger and in rules; empty for none.
+    pub(super) client: String,
 }
 
 impl Listener {
@@ -98,7 +100,8 @@ impl Listener {
         let connection = Connection::new(socket, self.tls.clone(), ends, self.patience);
         match &self.behind {
             Behind::Face(server, alpn) => {
-                let service = server.accepted(peer.to_string(), connection.identity());
+                let service =
+                    server.accepted(&self.client, peer.to_string(), connection.identity());
                 let fault = connection.fault();
                 let service =
                     hyper::service::service_fn(move |request: http::Request<Incoming>| {

@@ -57,6 +57,7 @@ impl Sim {
             admin_token,
             patience,
             door,
+            client,
         } = options;
         let Advertise {
             vcenter: public_vcenter,
@@ -120,6 +121,7 @@ impl Sim {
                 behind: Behind::Face(server.clone(), alpn),
                 patience,
                 door: door.clone(),
+                client: client.clone(),
             });
             Ok(Endpoint { url: format!("{scheme}://{host}"), address, certificates })
         };
@@ -166,6 +168,7 @@ impl Sim {
             behind: Behind::Admin(router),
             patience,
             door: Door::default(),
+            client: String::new(),
         });
         Ok(endpoints)
     }

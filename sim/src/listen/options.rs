@@ -67,6 +67,9 @@ pub struct ListenOptions {
     pub patience: Duration,
     /// Door that lets clients in or cuts them off.
     pub door: Door,
+    /// Label of the clients of the faces, in the ledger and in rules; the user of each call if empty. Clients need
+    /// credentials all the same. A sim with one set of listeners per client tells its clients apart.
+    pub client: String,
 }
 
 /// Omits keys and tokens.
@@ -99,6 +102,7 @@ impl Default for ListenOptions {
             admin_token: None,
             patience: PATIENCE,
             door: Door::default(),
+            client: String::new(),
         }
     }
 }

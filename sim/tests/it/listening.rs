@@ -261,6 +261,35 @@ async fn a_shut_door_breaks_connections_and_records_nothing_until_it_opens() {
 }
 
 #[tokio::test]
+async fn a_labelled_listener_names_its_clients_and_asks_for_credentials() {
+    let sim = Sim::builder().plain_text().start();
+    let nodes = b"GET /api/v1/nodes HTTP/1.1\r\nHost: k8s\r\n\r\n";
+    for client in ["provider", "provider-1"] {
+        let transport = Transport::PlainText;
+        let client = client.to_owned();
+        let options = ListenOptions { transport, client, ..ListenOptions::default() };
+        let endpoints = sim.listen(options).await.expect("free ports");
+        let body = envelope(HELLO, CONTENT, "");
+        let address = endpoints.vcenters["vc0"].address;
+        let mut stream = TcpStream::connect(address).await.expect("a listener");
+        stream.write_all((head(&body, "") + &body).as_bytes()).await.expect("an open connection");
+        responses(&mut stream, 1).await;
+        let mut stream = TcpStream::connect(endpoints.cluster.address).await.expect("a listener");
+        stream.write_all(nodes).await.expect("an open connection");
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.expect("an answer");
+        assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 401");
+    }
+    let records = sim.ledger().records();
+    let seen: Vec<_> =
+        records.iter().map(|it| (it.client.client.as_str(), it.op.as_str())).collect();
+    let lists = "list nodes";
+    let wanted =
+        [("provider", HELLO), ("provider", lists), ("provider-1", HELLO), ("provider-1", lists)];
+    assert_eq!(seen, wanted);
+}
+
+#[tokio::test]
 async fn a_shutdown_ends_within_seconds_despite_open_connections() {
     let (sim, endpoints) = listening().await;
     let connector = wire::connector(&endpoints, &[]);

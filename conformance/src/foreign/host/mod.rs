@@ -1,16 +1,16 @@
 //! Environment of the processes of one run: a directory, the files of the manifest, and the endpoints of the sim.
 
+mod entrance;
 mod port;
 mod values;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use sim::ledger::Record;
-use sim::{Class, Door, Endpoints, ListenOptions, Sim};
+use sim::{Class, Endpoints, Sim};
 use tokio::process::Command;
 use tokio_util::task::TaskTracker;
 
@@ -23,7 +23,9 @@ use super::manifest::{self, Driver, Manifest};
 use super::namespace;
 use super::process::{Logs, Process};
 use super::template::Values;
+use crate::lab::label;
 use crate::scenario::Scenario;
+use entrance::Entrance;
 use values::expand;
 
 /// State that all runs of one provider share.
@@ -78,14 +80,6 @@ impl Setup {
         self.cluster.as_ref().context("the manifest names no cluster")
     }
 
-    /// Returns the addresses of a sim: loopback, or the address that pods reach.
-    fn listen(&self, door: &Door) -> anyhow::Result<ListenOptions> {
-        let options = ListenOptions { door: door.clone(), ..ListenOptions::default() };
-        let Some(cluster) = &self.cluster else { return Ok(options) };
-        let picked = SocketAddr::new(cluster.address()?, 0);
-        Ok(ListenOptions { vcenter: picked, cluster: picked, supervisor: picked, ..options })
-    }
-
     fn engine(&self) -> anyhow::Result<Engine> {
         let wanted = |name: &&String| {
             name.as_str() == "PATH"
@@ -102,11 +96,10 @@ impl Setup {
 pub(crate) struct Host {
     setup: Arc<Setup>,
     directory: PathBuf,
-    endpoints: Endpoints,
+    /// The sim's listeners of each replica, at least of one.
+    entrances: Vec<Entrance>,
     /// Workload cluster, if it is a real one.
     backed: Option<Arc<Backed>>,
-    /// Shut while a provider ends that cannot be killed at once.
-    door: Door,
     /// Seconds of world time per second.
     pace: u32,
     logs: Logs,
@@ -124,23 +117,23 @@ pub(crate) enum Started {
 }
 
 impl Host {
-    /// Opens the sim's listeners, in front of a real API server if the setup has one.
+    /// Opens the sim's listeners for `n` replicas, in front of a real API server if the setup has one.
     pub(crate) async fn new(
         setup: Arc<Setup>,
         sim: &Sim,
         name: &str,
         pace: u32,
+        n: usize,
     ) -> anyhow::Result<Self> {
         let directory = setup.scratch.join(name);
         std::fs::create_dir_all(&directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
-        let door = Door::default();
-        let endpoints = sim.listen(setup.listen(&door)?).await?;
+        let entrances = Entrance::open(&setup, sim, n).await?;
         let backed = match &setup.apiserver {
             None => None,
             Some(real) => Some(Arc::new(real.back(sim).await?)),
         };
-        Ok(Self { setup, directory, endpoints, backed, door, pace, logs: Logs::default() })
+        Ok(Self { setup, directory, entrances, backed, pace, logs: Logs::default() })
     }
 
     /// Returns the workload cluster if it is a real one; the caller must end it.
@@ -165,8 +158,9 @@ impl Host {
 
     /// Returns the tokens that the processes got for the clusters.
     pub(crate) fn tokens(&self) -> Vec<String> {
-        let supervisor = self.endpoints.supervisor_kubeconfig();
-        let configs = [Some(self.endpoints.kubeconfig()), supervisor];
+        // The listeners of all replicas accept the same tokens.
+        let endpoints = self.endpoints(0);
+        let configs = [Some(endpoints.kubeconfig()), endpoints.supervisor_kubeconfig()];
         let read = |text: String| serde_saphyr::from_str::<serde_json::Value>(&text).ok();
         let tokens = configs.into_iter().flatten().filter_map(read);
         tokens
@@ -176,17 +170,26 @@ impl Host {
 
     /// Returns the name of a vCenter for a provider: the address on which it listens.
     pub(crate) fn server(&self, vcenter: &str) -> String {
-        self.endpoints.vcenters[vcenter].address.ip().to_string()
+        self.endpoints(0).vcenters[vcenter].address.ip().to_string()
+    }
+
+    /// Returns the listeners of a replica; every replica of the scenario has some.
+    fn endpoints(&self, index: usize) -> &Endpoints {
+        &self.entrances[index].endpoints
     }
 
     /// Starts a replica and waits until it has made its first call. The world's clock stands still meanwhile,
-    /// because the load time of a program is not judged.
+    /// because the load time of a program is not judged. Where replicas elect a leader, a call for a lease is a first
+    /// call too: a standby makes no other.
     pub(crate) async fn start(
         &self,
         sim: &Sim,
         scenario: &Scenario,
         index: usize,
     ) -> anyhow::Result<(Process, Started)> {
+        if index >= self.entrances.len() {
+            bail!("replica {index}: the scenario has only {}", self.entrances.len());
+        }
         let values = self.values(sim, scenario, index)?;
         if let Some(backed) = &self.backed {
             backed.catch_up().await?;
@@ -196,7 +199,8 @@ impl Host {
         let Setup { launcher, tasks, .. } = self.setup.as_ref();
         let spawned = async {
             let command = self.command(sim, scenario, &values, index).await?;
-            Process::spawn(launcher, index, command, sim.world(), &self.logs, tasks).await
+            let started = (index, from);
+            Process::spawn(launcher, started, command, sim.world(), &self.logs, tasks).await
         };
         let process = match spawned.await {
             Ok(process) => process,
@@ -208,9 +212,13 @@ impl Host {
         };
         let ready = &self.setup.manifest.spec.ready;
         let op = ready.first_call.op.as_str();
-        let called = sim.ledger().wait_for(|ledger| {
-            ledger.since(from).iter().any(|record| is(record, op)).then_some(())
-        });
+        let (elects, caller) = (scenario.provider.elects(), label(index));
+        let is_first = |record: &Record| {
+            record.client.client == caller
+                && (is(record, op) || (elects && record.op.contains("leases")))
+        };
+        let called =
+            sim.ledger().wait_for(|ledger| ledger.since(from).iter().any(is_first).then_some(()));
         let said = tokio::select! {
             biased;
             () = called => Started::Called,
@@ -267,7 +275,7 @@ impl Host {
             let (command, running) = self.setup.engine()?.run(&self.setup.launcher, &start);
             return Ok((command, Some(Behind::Container(running))));
         };
-        let (door, world) = (self.door.clone(), sim.world().clone());
+        let (door, world) = (self.entrances[index].door.clone(), sim.world().clone());
         let (command, pod) = cluster.run(&start, Wire { door, world, pace: self.pace }).await?;
         Ok((command, Some(Behind::Pod(pod))))
     }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use sim::world::{PROVIDER_USER, REGION_CATEGORY, ZONE_CATEGORY};
-use sim::{Endpoint, Sim, credentials, owner_ref};
+use sim::{Endpoint, Endpoints, Sim, credentials, owner_ref};
 
 use super::{Host, port};
 use crate::backend::Backend;
 use crate::foreign::manifest::Knob;
 use crate::foreign::template::{self, Values};
-use crate::lab::cloud_config;
+use crate::lab::{LEASE, cloud_config};
 use crate::scenario::{ProviderSetup, Scenario};
 
 /// Name of the only datacenter in the worlds of checks.
@@ -55,13 +55,17 @@ impl Host {
             values.insert(format!("env.{name}"), value.clone());
         }
         let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
-        let ca = self.endpoints.ca_pem().unwrap_or_default();
+        let endpoints = self.endpoints(index);
+        let ca = endpoints.ca_pem().unwrap_or_default();
         set("dir", text(&directory));
         set("ca", text(&save(&directory, "ca.pem", ca)?));
-        set("kubeconfig", text(&save(&directory, "kubeconfig", &self.endpoints.kubeconfig())?));
+        set("kubeconfig", text(&save(&directory, "kubeconfig", &endpoints.kubeconfig())?));
         set("port", port::free()?.to_string());
         set("replica", index.to_string());
         set("leaderElect", scenario.provider.elects().to_string());
+        let (namespace, lease) = LEASE;
+        set("lease.namespace", namespace.to_owned());
+        set("lease.name", lease.to_owned());
         set("datacenter", DATACENTER.to_owned());
         let manifest = &self.setup.manifest;
         set("manifest.dir", manifest.directory.as_deref().map(text).unwrap_or_default());
@@ -69,8 +73,8 @@ impl Host {
             set("binary", text(binary));
         }
         match manifest.spec.mode {
-            Backend::VCenter => self.vcenter(sim, scenario, &directory, &mut values)?,
-            Backend::Supervisor => self.supervisor(sim, &directory, &mut values)?,
+            Backend::VCenter => vcenter((sim, endpoints), scenario, &directory, &mut values)?,
+            Backend::Supervisor => supervisor((sim, endpoints), &directory, &mut values)?,
         }
         for name in manifest.spec.files.keys() {
             let template = manifest.template(name).map_err(|wrong| anyhow!("{}", wrong.what()))?;
@@ -79,60 +83,65 @@ impl Host {
         }
         Ok(values)
     }
+}
 
-    fn vcenter(
-        &self,
-        sim: &Sim,
-        scenario: &Scenario,
-        directory: &Path,
-        values: &mut Values,
-    ) -> anyhow::Result<()> {
-        let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
-        let (name, endpoint) =
-            self.endpoints.vcenters.first_key_value().context("the world has no vCenter")?;
-        let password = sim.password(name, PROVIDER_USER).context("vCenter lacks the account")?;
-        set("vcenter.host", endpoint.address.ip().to_string());
-        set("vcenter.port", endpoint.address.port().to_string());
-        set("vcenter.user", PROVIDER_USER.to_owned());
-        set("vcenter.password", password.expose().to_owned());
-        set("vcenter.insecure", "false".to_owned());
-        let ca = directory.join("ca.pem");
-        set("vcenter.ca", text(&ca));
-        if let Some(thumbprints) = endpoint.thumbprints() {
-            set("vcenter.thumbprint", thumbprints.sha1);
-            set("vcenter.thumbprint.sha256", thumbprints.sha256);
-        }
-        set("zones.region", REGION_CATEGORY.to_owned());
-        set("zones.zone", ZONE_CATEGORY.to_owned());
-        let at = |vcenter: &str| {
-            let Endpoint { address, .. } = &self.endpoints.vcenters[vcenter];
-            (address.ip().to_string(), Some(address.port()))
-        };
-        set("config.yaml", cloud_config(sim, scenario, Some(&ca), at));
-        let labels = format!("labels:\n  region: {REGION_CATEGORY}\n  zone: {ZONE_CATEGORY}\n");
-        set("config.labels", if scenario.provider.zones { labels } else { String::new() });
-        Ok(())
+/// Adds the values of vCenter mode.
+fn vcenter(
+    (sim, endpoints): (&Sim, &Endpoints),
+    scenario: &Scenario,
+    directory: &Path,
+    values: &mut Values,
+) -> anyhow::Result<()> {
+    let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
+    let (name, endpoint) =
+        endpoints.vcenters.first_key_value().context("the world has no vCenter")?;
+    let password = sim.password(name, PROVIDER_USER).context("vCenter lacks the account")?;
+    set("vcenter.host", endpoint.address.ip().to_string());
+    set("vcenter.port", endpoint.address.port().to_string());
+    set("vcenter.user", PROVIDER_USER.to_owned());
+    set("vcenter.password", password.expose().to_owned());
+    set("vcenter.insecure", "false".to_owned());
+    let ca = directory.join("ca.pem");
+    set("vcenter.ca", text(&ca));
+    if let Some(thumbprints) = endpoint.thumbprints() {
+        set("vcenter.thumbprint", thumbprints.sha1);
+        set("vcenter.thumbprint.sha256", thumbprints.sha256);
     }
+    set("zones.region", REGION_CATEGORY.to_owned());
+    set("zones.zone", ZONE_CATEGORY.to_owned());
+    let at = |vcenter: &str| {
+        let Endpoint { address, .. } = &endpoints.vcenters[vcenter];
+        (address.ip().to_string(), Some(address.port()))
+    };
+    set("config.yaml", cloud_config(sim, scenario, Some(&ca), at));
+    let labels = format!("labels:\n  region: {REGION_CATEGORY}\n  zone: {ZONE_CATEGORY}\n");
+    set("config.labels", if scenario.provider.zones { labels } else { String::new() });
+    Ok(())
+}
 
-    fn supervisor(&self, sim: &Sim, directory: &Path, values: &mut Values) -> anyhow::Result<()> {
-        let supervisor = sim.supervisor().context("the world has no Supervisor")?;
-        let endpoint = self.endpoints.supervisor.as_ref().context("no Supervisor listens")?;
-        let mounts = directory.join("supervisor");
-        std::fs::create_dir_all(&mounts)
-            .with_context(|| format!("cannot make {}", mounts.display()))?;
-        supervisor.mount(&mounts, self.endpoints.ca_pem().unwrap_or_default())?;
-        let owner = owner_ref(&mounts);
-        let kubeconfig = self.endpoints.supervisor_kubeconfig().unwrap_or_default();
-        let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
-        set("supervisor.credentials", text(&credentials(&mounts)));
-        set("supervisor.ownerDir", owner.parent().map(text).unwrap_or_default());
-        set("supervisor.ownerRef", text(&owner));
-        set("supervisor.server", endpoint.url.clone());
-        set("supervisor.port", endpoint.address.port().to_string());
-        set("supervisor.namespace", supervisor.namespace().to_owned());
-        set("supervisor.kubeconfig", text(&save(directory, "supervisor.kubeconfig", &kubeconfig)?));
-        Ok(())
-    }
+/// Adds the values of Supervisor mode and writes the files that a provider mounts.
+fn supervisor(
+    (sim, endpoints): (&Sim, &Endpoints),
+    directory: &Path,
+    values: &mut Values,
+) -> anyhow::Result<()> {
+    let supervisor = sim.supervisor().context("the world has no Supervisor")?;
+    let endpoint = endpoints.supervisor.as_ref().context("no Supervisor listens")?;
+    let mounts = directory.join("supervisor");
+    std::fs::create_dir_all(&mounts)
+        .with_context(|| format!("cannot make {}", mounts.display()))?;
+    supervisor.mount(&mounts, endpoints.ca_pem().unwrap_or_default())?;
+    let owner = owner_ref(&mounts);
+    let kubeconfig = endpoints.supervisor_kubeconfig().unwrap_or_default();
+    let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
+    set("supervisor.credentials", text(&credentials(&mounts)));
+    set("supervisor.ownerDir", owner.parent().map(text).unwrap_or_default());
+    set("supervisor.ownerRef", text(&owner));
+    set("supervisor.server", endpoint.url.clone());
+    set("supervisor.port", endpoint.address.port().to_string());
+    set("supervisor.namespace", supervisor.namespace().to_owned());
+    set("supervisor.kubeconfig", text(&save(directory, "supervisor.kubeconfig", &kubeconfig)?));
+    Ok(())
 }
 
 /// Returns the text with every placeholder replaced.
