@@ -20,6 +20,7 @@ mod process;
 mod references;
 mod restore;
 mod scenarios;
+mod searches;
 #[allow(dead_code, reason = "the unit tests of the backend use the rest")]
 mod supervisor;
 mod tls;
