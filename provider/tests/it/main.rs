@@ -17,6 +17,7 @@ mod obligations;
 mod paravirtual;
 mod polling;
 mod process;
+mod proofs;
 mod references;
 mod restore;
 mod scenarios;
