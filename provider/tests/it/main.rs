@@ -18,6 +18,7 @@ mod paravirtual;
 mod polling;
 mod process;
 mod proofs;
+mod proxies;
 mod references;
 mod restore;
 mod scenarios;
