@@ -192,7 +192,8 @@ impl Watchdog {
     pub(super) fn begin(guard: &Guard, ledger: Ledger) -> Self {
         let (stop, stopped) = mpsc::channel();
         let guard = guard.clone();
-        let look = move || watch(&guard, &ledger, &stopped);
+        let tick = move || stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout);
+        let look = move || watch(&guard, &ledger, tick, resident);
         let thread = std::thread::Builder::new().name("watchdog".to_owned()).spawn(look).ok();
         Self { stop: Some(stop), thread }
     }
@@ -208,11 +209,18 @@ impl Drop for Watchdog {
     }
 }
 
-fn watch(guard: &Guard, ledger: &Ledger, stopped: &mpsc::Receiver<()>) {
+/// Checks wall time and memory at every tick, for as long as `tick` returns true. Ends this process if the run does not end
+/// [`DEAF`] after it exceeded a bound.
+fn watch(
+    guard: &Guard,
+    ledger: &Ledger,
+    mut tick: impl FnMut() -> bool,
+    mut resident: impl FnMut() -> Option<u64>,
+) {
     let before = resident();
     let (mut wall, mut deaf) = (Duration::ZERO, Duration::ZERO);
     let Bounds { wall: longest, memory, .. } = guard.bounds;
-    while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+    while tick() {
         wall += TICK;
         if wall > longest {
             guard.pass(Passed::Wall(longest));
@@ -264,64 +272,4 @@ fn told(name: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use sim::world::Topology;
-
-    use super::*;
-    use crate::judge::{Invariant, safety};
-    use crate::lab::{Run, Stage, run_within};
-    use crate::scenario::Scenario;
-
-    fn scenario(horizon: Duration) -> Scenario {
-        Scenario::new("", Topology::zones(1).machines(5), horizon)
-    }
-
-    fn ran_away(change: impl FnOnce(&mut Bounds)) -> Run {
-        let scenario = scenario(Duration::from_secs(90 * 24 * 3600));
-        let mut bounds = Bounds::of(&scenario);
-        change(&mut bounds);
-        run_within(&scenario, &Stage::default(), bounds)
-    }
-
-    #[test]
-    fn a_provider_that_calls_too_often_ends_its_case_with_a_verdict() {
-        type Change = fn(&mut Bounds);
-        for (change, said) in [
-            ((|it| it.at_once = 10) as Change, "10 calls while no time passed"),
-            (|it| it.calls = 40, "more than 40 calls"),
-            (|it| it.wall = Duration::ZERO, "0 s of wall time"),
-        ] {
-            let run = ran_away(change);
-            let found = safety(&run);
-            let told = found.iter().find(|it| it.invariant == Invariant::NoPanic);
-            assert!(told.is_some_and(|it| it.text.contains(said)), "{said}: {found:?}");
-            assert!(run.calls().next().is_some(), "the transcript is there");
-        }
-    }
-
-    #[test]
-    fn a_provider_within_its_bounds_is_not_disturbed() {
-        let scenario = scenario(Duration::from_secs(60));
-        let run = run_within(&scenario, &Stage::default(), Bounds::of(&scenario));
-        assert_eq!(run.passed, None);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_loop_without_a_wait_is_stopped_at_the_bound_of_calls() {
-        let bounds = Bounds::of(&scenario(Duration::from_secs(60)));
-        let guard = Guard::new(Bounds { at_once: 1000, ..bounds });
-        let echo = tower::service_fn(|n: u32| async move { Ok::<u32, ()>(n) });
-        let mut service = guard.around(echo);
-        let spin = async {
-            loop {
-                let _ = service.call(1).await;
-            }
-        };
-        tokio::select! {
-            biased;
-            () = guard.over() => {}
-            () = spin => {}
-        }
-        assert_eq!(guard.passed(), Some(Passed::AtOnce(1000)));
-    }
-}
+mod tests;

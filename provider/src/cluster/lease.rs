@@ -97,4 +97,22 @@ mod tests {
         lease.end();
         assert!(!lease.is_held());
     }
+
+    /// The machine resumes with the wall clock of the moment at which it was suspended. Neither that clock nor the clock of the
+    /// runtime shows that the lease has run out.
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_runs_out_while_the_machine_is_suspended() {
+        let source = Arc::new(SteppedTime::starting_at(Timestamp::UNIX_EPOCH));
+        let clock = Clock::new(Arc::clone(&source) as _);
+        let lease = Lease::new(clock.clone(), Duration::from_secs(10));
+        let suspend = |seconds: u32| {
+            source.suspend(Duration::from_secs(seconds.into()));
+            source.step(SignedDuration::from_secs(-i64::from(seconds)));
+        };
+        lease.renewed(Moment::now(&clock));
+        suspend(9);
+        assert!(lease.is_held());
+        suspend(1);
+        assert!(!lease.is_held());
+    }
 }

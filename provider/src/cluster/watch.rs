@@ -240,3 +240,30 @@ async fn watch(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, sync::Mutex};
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_of_nodes_whose_continue_token_comes_back_is_an_error() {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&asked);
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let mut noted = noted.lock().unwrap();
+            noted.push(request.uri().query().unwrap_or_default().to_owned());
+            assert!(noted.len() < 10, "the list has no end: {noted:?}");
+            let page = json!({"metadata": {"continue": "a b"}, "items": []}).to_string();
+            let page = http_body_util::Full::new(bytes::Bytes::from(page));
+            async move { Ok::<_, Infallible>(http::Response::new(page)) }
+        });
+        let cluster = Cluster::new(kube::Client::new(service, "default"), -1.0, 0);
+        let listed = list(&cluster, &NodeStore::new(), &|_| {}).await;
+        assert!(matches!(listed, Err(ClusterError::Malformed { .. })), "{listed:?}");
+        assert_eq!(*asked.lock().unwrap(), ["limit=500", "limit=500&continue=a%20b"]);
+    }
+}

@@ -58,36 +58,52 @@ impl Clock {
     }
 }
 
-/// Time that advances with tokio's clock, with a wall clock that can be stepped. For runs in virtual time.
+/// Time that advances with tokio's clock, with a wall clock that can be stepped, of a machine that can be suspended. For runs
+/// in virtual time.
 #[derive(Debug)]
 pub struct SteppedTime {
     epoch: Timestamp,
     started: Instant,
-    step: Mutex<SignedDuration>,
+    changes: Mutex<Changes>,
+}
+
+/// Differences between the times of a [`SteppedTime`] and tokio's clock.
+#[derive(Clone, Copy, Debug, Default)]
+struct Changes {
+    step: SignedDuration,
+    suspended: Duration,
 }
 
 impl SteppedTime {
     /// Time that shows `epoch` now.
     pub fn starting_at(epoch: Timestamp) -> Self {
-        Self { epoch, started: Instant::now(), step: Mutex::new(SignedDuration::ZERO) }
+        Self { epoch, started: Instant::now(), changes: Mutex::default() }
     }
 
     /// Steps the wall clock; the time since boot does not change.
     pub fn step(&self, by: SignedDuration) {
-        let mut step = self.step.lock().expect("nothing panics under this lock");
-        *step = step.saturating_add(by);
+        let mut changes = self.changes.lock().expect("nothing panics under this lock");
+        changes.step = changes.step.saturating_add(by);
+    }
+
+    /// Suspends the machine: the wall clock and the time since boot go on, and tokio's clock stands still.
+    pub fn suspend(&self, lasts: Duration) {
+        self.changes.lock().expect("nothing panics under this lock").suspended += lasts;
+    }
+
+    fn changes(&self) -> Changes {
+        *self.changes.lock().expect("nothing panics under this lock")
     }
 }
 
 impl TimeSource for SteppedTime {
     fn now(&self) -> Timestamp {
-        let step = *self.step.lock().expect("nothing panics under this lock");
-        let shown = self.epoch.checked_add(self.started.elapsed());
-        shown.and_then(|shown| shown.checked_add(step)).unwrap_or(Timestamp::MAX)
+        let shown = self.epoch.checked_add(self.since_boot());
+        shown.and_then(|shown| shown.checked_add(self.changes().step)).unwrap_or(Timestamp::MAX)
     }
 
     fn since_boot(&self) -> Duration {
-        self.started.elapsed()
+        self.started.elapsed() + self.changes().suspended
     }
 }
 
@@ -96,7 +112,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_step_moves_the_wall_clock_alone() {
+    async fn a_step_moves_the_wall_clock_alone_and_a_suspension_both_clocks() {
         let source = Arc::new(SteppedTime::starting_at(Timestamp::UNIX_EPOCH));
         let clock = Clock::new(Arc::clone(&source) as _);
         tokio::time::advance(Duration::from_secs(10)).await;
@@ -105,5 +121,9 @@ mod tests {
         assert_eq!(clock.since_boot(), Duration::from_secs(10));
         source.step(SignedDuration::from_secs(-7200));
         assert_eq!(clock.since(Timestamp::UNIX_EPOCH), Duration::ZERO, "it is in the future");
+        source.step(SignedDuration::from_secs(3600));
+        source.suspend(Duration::from_secs(60));
+        assert_eq!(clock.now(), Timestamp::from_second(70).unwrap());
+        assert_eq!(clock.since_boot(), Duration::from_secs(70));
     }
 }

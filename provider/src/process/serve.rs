@@ -51,7 +51,7 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
         }),
         supervisor,
         secret_files: Some(Arc::new(read_secrets)),
-        clock: Clock::new(Arc::new(SystemTime)),
+        clock: clock(),
         seed: seed(),
         identity: identity(),
         ..Deps::new(kube)
@@ -134,6 +134,11 @@ async fn run_until_told(
     }
 }
 
+/// The clock of the process.
+fn clock() -> Clock {
+    Clock::new(Arc::new(SystemTime))
+}
+
 /// The clocks of this machine.
 struct SystemTime;
 
@@ -164,4 +169,53 @@ fn identity() -> String {
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     let host = Some(host.trim()).filter(|h| !h.is_empty()).unwrap_or("provider").to_owned();
     format!("{host}_{:016x}", seed())
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Set in the test process that runs on a machine with a shifted clock.
+    const SHIFTED: &str = "PROVIDER_TEST_SHIFTED";
+
+    fn uptime() -> Duration {
+        let text = std::fs::read_to_string("/proc/uptime").unwrap();
+        Duration::from_secs_f64(text.split(' ').next().unwrap().parse().unwrap())
+    }
+
+    /// Also run in a time namespace where the machine was suspended for ten days, as far as the kernel allows one: on a machine
+    /// that was never suspended, the monotonic clock shows the same as the time since boot.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "compares with the wall clock of the machine")]
+    fn the_clock_of_the_process_counts_from_the_boot_of_the_machine_and_moves() {
+        let (clock, before, wall) = (clock(), uptime(), jiff::Timestamp::now());
+        let (boot, now) = (clock.since_boot(), clock.now());
+        // The kernel rounds its report down to hundredths of a second.
+        let after = uptime() + Duration::from_millis(10);
+        assert!((before..=after).contains(&boot), "{before:?} {boot:?} {after:?}");
+        assert!((wall..=jiff::Timestamp::now()).contains(&now), "{wall} {now}");
+        while clock.now() == now || clock.since_boot() == boot {
+            std::thread::yield_now();
+        }
+        if std::env::var_os(SHIFTED).is_some() {
+            return;
+        }
+        let shifted = |program: &std::ffi::OsStr| {
+            let mut unshare = Command::new("unshare");
+            unshare.args(["--user", "--map-root-user", "--time", "--boottime", "864000"]);
+            unshare.arg(program).env(SHIFTED, "yes");
+            unshare
+        };
+        // Containers may forbid namespaces.
+        if shifted("true".as_ref()).output().is_ok_and(|out| out.status.success()) {
+            let name = "the_clock_of_the_process_counts_from_the_boot_of_the_machine_and_moves";
+            let this = std::env::current_exe().unwrap();
+            let out = shifted(this.as_os_str()).arg(name).output().unwrap();
+            let said = String::from_utf8_lossy(&out.stdout);
+            assert!(out.status.success() && said.contains("1 passed"), "{said}");
+        }
+    }
 }

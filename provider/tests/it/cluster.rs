@@ -31,6 +31,10 @@ struct State {
     is_down: bool,
     /// Refusals of writes to nodes: status, and number of writes still to refuse.
     refusals: (u16, u32),
+    /// Number of reads of single nodes still to be answered with 404 by something in between.
+    reads_lost: u32,
+    /// Number of writes of nodes that were refused because of their version.
+    n_conflicts: usize,
     /// Number of lease updates still to refuse as conflicts.
     lease_conflicts: u32,
     /// Time that a write of a node takes before it is carried out.
@@ -153,7 +157,7 @@ impl Cluster {
         self.state.lock().unwrap().secret = Some(json!({ "data": data }));
     }
 
-    /// Refuses the next writes to nodes.
+    /// Refuses the next writes to nodes; with 404 in the words of something between the provider and the API server.
     pub(crate) fn refuse(&self, status: u16, times: u32) {
         self.state.lock().unwrap().refusals = (status, times);
     }
@@ -161,6 +165,16 @@ impl Cluster {
     /// Number of writes to nodes still to be refused.
     pub(crate) fn n_refusals(&self) -> u32 {
         self.state.lock().unwrap().refusals.1
+    }
+
+    /// Lets something in between answer the next reads of single nodes with a 404 of its own.
+    pub(crate) fn lose_reads(&self, times: u32) {
+        self.state.lock().unwrap().reads_lost = times;
+    }
+
+    /// Number of writes of nodes that were refused because of their version.
+    pub(crate) fn n_conflicts(&self) -> usize {
+        self.state.lock().unwrap().n_conflicts
     }
 
     /// Refuses the next updates of the lease as conflicts.
@@ -249,7 +263,7 @@ impl Cluster {
             let (code, times) = &mut self.state.lock().unwrap().refusals;
             if *times > 0 {
                 *times -= 1;
-                return status(*code, "Refused");
+                return if *code == 404 { no_such_page() } else { status(*code, "Refused") };
             }
         }
         if path.contains("watch=true") {
@@ -292,7 +306,12 @@ impl Cluster {
         let name = name.trim_end_matches("/status");
         let Some(mut node) = self.node(name) else { return status(404, "NotFound") };
         match method {
-            Method::GET => ok(&node),
+            Method::GET => {
+                let n_lost = &mut self.state.lock().unwrap().reads_lost;
+                let is_lost = *n_lost > 0;
+                *n_lost = n_lost.saturating_sub(1);
+                if is_lost { no_such_page() } else { ok(&node) }
+            }
             Method::DELETE => {
                 if body["preconditions"]["uid"] != node["metadata"]["uid"] {
                     return status(409, "Conflict");
@@ -307,6 +326,7 @@ impl Cluster {
             Method::PATCH => {
                 let version = &body["metadata"]["resourceVersion"];
                 if !version.is_null() && *version != node["metadata"]["resourceVersion"] {
+                    self.state.lock().unwrap().n_conflicts += 1;
                     return status(409, "Conflict");
                 }
                 merge(&mut node, &body);
@@ -396,6 +416,14 @@ fn status(code: u16, reason: &str) -> Response<Body> {
     let value = json!({"kind": "Status", "code": code, "reason": reason, "message": reason});
     let mut response = ok(&value);
     *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
+    response
+}
+
+/// The 404 of a proxy that does not know the path; it is no Status of Kubernetes.
+fn no_such_page() -> Response<Body> {
+    let body = http_body_util::Full::new(Bytes::from("404 page not found\n")).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = http::StatusCode::NOT_FOUND;
     response
 }
 

@@ -17,9 +17,12 @@ mod obligations;
 mod paravirtual;
 mod polling;
 mod process;
+mod proofs;
+mod proxies;
 mod references;
 mod restore;
 mod scenarios;
+mod searches;
 #[allow(dead_code, reason = "the unit tests of the backend use the rest")]
 mod supervisor;
 mod tls;

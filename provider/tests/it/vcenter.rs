@@ -178,7 +178,7 @@ impl Vcenter {
         self.change(|state| state.faults.insert(operation, (fault, times)));
     }
 
-    /// Delivers each later answer to this operation after `delay`; the answer shows the state before the delay.
+    /// Delivers each later answer or fault of this operation after `delay`; the answer shows the state before the delay.
     pub(crate) fn delay(&self, operation: &'static str, delay: Duration) {
         self.change(|state| state.delays.insert(operation, delay));
     }
@@ -250,7 +250,9 @@ impl Vcenter {
                 _ => None,
             }
         };
+        let delay = self.state.lock().unwrap().delays.get(name.as_str()).copied();
         if let Some(fault) = injected {
+            tokio::time::sleep(delay.unwrap_or_default()).await;
             return soap_fault(fault, "");
         }
         let busy = self.state.lock().unwrap().busy.get(name.as_str()).copied();
@@ -274,7 +276,6 @@ impl Vcenter {
         }
         self.state.lock().unwrap().n_serving += 1;
         let answered = self.soap(&call).await;
-        let delay = self.state.lock().unwrap().delays.get(name.as_str()).copied();
         if let Some(delay) = delay {
             tokio::time::sleep(delay).await;
         }

@@ -72,12 +72,39 @@ fn write(
     mut sink: BufWriter<impl Write>,
 ) -> io::Result<()> {
     while let Ok(first) = received.recv() {
-        let more = received.try_iter().take(MAX_BATCH - 1);
-        for line in std::iter::once(first).chain(more) {
-            waiting.fetch_sub(line.len() + 1, Ordering::Relaxed);
-            writeln!(sink, "{line}")?;
-        }
-        sink.flush()?;
+        write_batch(first, received, waiting, &mut sink)?;
     }
     Ok(())
+}
+
+/// Writes the lines that wait, at most [`MAX_BATCH`], and hands them to the system.
+fn write_batch(
+    first: String,
+    received: &Receiver<String>,
+    waiting: &AtomicUsize,
+    sink: &mut BufWriter<impl Write>,
+) -> io::Result<()> {
+    let more = received.try_iter().take(MAX_BATCH - 1);
+    for line in std::iter::once(first).chain(more) {
+        waiting.fetch_sub(line.len() + 1, Ordering::Relaxed);
+        writeln!(sink, "{line}")?;
+    }
+    sink.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A killed process loses what the thread has not handed over, so the thread never waits for a line with lines in its hands.
+    #[test]
+    fn every_line_is_handed_to_the_system_before_the_thread_waits_for_more() {
+        let (lines, received) = mpsc::channel();
+        let waiting = AtomicUsize::new(4);
+        let mut sink = BufWriter::new(Vec::new());
+        lines.send("b".to_owned()).expect("it is received");
+        write_batch("a".to_owned(), &received, &waiting, &mut sink).expect("it is memory");
+        assert_eq!((sink.get_ref().as_slice(), sink.buffer().len()), (b"a\nb\n".as_slice(), 0));
+        assert_eq!(waiting.into_inner(), 0);
+    }
 }

@@ -173,6 +173,26 @@ async fn is_answered(stream: &mut TcpStream) {
 }
 
 #[tokio::test]
+async fn a_client_that_is_not_logged_in_to_vcenter_may_send_one_mib() {
+    let cluster = Cluster::new().await;
+    for (path, kind) in [("/sdk", "text/xml"), ("/api/session", "application/json")] {
+        for (size, is_too_large) in [(1 << 20, false), ((1 << 20) + 1, true)] {
+            let mut stream = TcpStream::connect(cluster.vcenter).await.expect("it listens");
+            let head = format!(
+                "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: {size}\r\n\r\n"
+            );
+            for part in [head.as_bytes(), &vec![b' '; size]] {
+                stream.write_all(part).await.expect("it listens");
+            }
+            let mut line = [0; 12];
+            stream.read_exact(&mut line).await.expect("it is answered");
+            let line = String::from_utf8_lossy(&line);
+            assert_eq!(line == "HTTP/1.1 413", is_too_large, "{size} bytes to {path}: {line}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn unfinished_bodies_at_one_face_keep_no_client_of_another_out() {
     // A cluster reads bodies of up to 3 MiB, and 256 MiB of unfinished ones: 88 of these.
     const N_BODIES: usize = 90;

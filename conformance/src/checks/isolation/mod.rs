@@ -1,6 +1,7 @@
 //! ISO: a failure of one vCenter, call or service does not stop the other work.
 
 mod absence;
+mod searches;
 
 use sim::Face;
 use sim::faults::{Action, Rule};
@@ -8,7 +9,6 @@ use sim::world::{Command, Named, Topology};
 
 use super::build::{
     GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, machine, newcomer, s, set_address, unlisted, world,
-    world_with,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -21,7 +21,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     match backend {
         Backend::VCenter => vec![
             Check::new("ISO-001", one_of_two_down().into_iter().chain(absence::cases())),
-            Check::new("ISO-002", [one_search_hangs(), one_search_fails()]),
+            Check::new("ISO-002", searches::cases()),
             Check::new("ISO-003", [tags_down()]),
         ],
         Backend::Supervisor => {
@@ -103,48 +103,6 @@ fn one_of_two_down() -> Vec<Case> {
         }
     }
     cases
-}
-
-/// In a large inventory the provider searches for a few nodes one by one.
-fn one_search_hangs() -> Case {
-    let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Soap).named(name(1));
-    let scenario = world_with(3, 400, s(500)).fault(hang).at(s(300), Act::Heal);
-    Case::new(scenario, |run| {
-        let others: Vec<String> = names(3).into_iter().skip(1).collect();
-        // One period of the monitor, plus the deadline of the call that hangs.
-        run.initializes(&others, s(0), T_INIT + s(35))
-    })
-    .named("a search hangs")
-}
-
-/// vCenter answers every search for one machine with a fault until 400 s. Nodes that join meanwhile do not wait for that search.
-fn one_search_fails() -> Case {
-    let fault = Action::SoapFault { class: "SystemError".to_owned(), message: None };
-    let fails = Rule::new("fails", [fault]).on(Face::Soap).op(["FindAllByUuid", "FindByUuid"]);
-    let late = ["late-1", "late-2", "late-3"];
-    let mut scenario = world_with(3, 400, s(500))
-        .at(s(50), fails.named("broken"))
-        .at(s(50), newcomer("broken", None))
-        .at(s(400), Act::Heal);
-    for (name, at) in late.into_iter().zip([150, 200, 290]) {
-        scenario = scenario.at(s(at), newcomer(name, None));
-    }
-    Case::new(scenario, move |run| {
-        let joined = run.when("broken", |_| true);
-        let waits = run.initialized("broken").is_none_or(|at| at.since_start() > s(400));
-        if joined.is_none() || !waits {
-            return Verdict::inconclusive("its machine was found in another way".to_owned());
-        }
-        late.iter()
-            .fold(run.initializes(&names(3), s(0), T_INIT), |verdict, node| {
-                verdict.and(|| match run.when(node, |_| true) {
-                    None => Verdict::inconclusive(format!("the node {node} did not join")),
-                    Some(at) => run.initializes(&[(*node).to_owned()], at.since_start(), T_INIT),
-                })
-            })
-            .and(|| run.initializes(&["broken".to_owned()], s(400), s(90)))
-    })
-    .named("a search fails")
 }
 
 /// The provider may not list machines, so it reads each by name. The reads for one node hang; the node that joins next does not

@@ -374,29 +374,4 @@ fn is_same_for_writes(body: &Value, computed_from: &Node, now: &Node) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_write_stays_valid_while_taints_provider_id_and_its_labels_are_unchanged() {
-        let labeled = |id: &str, taint: &str, version: &str, label: (&str, &str)| {
-            let taints = json!([{"key": taint, "effect": "NoSchedule"}]);
-            let labels = json!({label.0: label.1});
-            let metadata =
-                json!({"name": "n", "uid": "u", "resourceVersion": version, "labels": labels});
-            let spec = json!({"providerID": id, "taints": taints});
-            Node::from_json(&json!({"metadata": metadata, "spec": spec})).unwrap()
-        };
-        let node = |id, taint, version| labeled(id, taint, version, ("zone", "a"));
-        let before = node("vsphere://a", "a", "1");
-        let body = json!({"metadata": {"labels": {"zone": "b"}}});
-        let is_same = |now: &Node| is_same_for_writes(&body, &before, now);
-        assert!(is_same(&node("vsphere://a", "a", "2")));
-        assert!(!is_same(&node("vsphere://b", "a", "2")));
-        assert!(!is_same(&node("vsphere://a", "b", "2")));
-        // Another client has set a label that this write also sets.
-        assert!(!is_same(&labeled("vsphere://a", "a", "2", ("zone", "c"))));
-    }
-}
+mod tests;

@@ -220,6 +220,14 @@ impl Api {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        convert::Infallible,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
+
     use http::Method;
 
     use super::*;
@@ -258,6 +266,24 @@ mod tests {
         ] {
             assert_eq!(err.says_gone("n9"), want, "{name}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_of_machines_whose_continue_token_comes_back_is_an_error() {
+        let n = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&n);
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            let n = counted.fetch_add(1, Ordering::Relaxed);
+            assert!(n < 10, "the list has no end");
+            let page = serde_json::json!({"metadata": {"continue": "a"}, "items": []}).to_string();
+            let page = http_body_util::Full::new(bytes::Bytes::from(page));
+            async move { Ok::<_, Infallible>(http::Response::new(page)) }
+        });
+        let cluster = Cluster::new(kube::Client::new(service, "dev"), -1.0, 0);
+        let api = Api { cluster, path: "/vms".to_owned(), active: Active::default() };
+        let listed = api.list(Paging::Pages).await.err();
+        assert!(matches!(listed, Some(ApiError::Answer { .. })), "{listed:?}");
+        assert_eq!(n.load(Ordering::Relaxed), 2);
     }
 
     #[test]

@@ -155,6 +155,9 @@ async fn resolve(
     if n_by_uuid > FEW && cost.is_none_or(|cost| cost < n_by_uuid) {
         inventory::search(shared, index, batch, &mut left).await?;
     }
+    for name in batch.keys().filter(|name| !left.contains(name)) {
+        hanging.answered(name);
+    }
     search_each(shared, index, batch, &left, hanging).await
 }
 

@@ -124,6 +124,8 @@ async fn prove(
     uuid: MachineId,
 ) -> Result<Lookup<()>, CallError> {
     let active = shared.policy.active;
+    // The proof is as old as its first read: a machine that is registered anew where the proof has just looked is missed.
+    let began_at = Instant::now();
     let noted = node.reference.as_ref().filter(|_| !mutant!(active, EmptySearchIsGone));
     // A reference from a server that did not say which vCenter it is may be that of another server.
     let link = link.filter(|link| !shared.vcenters[link.vcenter].client.was_identified_late());
@@ -168,13 +170,12 @@ async fn prove(
             }
         }
     }
-    let now = Instant::now();
     if !was_seen && !mutant!(active, EmptySearchIsGone) {
         if !node.confirmed_gone {
             return Ok(hide(shared, node, Unknown::Unproven(UNPROVEN.to_owned())));
         }
-        let since = first_absence(shared, node, now);
-        if now.duration_since(since) < shared.tuning.absence_period {
+        let since = first_absence(shared, node, Instant::now());
+        if began_at.saturating_duration_since(since) < shared.tuning.absence_period {
             return Ok(Lookup::Unknown(Unknown::NotSeen));
         }
         if let Some(why) = census::doubt(shared, uuid, since).await? {
@@ -183,10 +184,10 @@ async fn prove(
     }
     let matched = shared.with(|state, _| {
         let Some(tracked) = state.nodes.get_mut(&node.name) else { return false };
-        tracked.gone = Some(now);
+        tracked.gone = Some(began_at);
         tracked.matched || was_seen || mutant!(active, EmptySearchIsGone)
     });
-    Ok(Lookup::Gone { proved_at: now, matched })
+    Ok(Lookup::Gone { proved_at: began_at, matched })
 }
 
 /// Returns the vCenter whose instance UUID a noted reference names.

@@ -31,7 +31,7 @@ pub(super) struct Hanging<'a> {
     shared: &'a Shared,
     index: VcenterIndex,
     searches: FuturesUnordered<Search<'a>>,
-    /// Nodes whose searches failed since the last one that succeeded.
+    /// Nodes whose searches failed since the last one that succeeded, and that were not found in another way meanwhile.
     failed: BTreeSet<String>,
 }
 
@@ -42,6 +42,11 @@ impl<'a> Hanging<'a> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.searches.is_empty()
+    }
+
+    /// Notes that a node was answered without a search.
+    pub(super) fn answered(&mut self, name: &str) {
+        self.failed.remove(name);
     }
 
     /// Waits for one search to end, and answers its node. Pending for ever if no search is running.
@@ -62,10 +67,10 @@ impl<'a> Hanging<'a> {
             }
             Err(err) => {
                 tracing::warn!(node = %name, error = %Chain(&err), "looking up the machine failed; retrying");
+                self.failed.insert(name.clone());
                 // Deleted nodes no longer count.
                 let nodes = &self.shared.lock().nodes;
                 self.failed.retain(|it| nodes.contains_key(it));
-                self.failed.insert(name.clone());
                 let outcome = Outcome::Failed(Chain(&err).to_string());
                 (outcome, if self.failed.len() >= TROUBLE { Err(err) } else { Ok(()) })
             }

@@ -4,6 +4,7 @@
 mod guard;
 mod identity;
 mod inputs;
+mod labels;
 mod memory;
 mod metrics;
 mod nodes;

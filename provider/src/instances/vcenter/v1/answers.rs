@@ -173,6 +173,7 @@ impl Shared {
 
     /// Answers whether the machine exists. Also reads whether it is off, because the framework asks for that next.
     pub(super) async fn exists(&self, node: &NodeIdentity) -> Lookup<()> {
+        let began_at = Instant::now();
         let uuid = match self.uuid_of(node).await {
             Ok(uuid) => uuid,
             Err(why) => return Lookup::Unknown(why),
@@ -183,7 +184,7 @@ impl Shared {
                 let _ = self.note(node, &found);
                 Ok((found.vcenter, found.reference))
             }
-            Ok(None) => self.absent(node, uuid).await,
+            Ok(None) => self.absent(node, uuid, began_at).await,
             Err(why) => return Lookup::Unknown(why),
         };
         match place {
@@ -196,11 +197,13 @@ impl Shared {
         }
     }
 
-    /// Reads the machine's reference after an empty search. Returns its location if it exists, else the answer.
+    /// Reads the machine's reference after an empty search. Returns its location if it exists, else the answer. A proof is as old as
+    /// that search, which began at `began_at`.
     async fn absent(
         &self,
         node: &NodeIdentity,
         uuid: MachineId,
+        began_at: Instant,
     ) -> Result<(VcenterIndex, MoRef), Lookup<()>> {
         // A node without a provider ID was never ours, so the provider may not delete it.
         if node.provider_id.is_none() {
@@ -237,7 +240,7 @@ impl Shared {
             Ok(objects) if objects.first().is_some_and(is_another) => {
                 Err(Lookup::Unknown(Unknown::Unproven(proof::UNPROVEN.to_owned())))
             }
-            Err(err) if err.says_gone(&machine) => self.moved(node, uuid).await,
+            Err(err) if err.says_gone(&machine) => self.moved(node, uuid, began_at).await,
             Err(err) => Err(Lookup::Unknown(unavailable(&err))),
             Ok(objects) => match objects.first().map(|object| power_state(object, STATE)) {
                 Some(Some(_)) => Ok((vcenter, machine)),
@@ -256,6 +259,7 @@ impl Shared {
         &self,
         node: &NodeIdentity,
         uuid: MachineId,
+        began_at: Instant,
     ) -> Result<(VcenterIndex, MoRef), Lookup<()>> {
         let again =
             if self.vcenters.len() > 1 { self.discover_by_uuid(uuid).await } else { Ok(None) };
@@ -276,7 +280,7 @@ impl Shared {
             );
             return Err(Lookup::Unknown(Unknown::Outside(why)));
         }
-        Err(Lookup::Gone { proved_at: Instant::now(), matched: true })
+        Err(Lookup::Gone { proved_at: began_at, matched: true })
     }
 
     /// Searches every vCenter, without regard to datacenters, for a machine with this UUID in either byte order.

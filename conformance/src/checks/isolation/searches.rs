@@ -1,0 +1,96 @@
+//! Searches for single machines that hang or fail. In a large inventory the provider searches for a few nodes one by one.
+
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::world::objects::{self, Key};
+use sim::world::{Command, Named};
+
+use crate::checks::Case;
+use crate::checks::build::{T_INIT, newcomer, s, world_with};
+use crate::checks::observe::{name, names};
+use crate::scenario::Act;
+use crate::verdict::Verdict;
+
+pub(super) fn cases() -> [Case; 3] {
+    [one_hangs(), one_fails(), failed_for_nodes_that_went()]
+}
+
+/// vCenter answers every search with a fault.
+fn failing(id: &str, before: Option<Action>) -> Rule {
+    let fault = Action::SoapFault { class: "SystemError".to_owned(), message: None };
+    let actions = before.into_iter().chain([fault]);
+    Rule::new(id, actions).on(Face::Soap).op(["FindAllByUuid", "FindByUuid"])
+}
+
+fn one_hangs() -> Case {
+    let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Soap).named(name(1));
+    let scenario = world_with(3, 400, s(500)).fault(hang).at(s(300), Act::Heal);
+    Case::new(scenario, |run| {
+        let others: Vec<String> = names(3).into_iter().skip(1).collect();
+        // One period of the monitor, plus the deadline of the call that hangs.
+        run.initializes(&others, s(0), T_INIT + s(35))
+    })
+    .named("a search hangs")
+}
+
+/// vCenter answers every search for one machine with a fault until 400 s. Nodes that join meanwhile do not wait for that search.
+fn one_fails() -> Case {
+    let late = ["late-1", "late-2", "late-3"];
+    let mut scenario = world_with(3, 400, s(500))
+        .at(s(50), failing("fails", None).named("broken"))
+        .at(s(50), newcomer("broken", None))
+        .at(s(400), Act::Heal);
+    for (name, at) in late.into_iter().zip([150, 200, 290]) {
+        scenario = scenario.at(s(at), newcomer(name, None));
+    }
+    Case::new(scenario, move |run| {
+        let joined = run.when("broken", |_| true);
+        let waits = run.initialized("broken").is_none_or(|at| at.since_start() > s(400));
+        if joined.is_none() || !waits {
+            return Verdict::inconclusive("its machine was found in another way".to_owned());
+        }
+        late.iter()
+            .fold(run.initializes(&names(3), s(0), T_INIT), |verdict, node| {
+                verdict.and(|| match run.when(node, |_| true) {
+                    None => Verdict::inconclusive(format!("the node {node} did not join")),
+                    Some(at) => run.initializes(&[(*node).to_owned()], at.since_start(), T_INIT),
+                })
+            })
+            .and(|| run.initializes(&["broken".to_owned()], s(400), s(90)))
+    })
+    .named("a search fails")
+}
+
+/// Searches for three machines take three seconds and fail. The nodes of two of them go. The third alone is no reason to let a
+/// node wait that joins.
+fn failed_for_nodes_that_went() -> Case {
+    let slow = |node: &str| failing(node, Some(Action::Delay(s(3)))).named(node);
+    let mut scenario = world_with(3, 400, s(1000))
+        .at(s(200), slow("broken"))
+        .at(s(200), newcomer("broken", None))
+        .at(s(750), newcomer("late", None))
+        .at(s(900), Act::Heal);
+    for node in ["went-1", "went-2"] {
+        scenario = scenario
+            .at(s(50), slow(node))
+            .at(s(50), newcomer(node, None))
+            .at(s(150), Command::Cluster(objects::Command::delete(Key::node(node))))
+            .at(s(150), Command::DeleteMachine(Named::from(node)));
+    }
+    Case::new(scenario, |run| {
+        let has_waited = ["went-1", "went-2", "broken"].iter().all(|node| {
+            run.when(node, |_| true).is_some()
+                && run.initialized(node).is_none_or(|at| at.since_start() > s(900))
+        });
+        if !has_waited {
+            return Verdict::inconclusive("their machines were found in another way".to_owned());
+        }
+        run.initializes(&names(3), s(0), T_INIT)
+            .and(|| match run.when("late", |_| true) {
+                None => Verdict::inconclusive("the node late did not join"),
+                Some(at) => run.initializes(&["late".to_owned()], at.since_start(), T_INIT),
+            })
+            .and(|| run.initializes(&["broken".to_owned()], s(900), s(90)))
+    })
+    .named("searches failed for nodes that went")
+}

@@ -1,0 +1,110 @@
+//! Decisions about second writes, and what the controller remembers of deleted nodes.
+
+use std::convert::Infallible;
+
+use futures::future::BoxFuture;
+use serde_json::json;
+
+use super::*;
+use crate::model::{Clock, NodeIdentity};
+
+#[test]
+fn a_write_stays_valid_while_taints_provider_id_and_its_labels_are_unchanged() {
+    let labeled = |id: &str, taint: &str, version: &str, label: (&str, &str)| {
+        let taints = json!([{"key": taint, "effect": "NoSchedule"}]);
+        let labels = json!({label.0: label.1});
+        let metadata =
+            json!({"name": "n", "uid": "u", "resourceVersion": version, "labels": labels});
+        let spec = json!({"providerID": id, "taints": taints});
+        Node::from_json(&json!({"metadata": metadata, "spec": spec})).unwrap()
+    };
+    let node = |id, taint, version| labeled(id, taint, version, ("zone", "a"));
+    let before = node("vsphere://a", "a", "1");
+    let body = json!({"metadata": {"labels": {"zone": "b"}}});
+    let is_same = |now: &Node| is_same_for_writes(&body, &before, now);
+    assert!(is_same(&node("vsphere://a", "a", "2")));
+    assert!(!is_same(&node("vsphere://b", "a", "2")));
+    assert!(!is_same(&node("vsphere://a", "b", "2")));
+    // Another client has set a label that this write also sets.
+    assert!(!is_same(&labeled("vsphere://a", "a", "2", ("zone", "c"))));
+}
+
+/// A backend that is never asked.
+struct Unasked;
+
+impl Instances for Unasked {
+    fn observe(&self, _: &NodeIdentity) {}
+
+    fn forget(&self, _: &str) {}
+
+    fn metadata(&self, _: &NodeIdentity, _: ZoneWanted) -> Lookup<Metadata> {
+        Lookup::Unknown(Unknown::Pending)
+    }
+
+    fn exists<'a>(&'a self, _: &'a NodeIdentity, _: Instant) -> BoxFuture<'a, Lookup<()>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn shutdown(&self, _: &NodeIdentity) -> Lookup<bool> {
+        Lookup::Unknown(Unknown::Pending)
+    }
+
+    fn n_missing(&self) -> usize {
+        0
+    }
+
+    fn changed(&self) -> BoxFuture<'_, BTreeSet<String>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+fn controller() -> Arc<NodeController> {
+    let service = tower::service_fn(|_: http::Request<kube::client::Body>| {
+        std::future::pending::<Result<http::Response<kube::client::Body>, Infallible>>()
+    });
+    let cluster = Cluster::new(kube::Client::new(service, "default"), -1.0, 0);
+    let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
+    let (events, _) = Events::new("test", cluster.clone(), clock);
+    let settings = Settings {
+        workers: 1,
+        status_period: WINDOW,
+        extra_labels: BTreeMap::new(),
+        late_zone: LateZone::LeftOut,
+        seed: 0,
+        active: Active::default(),
+    };
+    let store = Arc::new(NodeStore::new());
+    NodeController::new(cluster, store, Arc::new(Unasked), events, Arc::default(), settings)
+}
+
+/// Lets the addresses of a node be due, and uses up its writes.
+fn write_too_often(controller: &NodeController) {
+    controller.mark_due(std::iter::once("n".to_owned()));
+    while controller.damping("n").is_none() {}
+}
+
+/// Numbers of nodes with addresses that are due, and with counted writes.
+fn n_remembered(controller: &NodeController) -> (usize, usize) {
+    (controller.due.lock().unwrap().len(), controller.written.lock().unwrap().len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_node_is_forgotten_and_a_new_one_of_its_name_may_be_written() {
+    let controller = controller();
+    write_too_often(&controller);
+    assert_eq!(n_remembered(&controller), (1, 1));
+    let node = Node::from_json(&json!({"metadata": {"name": "n", "uid": "u"}})).unwrap();
+    controller.on_change(&NodeChange::Deleted(Arc::new(node)));
+    assert_eq!(n_remembered(&controller), (0, 0));
+    assert_eq!(controller.damping("n"), None);
+}
+
+/// The node goes while it is worked on, and the work notes it once more after the deletion.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_noted_after_its_deletion_is_forgotten_by_the_next_look() {
+    let controller = controller();
+    write_too_often(&controller);
+    let looked = controller.sync("n", &mut Jitter::new(0, "test")).await;
+    assert!(matches!(looked, Ok(None)));
+    assert_eq!(n_remembered(&controller), (0, 0));
+}
