@@ -166,8 +166,8 @@ impl Case {
     /// Computes the verdict of this case alone. A pass becomes inconclusive if a rule never fired, if a part of the log was
     /// dropped, or if the provider never logged in or never initialized a node.
     fn judge(&self, run: &Run) -> Verdict {
-        if let Some(refused) = run.ledger.iter().find(|it| it.op.starts_with("refused: ")) {
-            return Verdict::inconclusive(format!("a step did not happen: {}", refused.op));
+        if let Some(refused) = run.refusals().next() {
+            return Verdict::inconclusive(format!("a step did not happen: {refused}"));
         }
         let verdict = (self.judge)(run);
         let idle = run.idle_rules();

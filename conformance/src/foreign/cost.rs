@@ -18,6 +18,7 @@ use super::run::Life;
 use super::{Settings, Setup, Subject};
 use crate::cost::bill::{self, Bill, Part};
 use crate::judge::facts;
+use crate::lab::Happening;
 use crate::scenario::ProviderSetup;
 
 /// Largest fleet that is played beside a process on the same machine.
@@ -242,11 +243,10 @@ fn doubts(life: &Life) -> Vec<String> {
         let joined = joined.len();
         doubts.push(format!("N={n}: {joined} nodes were written while the join was counted; it costs more than it says here"));
     }
-    let notes = life.run.ledger.iter().filter(|it| it.kind == sim::ledger::Kind::Note);
-    for note in
-        notes.filter(|it| it.op.starts_with("refused: ") || it.op.contains("ended by itself"))
-    {
-        doubts.push(format!("N={n}: at {}: {}", note.t, note.op));
+    for it in &life.run.happened {
+        if let Happening::Refused(_) | Happening::EndedByItself(..) = it.what {
+            doubts.push(format!("N={n}: at {}: {}", it.at, it.what));
+        }
     }
     doubts
 }

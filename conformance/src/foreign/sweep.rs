@@ -116,9 +116,8 @@ impl Played {
         let mut ended = Ended::of(&run);
         let policy = ended.violations.extract_if(.., |it| it.invariant.is_policy()).collect();
         ended.violations.retain(|it| is_unsafe(it) || (all && late.is_none()));
-        let mut refused = run.ledger.iter().map(|it| it.op.as_str());
-        let vain = match refused.find(|op| op.starts_with("refused: ")) {
-            Some(refused) => Some(refused.to_owned()),
+        let vain = match run.refusals().next() {
+            Some(refused) => Some(format!("a step did not happen: {refused}")),
             None if run.calls().next().is_none() => Some("the provider made no call".to_owned()),
             None => late.map(|late| format!("this machine was {} ms late", late.as_millis())),
         };

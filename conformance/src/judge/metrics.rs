@@ -62,13 +62,10 @@ struct Life<'a> {
 
 impl<'a> Life<'a> {
     fn of(run: &'a Run, scrape: &'a Scrape) -> Self {
-        let starts = format!("replica {} starts", scrape.replica);
         let until = run.ledger.iter().take_while(|it| it.seq < scrape.next_seq);
-        let since = until
-            .clone()
-            .filter(|it| it.kind == Kind::Note && it.op == starts)
-            .last()
-            .map_or(0, |it| it.seq);
+        let is_its = |replica: usize, seq: u64| replica == scrape.replica && seq < scrape.next_seq;
+        let starts = run.starts().filter(|(replica, it)| is_its(*replica, it.seq));
+        let since = starts.last().map_or(0, |(_, it)| it.seq);
         let caller = label(scrape.replica);
         let calls = until
             .filter(|it| it.kind == Kind::Call && it.seq > since && it.client.client == caller)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sim::faults::Action;
-use sim::ledger::{Kind, Record};
+use sim::ledger::Record;
 use sim::world::Time;
 use sim::world::objects::Op;
 use sim::{Class, Face};
@@ -34,8 +34,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
 /// A provider that starts does not know the writes of its predecessor.
 fn flapping(run: &Run) -> Vec<Violation> {
     let written = Written::by(run);
-    let is_start = |it: &&Record| it.kind == Kind::Note && it.op.ends_with(" starts");
-    let starts: Vec<Time> = run.ledger.iter().filter(is_start).map(|it| it.t).collect();
+    let starts: Vec<Time> = run.starts().map(|(_, it)| it.at).collect();
     let mut found = Vec::new();
     for (name, events) in run.nodes_by_name() {
         let mut window: Option<(Time, usize)> = None;

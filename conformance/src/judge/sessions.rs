@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use sim::ledger::{self, Record};
+use sim::ledger::Record;
 use sim::world::objects::GroupResource;
 use sim::world::vcenter::{Family, LoginEvent, VCenter, VcEvent};
 use sim::world::{Event, PROVIDER_USER, State, Time};
@@ -189,12 +189,7 @@ fn reasons(run: &Run, server: &str, at: Time) -> usize {
     let steps = run.scenario.timeline.iter().filter(|step| {
         recent(Time::after_start(step.at)) && !matches!(step.act, Act::Phase(_) | Act::Start(_))
     });
-    let starts = run
-        .ledger
-        .iter()
-        .filter(|it| it.kind == ledger::Kind::Note && it.op.starts_with("replica ") && recent(it.t))
-        .filter(|it| it.op.ends_with(" starts"))
-        .count();
+    let starts = run.starts().filter(|(_, it)| recent(it.at)).count();
     ended.len() + failed.len() + 2 * (steps.count() + starts)
 }
 

@@ -9,7 +9,7 @@ use sim::ledger::{Kind, Record};
 use sim::world::objects::{GroupResource, Op};
 use sim::world::{Event, Log, State, Time};
 
-use super::{Answer, Exit, Passed, Scrape, Stage};
+use super::{Answer, Exit, Happened, Happening, Passed, Scrape, Stage};
 use crate::backend::Backend;
 use crate::scenario::{Act, Scenario};
 
@@ -26,6 +26,8 @@ pub struct Run {
     pub mirrored: bool,
     /// Changes of Nodes that the scenario itself made.
     pub by_hand: Vec<ByHand>,
+    /// What the lab did and met, in order.
+    pub happened: Vec<Happened>,
     /// Every call, in order.
     pub ledger: Vec<Record>,
     /// Everything that happened in the world.
@@ -99,6 +101,22 @@ impl Run {
                 }
             }
             nodes
+        })
+    }
+
+    /// Returns the reasons of the acts that did not happen.
+    pub fn refusals(&self) -> impl Iterator<Item = &str> {
+        self.happened.iter().filter_map(|it| match &it.what {
+            Happening::Refused(why) => Some(why.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Returns the starts of replicas: the index of each, with its place in the ledger.
+    pub fn starts(&self) -> impl Iterator<Item = (usize, &Happened)> {
+        self.happened.iter().filter_map(|it| match it.what {
+            Happening::Starts(replica) => Some((replica, it)),
+            _ => None,
         })
     }
 

@@ -4,37 +4,39 @@
 //! world time runs faster by the factor by which their periods are shortened; scenario, ledger and judges are
 //! the same.
 
+mod acts;
 mod aftermath;
 mod authority;
 mod bounds;
 mod election;
 mod endpoint;
 mod front;
+mod happening;
 mod initialize;
 mod provider;
+mod replicas;
 mod running;
 mod scrape;
 mod wire;
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use ::provider::InstancesMode;
-use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use jiff::Timestamp;
 use sim::ledger::{Kind, Ledger};
-use sim::world::objects::{self, Key, PatchKind};
-use sim::world::{Command, Retain, State, Time, World};
+use sim::world::{Retain, State, Time, World};
 use sim::{Sim, WorldHandle};
 
 use crate::backend::Backend;
-use crate::foreign::{Host, Started};
-use crate::scenario::{Act, Scenario, Step};
+use crate::foreign::Host;
+use crate::scenario::{Scenario, Step};
 pub use aftermath::{ByHand, NodeEvent, Run};
 pub use bounds::{Bounds, Passed, peak_resident};
 use bounds::{Guard, Watchdog};
 pub(crate) use election::{Identities, doubt};
 pub use endpoint::{Answer, Caller};
+pub use happening::{Happened, Happening};
 use provider::Replica;
 pub use provider::{Exit, Mutants};
 pub(crate) use provider::{LEASE, cloud_config, label};
@@ -156,6 +158,7 @@ pub struct Lab {
     files: endpoint::ServingFiles,
     certificates: Vec<[u8; 32]>,
     by_hand: Vec<ByHand>,
+    happened: Mutex<Vec<Happened>>,
     scenario: Scenario,
     stage: Stage,
     /// Counts the resources of the provider.
@@ -201,6 +204,7 @@ impl Lab {
             files,
             certificates,
             by_hand: Vec::new(),
+            happened: Mutex::default(),
             scenario: scenario.clone(),
             stage: stage.clone(),
             guard: Guard::new(Bounds::of(scenario)),
@@ -226,265 +230,6 @@ impl Lab {
     /// Returns the ledger.
     pub fn ledger(&self) -> &Ledger {
         self.sim.ledger()
-    }
-
-    /// Carries out an act now.
-    ///
-    /// An act that the world refuses is noted in the ledger, because a shrunk timeline may contain such acts.
-    pub async fn act(&mut self, act: &Act) {
-        let from = self.world().now();
-        self.carry_out(act).await;
-        if act.changes_nodes() {
-            let to = self.world().now();
-            self.by_hand.push(ByHand { from, to, act: act.clone() });
-        }
-    }
-
-    async fn carry_out(&mut self, act: &Act) {
-        match act {
-            Act::World(command) => {
-                let command = match self.stage.mode {
-                    Mode::VCenter(_) => command.clone(),
-                    Mode::Supervisor(_) => self
-                        .world()
-                        .read(|world| authority::through_the_object(command, World::state(world))),
-                };
-                if let Err(fault) = self.sim.apply(command) {
-                    self.note(format!("refused: {fault}"));
-                }
-            }
-            Act::Fault(rule) => {
-                if let Err(error) = self.sim.fault(rule.clone()) {
-                    self.note(format!("refused: {error}"));
-                }
-            }
-            Act::Heal => self.sim.heal(),
-            Act::Phase(phase) => self.sim.ledger().set_phase(Some(phase)),
-            Act::Start(replica) => self.start(*replica).await,
-            Act::Stop(replica) => self.stop(*replica).await,
-            Act::Crash(replica) => self.crash(*replica).await,
-            Act::StopLeader => {
-                if let Some(leader) = self.noted_leader() {
-                    self.stop(leader).await;
-                }
-            }
-            Act::CrashLeader => {
-                if let Some(leader) = self.noted_leader() {
-                    self.crash(leader).await;
-                }
-            }
-            Act::SuspendLeader => {
-                if let Some(leader) = self.noted_leader() {
-                    self.suspend(leader).await;
-                }
-            }
-            Act::ResumeAll => self.resume_all().await,
-            Act::StepClocks(seconds) => {
-                self.note(format!("clocks step by {seconds} s"));
-                self.each(|it| it.step_clock(SignedDuration::from_secs(*seconds)));
-            }
-            Act::Scrape => {
-                self.each(|it| it.is_readable());
-                let scrapes: Vec<_> =
-                    self.replicas.iter().filter_map(|it| self.scrape(it)).collect();
-                self.scrapes.extend(scrapes);
-            }
-            Act::Get { path, by } => self.ask_endpoints(path, *by).await,
-            Act::RenewCertificate => self.certificates.push(self.files.renew()),
-            Act::SpoilCertificate => self.files.spoil(),
-            Act::StartAll => {
-                for replica in 0..self.scenario.provider.replicas.max(1) {
-                    self.start(replica).await;
-                }
-            }
-            Act::Token { grace } => {
-                let rotated = self.sim.supervisor().map(|it| it.rotate_token(*grace));
-                match rotated {
-                    Some(Ok(token)) => self.token.set(token),
-                    Some(Err(error)) => self.note(format!("refused: {error}")),
-                    None => self.note("refused: there is no Supervisor"),
-                }
-            }
-            Act::Initialize { node, by } => {
-                let commands = self
-                    .world()
-                    .read(|world| initialize::by_others(World::state(world), node, *by));
-                if commands.is_empty() {
-                    self.note("refused: no node waits to be initialized");
-                }
-                for command in commands {
-                    if let Err(fault) = self.world().apply(command) {
-                        self.note(format!("refused: {fault}"));
-                    }
-                }
-            }
-            Act::CopyAnnotation { key, from, to } => {
-                let from = Key::node(from);
-                let noted = self.world().read(|world| {
-                    let node = World::state(world).cluster.get(&from);
-                    node.and_then(|node| node["metadata"]["annotations"].get(key).cloned())
-                });
-                if let Some(noted) = noted {
-                    let patch = json!({"metadata": {"annotations": {key.as_str(): noted}}});
-                    let patch = objects::Command::patch(Key::node(to), PatchKind::Merge, patch);
-                    if let Err(fault) = self.world().apply(Command::Cluster(patch)) {
-                        self.note(format!("refused: {fault}"));
-                    }
-                }
-            }
-            Act::Vcenters(names) => self.scenario.provider.vcenters.clone_from(names),
-            Act::Datacenters(names) => self.scenario.provider.datacenters.clone_from(names),
-            Act::Secret { name, password } => {
-                let secret = self.secret(name, Some(password));
-                if let Err(fault) = self.world().apply(secret) {
-                    self.note(format!("refused: {fault}"));
-                } else {
-                    self.note(format!("secret {name} is changed"));
-                }
-            }
-        }
-    }
-
-    /// Asks the HTTPS endpoint of every running replica.
-    async fn ask_endpoints(&mut self, path: &str, by: Caller) {
-        let at = self.world().now();
-        let mut answers = Vec::new();
-        for running in &self.replicas {
-            match running.get(path, by).await {
-                Ok((outcome, certificate)) => {
-                    let (replica, path) = (running.index(), path.to_owned());
-                    answers.push(Answer { at, replica, path, by, outcome, certificate });
-                }
-                Err(refused) => self.note(format!("refused: {refused}")),
-            }
-        }
-        self.answers.extend(answers);
-    }
-
-    /// Returns the leader and notes it in the ledger. Without a leader, notes for processes that the act did not happen:
-    /// what follows in the scenario depends on it. In virtual time, shrunk histories may contain such acts.
-    fn noted_leader(&self) -> Option<usize> {
-        let leader = self.leader();
-        match leader {
-            Some(leader) => self.note(format!("replica {leader} leads")),
-            None if self.host.is_some() => self.note("refused: no running replica holds the lease"),
-            None => {}
-        }
-        leader
-    }
-
-    async fn suspend(&self, index: usize) {
-        for replica in self.replicas.iter().filter(|it| it.index() == index) {
-            match replica.suspend().await {
-                Ok(()) => self.note(format!("replica {index} is suspended")),
-                Err(why) => self.note(format!("refused: {why}")),
-            }
-        }
-    }
-
-    async fn resume_all(&self) {
-        self.note("suspended replicas go on");
-        for replica in &self.replicas {
-            replica.resume().await;
-        }
-        self.pass(WAKING).await;
-        self.replicas.iter().for_each(Running::renew);
-    }
-
-    /// Applies `act` to every running replica, and notes each refusal in the ledger.
-    fn each(&self, act: impl Fn(&Running) -> Result<(), String>) {
-        for refused in self.replicas.iter().filter_map(|replica| act(replica).err()) {
-            self.note(format!("refused: {refused}"));
-        }
-    }
-
-    /// Starts a replica, unless it runs.
-    pub async fn start(&mut self, index: usize) {
-        if self.replicas.iter().any(|replica| replica.index() == index) {
-            return;
-        }
-        self.note(format!("replica {index} starts"));
-        let Some(host) = &self.host else {
-            let replica = Replica::start(
-                &self.sim,
-                &self.scenario,
-                &self.stage,
-                (&self.token, &self.files),
-                &self.guard,
-                index,
-            );
-            return self.replicas.push(Running::Here(replica));
-        };
-        match host.start(&self.sim, &self.scenario, index).await {
-            Ok((process, Started::Called)) => {
-                self.in_vain = 0;
-                self.replicas.push(Running::Process(process));
-            }
-            Ok((process, Started::Silent(said))) => {
-                self.note(format!("replica {index}: {said}"));
-                self.replicas.push(Running::Process(process));
-            }
-            Ok((_, Started::Ended)) if self.in_vain + 1 >= MOST_IN_VAIN => {
-                let last = host.logs().tail(1).pop().unwrap_or_default();
-                self.note(format!(
-                    "refused: replica {index} ended before its first call {MOST_IN_VAIN} times in a row: {last}"
-                ));
-            }
-            Ok((process, Started::Ended)) => {
-                self.in_vain += 1;
-                self.note(format!("replica {index}: it ended before its first call"));
-                self.replicas.push(Running::Process(process));
-            }
-            // The judge has nothing to judge then, so the case is inconclusive.
-            Err(error) => self.note(format!("refused: replica {index} does not start: {error:#}")),
-        }
-    }
-
-    fn secret(&self, name: &str, password: Option<&str>) -> sim::world::Command {
-        provider::secret(&self.sim, name, password, |vcenter| match &self.host {
-            None => vcenter.to_owned(),
-            Some(host) => host.server(vcenter),
-        })
-    }
-
-    /// Returns current metrics and health of a replica, if they can be read.
-    fn scrape(&self, replica: &Running) -> Option<Scrape> {
-        replica.scrape(self.world().now(), self.sim.ledger().next_seq())
-    }
-
-    /// Asks a replica to stop and waits for its end.
-    pub async fn stop(&mut self, index: usize) {
-        if let Some(replica) = self.take(index) {
-            self.note(format!("replica {index} is told to stop"));
-            self.scrapes.extend(self.scrape(&replica));
-            let exit = replica.stop().await;
-            self.note(format!("replica {index} has ended: {exit}"));
-            self.note_exit(exit, self.world().now());
-        }
-    }
-
-    fn note_exit(&mut self, exit: Exit, at: Time) {
-        self.exits.push(exit);
-        self.ended_at.push(at);
-    }
-
-    /// Kills a replica.
-    pub async fn crash(&mut self, index: usize) {
-        if let Some(replica) = self.take(index) {
-            self.note(format!("replica {index} is killed"));
-            replica.kill().await;
-            self.note_exit(Exit::Killed, self.world().now());
-        }
-    }
-
-    /// Returns the replica that leads: the holder of the lease, or the first running one without leader
-    /// election.
-    pub fn leader(&self) -> Option<usize> {
-        if !self.scenario.provider.elects() {
-            return self.replicas.first().map(Running::index);
-        }
-        let holder = self.world().read(|world| provider::holder(World::state(world)))?;
-        self.replicas.iter().find(|it| it.is_called(&holder, self.ledger())).map(Running::index)
     }
 
     /// Lets world time pass. A replica that ends meanwhile is restarted after a pause.
@@ -541,31 +286,15 @@ impl Lab {
         self.world().read(|world| World::state(world).clone())
     }
 
-    fn take(&mut self, index: usize) -> Option<Running> {
-        let at = self.replicas.iter().position(|replica| replica.index() == index)?;
-        Some(self.replicas.remove(at))
+    fn note(&self, what: Happening) {
+        let at = self.world().now();
+        let seq = self.sim.ledger().note(at, Kind::Note, what.to_string());
+        self.happened.lock().expect("no holder panics").push(Happened { at, seq, what });
     }
 
-    /// Notes replicas that ended by themselves and restarts them. A replica ends when it loses its lease.
-    async fn bury(&mut self) {
-        let (now, mut ended) = (self.world().now(), Vec::new());
-        for replica in &mut self.replicas {
-            if let Some((exit, at)) = replica.ended(now) {
-                ended.push((replica.index(), exit, at));
-            }
-        }
-        for (index, exit, at) in ended {
-            self.note(format!("replica {index} has ended by itself: {exit}"));
-            self.note_exit(exit, at);
-            self.replicas.retain(|replica| replica.index() != index);
-            if !self.scenario.provider.once {
-                self.start(index).await;
-            }
-        }
-    }
-
-    fn note(&self, text: impl Into<String>) {
-        self.sim.ledger().note(self.world().now(), Kind::Note, text);
+    /// Notes that an act did not happen.
+    fn refuse(&self, why: impl ToString) {
+        self.note(Happening::Refused(why.to_string()));
     }
 
     async fn play(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
@@ -633,7 +362,7 @@ impl Lab {
             && self.scenario.provider.elects()
             && let Some(why) = doubt(&self.sim.ledger().records())
         {
-            self.note(format!("refused: {why}"));
+            self.refuse(why);
         }
         let after = self.state();
         let fired = self.sim.fired().into_iter().collect();
@@ -642,6 +371,7 @@ impl Lab {
         let Self { sim, host, exits, ended_at, scrapes, answers, certificates, .. } = self;
         let (by_hand, scenario, stage, token) =
             (self.by_hand, self.scenario, self.stage, self.token);
+        let happened = self.happened.into_inner().expect("no holder panics");
         sim.shutdown().await;
         let hosted = host.is_some();
         let mirrored = host.as_ref().is_some_and(Host::is_mirrored);
@@ -655,6 +385,7 @@ impl Lab {
             hosted,
             mirrored,
             by_hand,
+            happened,
             ledger,
             log,
             end,

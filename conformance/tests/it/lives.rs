@@ -12,8 +12,7 @@ fn violations(mode: Mode) -> Vec<String> {
     for life in lives::all(mode.backend()) {
         assert!(!life.phases().is_empty(), "{} has no phase", life.name);
         let run = run(&life.scenario, &stage);
-        let refused = run.ledger.iter().filter(|it| it.op.starts_with("refused: "));
-        found.extend(refused.map(|it| format!("{}: {}", life.name, it.op)));
+        found.extend(run.refusals().map(|it| format!("{}: refused: {it}", life.name)));
         let idle = run.idle_rules().into_iter();
         found.extend(idle.map(|rule| format!("{}: rule {rule} never fired", life.name)));
         found.extend(Life::broken(&run).iter().map(|it| format!("{}: {it}", life.name)));
