@@ -304,7 +304,9 @@ fn ends(run: &Run, lost: Duration, free: Duration) -> Verdict {
     let deadline = lost + RENEW_DEADLINE + s(1);
     let by = lost + RENEW_DEADLINE + SLACK;
     let mut ends = run.exits.iter().zip(&run.ended_at);
-    let failed = ends.any(|(exit, at)| matches!(exit, Exit::Failed(_)) && at.since_start() <= by);
+    let failed = ends.any(|(exit, at)| {
+        matches!(exit, Exit::Failed(_) | Exit::Finished) && at.since_start() <= by
+    });
     let terms = terms(run);
     let again = terms.iter().find(|it| {
         it.from.since_start() >= free && run.calls().any(|call| call.client.client == it.label())

@@ -203,7 +203,10 @@ fn lives(run: &Run, face: Face, known: &[&str]) -> Verdict {
     if met.is_empty() {
         return Verdict::inconclusive(format!("no answer of {face:?} was read"));
     }
-    let ended = run.exits.iter().find(|exit| matches!(exit, Exit::Failed(_) | Exit::Panicked));
+    let ended = run
+        .exits
+        .iter()
+        .find(|exit| matches!(exit, Exit::Failed(_) | Exit::Finished | Exit::Panicked));
     if let Some(exit) = ended {
         return Verdict::fail(format!("the process {exit}"));
     }

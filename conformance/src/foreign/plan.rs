@@ -150,6 +150,8 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
         kube_qps,
         node_labels,
         workers,
+        flags,
+        config,
         ..
     } = &scenario.provider;
     let several = scenario.topology.vcenters > 1;
@@ -157,6 +159,9 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
         return Some("a Secret names vCenters by address, and here all have the same".to_owned());
     }
     let has = |knob: Knob| manifest.spec.knobs.contains_key(&knob);
+    if !flags.is_empty() && !has(Knob::Flags) {
+        return Some("the manifest has no knob flags".to_owned());
+    }
     let elects = has(Knob::LeaderElection) || manifest.placeholders().contains("leaderElect");
     if (*replicas > 1 || scenario.provider.elects()) && !elects {
         return Some("the manifest has no knob leaderElection, which an election needs".to_owned());
@@ -171,7 +176,12 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     let is_vcenter = manifest.spec.mode.is_vcenter();
     let in_file = is_vcenter && !families.is_empty();
     let elsewhere = is_vcenter && *datacenters != ProviderSetup::default().datacenters;
-    let special = several || !nodes.is_empty() || in_file || elsewhere || secret.is_some();
+    let special = several
+        || !nodes.is_empty()
+        || in_file
+        || elsewhere
+        || secret.is_some()
+        || config.is_some();
     if special && !written("config.yaml") {
         return Some("no file of the manifest has $(config.yaml), which this needs".to_owned());
     }
@@ -296,6 +306,22 @@ mod tests {
         let scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(9));
         assert_eq!(pace(&scenario, 10), 10);
         assert_eq!(pace(&scenario.with(|it| it.replicas = 2), 10), 1);
+    }
+
+    #[test]
+    fn flags_and_a_configuration_need_a_place_in_the_manifest() {
+        let mut ours = Manifest::load("ours-vcenter", date(2026, 1, 1)).unwrap();
+        let stock = Manifest::load("stock-ccm", date(2026, 1, 1)).unwrap();
+        let scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(1));
+        let flagged = scenario.clone().with(|it| it.flags = vec!["--v=2".to_owned()]);
+        let written = scenario.with(|it| it.config = Some(String::new()));
+        assert_eq!(cannot_set_up(&flagged, &ours), None);
+        assert_eq!(cannot_set_up(&written, &ours), None);
+        let why = cannot_set_up(&written, &stock).unwrap_or_default();
+        assert!(why.contains("$(config.yaml)"), "{why}");
+        ours.spec.knobs.remove(&Knob::Flags);
+        let why = cannot_set_up(&flagged, &ours);
+        assert_eq!(why.as_deref(), Some("the manifest has no knob flags"));
     }
 
     #[test]

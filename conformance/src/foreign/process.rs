@@ -325,6 +325,7 @@ async fn end(child: &mut Child, behind: Option<&Behind>) -> std::io::Result<Exit
 
 fn by_itself(status: std::io::Result<ExitStatus>) -> Exit {
     match status {
+        Ok(status) if status.success() => Exit::Finished,
         Ok(status) => Exit::Failed(status.to_string()),
         Err(error) => Exit::Failed(format!("nobody knows how it ended: {error}")),
     }

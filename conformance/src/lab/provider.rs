@@ -34,6 +34,8 @@ pub use ::provider::Mutant as Mutants;
 pub enum Exit {
     /// The replica was asked to stop and did.
     Stopped,
+    /// The replica ended by itself, without an error.
+    Finished,
     /// The replica was killed.
     Killed,
     /// The replica failed by itself, for this reason.
@@ -46,6 +48,7 @@ impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stopped => f.write_str("stopped"),
+            Self::Finished => f.write_str("finished"),
             Self::Killed => f.write_str("killed"),
             Self::Failed(why) => write!(f, "failed: {why}"),
             Self::Panicked => f.write_str("panicked"),

@@ -1,7 +1,6 @@
 //! Computes the values of placeholders in one run of a provider, and writes its files.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use sim::world::{PROVIDER_USER, REGION_CATEGORY, ZONE_CATEGORY};
@@ -12,6 +11,7 @@ use crate::backend::Backend;
 use crate::foreign::manifest::Knob;
 use crate::foreign::template::{self, Values};
 use crate::lab::{LEASE, cloud_config};
+use crate::periods::go_duration;
 use crate::scenario::{ProviderSetup, Scenario};
 
 /// Name of the only datacenter in the worlds of checks.
@@ -30,11 +30,16 @@ impl Host {
         let setup = &scenario.provider;
         let mut arguments = Vec::new();
         for (knob, texts) in &self.setup.manifest.spec.knobs {
-            let Some(value) = turned(*knob, setup, self.pace) else { continue };
+            let wanted = match knob {
+                Knob::Flags => setup.flags.clone(),
+                other => turned(*other, setup, self.pace).into_iter().collect(),
+            };
             let mut values = values.clone();
-            values.insert("value".to_owned(), value);
-            for text in &texts.0 {
-                arguments.push(expand(text, &values)?);
+            for value in wanted {
+                values.insert("value".to_owned(), value);
+                for text in &texts.0 {
+                    arguments.push(expand(text, &values)?);
+                }
             }
         }
         Ok(arguments)
@@ -165,16 +170,11 @@ fn save(directory: &Path, name: &str, content: &str) -> anyhow::Result<PathBuf> 
     Ok(path)
 }
 
-/// Formats a duration as Go does.
-fn go(duration: Duration) -> String {
-    format!("{}ms", duration.as_millis().max(1))
-}
-
-/// Returns the value of a knob, or `None` if the scenario does not set it.
+/// Returns the value of a knob, or `None` if the scenario does not set it. The flags are no single value.
 fn turned(knob: Knob, setup: &ProviderSetup, pace: u32) -> Option<String> {
     match knob {
-        Knob::Monitor => Some(go(setup.monitor_period / pace)),
-        Knob::Status => Some(go(setup.status_period / pace)),
+        Knob::Monitor => Some(go_duration(setup.monitor_period / pace)),
+        Knob::Status => Some(go_duration(setup.status_period / pace)),
         Knob::LeaderElection => Some(setup.elects().to_string()),
         Knob::SkipDeletion => setup.skip_deletion.then(|| true.to_string()),
         Knob::Qps => Some((setup.kube_qps * pace).to_string()),
@@ -187,6 +187,7 @@ fn turned(knob: Knob, setup: &ProviderSetup, pace: u32) -> Option<String> {
             (setup.workers != ProviderSetup::default().workers).then(|| setup.workers.to_string())
         }
         Knob::Verbosity => setup.verbose.then(|| MOST_VERBOSE.to_string()),
+        Knob::Flags => None,
     }
 }
 

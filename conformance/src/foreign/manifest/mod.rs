@@ -152,10 +152,12 @@ pub enum Knob {
     Workers,
     /// Log level of klog; set to the highest in checks that look for secrets.
     Verbosity,
+    /// One flag of Kubernetes' cloud controller managers, as a check writes it; set once for each.
+    Flags,
 }
 
 /// Names of all knobs in a manifest.
-const KNOBS: [(Knob, &str); 9] = [
+const KNOBS: [(Knob, &str); 10] = [
     (Knob::Monitor, "T.monitor"),
     (Knob::Status, "T.status"),
     (Knob::LeaderElection, "leaderElection"),
@@ -165,6 +167,7 @@ const KNOBS: [(Knob, &str); 9] = [
     (Knob::NodeLabels, "nodeLabels"),
     (Knob::Workers, "workers"),
     (Knob::Verbosity, "verbosity"),
+    (Knob::Flags, "flags"),
 ];
 
 /// Deserializes from a string, so that an error below the knob names it.
