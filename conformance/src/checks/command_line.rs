@@ -9,6 +9,7 @@ use super::build::{GRACE, T_INIT, T_LIFE, machine, newcomer, s, vanishing, world
 use super::observe::{name, names};
 use super::{Case, Check, configuration};
 use crate::backend::Backend;
+use crate::foreign::Pace;
 use crate::judge::terms;
 use crate::lab::{Exit, Run};
 use crate::scenario::{Act, Initializer, Scenario};
@@ -20,6 +21,8 @@ const SHORT: Duration = s(20);
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut refused: Vec<Case> = vec![valid()];
     refused.extend(INVALID.iter().map(|flags| ends_at_start(flags)));
+    let panics = Pace::Virtual("client-go ends with a panic");
+    refused.extend(CONTRADICTIONS.iter().map(|flags| ends_at_start(flags).paced(panics)));
     match backend {
         Backend::VCenter => {
             refused.extend(INVALID_VCENTER.iter().map(|flags| ends_at_start(flags)));
@@ -32,6 +35,8 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut read: Vec<Case> = DURATIONS.iter().map(|text| lease_lasts(text)).collect();
     read.extend(BOOLEANS.iter().map(|(flag, elects)| elects_as_told(flag, *elects)));
     read.extend(ACCEPTED.iter().map(|flags| starts(flags)));
+    let registered = Pace::Virtual("only some programs of the framework register this format");
+    read.push(starts(&["--logging-format=json"]).paced(registered));
     read.push(another_lease());
     let mut checks = vec![
         Check::new("CCM-010", SELECTIONS.iter().map(|it| selected(backend, it))),
@@ -138,6 +143,16 @@ fn valid() -> Case {
         .named("a valid command line")
 }
 
+/// Flags of the endpoint count only if a port is served.
+const PORT: &str = "--secure-port=$(port)";
+
+/// Durations of an election that contradict each other. client-go ends with a panic, which is an end, and not one to ask for.
+const CONTRADICTIONS: &[&[&str]] = &[
+    &["--leader-elect", "--leader-elect-lease-duration=10s"],
+    &["--leader-elect", "--leader-elect-renew-deadline=2s"],
+    &["--leader-elect", "--leader-elect-renew-deadline=2.4s"],
+];
+
 /// Command lines that a cloud controller manager refuses, because a value is not of its type or contradicts another one.
 const INVALID: &[&[&str]] = &[
     &["--no-such-flag"],
@@ -157,21 +172,18 @@ const INVALID: &[&[&str]] = &[
     &["--node-monitor-period=1m30"],
     &["--node-status-update-frequency=99999999999h"],
     &["--leader-elect=maybe"],
-    &["--leader-elect", "--leader-elect-lease-duration=10s"],
-    &["--leader-elect", "--leader-elect-renew-deadline=2s"],
-    &["--leader-elect", "--leader-elect-renew-deadline=2.4s"],
     &["--leader-elect", "--leader-elect-resource-lock=endpoints"],
     &["--secure-port=70000"],
     &["--bind-address=x"],
     &["--v=x"],
     &["--profiling=maybe"],
     &["--logging-format=xml"],
-    &["--tls-min-version=VersionTLS9"],
-    &["--tls-cipher-suites=NOPE"],
-    &["--tls-curve-preferences=1"],
-    &["--tls-cert-file=/nope"],
-    &["--tls-private-key-file=/nope"],
-    &["--authorization-always-allow-paths=/a*b"],
+    &[PORT, "--tls-min-version=VersionTLS9"],
+    &[PORT, "--tls-cipher-suites=NOPE"],
+    &[PORT, "--tls-curve-preferences=1"],
+    &[PORT, "--tls-cert-file=/nope"],
+    &[PORT, "--tls-private-key-file=/nope"],
+    &[PORT, "--authorization-always-allow-paths=/a*b"],
     &["--authentication-token-webhook-cache-ttl=soon"],
 ];
 
@@ -285,11 +297,10 @@ const ACCEPTED: &[&[&str]] = &[
     &["--kube-api-qps=0", "--kube-api-burst=0"],
     &["--kube-api-qps=5", "--kube-api-burst=1"],
     &["--logging-format=text"],
-    &["--logging-format=json"],
-    &["--tls-min-version=VersionTLS13"],
-    &["--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"],
-    &["--tls-curve-preferences=23,29"],
-    &["--authorization-always-allow-paths=/metrics,/healthz*"],
+    &[PORT, "--tls-min-version=VersionTLS13"],
+    &[PORT, "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"],
+    &[PORT, "--tls-curve-preferences=23,29"],
+    &[PORT, "--authorization-always-allow-paths=/metrics,/healthz*"],
     &["--secure-port=0"],
     &["--profiling=false"],
     &["--leader-elect", "--leader-elect-renew-deadline=2.5s"],
@@ -329,4 +340,5 @@ fn another_lease() -> Case {
         .and(|| run.initializes(&names(1), s(0), s(5) + T_INIT))
     })
     .named(flags.join(" "))
+    .paced(Pace::Virtual("the driver of a process knows its leader by one Lease"))
 }

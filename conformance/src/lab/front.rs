@@ -14,6 +14,9 @@ use crate::scenario::{ProviderSetup, Scenario};
 /// Name of the configuration file, for messages only.
 const FILE: &str = "vsphere.conf";
 
+/// Port of the HTTPS endpoint, which is a pipe here.
+const PORT: &str = "10258";
+
 /// What a provider starts with: everything that the command line and the file say.
 pub(super) struct Front {
     pub(super) config: Config,
@@ -97,6 +100,6 @@ fn command_line(setup: &ProviderSetup, mode: Mode) -> Vec<String> {
     if setup.config.is_none() {
         line.push("--strict-config".to_owned());
     }
-    line.extend(setup.flags.iter().cloned());
+    line.extend(setup.flags.iter().map(|flag| flag.replace("$(port)", PORT)));
     line
 }

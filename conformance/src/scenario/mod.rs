@@ -195,7 +195,7 @@ pub struct ProviderSetup {
     /// True if a process logs at its highest level, where its manifest has a knob for that. In virtual time every level
     /// is captured in any case.
     pub verbose: bool,
-    /// Flags of Kubernetes' cloud controller managers, added to the command line as they are.
+    /// Flags of Kubernetes' cloud controller managers, added to the command line as they are. `$(port)` stands for a free port.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
     /// Content of `vsphere.conf`, in place of the one that this set-up describes. `$(server)`, `$(port)`, `$(user)` and

@@ -31,7 +31,10 @@ impl Host {
         let mut arguments = Vec::new();
         for (knob, texts) in &self.setup.manifest.spec.knobs {
             let wanted = match knob {
-                Knob::Flags => setup.flags.clone(),
+                Knob::Flags => {
+                    let flags = setup.flags.iter().map(|flag| expand(flag, values));
+                    flags.collect::<anyhow::Result<Vec<String>>>()?
+                }
                 other => turned(*other, setup, self.pace).into_iter().collect(),
             };
             let mut values = values.clone();
