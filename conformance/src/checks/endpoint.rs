@@ -35,10 +35,13 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new(
             "CCM-028",
             [
-                reviewed_once(&[], s(5), 1, 1).named("a review is good for ten seconds"),
-                reviewed_once(&[], s(15), 2, 2).named("a review is too old after ten seconds"),
-                reviewed_once(&[TOKEN_TTL], s(15), 1, 2).named(TOKEN_TTL),
-                reviewed_once(&[ALLOWED_TTL], s(15), 2, 1).named(ALLOWED_TTL),
+                reviewed(Caller::Allowed, &[], s(5), [1, 1])
+                    .named("a review is good for ten seconds"),
+                reviewed(Caller::Allowed, &[], s(15), [2, 2])
+                    .named("a review is too old after ten seconds"),
+                reviewed(Caller::Allowed, &[TOKEN_TTL], s(15), [1, 2]).named(TOKEN_TTL),
+                reviewed(Caller::Allowed, &[ALLOWED_TTL], s(15), [2, 1]).named(ALLOWED_TTL),
+                reviewed(Caller::Master, &[], s(5), [1, 0]).named("a member of system:masters"),
                 refused_once(&[], 2).named("a refusal is too old after ten seconds"),
                 refused_once(&[REFUSED_TTL], 1).named(REFUSED_TTL),
                 certificate(),
@@ -202,22 +205,21 @@ fn n_reviews(run: &Run, what: &str) -> usize {
     run.calls().filter(|call| call.op == what).count()
 }
 
-/// Two requests of one caller, and the number of reviews that they cost.
-fn reviewed_once(flags: &[&str], apart: Duration, n_tokens: usize, n_access: usize) -> Case {
-    let scenario = serving(flags, s(60))
-        .at(FIRST, get("/metrics", Caller::Allowed))
-        .at(FIRST + apart, get("/metrics", Caller::Allowed));
+/// Two requests of one caller, and the number of reviews of its token and of its access that they cost.
+fn reviewed(by: Caller, flags: &[&str], apart: Duration, wanted: [usize; 2]) -> Case {
+    let scenario =
+        serving(flags, s(60)).at(FIRST, get("/metrics", by)).at(FIRST + apart, get("/metrics", by));
     Case::new(scenario, move |run| {
         let n_answered = answers(run, "/metrics").filter(|it| status(it) == Some(200)).count();
         let seen =
-            (n_reviews(run, "create tokenreviews"), n_reviews(run, "create subjectaccessreviews"));
+            ["create tokenreviews", "create subjectaccessreviews"].map(|it| n_reviews(run, it));
         Verdict::of(n_answered == 2, || format!("{n_answered} of two requests were answered"))
             .and(|| {
-                Verdict::of(seen == (n_tokens, n_access), || {
+                Verdict::of(seen == wanted, || {
                     format!(
                         "two requests in {apart:?} cost {} reviews of the token and {} of the access; \
-                         {n_tokens} and {n_access} are expected",
-                        seen.0, seen.1
+                         {} and {} are expected",
+                        seen[0], seen[1], wanted[0], wanted[1]
                     )
                 })
             })

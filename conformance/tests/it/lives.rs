@@ -1,6 +1,7 @@
 //! Plays every life without faults: no invariant breaks, and everything comes right.
 
 use conformance::backend::Backend;
+use conformance::judge::{self, Invariant};
 use conformance::lab::{Mode, Stage, run};
 use conformance::lives::{self, Life};
 
@@ -43,4 +44,24 @@ fn no_life_breaks_an_invariant_in_the_other_instance_modes() {
     ];
     let found: Vec<_> = modes.into_iter().map(|mode| (mode, violations(mode))).collect();
     assert!(found.iter().all(|(_, violations)| violations.is_empty()), "{found:#?}");
+}
+
+/// Without faults; the exemption of slow-reads is for crashes (see `FOUND` in `sweeps.rs`).
+#[test]
+fn every_exemption_of_a_life_is_needed() {
+    let spare: Vec<String> = lives::EXEMPTIONS
+        .iter()
+        .filter(|it| it.invariant != Invariant::GoneNodesGo)
+        .filter(|it| {
+            let stage = Stage { mode: it.mode, ..Stage::default() };
+            let lives = lives::all(it.mode.backend()).into_iter();
+            let mut named = lives.filter(|life| it.life.is_none_or(|name| name == life.name));
+            !named.any(|life| {
+                let run = run(&life.scenario, &stage);
+                judge::all(&run).iter().any(|broken| broken.invariant == it.invariant)
+            })
+        })
+        .map(|it| format!("{it:?}"))
+        .collect();
+    assert_eq!(spare, Vec::<String>::new());
 }

@@ -217,7 +217,7 @@ const NAMED: &[&str] = &[
 ];
 
 /// Scenarios that are too long for a transcript: others show the same.
-const LARGE: [&str; 1] = ["join-many"];
+const LARGE: [&str; 2] = ["join-many", "many-changes"];
 
 /// Returns the scenarios of checks, each with the first check that uses it.
 fn scenarios() -> BTreeMap<&'static str, &'static str> {
