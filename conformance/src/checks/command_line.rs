@@ -9,6 +9,7 @@ use super::build::{GRACE, T_INIT, T_LIFE, machine, newcomer, s, vanishing, world
 use super::observe::{name, names};
 use super::{Case, Check, configuration};
 use crate::backend::Backend;
+use crate::foreign::Pace;
 use crate::judge::terms;
 use crate::lab::{Exit, Run};
 use crate::scenario::{Act, Initializer, Scenario};
@@ -20,6 +21,7 @@ const SHORT: Duration = s(20);
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut refused: Vec<Case> = vec![valid()];
     refused.extend(INVALID.iter().map(|flags| ends_at_start(flags)));
+    refused.push(no_worker());
     match backend {
         Backend::VCenter => {
             refused.extend(INVALID_VCENTER.iter().map(|flags| ends_at_start(flags)));
@@ -206,6 +208,12 @@ fn ends_at_start(flags: &[&str]) -> Case {
         .named(flags.join(" "))
 }
 
+/// A number of workers with which nothing works. Upstream has a validation of the number, and does not call it.
+fn no_worker() -> Case {
+    ends_at_start(&["--concurrent-node-syncs=0"])
+        .paced(Pace::Virtual("upstream starts with this value, and initializes no node"))
+}
+
 /// Fails unless the provider ended with an error and changed nothing.
 pub(super) fn ended_early(run: &Run) -> Verdict {
     let write = run.calls().find(|call| call.class == Some(Class::Write) && call.is_cluster_call());
@@ -283,6 +291,8 @@ const ACCEPTED: &[&[&str]] = &[
     &["--kube-api-qps=-1"],
     &["--kube-api-qps=-1", "--kube-api-burst=-1"],
     &["--kube-api-qps=0", "--kube-api-burst=0"],
+    // The burst is used up by the first write, so that the rate decides.
+    &["--kube-api-qps=0", "--kube-api-burst=1"],
     &["--kube-api-qps=5", "--kube-api-burst=1"],
     &["--logging-format=text"],
     &["--logging-format=json"],
