@@ -23,6 +23,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     refused.extend(INVALID.iter().map(|flags| ends_at_start(flags)));
     let panics = Pace::Virtual("client-go ends with a panic");
     refused.extend(CONTRADICTIONS.iter().map(|flags| ends_at_start(flags).paced(panics)));
+    refused.push(no_worker());
     match backend {
         Backend::VCenter => {
             refused.extend(INVALID_VCENTER.iter().map(|flags| ends_at_start(flags)));
@@ -218,6 +219,12 @@ fn ends_at_start(flags: &[&str]) -> Case {
         .named(flags.join(" "))
 }
 
+/// A number of workers with which nothing works. Upstream has a validation of the number, and does not call it.
+fn no_worker() -> Case {
+    ends_at_start(&["--concurrent-node-syncs=0"])
+        .paced(Pace::Virtual("upstream starts with this value, and initializes no node"))
+}
+
 /// Fails unless the provider ended with an error and changed nothing.
 pub(super) fn ended_early(run: &Run) -> Verdict {
     let write = run.calls().find(|call| call.class == Some(Class::Write) && call.is_cluster_call());
@@ -295,6 +302,8 @@ const ACCEPTED: &[&[&str]] = &[
     &["--kube-api-qps=-1"],
     &["--kube-api-qps=-1", "--kube-api-burst=-1"],
     &["--kube-api-qps=0", "--kube-api-burst=0"],
+    // The burst is used up by the first write, so that the rate decides.
+    &["--kube-api-qps=0", "--kube-api-burst=1"],
     &["--kube-api-qps=5", "--kube-api-burst=1"],
     &["--logging-format=text"],
     &[PORT, "--tls-min-version=VersionTLS13"],

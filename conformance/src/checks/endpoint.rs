@@ -134,9 +134,10 @@ const DEFAULT: [Access; 6] = [
     ("/metrics", Caller::Master, &[200]),
 ];
 
-const METRICS_FREE: [Access; 4] = [
+const METRICS_FREE: [Access; 5] = [
     ("/healthz", Caller::Anonymous, &[200]),
     ("/metrics", Caller::Anonymous, &[200]),
+    ("/metrics/slis", Caller::Anonymous, &[401, 403]),
     ("/metrics", Caller::Impostor, &[401]),
     ("/nowhere", Caller::Anonymous, &[401, 403]),
 ];
@@ -181,7 +182,7 @@ fn has_metrics(run: &Run) -> Verdict {
     Verdict::of(bad.is_none(), || "GET /metrics: 200 without metrics".to_owned())
 }
 
-/// A cluster that reviews nothing allows nothing.
+/// While the cluster answers no review, only members of `system:masters` whose token is known are let in.
 fn unreviewed() -> Case {
     let failure = Action::Status { code: 500, retry_after: None, message: None };
     let down = |id: &str, op: &str| Rule::new(id, [failure.clone()]).on(Face::Cluster).op([op]);
@@ -190,11 +191,20 @@ fn unreviewed() -> Case {
         .at(FIRST, get("/metrics", Caller::Allowed))
         .at(s(60), Act::Heal)
         .at(s(61), down("access", "create subjectaccessreviews"))
-        .at(s(62), get("/metrics", Caller::Stranger));
+        .at(s(62), get("/metrics", Caller::Stranger))
+        .at(s(90), get("/metrics", Caller::Master));
     Case::new(scenario, |run| {
-        let open = run.answers.iter().find(|it| status(it).is_none_or(|it| it < 400));
-        Verdict::of(open.is_none() && run.answers.len() == 2, || {
+        let (masters, others): (Vec<_>, Vec<_>) =
+            run.answers.iter().partition(|it| it.by == Caller::Master);
+        let open = others.iter().find(|it| status(it).is_none_or(|it| it < 400));
+        Verdict::of(open.is_none() && others.len() == 2, || {
             format!("the cluster reviews nothing, and /metrics was answered: {open:?}")
+        })
+        .and(|| {
+            let seen = masters.first().and_then(|it| status(it));
+            Verdict::of(seen == Some(200), || {
+                format!("GET /metrics by a member of system:masters, which needs no review of the access: {seen:?}")
+            })
         })
         .and(|| run.initializes(&names(1), s(0), FIRST))
     })

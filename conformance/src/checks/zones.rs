@@ -2,7 +2,7 @@
 
 use sim::Face;
 use sim::faults::{Action, Rule};
-use sim::world::objects::{self, PatchKind};
+use sim::world::objects::{self, Key, PatchKind};
 use sim::world::supervisor::OperatorChange;
 use sim::world::{
     Command, Grant, PROVIDER_USER, REGION_CATEGORY, TagName, Topology, ZONE_CATEGORY,
@@ -15,7 +15,8 @@ use super::build::{
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
-use crate::judge::Invariant;
+use crate::foreign::Pace;
+use crate::judge::{Invariant, NodeFacts};
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
@@ -23,7 +24,16 @@ use crate::verdict::{Told as _, Verdict};
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     if !backend.is_vcenter() {
         return vec![
-            Check::new("ZONE-008", [of_the_object(), changed_label(), without_label()]),
+            Check::new(
+                "ZONE-008",
+                [
+                    of_the_object(),
+                    changed_label(),
+                    without_label(),
+                    late_zone(Late::LeftOut),
+                    late_zone(Late::Added),
+                ],
+            ),
             Check::new("ZONE-009", unreadable(backend)),
         ];
     }
@@ -399,6 +409,60 @@ fn without_label() -> Case {
         })
     })
     .named("without one")
+}
+
+/// Treatment of zones that come after the initialization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Late {
+    /// Without a flag, as upstream: labels are those of the initialization.
+    LeftOut,
+    /// With `--supervisor-late-zone-labels`.
+    Added,
+}
+
+/// The objects of two machines get their zones after the initialization; before that, somebody else labels the second node.
+fn late_zone(late: Late) -> Case {
+    let (labelled, told) = (s(60), s(90));
+    let elsewhere = serde_json::json!({"metadata": {"labels": {ZONE: "elsewhere"}}});
+    let elsewhere = objects::Command::patch(Key::node(name(2)), PatchKind::Merge, elsewhere);
+    let mut scenario = world(3, told + T_STATUS * 2 + s(30))
+        .at(s(0), untold())
+        .at(s(0), relabel(1, serde_json::json!({ZONE: null})))
+        .at(s(0), relabel(2, serde_json::json!({ZONE: null})))
+        .at(labelled, Command::Cluster(elsewhere))
+        .at(told, relabel(1, serde_json::json!({ZONE: "zone-a"})))
+        .at(told, relabel(2, serde_json::json!({ZONE: "zone-b"})));
+    if late == Late::Added {
+        scenario = scenario.with(|it| it.flags = vec!["--supervisor-late-zone-labels".to_owned()]);
+    }
+    let case = Case::new(scenario, move |run| {
+        let has_zone = |node: &NodeFacts| node.labels[0].as_deref() == Some("zone-a");
+        let added = run.when_after(&name(1), told, has_zone);
+        let (first, second) = (labels(run, &name(1)), labels(run, &name(2)));
+        run.initializes(&names(3), s(0), T_INIT)
+            .and(|| match late {
+                Late::LeftOut => Verdict::of(first == (None, None), || {
+                    format!("the zone came after the initialization, and the labels are {first:?}")
+                }),
+                Late::Added => {
+                    let is_in_time = added.is_some_and(|at| at.since_start() < told + T_STATUS * 2);
+                    Verdict::of(is_in_time, || {
+                        format!("the zone came at {told:?}, and its label at {added:?}")
+                    })
+                }
+            })
+            .and(|| {
+                Verdict::of(second == (Some("elsewhere".to_owned()), None), || {
+                    format!("somebody else set the label elsewhere; now the labels are {second:?}")
+                })
+            })
+    });
+    match late {
+        Late::LeftOut => case.named("told after the initialization"),
+        Late::Added => case
+            .paced(Pace::Virtual("the flag for late zones is this provider's own"))
+            .named("told after the initialization, with the flag for late zones"),
+    }
 }
 
 fn unreadable(backend: Backend) -> Vec<Case> {

@@ -89,10 +89,11 @@ impl Replica {
                 (name.to_owned(), from_service(Wire(guard.around(server.service(&label)))))
             })
             .collect();
+        let port = port_of(scenario.provider.config.as_deref());
         let connect = move |wanted: &::provider::VcenterConfig| {
             vcenters
                 .iter()
-                .find(|(name, _)| *name == wanted.endpoint.host && wanted.endpoint.port == PORT)
+                .find(|(name, _)| *name == wanted.endpoint.host && wanted.endpoint.port == port)
                 .map(|(_, transport)| transport.clone())
                 .ok_or_else(|| format!("no vCenter at {}", wanted.endpoint.authority()))
         };
@@ -318,8 +319,11 @@ pub(super) fn holder(state: &State) -> Option<String> {
     (!holder.is_empty()).then(|| holder.to_owned())
 }
 
-/// Port at which every vCenter in this process answers.
-const PORT: u16 = 443;
+/// Port at which every vCenter in this process answers: the usual one, or another one if a configuration names it.
+fn port_of(config: Option<&str>) -> u16 {
+    let is_named = config.is_some_and(|text| text.contains("$(port)"));
+    if is_named { 8443 } else { 443 }
+}
 
 /// Namespace of the Secret with the credentials.
 const SECRETS: &str = "kube-system";
@@ -429,7 +433,7 @@ fn by_hand(
     };
     let password = sim.password(name, PROVIDER_USER).expect("every vCenter has the account");
     text.replace("$(server)", &server)
-        .replace("$(port)", &port.unwrap_or(PORT).to_string())
+        .replace("$(port)", &port.unwrap_or_else(|| port_of(Some(text))).to_string())
         .replace("$(user)", PROVIDER_USER)
         .replace("$(password)", password.expose())
         .replace("$(trust.yaml)", &yaml)

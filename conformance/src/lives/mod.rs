@@ -95,13 +95,7 @@ const VCENTER_V1: Mode = Mode::VCenter(InstancesMode::V1);
 const SUPERVISOR_V1: Mode = Mode::Supervisor(InstancesMode::V1);
 
 /// Every exemption.
-pub const EXEMPTIONS: [Exemption; 6] = [
-    Exemption {
-        life: None,
-        mode: VCENTER_V1,
-        invariant: Invariant::FewSessions,
-        reason: "v1 makes upstream's calls: a REST login for each look at a zone",
-    },
+pub const EXEMPTIONS: [Exemption; 5] = [
     Exemption {
         life: None,
         mode: VCENTER_V1,
