@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::provider::{
-    Clock, Deps, SteppedTime, SupervisorLink, Suspension, TokenReader, TokenSource, Transport,
-    authenticated, from_service,
+    Clock, Connector, Deps, HealthEndpoint, SteppedTime, SupervisorLink, Suspension, TokenReader,
+    TokenSource, Transport, authenticated, from_service,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -21,7 +21,7 @@ use tracing::Instrument as _;
 
 use super::Stage;
 use super::bounds::Guard;
-use super::endpoint::{self, Caller, Port, ServingFiles};
+use super::endpoint::{self, Caller, Pipes, Port, ServingFiles};
 use super::front::{self, Front};
 use super::scrape::Scrape;
 use super::wire::Wire;
@@ -82,84 +82,39 @@ impl Replica {
         index: usize,
     ) -> Self {
         let label = label(index);
-        let stop = CancellationToken::new();
-        let vcenters: Vec<(String, Transport)> = sim
-            .vcenters()
-            .map(|(name, server)| {
-                (name.to_owned(), from_service(Wire(guard.around(server.service(&label)))))
-            })
-            .collect();
-        let port = port_of(scenario.provider.config.as_deref());
-        let connect = move |wanted: &::provider::VcenterConfig| {
-            vcenters
-                .iter()
-                .find(|(name, _)| *name == wanted.endpoint.host && wanted.endpoint.port == port)
-                .map(|(_, transport)| transport.clone())
-                .ok_or_else(|| format!("no vCenter at {}", wanted.endpoint.authority()))
-        };
-        let mut kube = kube::Client::new(guard.around(sim.cluster().service(&label)), "default");
-        if scenario.asks_endpoint() {
-            let token: TokenReader = Arc::new(|| Ok(endpoint::OWN_TOKEN.as_bytes().to_vec()));
-            let agent = http::HeaderValue::from_static("provider");
-            kube = authenticated(kube, Arc::new(TokenSource::new(token)), agent);
-        }
+        let kube = cluster_client(sim, scenario, guard, &label);
         let identity = format!("{label}@{}", sim.world().now().since_start().as_millis());
         let now = sim.world().now().timestamp(sim.world().clock().epoch());
         let time = Arc::new(SteppedTime::starting_at(now));
         let deps = Deps {
-            connect: Arc::new(connect),
+            connect: connector(sim, scenario, guard, &label),
             supervisor: sim.supervisor().map(|it| link(it, &label, token, guard, stage)),
             seed: stage.seed ^ (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             identity: identity.clone(),
             clock: Clock::new(Arc::clone(&time) as _),
-            stop: stop.clone(),
             ..Deps::new(kube.clone())
         };
-        let telemetry = Arc::clone(&deps.telemetry);
+        let (stop, telemetry) = (deps.stop.clone(), Arc::clone(&deps.telemetry));
         let suspended = Suspension::default();
         let suspension = [deps.suspension.clone(), suspended.clone()];
         let ended = CancellationToken::new();
         // The guard also signals the end after a panic.
         let at_the_end = ended.clone().drop_guard();
         let span = tracing::info_span!("replica", identity);
-        // The replica owns the task. `Lab` learns of any end through `ended`, and restarts the replica unless it was
-        // asked to end: `stop` waits for the task, `kill` and drop abort it.
         let (port, pipes) = endpoint::port();
         let opened = span.in_scope(|| {
             // A panic of the provider is a verdict, and not the end of the judge.
-            catch_unwind(AssertUnwindSafe(|| front::open(sim, scenario, stage)))
+            catch_unwind(AssertUnwindSafe(|| Opened::of(sim, scenario, stage, files, &kube)))
         });
-        let front = opened.map(|opened| {
-            opened.and_then(|front| {
-                let serving = front.serving.as_ref().filter(|_| scenario.asks_endpoint());
-                let endpoint = serving.map(|it| endpoint::made(it, files, &kube)).transpose()?;
-                Ok((front, endpoint))
-            })
-        });
-        let served = Arc::clone(&telemetry);
-        let stopping = stop.clone();
+        // The replica owns the task. `Lab` learns of any end through `ended`, and restarts the replica unless it was
+        // asked to end: `stop` waits for the task, `kill` and drop abort it.
         let task = tokio::task::spawn(
             async move {
                 let _at_the_end = at_the_end;
-                let ended = match front {
+                let ended = match opened {
                     Err(_) => return Exit::Panicked,
                     Ok(Err(why)) => Err(why),
-                    Ok(Ok((Front { config, options, .. }, endpoint))) => {
-                        let run = suspended.over(::provider::run(config, options, deps));
-                        // This task polls both, so the endpoint ends with the run at the latest.
-                        let serving = async {
-                            match endpoint {
-                                Some(endpoint) => endpoint.serve(pipes, served, stopping).await,
-                                None => drop(pipes),
-                            }
-                            std::future::pending().await
-                        };
-                        tokio::select! {
-                            biased;
-                            ended = run => ended.map_err(|error| error.to_string()),
-                            never = serving => never,
-                        }
-                    }
+                    Ok(Ok(opened)) => opened.run(deps, pipes, suspended).await,
                 };
                 match ended {
                     Ok(()) => Exit::Stopped,
@@ -260,6 +215,81 @@ impl Drop for Replica {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// A provider that has read its command line and its configuration.
+struct Opened {
+    front: Front,
+    /// The HTTPS endpoint, if the command line asks for a port and the scenario for an answer.
+    endpoint: Option<HealthEndpoint>,
+}
+
+impl Opened {
+    /// # Errors
+    ///
+    /// The text with which the process would end.
+    fn of(
+        sim: &Sim,
+        scenario: &Scenario,
+        stage: &Stage,
+        files: &ServingFiles,
+        cluster: &kube::Client,
+    ) -> Result<Self, String> {
+        let front = front::open(sim, scenario, stage)?;
+        let serving = front.serving.as_ref().filter(|_| scenario.asks_endpoint());
+        let endpoint = serving.map(|it| endpoint::made(it, files, cluster)).transpose()?;
+        Ok(Self { front, endpoint })
+    }
+
+    /// Runs the provider and its endpoint until the provider ends.
+    async fn run(self, deps: Deps, pipes: Pipes, suspended: Suspension) -> Result<(), String> {
+        let Front { config, options, .. } = self.front;
+        let (telemetry, stop) = (Arc::clone(&deps.telemetry), deps.stop.clone());
+        // This task polls both, so the endpoint ends with the run at the latest.
+        let serving = async {
+            match self.endpoint {
+                Some(endpoint) => endpoint.serve(pipes, telemetry, stop).await,
+                None => drop(pipes),
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            ended = suspended.over(::provider::run(config, options, deps)) => {
+                ended.map_err(|error| error.to_string())
+            }
+            never = serving => never,
+        }
+    }
+}
+
+/// Returns what connects the provider to the vCenters of the sim.
+fn connector(sim: &Sim, scenario: &Scenario, guard: &Guard, label: &str) -> Connector {
+    let vcenters: Vec<(String, Transport)> = sim
+        .vcenters()
+        .map(|(name, server)| {
+            (name.to_owned(), from_service(Wire(guard.around(server.service(label)))))
+        })
+        .collect();
+    let port = port_of(scenario.provider.config.as_deref());
+    Arc::new(move |wanted| {
+        vcenters
+            .iter()
+            .find(|(name, _)| *name == wanted.endpoint.host && wanted.endpoint.port == port)
+            .map(|(_, transport)| transport.clone())
+            .ok_or_else(|| format!("no vCenter at {}", wanted.endpoint.authority()))
+    })
+}
+
+/// Returns the client of the workload cluster, with a token where roles decide.
+fn cluster_client(sim: &Sim, scenario: &Scenario, guard: &Guard, label: &str) -> kube::Client {
+    let client = kube::Client::new(guard.around(sim.cluster().service(label)), "default");
+    if !scenario.asks_endpoint() {
+        return client;
+    }
+    let token: TokenReader = Arc::new(|| Ok(endpoint::OWN_TOKEN.as_bytes().to_vec()));
+    let agent = http::HeaderValue::from_static("provider");
+    authenticated(client, Arc::new(TokenSource::new(token)), agent)
 }
 
 /// The file with the provider's token, which can be rewritten: all its contents, the current one last.
