@@ -50,10 +50,16 @@ pub(super) fn checks() -> Vec<Check> {
         ),
     ];
     for case in checks.iter_mut().flat_map(|check| &mut check.cases) {
-        case.pace = Pace::Virtual("the endpoint of a process is not asked yet");
+        if case.pace == Pace::Usual {
+            // What a review is good for is counted on the clock of the provider.
+            case.pace = Pace::Real;
+        }
     }
     checks
 }
+
+/// A port is served, whatever else the command line says.
+const PORT: &str = "--secure-port=$(port)";
 
 const TOKEN_TTL: &str = "--authentication-token-webhook-cache-ttl=1m";
 const ALLOWED_TTL: &str = "--authorization-webhook-cache-authorized-ttl=1m";
@@ -61,7 +67,8 @@ const REFUSED_TTL: &str = "--authorization-webhook-cache-unauthorized-ttl=1m";
 
 /// A node joins; the provider has these flags more.
 fn serving(flags: &[&str], horizon: Duration) -> Scenario {
-    let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    let flags = std::iter::once(&PORT).chain(flags);
+    let flags: Vec<String> = flags.map(|flag| (*flag).to_owned()).collect();
     world(1, horizon).with(|it| it.flags = flags)
 }
 
@@ -276,6 +283,7 @@ fn certificate() -> Case {
         .and(|| run.initializes(&names(1), s(0), FIRST))
     })
     .named("the certificate follows its files")
+    .paced(Pace::Virtual("the files of the certificate are those of this process"))
 }
 
 /// Without a port nothing listens, and the controllers work.

@@ -1,6 +1,7 @@
 //! One replica of a foreign provider: its process, its end, and its output.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub(crate) struct Process {
     kill: CancellationToken,
     ended: CancellationToken,
     exit: Arc<Mutex<Option<(Exit, Time)>>>,
+    /// Address of the HTTPS endpoint, if the command line names one.
+    endpoint: Option<SocketAddr>,
 }
 
 /// A signal for the process, and the channel that gets the result.
@@ -134,6 +137,7 @@ impl Process {
             kill: CancellationToken::new(),
             ended: CancellationToken::new(),
             exit: Arc::default(),
+            endpoint: None,
         };
         let (stop, kill, ended) =
             (process.stop.clone(), process.kill.clone(), process.ended.clone());
@@ -150,6 +154,17 @@ impl Process {
             ended.cancel();
         });
         Ok(process)
+    }
+
+    /// Sets the address of the HTTPS endpoint.
+    pub(super) fn serving_at(mut self, endpoint: Option<SocketAddr>) -> Self {
+        self.endpoint = endpoint;
+        self
+    }
+
+    /// Returns the address of the HTTPS endpoint, if the command line names one.
+    pub(crate) fn endpoint(&self) -> Option<SocketAddr> {
+        self.endpoint
     }
 
     /// Returns the index of the replica.

@@ -1,6 +1,7 @@
-//! The HTTPS endpoint of our provider in this process, over pipes, and the clients that ask it.
+//! The HTTPS endpoint of a provider, and the clients that ask it: over a pipe in this process, over loopback for a process.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ use sha2::{Digest as _, Sha256};
 use sim::world::objects::{self, GroupResource};
 use sim::world::{Command, Time};
 use sim::{Identity, Sim};
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsConnector;
 
@@ -143,7 +145,12 @@ impl ServingFiles {
 
 /// The end at which connections are opened.
 #[derive(Clone, Debug)]
-pub(super) struct Port(mpsc::UnboundedSender<DuplexStream>);
+pub(super) enum Port {
+    /// Our provider in this process.
+    Pipe(mpsc::UnboundedSender<DuplexStream>),
+    /// A provider that is a process.
+    Tcp(SocketAddr),
+}
 
 /// The end at which a provider takes connections.
 #[derive(Debug)]
@@ -163,7 +170,7 @@ impl Listener for Pipes {
 /// Returns both ends.
 pub(super) fn port() -> (Port, Pipes) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    (Port(sender), Pipes(receiver))
+    (Port::Pipe(sender), Pipes(receiver))
 }
 
 /// Makes the endpoint that the command line describes.
@@ -213,33 +220,51 @@ impl Port {
         by: Caller,
         certificate: &mut Option<[u8; 32]>,
     ) -> Result<(u16, String), String> {
-        let (ours, theirs) = tokio::io::duplex(PIPE);
-        self.0.send(theirs).map_err(|_| "nothing listens".to_owned())?;
-        let name = ServerName::try_from("localhost").map_err(|err| err.to_string())?;
-        let stream = connector()?.connect(name, ours).await.map_err(|err| err.to_string())?;
-        let served = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-        *certificate = served.map(|it| Sha256::digest(it).into());
-        let said = |err: hyper::Error| err.to_string();
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(said)?;
-        let mut request = http::Request::get(path).header(http::header::HOST, "localhost");
-        if let Some(token) = by.token() {
-            request = request.header(http::header::AUTHORIZATION, format!("Bearer {token}"));
+        match self {
+            Self::Pipe(port) => {
+                let (ours, theirs) = tokio::io::duplex(PIPE);
+                port.send(theirs).map_err(|_| "nothing listens".to_owned())?;
+                exchange(ours, path, by, certificate).await
+            }
+            Self::Tcp(address) => {
+                let stream = TcpStream::connect(address).await.map_err(|err| err.to_string())?;
+                exchange(stream, path, by, certificate).await
+            }
         }
-        let request = request.body(Empty::<bytes::Bytes>::new()).map_err(|err| err.to_string())?;
-        let exchange = async {
-            let answer = sender.send_request(request).await.map_err(said)?;
-            let status = answer.status().as_u16();
-            let body = answer.into_body().collect().await.map_err(said)?.to_bytes();
-            Ok((status, String::from_utf8_lossy(&body).into_owned()))
-        };
-        tokio::select! {
-            outcome = exchange => outcome,
-            ended = connection => Err(match ended {
-                Ok(()) => "the connection ended before the answer".to_owned(),
-                Err(err) => err.to_string(),
-            }),
-        }
+    }
+}
+
+/// Sends one request over a new connection.
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    path: &str,
+    by: Caller,
+    certificate: &mut Option<[u8; 32]>,
+) -> Result<(u16, String), String> {
+    let name = ServerName::try_from("localhost").map_err(|err| err.to_string())?;
+    let stream = connector()?.connect(name, stream).await.map_err(|err| err.to_string())?;
+    let served = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    *certificate = served.map(|it| Sha256::digest(it).into());
+    let said = |err: hyper::Error| err.to_string();
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(said)?;
+    let mut request = http::Request::get(path).header(http::header::HOST, "localhost");
+    if let Some(token) = by.token() {
+        request = request.header(http::header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let request = request.body(Empty::<bytes::Bytes>::new()).map_err(|err| err.to_string())?;
+    let exchange = async {
+        let answer = sender.send_request(request).await.map_err(said)?;
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.map_err(said)?.to_bytes();
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    };
+    tokio::select! {
+        outcome = exchange => outcome,
+        ended = connection => Err(match ended {
+            Ok(()) => "the connection ended before the answer".to_owned(),
+            Err(err) => err.to_string(),
+        }),
     }
 }
 

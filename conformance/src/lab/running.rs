@@ -5,12 +5,13 @@ use sim::ledger::Ledger;
 use sim::world::Time;
 
 use super::election::Identities;
-use super::endpoint::Caller;
+use super::endpoint::{Caller, Port};
 use super::provider::{Exit, Replica, label};
 use super::scrape::Scrape;
 use crate::foreign::Process;
 
-const OURS_ALONE: &str = "only a provider in this process can have its clock stepped, be scraped or be asked over HTTPS, not a process";
+const OURS_ALONE: &str =
+    "only a provider in this process can have its clock stepped or be scraped, not a process";
 
 /// A running replica.
 #[derive(Debug)]
@@ -110,13 +111,19 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// Fails for a process.
+    /// Fails for a process whose command line names no port.
     pub(super) async fn get(
         &self,
         path: &str,
         by: Caller,
     ) -> Result<(Result<(u16, String), String>, Option<[u8; 32]>), String> {
-        Ok(self.ours()?.get(path, by).await)
+        match self {
+            Self::Here(replica) => Ok(replica.get(path, by).await),
+            Self::Process(process) => match process.endpoint() {
+                Some(address) => Ok(Port::Tcp(address).get(path, by).await),
+                None => Err("the command line of the process has no $(port)".to_owned()),
+            },
+        }
     }
 
     /// Completes when the replica has ended for any reason.

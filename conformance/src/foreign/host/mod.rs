@@ -5,6 +5,7 @@ mod port;
 mod values;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -203,7 +204,7 @@ impl Host {
             Process::spawn(launcher, started, command, sim.world(), &self.logs, tasks).await
         };
         let process = match spawned.await {
-            Ok(process) => process,
+            Ok(process) => process.serving_at(self.endpoint(scenario, &values)),
             Err(error) => {
                 sim.world().set_pace(self.pace);
                 let program = self.setup.manifest.driver().program();
@@ -234,6 +235,17 @@ impl Host {
             bail!(why);
         }
         Ok((process, said))
+    }
+
+    /// Returns the address of the HTTPS endpoint of a process whose command line has `$(port)`. Containers and pods have networks of
+    /// their own.
+    fn endpoint(&self, scenario: &Scenario, values: &Values) -> Option<SocketAddr> {
+        let manifest = &self.setup.manifest;
+        let is_process = matches!(manifest.driver(), Driver::Process(_));
+        let is_named = manifest.placeholders().contains("port")
+            || scenario.provider.flags.iter().any(|flag| flag.contains("$(port)"));
+        let port = values.get("port").filter(|_| is_process && is_named)?;
+        Some(SocketAddr::from(([127, 0, 0, 1], port.parse().ok()?)))
     }
 
     /// Returns the command to start, and the container or pod that it represents.
