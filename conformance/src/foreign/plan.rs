@@ -166,6 +166,9 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     if (*replicas > 1 || scenario.provider.elects()) && !elects {
         return Some("the manifest has no knob leaderElection, which an election needs".to_owned());
     }
+    if scenario.asks_endpoint() && !matches!(manifest.driver(), Driver::Process(_)) {
+        return Some("the HTTPS endpoint of a container or a pod is not asked".to_owned());
+    }
     let written = |placeholder: &str| {
         let mut files = manifest.spec.files.keys();
         files.any(|name| {
@@ -235,6 +238,7 @@ mod tests {
     use sim::world::Topology;
 
     use super::*;
+    use crate::lab::Caller;
 
     #[test]
     fn several_vcenters_need_a_file_that_names_them_all() {
@@ -306,6 +310,18 @@ mod tests {
         let scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(9));
         assert_eq!(pace(&scenario, 10), 10);
         assert_eq!(pace(&scenario.with(|it| it.replicas = 2), 10), 1);
+    }
+
+    #[test]
+    fn the_endpoint_of_a_pod_is_not_asked() {
+        let pod = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/cluster/vcenter.yaml");
+        let manifest = |name| Manifest::load(name, date(2026, 1, 1)).unwrap();
+        let (path, by) = ("/healthz".to_owned(), Caller::Anonymous);
+        let scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(9))
+            .at(Duration::from_secs(1), Act::Get { path, by });
+        assert_eq!(cannot_set_up(&scenario, &manifest("ours-vcenter")), None);
+        let why = cannot_set_up(&scenario, &manifest(pod)).unwrap_or_default();
+        assert!(why.contains("is not asked"), "{why}");
     }
 
     #[test]
