@@ -228,7 +228,9 @@ impl Bench {
         reached: Option<&Path>,
     ) -> anyhow::Result<(Option<ExitStatus>, Option<serde_json::Value>)> {
         let Asked { number, mode, way, ids, limit } = *asked;
-        let out = self.dir.join(format!("out-{mode}-{way}-{number}"));
+        // Checks of one mutant run side by side.
+        let of = if let [id] = ids { id } else { "all" };
+        let out = self.dir.join(format!("out-{mode}-{way}-{number}-{of}"));
         let mut command = Command::new("nice");
         command.arg(&self.judge).args([
             "run",
