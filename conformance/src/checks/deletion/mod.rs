@@ -45,7 +45,10 @@ fn moved(backend: Backend) -> Vec<Case> {
     let mut cases = vec![vmotion(), host_failure()];
     if backend.is_vcenter() {
         cases.extend([references::registered_again(), references::moved_to_another_vcenter()]);
-        cases.extend((0..5).map(references::moved_during_a_search));
+        let moved = references::moved_during_a_search;
+        cases.extend((0..5).map(|later| moved(s(2), s(later))));
+        let quarter = Duration::from_millis(250);
+        cases.extend((0..20).map(|n| moved(quarter, quarter * n)));
     }
     cases
 }

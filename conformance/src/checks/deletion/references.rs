@@ -3,6 +3,8 @@
 //! A provider that starts knows only the notes on its Nodes about their machines. None of these proves an absence by
 //! itself.
 
+use std::time::Duration;
+
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::vcenter::MachineSpec;
@@ -79,9 +81,10 @@ pub(super) fn moved_to_another_vcenter() -> Case {
     spared(scenario, "moved to another vCenter")
 }
 
-/// The machine moves from the second vCenter, which is slow, to the first one, `later` seconds after two minutes. A provider that
-/// asks one vCenter after the other may ask each of them while the machine is in the other one.
-pub(super) fn moved_during_a_search(later: u32) -> Case {
+/// The machine moves from the second vCenter, whose searches take this long, to the first one, `later` than two minutes. A
+/// provider that asks one vCenter after the other may ask each of them while the machine is in the other one. A slow proof is
+/// too old for a deletion, and a quick one is not.
+pub(super) fn moved_during_a_search(takes: Duration, later: Duration) -> Case {
     let moved = Named { vcenter: Some("vc1".into()), name: "node-1-0001".into() };
     let uuid = Some(KNOWN_UUID);
     let spec = MachineSpec { name: Some(moved.name.clone()), uuid, ..MachineSpec::default() };
@@ -92,8 +95,8 @@ pub(super) fn moved_during_a_search(later: u32) -> Case {
         power_on: true,
         kubelet: false,
     };
-    let slow = Rule::new("slow", [Action::Delay(s(2))]).at("vc1").on(Face::Soap);
-    let at = s(120) + s(1) * later;
+    let slow = Rule::new("slow", [Action::Delay(takes)]).at("vc1").on(Face::Soap);
+    let at = s(120) + later;
     let topology = Topology::zones(3).machines(3).vcenters(2);
     let scenario = Scenario::new("", topology, s(300))
         .at(s(0), Command::SetUuid { machine: moved.clone(), uuid })
@@ -108,5 +111,5 @@ pub(super) fn moved_during_a_search(later: u32) -> Case {
             format!("the node was deleted at {deleted:?}").at(deleted)
         })
     });
-    case.named(format!("moved to another vCenter during a search, {later} s later"))
+    case.named(format!("moved to another vCenter during a search of {takes:?}, {later:?} later"))
 }
