@@ -9,8 +9,8 @@ use super::build::{s, world};
 use super::observe::names;
 use super::{Case, Check};
 use crate::foreign::Pace;
-use crate::lab::{Answer, Caller, Run};
-use crate::scenario::{Act, Scenario};
+use crate::lab::{Answer, Run};
+use crate::scenario::{Act, Caller, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
 /// Time of the first request.
@@ -283,7 +283,6 @@ fn certificate() -> Case {
         .and(|| run.initializes(&names(1), s(0), FIRST))
     })
     .named("the certificate follows its files")
-    .paced(Pace::Virtual("the files of the certificate are those of this process"))
 }
 
 /// Without a port nothing listens, and the controllers work.

@@ -218,6 +218,9 @@ fn cannot_act(scenario: &Scenario, driver: Driver<'_>) -> Option<String> {
         (Act::Scrape, _) => {
             Some("needs virtual time: the endpoint of a provider that is a process is not read")
         }
+        (Act::RenewCertificate | Act::SpoilCertificate, _) => Some(
+            "needs virtual time: the files of a serving certificate are not those of a process",
+        ),
         (Act::SuspendLeader, Driver::Container(_) | Driver::Cluster(_)) => {
             Some("needs the driver process: a container and a pod cannot be suspended")
         }
@@ -238,7 +241,7 @@ mod tests {
     use sim::world::Topology;
 
     use super::*;
-    use crate::lab::Caller;
+    use crate::scenario::Caller;
 
     #[test]
     fn several_vcenters_need_a_file_that_names_them_all() {
@@ -297,6 +300,10 @@ mod tests {
         assert!(clocks.contains("the clock of one process cannot be stepped"), "{clocks}");
         let scrape = cannot_act(&after(Act::Scrape), ours.driver()).unwrap_or_default();
         assert!(scrape.contains("is not read"), "{scrape}");
+        for act in [Act::RenewCertificate, Act::SpoilCertificate] {
+            let why = cannot_act(&after(act), ours.driver()).unwrap_or_default();
+            assert!(why.contains("serving certificate"), "{why}");
+        }
         let suspended = after(Act::SuspendLeader);
         assert_eq!(cannot_act(&suspended, ours.driver()), None);
         let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/cluster/vcenter.yaml");

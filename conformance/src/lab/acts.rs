@@ -6,10 +6,9 @@ use sim::world::objects::{self, Key, PatchKind};
 use sim::world::{Command, World};
 
 use super::{
-    Answer, ByHand, Caller, Happening, Lab, Mode, Running, Scrape, WAKING, authority, initialize,
-    provider,
+    Answer, ByHand, Happening, Lab, Mode, Running, Scrape, WAKING, authority, initialize, provider,
 };
-use crate::scenario::Act;
+use crate::scenario::{Act, Caller};
 
 impl Lab {
     /// Carries out an act now.

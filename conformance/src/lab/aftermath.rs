@@ -26,7 +26,7 @@ pub struct Run {
     pub mirrored: bool,
     /// Changes of Nodes that the scenario itself made.
     pub by_hand: Vec<ByHand>,
-    /// What the lab did and met, in order.
+    /// Events of the lab, in order: starts and ends of replicas, refused acts.
     pub happened: Vec<Happened>,
     /// Every call, in order.
     pub ledger: Vec<Record>,

@@ -13,7 +13,6 @@ use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use sim::world::objects::{self, GroupResource};
 use sim::world::{Command, Time};
@@ -23,26 +22,12 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsConnector;
 
+use crate::scenario::Caller;
+
 /// Size of a pipe's buffer, in bytes.
 const PIPE: usize = 64 << 10;
 /// Time that a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A client of the endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Caller {
-    /// Sends no token.
-    Anonymous,
-    /// Sends a token that the cluster does not know.
-    Impostor,
-    /// Sends a token of an account without roles.
-    Stranger,
-    /// Sends a token of an account that may read `/metrics`.
-    Allowed,
-    /// Sends a token of a member of `system:masters`.
-    Master,
-}
 
 impl Caller {
     /// Returns the bearer token.
@@ -69,9 +54,6 @@ impl Caller {
 /// Account that may read metrics.
 const MONITORING: &str = "system:serviceaccount:monitoring:prometheus";
 
-/// Token of the provider itself, where roles decide.
-pub(super) const OWN_TOKEN: &str = "token-of-the-provider";
-
 /// Answer of the endpoint of a replica.
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -96,7 +78,6 @@ pub(super) fn admit(sim: &Sim) {
             sim.tokens().issue(token, identity, None);
         }
     }
-    sim.tokens().issue(OWN_TOKEN, Identity::admin(), None);
     let rbac = |resource| GroupResource::of("rbac.authorization.k8s.io", resource);
     let role = serde_json::json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",

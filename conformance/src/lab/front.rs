@@ -17,7 +17,7 @@ const FILE: &str = "vsphere.conf";
 /// Port of the HTTPS endpoint, which is a pipe here.
 const PORT: &str = "10258";
 
-/// What a provider starts with: everything that the command line and the file say.
+/// The result of reading a command line and a configuration.
 pub(super) struct Front {
     pub(super) config: Config,
     pub(super) options: Options,

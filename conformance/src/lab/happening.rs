@@ -1,4 +1,4 @@
-//! What the lab did to the provider and met: data for judges, and a line of the ledger for people.
+//! Events of the lab: starts and ends of replicas, and refused acts. Judges read them as values, and people as lines of the ledger.
 
 use std::fmt;
 

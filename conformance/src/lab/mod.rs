@@ -35,7 +35,7 @@ pub use aftermath::{ByHand, NodeEvent, Run};
 pub use bounds::{Bounds, Passed, peak_resident};
 use bounds::{Guard, Watchdog};
 pub(crate) use election::{Identities, doubt};
-pub use endpoint::{Answer, Caller};
+pub use endpoint::Answer;
 pub use happening::{Happened, Happening};
 use provider::Replica;
 pub use provider::{Exit, Mutants};

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::provider::{
-    Clock, Connector, Deps, HealthEndpoint, SteppedTime, SupervisorLink, Suspension, TokenReader,
-    TokenSource, Transport, authenticated, from_service,
+    Clock, Connector, Deps, HealthEndpoint, SteppedTime, SupervisorLink, Suspension, TokenSource,
+    Transport, authenticated, from_service,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -21,11 +21,11 @@ use tracing::Instrument as _;
 
 use super::Stage;
 use super::bounds::Guard;
-use super::endpoint::{self, Caller, Pipes, Port, ServingFiles};
+use super::endpoint::{self, Pipes, Port, ServingFiles};
 use super::front::{self, Front};
 use super::scrape::Scrape;
 use super::wire::Wire;
-use crate::scenario::Scenario;
+use crate::scenario::{Caller, Scenario};
 
 pub use ::provider::Mutant as Mutants;
 
@@ -82,7 +82,8 @@ impl Replica {
         index: usize,
     ) -> Self {
         let label = label(index);
-        let kube = cluster_client(sim, scenario, guard, &label);
+        // A client in this process needs no token, even where roles decide.
+        let kube = kube::Client::new(guard.around(sim.cluster().service(&label)), "default");
         let identity = format!("{label}@{}", sim.world().now().since_start().as_millis());
         let now = sim.world().now().timestamp(sim.world().clock().epoch());
         let time = Arc::new(SteppedTime::starting_at(now));
@@ -279,17 +280,6 @@ fn connector(sim: &Sim, scenario: &Scenario, guard: &Guard, label: &str) -> Conn
             .map(|(_, transport)| transport.clone())
             .ok_or_else(|| format!("no vCenter at {}", wanted.endpoint.authority()))
     })
-}
-
-/// Returns the client of the workload cluster, with a token where roles decide.
-fn cluster_client(sim: &Sim, scenario: &Scenario, guard: &Guard, label: &str) -> kube::Client {
-    let client = kube::Client::new(guard.around(sim.cluster().service(label)), "default");
-    if !scenario.asks_endpoint() {
-        return client;
-    }
-    let token: TokenReader = Arc::new(|| Ok(endpoint::OWN_TOKEN.as_bytes().to_vec()));
-    let agent = http::HeaderValue::from_static("provider");
-    authenticated(client, Arc::new(TokenSource::new(token)), agent)
 }
 
 /// The file with the provider's token, which can be rewritten: all its contents, the current one last.

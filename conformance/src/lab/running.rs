@@ -5,10 +5,11 @@ use sim::ledger::Ledger;
 use sim::world::Time;
 
 use super::election::Identities;
-use super::endpoint::{Caller, Port};
+use super::endpoint::Port;
 use super::provider::{Exit, Replica, label};
 use super::scrape::Scrape;
 use crate::foreign::Process;
+use crate::scenario::Caller;
 
 const OURS_ALONE: &str =
     "only a provider in this process can have its clock stepped or be scraped, not a process";

@@ -9,8 +9,6 @@ use serde::{Deserialize, Serialize};
 use sim::faults::Rule;
 use sim::world::{Command, Topology};
 
-use crate::lab::Caller;
-
 /// A world, a provider's set-up and a timeline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -151,6 +149,22 @@ pub enum Initializer {
     InTree,
     /// The in-tree provider of still older clusters, whose provider IDs name a machine by its path in the inventory.
     InTreePath,
+}
+
+/// A client of the HTTPS endpoint of a provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Caller {
+    /// Sends no token.
+    Anonymous,
+    /// Sends a token that the cluster does not know.
+    Impostor,
+    /// Sends a token of an account without roles.
+    Stranger,
+    /// Sends a token of an account that may read `/metrics`.
+    Allowed,
+    /// Sends a token of a member of `system:masters`.
+    Master,
 }
 
 /// Set-up of the provider.

@@ -4,9 +4,9 @@ mod guests;
 mod subnets;
 mod writers;
 
-use base64::Engine as _;
 use std::time::Duration;
 
+use base64::Engine as _;
 use sim::Face;
 use sim::faults::{Action, MissingPaths, Rule};
 use sim::world::objects::{self, Key};
