@@ -11,7 +11,7 @@ use super::{Case, Check, configuration};
 use crate::backend::Backend;
 use crate::foreign::Pace;
 use crate::judge::terms;
-use crate::lab::{Exit, Run};
+use crate::lab::{Exit, Run, Scrape, sum};
 use crate::scenario::{Act, Initializer, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
@@ -134,8 +134,18 @@ fn selected(backend: Backend, (flags, initializes, judges): &Selection) -> Case 
                     format!("{what} {how}, and the command line {wanted} cloud-node-lifecycle")
                 })
             })
+            .and(|| counts_controllers(run, u8::from(initializes) + u8::from(judges)))
     })
     .named(if flags.is_empty() { "no flag".to_owned() } else { flags.join(" ") })
+}
+
+/// Fails if metrics were read, and another number of controllers runs in them.
+fn counts_controllers(run: &Run, wanted: u8) -> Verdict {
+    let samples = run.scrapes.last().map(Scrape::samples);
+    let running = samples.map(|it| sum(&it, "running_managed_controllers", &[]));
+    Verdict::of(running.is_none_or(|it| it == f64::from(wanted)), || {
+        format!("running_managed_controllers is {running:?}; the command line selects {wanted}")
+    })
 }
 
 /// The control: the same world with a command line without an error.
