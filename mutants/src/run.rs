@@ -62,7 +62,7 @@ pub(crate) struct Plan {
 }
 
 /// Longest duration of a run, as a multiple of that without a mutant.
-const PATIENCE: u32 = 4;
+const PATIENCE: u32 = 3;
 /// Longest duration of one test program.
 const TEST: Duration = Duration::from_secs(300);
 

@@ -210,12 +210,14 @@ mod tests {
             unshare
         };
         // Containers may forbid namespaces.
-        if shifted("true".as_ref()).output().is_ok_and(|out| out.status.success()) {
-            let name = "the_clock_of_the_process_counts_from_the_boot_of_the_machine_and_moves";
-            let this = std::env::current_exe().unwrap();
-            let out = shifted(this.as_os_str()).arg(name).output().unwrap();
-            let said = String::from_utf8_lossy(&out.stdout);
-            assert!(out.status.success() && said.contains("1 passed"), "{said}");
+        if !shifted("true".as_ref()).output().is_ok_and(|out| out.status.success()) {
+            eprintln!("not checked on a machine that was suspended: no time namespace can be made");
+            return;
         }
+        let name = "the_clock_of_the_process_counts_from_the_boot_of_the_machine_and_moves";
+        let this = std::env::current_exe().unwrap();
+        let out = shifted(this.as_os_str()).arg(name).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stdout);
+        assert!(out.status.success() && said.contains("1 passed"), "{said}");
     }
 }
