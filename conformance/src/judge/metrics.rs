@@ -303,24 +303,23 @@ impl<'a> Life<'a> {
     }
 
     /// Compares the age of the last news of machines with the lists on the wire: negative before the first answer, and not older
-    /// than the last answer.
+    /// than that answer. Later news may come by a watch, and a list that proves an absence need not be news.
     fn last_contact(&self) -> Option<String> {
         const AGE: &str = "vsphere_supervisor_last_contact_seconds";
         let at = self.scrape.at;
         let age = self.sum(AGE, &[]);
         let lists = || self.calls.iter().filter(|call| call.op == "list virtualmachines");
-        let is_answered = |call: &&&Record| {
-            call.succeeded() && call.ended.as_ref().is_some_and(|ended| ended.at <= at)
-        };
-        if lists().find(is_answered).is_none() {
+        let is_answered =
+            |call: &Record| call.succeeded() && call.ended.as_ref().is_some_and(|it| it.at <= at);
+        if !lists().any(|call| is_answered(call)) {
             return (age >= 0.0).then(|| format!("{AGE} is {age}, and no list was answered yet"));
         }
         // Of a list in pages, only the last page counts.
         let is_paged = lists().any(|call| call.req.detail.contains("continue"));
-        let last =
-            lists().rfind(|call| self.is_heard(call)).filter(|_| self.is_calm && !is_paged)?;
-        let since = at.since(last.ended.as_ref()?.at).as_secs_f64();
+        let first =
+            lists().find(|call| self.is_heard(call)).filter(|_| self.is_calm && !is_paged)?;
+        let since = at.since(first.ended.as_ref()?.at).as_secs_f64();
         (age < 0.0 || age > since)
-            .then(|| format!("{AGE} is {age}, and a list was answered {since} s before"))
+            .then(|| format!("{AGE} is {age}, and the first list was answered {since} s before"))
     }
 }
