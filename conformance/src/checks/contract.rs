@@ -14,7 +14,7 @@ use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
-use crate::judge::NodeFacts;
+use crate::judge::{Invariant, NodeFacts};
 use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::{Told as _, Verdict};
@@ -27,7 +27,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         ),
         Check::new("NODE-002", [Case::new(world(5, SETTLED), atomic)]),
         Check::new("NODE-004", [Case::new(world(5, SETTLED), provider_ids)]),
-        Check::new("NODE-005", [preset_provider_id(backend)]),
+        Check::new("NODE-005", [preset_provider_id(backend), foreign_provider_id()]),
         Check::new(
             "NODE-015",
             [Case::new(world(5, SETTLED), |run| {
@@ -169,6 +169,33 @@ fn preset_provider_id(backend: Backend) -> Case {
             .and(|| Verdict::of(!other, || "a request carried another provider ID".to_owned()))
             .and(|| run.initializes(&names(2), s(0), T_INIT))
     })
+}
+
+/// The Node came with the provider ID of another cloud. A provider may find the machine by the Node's name; if it does not, an
+/// operator has to learn why the Node waits.
+fn foreign_provider_id() -> Case {
+    const FOREIGN: &str = "aws:///eu-west-1a/i-0123456789abcdef0";
+    let scenario = world(3, T_STATUS + SETTLED)
+        .at(s(0), patch(&name(1), json!({"spec": {"providerID": FOREIGN}})));
+    Case::new(scenario, |run| {
+        let other =
+            run.when(&name(1), |node| node.provider_id.as_deref().is_some_and(|id| id != FOREIGN));
+        let opened = run.initialized(&name(1));
+        let told = |text: &str| {
+            text.contains(FOREIGN) || text.to_lowercase().replace(' ', "").contains("providerid")
+        };
+        let logged = run.logged_after(s(0)).any(|line| line.contains(&name(1)) && told(line));
+        let event = run.events().iter().any(|it| it.object == name(1) && told(&it.message));
+        Verdict::of(other.is_none(), || "the provider ID was replaced".to_owned().at(other))
+            .and(|| {
+                Verdict::of(opened.is_some() || logged || event, || {
+                    "the node waits, and neither an event nor a log line names its provider ID as the reason".to_owned()
+                })
+            })
+            .and(|| run.initializes(&names(3)[1..], s(0), T_INIT))
+    })
+    .named("of another cloud")
+    .exempt(Invariant::ProviderIdStays, "a person, or another cloud, sets it")
 }
 
 fn silent(dual_stack: bool) -> Case {

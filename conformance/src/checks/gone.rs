@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use sim::Face;
-use sim::faults::{Action, Between, Rule};
+use sim::faults::{Action, Between, Rule, Spoil};
 use sim::world::objects::{self, Key};
 use sim::world::{Command, ControlPlane, Grant, PROVIDER_USER};
 
-use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, machine, s, vanishing, world};
+use super::build::{
+    GRACE, KNOWN_UUID, SETTLED, T_LIFE, T_MONITOR, known_uuid, machine, patch, s, vanishing, world,
+};
 use super::canary::Canary;
 use super::deletion::survives;
 use super::observe::{Reported, name, names};
@@ -16,7 +19,7 @@ use crate::backend::Backend;
 use crate::catalogue;
 use crate::foreign::Pace;
 use crate::lab::{Run, sum};
-use crate::scenario::{Act, Scenario};
+use crate::scenario::{Act, Initializer, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
 /// Time by which an event may follow its cause on the real clock: recorders, client-go's and ours, send in the background.
@@ -28,12 +31,14 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new(
             "NODE-DEL-010",
             [
-                really_gone(backend),
+                really_gone(one_gone(), backend),
                 gone_after_untold_deletions(backend),
                 gone_after_deletions_by_hand(backend),
+                gone_in_other_words(backend),
             ]
             .into_iter()
-            .chain(backend.is_vcenter().then(gone_while_hidden)),
+            .chain(backend.is_vcenter().then(gone_while_hidden))
+            .chain(backend.is_vcenter().then(gone_unseen)),
         ),
         Check::new("NODE-DEL-011", [opted_out()]),
         Check::new("NODE-DEL-012", [event()]),
@@ -327,8 +332,44 @@ fn gone_while_hidden() -> Case {
     .named("after the machine could not be seen")
 }
 
-fn really_gone(backend: Backend) -> Case {
-    Case::new(one_gone(), move |run| {
+/// Another provider initialized the Node, and its machine went before ours started, so that ours has never seen it. A person
+/// confirms by annotation that the machine is gone.
+fn gone_unseen() -> Case {
+    let (confirmed, bound) = (s(180), s(180) + s(60));
+    let annotations =
+        json!({"vsphere.cloud-provider/machine-gone": format!("vsphere://{KNOWN_UUID}")});
+    let scenario = known_uuid(Backend::VCenter, world(20, s(400)), 1)
+        .with(|it| it.start = false)
+        .at(s(5), Act::Initialize { node: None, by: Initializer::Upstream })
+        .at(s(10), Command::DeleteMachine(machine(1)))
+        .at(s(20), Act::StartAll)
+        .at(confirmed, patch(&name(1), json!({"metadata": {"annotations": annotations}})));
+    Case::new(scenario, move |run| {
+        let deleted = run.deleted(&name(1)).map(|at| at.since_start());
+        run.was_not_ready(&name(1))
+            .and(|| {
+                Verdict::of(deleted.is_some_and(|at| at <= bound), || {
+                    format!("a person confirmed at {confirmed:?} that the machine is gone; the node was deleted at {deleted:?}")
+                        .at(deleted)
+                })
+            })
+            .and(|| {
+                let left = run.nodes().len();
+                Verdict::of(left == 19, || format!("{left} nodes are left; 19 machines are"))
+            })
+    })
+    .paced(Pace::Virtual("the annotation is our provider's own"))
+    .named("a machine that was never seen, after a person confirmed it")
+}
+
+/// Servers, or proxies in front of them, escape characters that need no escape.
+fn gone_in_other_words(backend: Backend) -> Case {
+    let spelled = Rule::new("spelled", [Action::Spoil(Spoil::Respelled)]);
+    really_gone(one_gone().fault(spelled), backend).named("escapes in every answer")
+}
+
+fn really_gone(scenario: Scenario, backend: Backend) -> Case {
+    Case::new(scenario, move |run| {
         let gone = name(GONE);
         let deleted = run.deleted(&gone);
         let since = silent_since(backend);

@@ -21,7 +21,7 @@ use crate::scenario::{Act, Initializer, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
-    let mut healths = vec![outage(backend)];
+    let mut healths = vec![outage(backend), outage_from_the_start(backend)];
     if backend.is_vcenter() {
         healths.extend([
             one_of_two(),
@@ -152,13 +152,35 @@ fn failures_are_counted(backend: Backend) -> Case {
     })
 }
 
+/// Name of the check of `/readyz` that is about the only vCenter, or about the Supervisor.
+fn health_of(backend: Backend) -> &'static str {
+    match backend {
+        Backend::VCenter => "vcenter-vc0",
+        Backend::Supervisor => "supervisor",
+    }
+}
+
+/// vCenter or Supervisor does not answer before the provider has run for a while. No metric may tell of an answer until then.
+fn outage_from_the_start(backend: Backend) -> Case {
+    let end = DOWN;
+    let scenario = away(world(4, end + RECOVERY + T_STATUS), backend, s(0), end)
+        .at(s(60), Act::Scrape)
+        .at(end - s(1), Act::Scrape)
+        .at(end + RECOVERY, Act::Scrape);
+    Case::new(scenario, move |run| {
+        let failing = [health_of(backend)];
+        fails(run, s(60), &failing)
+            .and(|| fails(run, end - s(1), &failing))
+            .and(|| is_ready(run, end + RECOVERY))
+            .and(|| run.initializes(&names(4), end, RECOVERY))
+    })
+    .named("an outage from the start")
+}
+
 fn outage(backend: Backend) -> Case {
     Case::new(disturbed(backend), move |run| {
         let end = SETTLED + DOWN;
-        let failing = match backend {
-            Backend::VCenter => "vcenter-vc0",
-            Backend::Supervisor => "supervisor",
-        };
+        let failing = health_of(backend);
         is_ready(run, SETTLED)
             .and(|| fails(run, SETTLED + s(70), &[failing]))
             .and(|| fails(run, end - s(1), &[failing]))

@@ -344,7 +344,7 @@ fn unanswered(backend: Backend) -> Vec<Case> {
 }
 
 fn long_polls() -> Vec<Case> {
-    [
+    let mut cases: Vec<Case> = [
         ("version reset", Action::VersionReset),
         ("reset", Action::Reset),
         ("black hole", Action::Blackhole),
@@ -360,5 +360,20 @@ fn long_polls() -> Vec<Case> {
         }
         Case::new(scenario, right).named(case)
     })
-    .collect()
+    .collect();
+    cases.push(deleted_unreported());
+    cases
+}
+
+/// The collector loses its version while a wait hangs, and a machine is deleted meanwhile. The next answer shows the machines that
+/// are left, and does not tell that one has gone.
+fn deleted_unreported() -> Case {
+    let fault = Action::SoapFault { class: "InvalidCollectorVersion".into(), message: None };
+    let lost = Rule::new("lost", [Action::Delay(s(5)), fault]).on(Face::Soap);
+    let scenario = world(4, s(600))
+        .at(SETTLED, lost.op(["WaitForUpdatesEx"]).first(1))
+        // Ends the wait that is under way; the next one hangs.
+        .at(SETTLED, set_address(1, &["10.6.0.1"]))
+        .at(SETTLED + s(2), Command::DeleteMachine(machine(3)));
+    Case::new(scenario, right).named("a machine is deleted while the version is lost")
 }

@@ -39,13 +39,14 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     }
     vec![
         Check::new("ZONE-001", nearest().into_iter().chain(partly_visible()).chain(in_a_vapp())),
-        Check::new("ZONE-002", [half_a_pair()]),
+        Check::new("ZONE-002", [half_a_pair(), half_is_hidden()]),
         Check::new("ZONE-003", two_of_one_category()),
         Check::new("ZONE-004", [moved_tag()]),
         Check::new("ZONE-005", [vmotion()]),
         Check::new("ZONE-006", [off()]),
         Check::new("ZONE-007", [outage()]),
         Check::new("ZONE-009", unreadable(backend)),
+        Check::new("ZONE-010", [deleted_tag()]),
     ]
 }
 
@@ -158,6 +159,19 @@ fn nearest() -> Vec<Case> {
     ]
 }
 
+/// A tag was deleted, and the list of the cluster's tags still has it. What the tag was about cannot be read any more.
+fn deleted_tag() -> Case {
+    const DELETED: &str = "deleted";
+    let status = Action::Status { code: 404, retry_after: None, message: None };
+    let rule = Rule::new("deleted", [status]).on(Face::Vapi).named(DELETED);
+    let scenario = Scenario::new("", Topology::zones(3).machines(3), s(120))
+        .at(s(0), Command::AttachTag(tag("owner", DELETED, "DC0_C0")))
+        .fault(rule);
+    Case::new(scenario, |run| {
+        run.initializes(&names(3), s(0), T_INIT).and(|| shows(run, &name(1), "zone-a", "region-a"))
+    })
+}
+
 /// A machine in a vApp has no folder: the vApp is its parent and its resource pool.
 fn in_a_vapp() -> Vec<Case> {
     const APP: &str = "app-1";
@@ -217,6 +231,37 @@ fn half_a_pair() -> Case {
         .and(|| run.initializes(&[name(1)], s(120), s(270)))
         .and(|| shows(run, &name(1), "zone-a", "region-a"))
     })
+}
+
+/// The login may not see the cluster, which has the zone, and no other path has one.
+fn half_is_hidden() -> Case {
+    let object = "DC0_C0".to_owned();
+    let grant = Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object };
+    let (hidden, others) = (name(1), [name(2), name(3)]);
+    let scenario = world(3, s(400))
+        .at(s(0), Command::RevokePrivilege(grant.clone()))
+        .at(s(120), Command::GrantPrivilege(grant));
+    Case::new(scenario, move |run| {
+        let early = run.initialized(&hidden);
+        // With the cluster its hosts and its resource pool are hidden. A text must name one of them, by name or reference.
+        let told = |text: &str| {
+            ["DC0_C0", "domain-c", "host-", "resgroup-"].iter().any(|it| text.contains(it))
+        };
+        let logged = run.logged_after(s(0)).any(told);
+        let event = run.events().iter().any(|it| told(&it.message));
+        Verdict::of(early.is_none_or(|at| at.since_start() >= s(120)), || {
+            format!("the node was opened at {early:?}, and its zone could not be seen").at(early)
+        })
+        .and(|| {
+            Verdict::of(logged || event, || {
+                "neither an event nor a log line names what cannot be seen".to_owned()
+            })
+        })
+        .and(|| run.initializes(&others, s(0), T_INIT))
+        .and(|| run.initializes(std::slice::from_ref(&hidden), s(120), s(270)))
+        .and(|| shows(run, &hidden, "zone-a", "region-a"))
+    })
+    .named("the object with the zone cannot be seen")
 }
 
 /// The two zones occur in either order, by name and by attachment, so that the order of the answer

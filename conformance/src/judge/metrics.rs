@@ -296,6 +296,30 @@ impl<'a> Life<'a> {
         if states != leads {
             said.push(format!("vsphere_supervisor_view_state is 1 for {states} states, and the replica leads: {leads}"));
         }
+        if leads == 1.0 {
+            said.extend(self.last_contact());
+        }
         said
+    }
+
+    /// Compares the age of the last news of machines with the lists on the wire: negative before the first answer, and not older
+    /// than that answer. Later news may come by a watch, and a list that proves an absence need not be news.
+    fn last_contact(&self) -> Option<String> {
+        const AGE: &str = "vsphere_supervisor_last_contact_seconds";
+        let at = self.scrape.at;
+        let age = self.sum(AGE, &[]);
+        let lists = || self.calls.iter().filter(|call| call.op == "list virtualmachines");
+        let is_answered =
+            |call: &Record| call.succeeded() && call.ended.as_ref().is_some_and(|it| it.at <= at);
+        if !lists().any(|call| is_answered(call)) {
+            return (age >= 0.0).then(|| format!("{AGE} is {age}, and no list was answered yet"));
+        }
+        // Of a list in pages, only the last page counts.
+        let is_paged = lists().any(|call| call.req.detail.contains("continue"));
+        let first =
+            lists().find(|call| self.is_heard(call)).filter(|_| self.is_calm && !is_paged)?;
+        let since = at.since(first.ended.as_ref()?.at).as_secs_f64();
+        (age < 0.0 || age > since)
+            .then(|| format!("{AGE} is {age}, and the first list was answered {since} s before"))
     }
 }

@@ -71,6 +71,7 @@ fn spoil(data: &Bytes, how: Spoil) -> Bytes {
     match std::str::from_utf8(data) {
         Ok(text) if text.trim_start().starts_with('<') => xml(text, how),
         Ok(text) if text.trim_start().starts_with(['{', '[', '"']) => json(text, how),
+        _ if how == Spoil::Respelled => data.clone(),
         _ => in_the_middle(data),
     }
 }
@@ -108,8 +109,55 @@ fn xml(text: &str, how: Spoil) -> Bytes {
             let at = text.find("></").map_or(text.len(), |at| at + 1).max(begin);
             [&text[..begin], &declared, &text[begin..at], "&e9;", &text[at..]].concat().into()
         }
+        Spoil::Respelled => respelled_xml(text).into(),
         Spoil::CutShort(_) | Spoil::Padded(_) => text.to_owned().into(),
     }
+}
+
+/// Spells the texts between the tags otherwise.
+fn respelled_xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 2);
+    let (mut is_tag, mut is_reference) = (false, false);
+    for c in text.chars() {
+        match c {
+            '<' => is_tag = true,
+            '>' => is_tag = false,
+            '&' => is_reference = true,
+            ';' => is_reference = false,
+            _ => {}
+        }
+        match c {
+            '\'' if !is_tag => out.push_str("&apos;"),
+            '"' if !is_tag => out.push_str("&quot;"),
+            'e' if !is_tag && !is_reference => out.push_str("&#x65;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// Spells the texts in quotation marks otherwise.
+fn respelled_json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 2);
+    let mut is_text = false;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            'e' if is_text => out.push_str("\\u0065"),
+            '\\' => {
+                out.push(c);
+                let escaped = chars.next();
+                out.extend(escaped);
+                let n_digits = if escaped == Some('u') { 4 } else { 0 };
+                out.extend(chars.by_ref().take(n_digits));
+            }
+            _ => {
+                is_text ^= c == '"';
+                out.push(c);
+            }
+        }
+    }
+    out
 }
 
 fn json(text: &str, how: Spoil) -> Bytes {
@@ -139,6 +187,7 @@ fn json(text: &str, how: Spoil) -> Bytes {
             });
             spoiled.collect::<String>().into()
         }
+        Spoil::Respelled => respelled_json(text).into(),
         Spoil::Entities | Spoil::CutShort(_) | Spoil::Padded(_) => text.to_owned().into(),
     }
 }
@@ -216,6 +265,19 @@ mod tests {
             let bytes = spoil(&Bytes::copy_from_slice(of.as_bytes()), Spoil::InvalidUtf8);
             assert!(std::str::from_utf8(&bytes).is_err(), "{of}");
         }
+    }
+
+    #[test]
+    fn texts_are_spelled_otherwise_and_mean_the_same() {
+        let xml = r#"<?xml version="1.0"?><e type="he">it's &lt;the&gt; "end"</e>"#;
+        let want = r#"<?xml version="1.0"?><e type="he">it&apos;s &lt;th&#x65;&gt; &quot;&#x65;nd&quot;</e>"#;
+        assert_eq!(text(xml, Spoil::Respelled), want);
+        let json = r#"{"he":"\"e\\e\u00e9","n":1e3}"#;
+        let other = text(json, Spoil::Respelled);
+        assert_ne!(other, json);
+        let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert_eq!(value(&other), value(json));
+        assert_eq!(text("k8s e", Spoil::Respelled), "k8s e");
     }
 
     #[test]

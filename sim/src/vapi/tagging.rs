@@ -352,7 +352,10 @@ fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, Error> {
 
 /// Object that a request refers to.
 pub(super) fn target(vc: Option<&VCenter>, route: &Route, body: &Bytes) -> Target {
-    let named = route.id.clone().map(|id| Target { moref: Some(id), ..Target::default() });
+    let named = route.id.clone().map(|id| {
+        let name = vc.and_then(|vc| vc.tags.tags.get(&id)).map(|tag| tag.name.clone());
+        Target { name, moref: Some(id), ..Target::default() }
+    });
     let object = serde_json::from_slice::<OneObject>(body).ok().map(|it| it.object_id);
     let Some(object) = object else { return named.unwrap_or_default() };
     let name = MoRef::parse(&object.id)

@@ -1,9 +1,16 @@
-//! Guests whose tools have stopped, and guests with only a link-local address.
+//! Guests whose tools have stopped, guests with only a link-local address, and metadata of guests that may not be read.
 
+use sim::faults::{Action, MissingPaths};
+use sim::ledger::Record;
 use sim::world::objects::{self, Key};
 use sim::world::{Command, Topology};
 
-use super::{Case, SETTLED, T_INIT, T_STATUS, machine, name, s, set_address, steady, world};
+use super::{
+    Case, SETTLED, T_INIT, T_STATUS, about_machines, machine, name, names, s, set_address, steady,
+    world,
+};
+use crate::backend::Backend;
+use crate::foreign::Pace;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
@@ -64,4 +71,22 @@ pub(super) fn link_local_first() -> Case {
             .and(|| run.initializes(&[name(1)], s(60), T_INIT))
     })
     .named("nothing but a link-local IPv6 address at first")
+}
+
+/// The login may not read what cloud-init's metadata is packed in, which few providers read at all.
+pub(super) fn metadata_refused() -> Case {
+    let path = "config.extraConfig[\"guestinfo.metadata\"]".to_owned();
+    let missing = MissingPaths { paths: vec![path], fault: "NoPermission".into() };
+    let rule = about_machines(Backend::VCenter, "refused", [Action::MissingSet(missing)]);
+    let scenario = world(3, SETTLED).fault(rule);
+    Case::new(scenario, |run| {
+        // The simulated vCenter leaves out a structure as a whole if a part of it may not be read.
+        let reads = |call: &Record| call.req.detail.split(['{', ',', '}']).any(|it| it == "config");
+        if run.calls().any(reads) {
+            return Verdict::inconclusive("the provider reads the whole configuration of machines");
+        }
+        run.initializes(&names(3), s(0), T_INIT).and(|| steady(run, &name(1)))
+    })
+    .paced(Pace::Virtual("a provider that reads whole structures would lose more than guestinfo"))
+    .named("guestinfo may not be read")
 }

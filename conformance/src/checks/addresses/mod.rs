@@ -107,6 +107,9 @@ fn empty_guests(backend: Backend) -> Vec<Case> {
         .named("storage is lost"),
         guests::tools_stopped(),
     ];
+    if backend.is_vcenter() {
+        cases.push(guests::metadata_refused());
+    }
     for (case, actions) in unreadable(backend) {
         // The provider restarts meanwhile, so that it reads the machines anew.
         let rule = match backend {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Way to spoil the body of an answer. The status and the headers stay.
 ///
 /// XML and JSON are spoiled in place, each event of a watch by itself. Other encodings are cut in two by the bytes of
-/// [`Spoil::InvalidUtf8`], except for [`Spoil::CutShort`] and [`Spoil::Padded`].
+/// [`Spoil::InvalidUtf8`], except for [`Spoil::Respelled`], [`Spoil::CutShort`] and [`Spoil::Padded`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Spoil {
@@ -21,6 +21,9 @@ pub enum Spoil {
     /// Adds an XML document type with entities that expand to gigabytes, and a reference to one of them in the text. JSON has no
     /// entities and stays as it is.
     Entities,
+    /// Spells every text otherwise, with the same meaning: apostrophes, quotation marks and the letter `e` in XML as references, the
+    /// letter `e` in JSON as an escape. Other encodings stay as they are.
+    Respelled,
     /// Sends this percentage of the bytes as if the body were complete; no connection breaks. Each event of a watch loses its
     /// end.
     CutShort(u8),
