@@ -143,7 +143,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
     let mode = flags.text("instances-mode");
     let mode = mode.parse::<InstancesMode>().map_err(|what| fail("instances-mode", what))?;
     if mode == InstancesMode::V1 && options.concurrent_node_syncs > 1 {
-        let note = "--concurrent-node-syncs has no effect with --instances-mode=v1: machines are asked for one at a time";
+        let note = "--concurrent-node-syncs has no effect on the look-ups of machines with --instances-mode=v1: they are made one at a time";
         notes.push(note.to_owned());
     }
     let supervisor = if is_supervisor {

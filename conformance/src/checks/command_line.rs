@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use sim::Class;
+use sim::faults::{Action, Rule};
 use sim::world::{Command, objects::GroupResource};
+use sim::{Class, Face};
 
 use super::build::{GRACE, T_INIT, T_LIFE, machine, newcomer, s, vanishing, world};
 use super::observe::{name, names};
@@ -52,6 +53,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     } else {
         named.extend(IDLE_SUPERVISOR.iter().map(|flag| is_named(flag)));
     }
+    named.push(workers(backend));
     checks.push(Check::new("CCM-029", named));
     checks
 }
@@ -69,6 +71,51 @@ const IDLE_SUPERVISOR: &[&str] = &["--node-labels=a=b"];
 fn is_named(flag: &'static str) -> Case {
     let name = flag.split('=').next().unwrap_or(flag);
     Case::new(with_flags(&[flag], SHORT), move |run| logs(run, name)).named(flag)
+}
+
+/// Eight nodes join, and each call to vCenter or Supervisor takes a second. With eight workers the last node waits about as long
+/// as the first. Otherwise the flag has no effect on that, and the log names it.
+fn workers(backend: Backend) -> Case {
+    const FLAG: &str = "--concurrent-node-syncs";
+    const WORKERS: u32 = 8;
+    let faces: &[Face] = match backend {
+        Backend::VCenter => &[Face::Soap, Face::Vapi],
+        Backend::Supervisor => &[Face::Supervisor],
+    };
+    let mut scenario = world(WORKERS, s(300)).with(|it| it.workers = WORKERS as usize);
+    for (n, face) in faces.iter().enumerate() {
+        scenario = scenario.fault(Rule::new(format!("slow/{n}"), [Action::Delay(s(1))]).on(*face));
+    }
+    Case::new(scenario, |run| {
+        let done: Vec<Duration> = names(WORKERS)
+            .iter()
+            .filter_map(|it| Some(run.initialized(it)?.since_start()))
+            .collect();
+        let (first, last) = (done.iter().min(), done.iter().max());
+        let has_effect = first.zip(last).is_some_and(|(first, last)| *last <= *first * 2 + s(2));
+        let is_disowned =
+            run.logs.lines().any(|line| line.contains(FLAG) && line.contains("no effect"));
+        let times = || {
+            format!(
+                "of {WORKERS} nodes the first is initialized at {first:?} and the last at {last:?}"
+            )
+        };
+        run.initializes(&names(WORKERS), s(0), s(240))
+            .and(|| {
+                Verdict::of(has_effect || run.logs.contains(FLAG), || {
+                    format!(
+                        "{}; {FLAG}={WORKERS} has no effect, and no line of the log names it",
+                        times()
+                    )
+                })
+            })
+            .and(|| {
+                Verdict::of(!(has_effect && is_disowned), || {
+                    format!("{}; the log says that {FLAG}={WORKERS} has no effect", times())
+                })
+            })
+    })
+    .named(format!("{FLAG}={WORKERS}"))
 }
 
 /// Fails unless the log has this text, and the provider works.

@@ -62,9 +62,20 @@ const SAME: &[(&str, &str)] = &[
     ),
 ];
 
+/// Passwords that YAML takes for numbers. gopkg.in/yaml.v2, which upstream uses, decodes a number into a string as the text that it is written as.
+const NUMBERS: [&str; 3] = ["12345678", "-12345678", "12345678901234567890"];
+
 /// CCM-027: each of these configurations starts the provider, which finds the machine, its zone and its region.
 pub(super) fn read() -> Vec<Case> {
-    let mut cases: Vec<Case> = SAME.iter().map(|(what, text)| means_the_same(what, text)).collect();
+    let same = SAME.iter().map(|(what, text)| means_the_same(what, PASSWORD, text));
+    let mut cases: Vec<Case> = same.collect();
+    cases.extend(NUMBERS.iter().map(|number| {
+        let text = format!(
+            "global:\n  port: $(port)\n  $(trust.yaml)\nvcenter:\n  $(server):\n    server: $(server)\n    user: $(user)\n    \
+             password: {number}\nlabels: {{region: k8s-region, zone: k8s-zone}}\n"
+        );
+        means_the_same(&format!("YAML with the password {number}"), number, &text)
+    }));
     cases.push(filters(
         "YAML",
         "nodes: {internalNetworkSubnetCidr: '10.9.0.0/16, 10.77.0.0/16'}\n",
@@ -74,10 +85,10 @@ pub(super) fn read() -> Vec<Case> {
     cases
 }
 
-fn means_the_same(what: &str, text: &str) -> Case {
+fn means_the_same(what: &str, password: &str, text: &str) -> Case {
     let user = PROVIDER_USER.to_owned();
     let password =
-        Command::RotatePassword { vcenter: None, user, password: Password::new(PASSWORD) };
+        Command::RotatePassword { vcenter: None, user, password: Password::new(password) };
     Case::new(with_text(text).at(s(0), password), |run| {
         run.initializes(&names(1), s(0), T_INIT).and(|| has_zone(run))
     })

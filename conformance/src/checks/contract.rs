@@ -16,7 +16,7 @@ use super::{Case, Check};
 use crate::backend::Backend;
 use crate::judge::{Invariant, NodeFacts};
 use crate::lab::Run;
-use crate::scenario::Act;
+use crate::scenario::{Act, Initializer};
 use crate::verdict::{Told as _, Verdict};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
@@ -122,7 +122,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
             )
             .canary(Canary::Gone(4), s(200))],
         ),
-        Check::new("NODE-035", [deleted_meanwhile(backend)]),
+        Check::new("NODE-035", [deleted_meanwhile(backend), deleted_unseen(backend)]),
         Check::new("NODE-036", [crash_between()]),
     ]
 }
@@ -281,6 +281,41 @@ fn deleted_meanwhile(backend: Backend) -> Case {
                 )
             })
     })
+}
+
+/// A person deletes two Nodes while the provider looks at their machines, and the watch is silent about that. One of them was
+/// initialized by another provider. The API server answers a write with 404, and the provider does not repeat it.
+fn deleted_unseen(backend: Backend) -> Case {
+    let (starts, deleted) = (s(10), s(14));
+    let held = Rule::new("held", [Action::WatchHoldAfter(0)]).on(Face::Cluster).op(["watch nodes"]);
+    let slow = Rule::new("slow", [Action::Delay(s(8))]).on(backend.face()).first(2);
+    let delete = |n| Command::Cluster(objects::Command::delete(Key::node(name(n))));
+    let scenario = world(3, s(300))
+        .with(|it| it.start = false)
+        .fault(held)
+        .fault(slow)
+        .at(s(5), Act::Initialize { node: Some(name(1)), by: Initializer::Upstream })
+        .at(starts, Act::StartAll)
+        .at(deleted, delete(1))
+        .at(deleted, delete(2));
+    Case::new(scenario, move |run| {
+        let back = [1, 2].into_iter().find(|n| run.node(&name(*n)).is_some());
+        let n_written = |n: u32| {
+            let node = name(n);
+            run.writes_on(&node).filter(|call| call.t.since_start() > deleted).count()
+        };
+        // One of the status and one of the Node.
+        let many = [1, 2].into_iter().find(|n| n_written(*n) > 2);
+        Verdict::of(back.is_none(), || format!("the Node {back:?} was created again"))
+            .and(|| {
+                Verdict::of(many.is_none(), || {
+                    let (n, node) = many.map(|n| (n_written(n), name(n))).unwrap_or_default();
+                    format!("{n} writes of {node}, which does not exist any more; 2 are allowed")
+                })
+            })
+            .and(|| run.initializes(&[name(3)], starts, s(120)))
+    })
+    .named("the watch is silent about it")
 }
 
 fn crash_between() -> Case {

@@ -9,7 +9,10 @@ use sim::world::Command;
 use sim::world::objects::{self, Key};
 use sim::{Class, Face};
 
-use super::build::{SETTLED, T_INIT, T_STATUS, machine, s, set_address, world, world_with};
+use super::build::{
+    KNOWN_UUID, SETTLED, T_INIT, T_STATUS, WRITE_NODE, awaited, early, machine, patch, s,
+    set_address, world, world_with,
+};
 use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check, addresses};
@@ -17,14 +20,14 @@ use crate::backend::Backend;
 use crate::catalogue;
 use crate::lab::Run;
 use crate::scenario::Act;
-use crate::verdict::Verdict;
+use crate::verdict::{Told as _, Verdict};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
         Check::new("EFF-001", [10, 100, 1000].map(|n| slope(backend, n))),
         Check::new("EFF-002", [intercept(backend)]),
         Check::new("EFF-003", [10, 100].map(|n| bytes(backend, n))),
-        Check::new("EFF-004", [no_writes(), no_refusals()]),
+        Check::new("EFF-004", [no_writes(), no_refusals(), late_watch()]),
         Check::new("EFF-005", polling(backend)),
         Check::new("EFF-007", [known_nodes(backend)]),
         Check::new("EFF-009", [super::gone::cheap_deletion(backend)]),
@@ -220,6 +223,36 @@ fn no_refusals() -> Case {
             })
     })
     .named("two replicas")
+}
+
+/// The watch of Nodes is ten seconds late. A person labels a Node before the provider has heard of it, so the event of the label
+/// comes after the provider has initialized the Node. An event that is older than the provider's own write causes no write.
+fn late_watch() -> Case {
+    let late = Rule::new("late", [Action::WatchDelay(s(10))]).on(Face::Cluster);
+    let label = serde_json::json!({"metadata": {"labels": {"example.com/added": "meanwhile"}}});
+    let registers = s(40);
+    let scenario = world(2, s(120))
+        .fault(late.op(["watch nodes"]))
+        .at(s(0), awaited(KNOWN_UUID))
+        .at(registers, early(KNOWN_UUID))
+        .at(registers + s(5), patch("early", label));
+    Case::new(scenario, move |run| {
+        let early = ["early".to_owned()];
+        let Some(done) = run.initialized("early").filter(|at| at.since_start() < s(60)) else {
+            return run.initializes(&early, registers, s(20));
+        };
+        let again = run.writes_on("early").find(|call| {
+            let done = done.since_start();
+            WRITE_NODE.contains(&call.op.as_str())
+                && call.t.since_start() > done
+                && call.t.since_start() <= done + s(30)
+        });
+        Verdict::of(again.is_none(), || {
+            let call = again.map(ToString::to_string).unwrap_or_default();
+            format!("the Node was initialized at {done}, and written again: {call}").at(done)
+        })
+    })
+    .named("the watch is late")
 }
 
 fn polling(backend: Backend) -> Vec<Case> {

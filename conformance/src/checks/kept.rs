@@ -13,6 +13,7 @@ use super::observe::{name, names};
 use super::zones::{relabel, untold};
 use super::{Case, Check};
 use crate::backend::Backend;
+use crate::foreign::Pace;
 use crate::lab::{Exit, Run};
 use crate::scenario::Scenario;
 use crate::verdict::{Told as _, Verdict};
@@ -156,7 +157,7 @@ const GUESTS: &str = "by-guest.example";
 fn host_names(backend: Backend) -> Vec<Case> {
     match backend {
         Backend::VCenter => vec![replaced_host_name(), vanished_host_name()],
-        Backend::Supervisor => vec![untold_host_name()],
+        Backend::Supervisor => vec![untold_host_name(), own_host_name()],
     }
 }
 
@@ -217,6 +218,23 @@ fn vanished_host_name() -> Case {
     case.canary(Canary::Moved(2), SETTLED).named("the guest has none any more")
 }
 
+/// The same with the flag by which our provider reports no empty host name. The name of the kubelet stays.
+fn own_host_name() -> Case {
+    let case = untold_host_name();
+    let scenario =
+        case.scenario.with(|it| it.flags = vec!["--supervisor-empty-hostname=false".to_owned()]);
+    Case::new(scenario, |run| {
+        let shown = host_names_of(run, &name(1));
+        run.initializes(&names(2), s(0), T_INIT).and(|| {
+            Verdict::of(shown == [[KUBELETS]], || {
+                format!("the kubelet gave {KUBELETS}, and the node showed {shown:?}")
+            })
+        })
+    })
+    .paced(Pace::Virtual("the flag for the host name is this provider's own"))
+    .named("without an empty one")
+}
+
 /// A VirtualMachine has no host name. Upstream's provider reports an empty one, which counts as a report.
 fn untold_host_name() -> Case {
     const ADDRESS: &str = "10.6.0.1";
@@ -236,4 +254,5 @@ fn untold_host_name() -> Case {
                 None => Verdict::inconclusive("the addresses were not published again"),
             })
     })
+    .named("the cloud has none")
 }

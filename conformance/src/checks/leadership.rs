@@ -33,7 +33,13 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("CCM-003", [takeover()]),
         Check::new(
             "CCM-004",
-            [slow_clock(), fast_clock(), renewals_falter(500), renewals_falter(409)],
+            [
+                slow_clock(),
+                fast_clock(),
+                renewals_falter(500),
+                renewals_falter(409),
+                creation_falters(),
+            ],
         ),
         Check::new(
             "CCM-005",
@@ -285,17 +291,34 @@ fn renewals_falter(code: u16) -> Case {
         .at(SETTLED, falter)
         .at(healed, Act::Heal)
         .at(healed + s(1), newcomer("late", None));
-    Case::new(scenario, move |run| {
-        let mut leaders: Vec<&str> = terms(run).iter().map(|it| it.holder).collect();
-        leaders.retain(|it| !it.is_empty());
-        leaders.dedup();
-        let early = run.ended_at.iter().find(|at| at.since_start() < s(150));
-        Verdict::of(leaders.len() == 1 && early.is_none(), || {
-            format!("renewals failed for 6 s, and {leaders:?} led; a process ended at {early:?}")
-        })
-        .and(|| joins(run, healed))
+    Case::new(scenario, move |run| leads_on(run).and(|| joins(run, healed)))
+        .named(format!("renewals are answered with {code} for six seconds"))
+}
+
+/// Fails unless one process leads until 150 s.
+fn leads_on(run: &Run) -> Verdict {
+    let mut leaders: Vec<&str> = terms(run).iter().map(|it| it.holder).collect();
+    leaders.retain(|it| !it.is_empty());
+    leaders.dedup();
+    let early = run.ended_at.iter().find(|at| at.since_start() < s(150));
+    Verdict::of(leaders.len() == 1 && early.is_none(), || {
+        format!("renewals failed for 6 s, and {leaders:?} led; a process ended at {early:?}")
     })
-    .named(format!("renewals are answered with {code} for six seconds"))
+}
+
+/// A person deletes the Lease, and the API server answers the first attempts to create it anew with a conflict. The leader
+/// tries again within the renew deadline, as client-go does.
+fn creation_falters() -> Case {
+    let conflict = Action::Status { code: 409, retry_after: None, message: None };
+    let falter = Rule::new("falter", [conflict]).on(Face::Cluster).op(["create leases"]).first(2);
+    let healed = SETTLED + s(8);
+    let scenario = world(3, s(150))
+        .with(|it| it.leader_election = true)
+        .at(SETTLED, falter)
+        .at(SETTLED, Command::Cluster(objects::Command::delete(key())))
+        .at(healed, newcomer("late", None));
+    Case::new(scenario, move |run| leads_on(run).and(|| joins(run, healed)))
+        .named("the lease is deleted, and its creation is answered with 409 twice")
 }
 
 /// Fails unless the process ends with an error within [`RENEW_DEADLINE`] plus [`SLACK`] of the loss of the lease, no replica

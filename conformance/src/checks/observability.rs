@@ -29,6 +29,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
             hidden_machine(),
             lost_privilege(),
             lost_again(),
+            many_hidden(),
         ]);
     } else {
         healths.push(one_uuid_twice());
@@ -340,6 +341,38 @@ fn lost_again() -> Case {
         })
     })
     .named("a machine that is not visible for the second time")
+}
+
+/// Nodes of which an event tells, for one kind of trouble. More events would only repeat it.
+const TOLD: usize = 10;
+
+/// Twelve nodes are not ready, and the login may no longer see their machines. The metric counts all of them, and events name
+/// some.
+fn many_hidden() -> Case {
+    const N: u32 = 12;
+    let mut scenario = world(N + 2, s(300));
+    for n in 1..=N {
+        let user = PROVIDER_USER.to_owned();
+        let grant = Grant { vcenter: None, user, object: name(n) };
+        scenario = scenario
+            .at(SETTLED, Command::RevokePrivilege(grant))
+            .at(SETTLED, Command::StopKubelet(machine(n)));
+    }
+    Case::new(scenario.at(s(250), Act::Scrape), |run| {
+        let events = run.events().into_iter().filter(|it| it.reason == "MachineNotVisible");
+        let mut about: Vec<String> = events.map(|it| it.object).collect();
+        about.sort();
+        about.dedup();
+        is_ready(run, s(250)).and(|| troubled(run, s(250), "not-visible", N)).and(|| {
+            Verdict::of((1..=TOLD).contains(&about.len()), || {
+                format!(
+                    "{} nodes have an event; 1 to {TOLD} of {N} have to: {about:?}",
+                    about.len()
+                )
+            })
+        })
+    })
+    .named("many machines that are not visible any more")
 }
 
 /// The provider is not ready before it knows anything, and is ready once the first node is initialized.

@@ -4,14 +4,15 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::vcenter::Family;
 use sim::world::{Command, Grant, PROVIDER_USER, Time};
 
 use super::build::{
-    SETTLED, T_STATUS, WRITE_NODE, WRITE_STATUS, hidden, ips, machine, newcomer, s, set_address,
-    world,
+    GRACE, SETTLED, T_STATUS, WRITE_NODE, WRITE_STATUS, hidden, ips, machine, newcomer, patch, s,
+    set_address, vanishing, world,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -46,6 +47,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         unsteady(),
         unseen(backend),
         throttled(),
+        throttled_for_two(backend),
     ];
     if !backend.is_vcenter() {
         cases.push(no_last_look());
@@ -96,6 +98,49 @@ fn throttled() -> Case {
         tried(run, &WRITE_STATUS, 3).and(|| run.initializes(&names(3), REFUSED, PAUSE))
     })
     .named("writes are throttled")
+}
+
+/// The API server refuses a label of the second Node with 429 and a time to wait. Then the machines of two Nodes are missed, and the
+/// first write of another controller is refused, too. That controller has a reason to write the second Node, and waits.
+fn throttled_for_two(backend: Backend) -> Case {
+    const PAUSE: Duration = s(60);
+    let off = s(20);
+    let relabeled = off + vanishing(backend) + GRACE - s(2);
+    let by_hand = json!({"metadata": {"labels": {
+        "topology.kubernetes.io/zone": null,
+        "failure-domain.beta.kubernetes.io/zone": "by-hand",
+    }}});
+    let refused = |n: u32, retry_after| {
+        let status = Action::Status { code: 429, retry_after: Some(retry_after), message: None };
+        let rule = Rule::new(format!("refused/{n}"), [status]).on(Face::Cluster).op(WRITE_NODE);
+        rule.named(name(n)).first(1)
+    };
+    let scenario = world(3, s(240))
+        .at(off, Command::PowerOff(machine(1)))
+        .at(off, Command::PowerOff(machine(2)))
+        .at(relabeled, refused(1, 5))
+        .at(relabeled, refused(2, 60))
+        .at(relabeled, patch(&name(2), by_hand));
+    Case::new(scenario, move |run| {
+        let node = name(2);
+        let writes: Vec<_> =
+            run.writes_on(&node).filter(|it| WRITE_NODE.contains(&it.op.as_str())).collect();
+        let refused = writes.iter().position(|call| call.was_faulted());
+        let early = refused.and_then(|n| {
+            let until = writes[n].ended.as_ref()?.at.since_start() + PAUSE - s(1);
+            writes[n + 1..].iter().find(|call| call.t.since_start() < until)
+        });
+        let unmarked = [1, 2].into_iter().find(|n| run.when(&name(*n), |it| it.shutdown).is_none());
+        Verdict::of(early.is_none(), || {
+            let early = early.map(ToString::to_string).unwrap_or_default();
+            format!(
+                "a write of the Node had to wait for {PAUSE:?}, and another one did not: {early}"
+            )
+        })
+        .and(|| Verdict::of(unmarked.is_none(), || format!("node {unmarked:?} was never marked")))
+        .and(|| run.initializes(&names(3), s(0), off))
+    })
+    .named("writes of a Node by two controllers are throttled")
 }
 
 fn forbidden(operations: &[&'static str]) -> Rule {

@@ -8,7 +8,7 @@ use sim::world::{Command, ControlPlane, objects};
 
 use super::build::{
     FaultKind, GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, WRITE_NODE, WRITE_STATUS, away,
-    fault_kinds, machine, newcomer, s, set_address, world, world_with,
+    fault_kinds, machine, newcomer, s, set_address, vanishing, world, world_with,
 };
 use super::identity::rebuilt;
 use super::observe::{name, names};
@@ -17,7 +17,7 @@ use crate::backend::Backend;
 use crate::judge::liveness;
 use crate::lab::Run;
 use crate::lives::{self, Life};
-use crate::scenario::{Act, Scenario};
+use crate::scenario::{Act, Initializer, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
@@ -123,7 +123,43 @@ fn restarts(backend: Backend) -> Vec<Case> {
             .named(format!("{} gone for {case}", backend.name())),
         );
     }
+    cases.push(refused_takeover());
     cases
+}
+
+/// Another initializer initialized every node but the newcomer. The API server refuses the first writes of Nodes, those by which
+/// the provider takes the nodes over among them. Later a machine is destroyed while the provider restarts, and its Node must go.
+fn refused_takeover() -> Case {
+    let status = Action::Status { code: 500, retry_after: None, message: None };
+    let writes = WRITE_NODE.into_iter().chain(WRITE_STATUS);
+    let refused = Rule::new("refused", [status]).on(Face::Cluster).op(writes);
+    let (healed, destroyed, again) = (s(40), s(120), s(130));
+    let scenario = world(12, s(300))
+        .with(|it| it.start = false)
+        .at(s(5), Act::Initialize { node: None, by: Initializer::Upstream })
+        .at(s(10), Act::StartAll)
+        .at(s(10), refused)
+        .at(s(10), newcomer("newcomer", None))
+        .at(healed, Act::Heal)
+        .at(destroyed, Act::Crash(0))
+        .at(destroyed, Command::DeleteMachine(machine(1)))
+        .at(again, Act::Start(0));
+    Case::new(scenario, move |run| {
+        let gone = run.deleted(&name(1));
+        let by = destroyed + vanishing(run.backend()) + GRACE + T_LIFE + T_INIT;
+        run.initializes(&["newcomer".to_owned()], healed, s(60))
+            .and(|| run.was_not_ready(&name(1)))
+            .and(|| {
+                Verdict::of(gone.is_some_and(|at| at.since_start() <= by), || {
+                    format!(
+                        "writes of Nodes were refused until {healed:?}; the Node of a machine that was destroyed at \
+                         {destroyed:?} was deleted at {gone:?}, and has to be by {by:?}"
+                    )
+                    .at(gone)
+                })
+            })
+    })
+    .named("the first writes of Nodes are refused")
 }
 
 fn outage_at_start(backend: Backend) -> Vec<Case> {

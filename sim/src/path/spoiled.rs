@@ -15,6 +15,9 @@ use crate::faults::Spoil;
 /// Nesting depth of [`Spoil::Deep`].
 const DEPTH: usize = 20_000;
 const MIB: usize = 1 << 20;
+/// Size of a piece of the padding. No sum of pieces is a whole number of MiB, as on a real connection: a client that compares what
+/// it has with its limit meets a size above the limit, and never the limit itself.
+const PIECE: usize = MIB - 1;
 /// Bytes that no UTF-8 text contains.
 const NO_UTF8: [u8; 4] = [0xff, 0xfe, 0xc0, 0x80];
 /// Unknown member of an unknown class in XML.
@@ -27,7 +30,7 @@ const MAPS: [&str; 4] = ["labels", "annotations", "matchLabels", "managedFields"
 /// Returns a body that spoils the bytes of `body`.
 pub(super) fn spoiled(body: Body, how: Spoil) -> Body {
     let padding = match how {
-        Spoil::Padded(mib) => mib,
+        Spoil::Padded(mib) => mib as usize * MIB,
         _ => 0,
     };
     Spoiled { inner: body, how, padding }.boxed_unsync()
@@ -36,8 +39,8 @@ pub(super) fn spoiled(body: Body, how: Spoil) -> Body {
 struct Spoiled {
     inner: Body,
     how: Spoil,
-    /// Number of frames of blanks, 1 MiB each, that come first.
-    padding: u32,
+    /// Number of blanks that still come first.
+    padding: usize,
 }
 
 impl HttpBody for Spoiled {
@@ -49,9 +52,10 @@ impl HttpBody for Spoiled {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         if self.padding > 0 {
-            self.padding -= 1;
-            static BLANKS: [u8; MIB] = [b' '; MIB];
-            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&BLANKS)))));
+            static BLANKS: [u8; PIECE] = [b' '; PIECE];
+            let n = self.padding.min(PIECE);
+            self.padding -= n;
+            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&BLANKS[..n])))));
         }
         let how = self.how;
         let frame = Pin::new(&mut self.inner).poll_frame(cx);

@@ -164,6 +164,8 @@ impl NodeController {
                     let cap = if is_known { KNOWN_CAP } else { UNKNOWN_CAP };
                     self.queue.add_rate_limited(&name, cap);
                 }
+                // The Node was deleted, and the watch has yet to say so.
+                Err(err) if err.says_gone(&name) => self.queue.forget(&name),
                 Err(err) => {
                     tracing::warn!(node = %name, error = %Chain(&err), "syncing the node failed; retrying");
                     self.telemetry.sync_failed();
@@ -298,7 +300,6 @@ impl NodeController {
                         _ => return Ok(None),
                     }
                 }
-                Err(err) if err.says_gone(&node.name) => return Ok(None),
                 Err(err) => return Err(err),
             }
         }

@@ -1,6 +1,7 @@
 //! Decisions about second writes, and what the controller remembers of deleted nodes.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
 use serde_json::json;
@@ -62,7 +63,11 @@ fn controller() -> Arc<NodeController> {
     let service = tower::service_fn(|_: http::Request<kube::client::Body>| {
         std::future::pending::<Result<http::Response<kube::client::Body>, Infallible>>()
     });
-    let cluster = Cluster::new(kube::Client::new(service, "default"), -1.0, 0);
+    controller_over(kube::Client::new(service, "default"))
+}
+
+fn controller_over(client: kube::Client) -> Arc<NodeController> {
+    let cluster = Cluster::new(client, -1.0, 0);
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
     let (events, _) = Events::new("test", cluster.clone(), clock);
     let settings = Settings {
@@ -107,4 +112,29 @@ async fn a_node_that_was_noted_after_its_deletion_is_forgotten_by_the_next_look(
     let looked = controller.sync("n", &mut Jitter::new(0, "test")).await;
     assert!(matches!(looked, Ok(None)));
     assert_eq!(n_remembered(&controller), (0, 0));
+}
+
+/// The API server says that the node does not exist, and the watch is silent about that.
+#[tokio::test(start_paused = true)]
+async fn a_write_of_a_node_that_is_gone_is_not_repeated() {
+    let n_sent = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&n_sent);
+    let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        let message = "nodes \"n\" not found";
+        let body = json!({"kind": "Status", "reason": "NotFound", "code": 404, "message": message});
+        let body = http_body_util::Full::new(bytes::Bytes::from(body.to_string()));
+        let answer = http::Response::builder().status(404).body(body).unwrap();
+        std::future::ready(Ok::<_, Infallible>(answer))
+    });
+    let controller = controller_over(kube::Client::new(service, "default"));
+    let labels = json!({"failure-domain.beta.kubernetes.io/zone": "a"});
+    let node = json!({"metadata": {"name": "n", "uid": "u", "labels": labels}});
+    controller.store.upsert(Node::from_json(&node).unwrap());
+    controller.queue.add("n");
+    let stop = CancellationToken::new();
+    let working = controller.work(0, &stop);
+    let worked = tokio::time::timeout(Duration::from_secs(600), working).await;
+    assert!(worked.is_err(), "the worker ended");
+    assert_eq!(n_sent.load(Ordering::Relaxed), 1);
 }
