@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use tokio::process::Command;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -24,7 +25,7 @@ pub(crate) enum End {
     Check(String),
     /// No check failed, and one that passes without the mutant had no verdict: the first such check.
     Unsure(String),
-    /// The run took much longer than without the mutant, and was ended.
+    /// The run, or one check of it, took much longer than without the mutant, and was ended.
     Hung,
     /// The judge itself ended without a verdict.
     Crashed(String),
@@ -63,6 +64,10 @@ pub(crate) struct Plan {
 
 /// Longest duration of a run, as a multiple of that without a mutant.
 const PATIENCE: u32 = 3;
+/// Longest time without the verdict of a check, as a multiple of that without a mutant, and its least value. It ends a run whose
+/// provider spins long before the limit of the whole run.
+const SILENCE: u32 = 6;
+const LEAST_SILENCE: Duration = Duration::from_secs(45);
 /// Longest duration of one test program.
 const TEST: Duration = Duration::from_secs(300);
 
@@ -137,6 +142,8 @@ struct Baseline {
     reached: BTreeSet<u32>,
     /// Longest duration of a run with a mutant: [`PATIENCE`] times that of the baseline, at least 60 s.
     limit: Duration,
+    /// Longest time without a verdict: [`SILENCE`] times that of the baseline, at least [`LEAST_SILENCE`].
+    silence: Duration,
 }
 
 /// One run of the catalogue, or of the checks `ids` if that is not empty.
@@ -146,6 +153,17 @@ struct Asked<'a> {
     way: &'a str,
     ids: &'a [String],
     limit: Duration,
+    silence: Duration,
+}
+
+/// End of a run of the judge.
+struct Told {
+    /// `None` if the run took too long.
+    status: Option<ExitStatus>,
+    /// The `results.json` of the run, if there is one.
+    results: Option<serde_json::Value>,
+    /// Longest time between two lines of the output.
+    longest_silence: Duration,
 }
 
 /// The programs that contain all mutants.
@@ -173,7 +191,7 @@ impl Bench {
     }
 
     async fn judge_with(&self, asked: &Asked<'_>, more: &[&str]) -> anyhow::Result<Option<End>> {
-        let (status, told) = self.told(asked, more, None).await?;
+        let Told { status, results: told, .. } = self.told(asked, more, None).await?;
         let Some(status) = status else { return Ok(Some(End::Hung)) };
         if status.success() {
             return Ok(None);
@@ -200,9 +218,9 @@ impl Bench {
             "v1" => V1.map(str::to_owned).into(),
             _ => Vec::new(),
         };
-        let all = Asked { number: 0, mode, way, ids: &ids, limit };
-        let (_, told) = self.told(&all, &[], Some(&file)).await?;
-        let told = told.with_context(|| {
+        let all = Asked { number: 0, mode, way, ids: &ids, limit, silence: limit };
+        let Told { results, longest_silence, .. } = self.told(&all, &[], Some(&file)).await?;
+        let told = results.with_context(|| {
             format!("the catalogue does not end without a mutant, {mode} {way}")
         })?;
         let verdicts = verdicts(&told)?;
@@ -217,17 +235,18 @@ impl Bench {
             "the catalogue does not pass without a mutant, {mode}"
         );
         let limit = (begin.elapsed() * PATIENCE).max(Duration::from_secs(60));
-        Ok(Baseline { way, ids, reached: numbers(&file), limit })
+        let silence = (longest_silence * SILENCE).max(LEAST_SILENCE);
+        Ok(Baseline { way, ids, reached: numbers(&file), limit, silence })
     }
 
-    /// Exit status of the judge, `None` if it took too long, and its results.
+    /// Runs the judge.
     async fn told(
         &self,
         asked: &Asked<'_>,
         more: &[&str],
         reached: Option<&Path>,
-    ) -> anyhow::Result<(Option<ExitStatus>, Option<serde_json::Value>)> {
-        let Asked { number, mode, way, ids, limit } = *asked;
+    ) -> anyhow::Result<Told> {
+        let Asked { number, mode, way, ids, limit, silence } = *asked;
         // Checks of one mutant run side by side.
         let of = if let [id] = ids { id } else { "all" };
         let out = self.dir.join(format!("out-{mode}-{way}-{number}-{of}"));
@@ -242,17 +261,21 @@ impl Bench {
         ]);
         command.args(more).arg("--out").arg(&out).args(ids).env("MUTANT", number.to_string());
         command.current_dir(self.dir.join("tree")).kill_on_drop(true);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         if let Some(reached) = reached {
             command.env("MUTANTS_REACHED", reached);
         }
-        let ended = timeout(limit, async { command.spawn()?.wait().await }).await;
+        let child = command.spawn().with_context(|| self.judge.display().to_string())?;
+        let ended = timeout(limit, heard(child, silence)).await;
         let told = std::fs::read(out.join("results.json")).ok();
         // The folder holds the results of this run only.
         let _ = std::fs::remove_dir_all(&out);
-        let told = told.map(|told| serde_json::from_slice(&told)).transpose()?;
-        let Ok(status) = ended else { return Ok((None, told)) };
-        Ok((Some(status.with_context(|| self.judge.display().to_string())?), told))
+        let results = told.map(|told| serde_json::from_slice(&told)).transpose()?;
+        let (status, longest_silence) = match ended {
+            Ok(heard) => heard.with_context(|| self.judge.display().to_string())?,
+            Err(_) => (None, limit),
+        };
+        Ok(Told { status, results, longest_silence })
     }
 
     /// Runs the test programs that execute a mutant; returns the first one that fails.
@@ -305,6 +328,29 @@ impl Bench {
         }
         Ok(all)
     }
+}
+
+/// Reads the output of a program to its end. Returns the exit status and the longest time between two lines; no status if the
+/// program prints nothing for as long as `silence`. That ends the program.
+async fn heard(
+    mut child: Child,
+    silence: Duration,
+) -> std::io::Result<(Option<ExitStatus>, Duration)> {
+    let mut longest = Duration::ZERO;
+    if let Some(out) = child.stdout.take() {
+        let mut lines = BufReader::new(out).lines();
+        loop {
+            let since = now();
+            let Ok(line) = timeout(silence, lines.next_line()).await else {
+                return Ok((None, silence));
+            };
+            longest = longest.max(since.elapsed());
+            if line?.is_none() {
+                break;
+            }
+        }
+    }
+    Ok((Some(child.wait().await?), longest))
 }
 
 /// Every check of a `results.json` and its verdict.
@@ -365,9 +411,10 @@ pub(crate) async fn sample(
                         let baseline = baseline.context("there is one for each way")?;
                         let is_reached = baseline.reached.contains(&mutant.number);
                         if is_reached {
-                            let Baseline { way, ids, limit, .. } = &*baseline;
+                            let Baseline { way, ids, limit, silence, .. } = &*baseline;
                             let (number, mode) = (mutant.number, &plan.mode);
-                            let asked = Asked { number, mode, way, ids, limit: *limit };
+                            let (limit, silence) = (*limit, *silence);
+                            let asked = Asked { number, mode, way, ids, limit, silence };
                             end = bench.judge(&asked).await?;
                         }
                         is_reached
@@ -452,7 +499,8 @@ pub(crate) async fn by_hand(
             running.spawn(async move {
                 let CaughtBy { mode, way, id } = CaughtBy::read(&by)?;
                 let (ids, limit) = ([id.to_owned()], Duration::from_secs(900));
-                let end = bench.judge(&Asked { number, mode, way, ids: &ids, limit }).await?;
+                let asked = Asked { number, mode, way, ids: &ids, limit, silence: limit };
+                let end = bench.judge(&asked).await?;
                 anyhow::Ok((name, by, end))
             });
         }
@@ -469,4 +517,26 @@ pub(crate) async fn by_hand(
         done(&line);
     }
     Ok(missed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdout(Stdio::piped()).kill_on_drop(true);
+        command.spawn().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_program_that_prints_nothing_is_ended() {
+        let (status, _) =
+            heard(shell("echo 1; exec sleep 600"), Duration::from_millis(50)).await.unwrap();
+        assert_eq!(status, None);
+        let (status, longest) =
+            heard(shell("echo 1; exit 3"), Duration::from_secs(60)).await.unwrap();
+        assert_eq!(status.unwrap().code(), Some(3));
+        assert!(longest < Duration::from_secs(60));
+    }
 }
