@@ -62,8 +62,9 @@ pub(crate) struct Plan {
     pub(crate) tests: bool,
 }
 
-/// Longest duration of a run, as a multiple of that without a mutant.
+/// Longest duration of a run, as a multiple of that without a mutant, and its least value.
 const PATIENCE: u32 = 3;
+const LEAST_DURATION: Duration = Duration::from_secs(60);
 /// Longest time without the verdict of a check, as a multiple of that without a mutant, and its least value. It ends a run whose
 /// provider spins long before the limit of the whole run.
 const SILENCE: u32 = 6;
@@ -140,10 +141,23 @@ struct Baseline {
     ids: Vec<String>,
     /// Mutants whose code is executed.
     reached: BTreeSet<u32>,
-    /// Longest duration of a run with a mutant: [`PATIENCE`] times that of the baseline, at least 60 s.
-    limit: Duration,
-    /// Longest time without a verdict: [`SILENCE`] times that of the baseline, at least [`LEAST_SILENCE`].
+    /// Bounds of a run with a mutant: [`PATIENCE`] and [`SILENCE`] times what the baseline took, at least [`LEAST_DURATION`] and
+    /// [`LEAST_SILENCE`].
+    bounds: Bounds,
+}
+
+/// Longest duration of a run, and longest time in it without a verdict.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    duration: Duration,
     silence: Duration,
+}
+
+impl Bounds {
+    /// Bounds the duration alone.
+    fn duration(duration: Duration) -> Self {
+        Self { duration, silence: duration }
+    }
 }
 
 /// One run of the catalogue, or of the checks `ids` if that is not empty.
@@ -152,12 +166,11 @@ struct Asked<'a> {
     mode: &'a str,
     way: &'a str,
     ids: &'a [String],
-    limit: Duration,
-    silence: Duration,
+    bounds: Bounds,
 }
 
 /// End of a run of the judge.
-struct Told {
+struct JudgeRun {
     /// `None` if the run took too long.
     status: Option<ExitStatus>,
     /// The `results.json` of the run, if there is one.
@@ -191,7 +204,7 @@ impl Bench {
     }
 
     async fn judge_with(&self, asked: &Asked<'_>, more: &[&str]) -> anyhow::Result<Option<End>> {
-        let Told { status, results: told, .. } = self.told(asked, more, None).await?;
+        let JudgeRun { status, results: told, .. } = self.run_judge(asked, more, None).await?;
         let Some(status) = status else { return Ok(Some(End::Hung)) };
         if status.success() {
             return Ok(None);
@@ -213,13 +226,14 @@ impl Bench {
         let file = self.dir.join(format!("reached-{mode}-{way}"));
         let _ = std::fs::remove_file(&file);
         let begin = now();
-        let limit = Duration::from_secs(1800);
+        let bounds = Bounds::duration(Duration::from_secs(1800));
         let ids: Vec<String> = match way {
             "v1" => V1.map(str::to_owned).into(),
             _ => Vec::new(),
         };
-        let all = Asked { number: 0, mode, way, ids: &ids, limit, silence: limit };
-        let Told { results, longest_silence, .. } = self.told(&all, &[], Some(&file)).await?;
+        let all = Asked { number: 0, mode, way, ids: &ids, bounds };
+        let JudgeRun { results, longest_silence, .. } =
+            self.run_judge(&all, &[], Some(&file)).await?;
         let told = results.with_context(|| {
             format!("the catalogue does not end without a mutant, {mode} {way}")
         })?;
@@ -234,19 +248,21 @@ impl Bench {
             way != "auto" || ids.len() == n,
             "the catalogue does not pass without a mutant, {mode}"
         );
-        let limit = (begin.elapsed() * PATIENCE).max(Duration::from_secs(60));
-        let silence = (longest_silence * SILENCE).max(LEAST_SILENCE);
-        Ok(Baseline { way, ids, reached: numbers(&file), limit, silence })
+        let bounds = Bounds {
+            duration: (begin.elapsed() * PATIENCE).max(LEAST_DURATION),
+            silence: (longest_silence * SILENCE).max(LEAST_SILENCE),
+        };
+        Ok(Baseline { way, ids, reached: numbers(&file), bounds })
     }
 
     /// Runs the judge.
-    async fn told(
+    async fn run_judge(
         &self,
         asked: &Asked<'_>,
         more: &[&str],
         reached: Option<&Path>,
-    ) -> anyhow::Result<Told> {
-        let Asked { number, mode, way, ids, limit, silence } = *asked;
+    ) -> anyhow::Result<JudgeRun> {
+        let Asked { number, mode, way, ids, bounds } = *asked;
         // Checks of one mutant run side by side.
         let of = if let [id] = ids { id } else { "all" };
         let out = self.dir.join(format!("out-{mode}-{way}-{number}-{of}"));
@@ -266,16 +282,16 @@ impl Bench {
             command.env("MUTANTS_REACHED", reached);
         }
         let child = command.spawn().with_context(|| self.judge.display().to_string())?;
-        let ended = timeout(limit, heard(child, silence)).await;
+        let ended = timeout(bounds.duration, read_output(child, bounds.silence)).await;
         let told = std::fs::read(out.join("results.json")).ok();
         // The folder holds the results of this run only.
         let _ = std::fs::remove_dir_all(&out);
         let results = told.map(|told| serde_json::from_slice(&told)).transpose()?;
         let (status, longest_silence) = match ended {
-            Ok(heard) => heard.with_context(|| self.judge.display().to_string())?,
-            Err(_) => (None, limit),
+            Ok(read) => read.with_context(|| self.judge.display().to_string())?,
+            Err(_) => (None, bounds.duration),
         };
-        Ok(Told { status, results, longest_silence })
+        Ok(JudgeRun { status, results, longest_silence })
     }
 
     /// Runs the test programs that execute a mutant; returns the first one that fails.
@@ -332,7 +348,7 @@ impl Bench {
 
 /// Reads the output of a program to its end. Returns the exit status and the longest time between two lines; no status if the
 /// program prints nothing for as long as `silence`. That ends the program.
-async fn heard(
+async fn read_output(
     mut child: Child,
     silence: Duration,
 ) -> std::io::Result<(Option<ExitStatus>, Duration)> {
@@ -411,10 +427,9 @@ pub(crate) async fn sample(
                         let baseline = baseline.context("there is one for each way")?;
                         let is_reached = baseline.reached.contains(&mutant.number);
                         if is_reached {
-                            let Baseline { way, ids, limit, silence, .. } = &*baseline;
+                            let Baseline { way, ids, bounds, .. } = &*baseline;
                             let (number, mode) = (mutant.number, &plan.mode);
-                            let (limit, silence) = (*limit, *silence);
-                            let asked = Asked { number, mode, way, ids, limit, silence };
+                            let asked = Asked { number, mode, way, ids, bounds: *bounds };
                             end = bench.judge(&asked).await?;
                         }
                         is_reached
@@ -498,8 +513,9 @@ pub(crate) async fn by_hand(
             let bench = bench.clone();
             running.spawn(async move {
                 let CaughtBy { mode, way, id } = CaughtBy::read(&by)?;
-                let (ids, limit) = ([id.to_owned()], Duration::from_secs(900));
-                let asked = Asked { number, mode, way, ids: &ids, limit, silence: limit };
+                let ids = [id.to_owned()];
+                let bounds = Bounds::duration(Duration::from_secs(900));
+                let asked = Asked { number, mode, way, ids: &ids, bounds };
                 let end = bench.judge(&asked).await?;
                 anyhow::Ok((name, by, end))
             });
@@ -532,10 +548,10 @@ mod tests {
     #[tokio::test]
     async fn a_program_that_prints_nothing_is_ended() {
         let (status, _) =
-            heard(shell("echo 1; exec sleep 600"), Duration::from_millis(50)).await.unwrap();
+            read_output(shell("echo 1; exec sleep 600"), Duration::from_millis(50)).await.unwrap();
         assert_eq!(status, None);
         let (status, longest) =
-            heard(shell("echo 1; exit 3"), Duration::from_secs(60)).await.unwrap();
+            read_output(shell("echo 1; exit 3"), Duration::from_secs(60)).await.unwrap();
         assert_eq!(status.unwrap().code(), Some(3));
         assert!(longest < Duration::from_secs(60));
     }
