@@ -2,6 +2,8 @@
 //!
 //! A vendor has only the catalogue. A bug that it misses in our provider it will miss in the vendor's.
 
+mod bench;
+mod draw;
 mod find;
 mod gate;
 mod handwritten;
@@ -18,7 +20,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::run::{End, Plan};
+use crate::draw::Plan;
+use crate::run::End;
 use crate::tree::Tree;
 
 #[derive(Debug, Parser)]
@@ -40,6 +43,12 @@ enum Command {
         /// Also builds the provider's own tests, for `run --tests`
         #[arg(long)]
         tests: bool,
+        /// Builds the handwritten mutants and enough others for samples of this number; all others are left out [default: all]
+        #[arg(long)]
+        sample: Option<usize>,
+        /// Seed of the samples
+        #[arg(long, default_value_t = 0, requires = "sample")]
+        seed: u64,
     },
     /// Runs a sample of the mutants, drawn by seed
     Run(Run),
@@ -122,8 +131,12 @@ async fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
                 writeln!(out, "{}:{}: {}", mutant.file, mutant.line, mutant.what)?;
             }
         }
-        Command::Build { tests } => {
+        Command::Build { tests, sample, seed } => {
             let all = tree.all()?;
+            let all = match sample {
+                Some(sample) => draw::drawable(all, seed, sample),
+                None => all,
+            };
             let built =
                 tree.build(&all, tests, &mut |line| drop(writeln!(std::io::stderr(), "{line}")))?;
             writeln!(

@@ -372,6 +372,8 @@ const ACCEPTED: &[&[&str]] = &[
     &["--leader-elect", "--leader-elect-renew-deadline=2.5s"],
     &["--leader-elect", "--leader-elect-lease-duration=10001ms"],
     &["--v", "4"],
+    &["-v", "4"],
+    &["-v=4"],
 ];
 
 fn starts(flags: &[&str]) -> Case {

@@ -192,6 +192,11 @@ const INVALID: &[(&str, &str)] = &[
         "YAML with an unknown IP family",
         "vcenter: {a: {server: $(server), port: $(port), user: $(user), password: $(password), ipFamily: [ipv5], $(trust.yaml)}}\n",
     ),
+    (
+        "YAML with a list of network names",
+        "vcenter: {a: {server: $(server), port: $(port), user: $(user), password: $(password), $(trust.yaml)}}\n\
+         nodes: {internalVmNetworkName: [a, b]}\n",
+    ),
     ("INI with a section that does not end", "[Global\nuser = x\n"),
     ("INI with a section and a key in one line", "[Global] user = x\n"),
     ("INI with a key outside of a section", "user = x\n[Global]\nuser = x\n"),

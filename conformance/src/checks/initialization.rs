@@ -192,16 +192,7 @@ fn at_once(backend: Backend, n: u32) -> Case {
                     format!("{begun:?} came {times:?} times; one of each is needed")
                 })
             })
-            .and(|| {
-                let times = |ops: &[&str]| {
-                    run.calls().filter(|call| ops.contains(&call.op.as_str())).count()
-                };
-                let made = times(&["CreateContainerView", "CreateListView"]);
-                let left = made.saturating_sub(times(&["DestroyView"]));
-                Verdict::of(left <= 1, || {
-                    format!("{left} views are left open at vCenter; one to watch through is enough")
-                })
-            })
+            .and(|| run.keeps_one_view())
     })
 }
 

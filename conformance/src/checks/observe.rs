@@ -47,6 +47,19 @@ impl Run {
         versions
     }
 
+    /// Fails if the provider left more than one view open in a session that did not end.
+    pub(super) fn keeps_one_view(&self) -> Verdict {
+        let answered = |ops: &[&str]| {
+            let calls = self.calls().filter(|call| ops.contains(&call.op.as_str()));
+            calls.filter(|call| !call.was_faulted()).count()
+        };
+        let made = answered(&["CreateContainerView", "CreateListView"]);
+        let left = made.saturating_sub(answered(&["DestroyView"]));
+        Verdict::of(left <= 1, || {
+            format!("{left} views are left open at vCenter; one to watch through is enough")
+        })
+    }
+
     /// Returns the time at which a Node first satisfied `wanted`.
     pub(super) fn when(&self, name: &str, wanted: impl Fn(&NodeFacts) -> bool) -> Option<Time> {
         self.versions(name)

@@ -376,7 +376,8 @@ fn failing(backend: Backend, what: &'static str, operations: &'static [&'static 
     Case::new(refused(rule, begin, scenario), move |run| {
         let mut all = names(3);
         all.push("newcomer".to_owned());
-        tried(run, operations, 4).and(|| run.initializes(&all, end, PAUSE)).and(|| {
+        let right = tried(run, operations, 4).and(|| run.initializes(&all, end, PAUSE));
+        right.and(|| run.keeps_one_view()).and(|| {
             let shown = run.when("newcomer", |node| node.ips().any(|ip| ip == "10.6.0.1"));
             Verdict::of(shown.is_some_and(|at| at.since_start() <= end + PAUSE + T_STATUS), || {
                 format!(

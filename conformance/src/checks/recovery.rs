@@ -398,7 +398,19 @@ fn long_polls() -> Vec<Case> {
     })
     .collect();
     cases.push(deleted_unreported());
+    cases.push(never_delivered());
     cases
+}
+
+/// No wait for updates ever shows the machine of a node that joins. Reads show it.
+fn never_delivered() -> Case {
+    let (hidden, joins) = (SETTLED, SETTLED + s(10));
+    let rule = Rule::new("undelivered", [Action::Hide("newcomer".to_owned())]).on(Face::Soap);
+    let scenario = world(3, s(180))
+        .at(hidden, rule.op(["WaitForUpdatesEx"]))
+        .at(joins, newcomer("newcomer", None));
+    Case::new(scenario, move |run| run.initializes(&["newcomer".to_owned()], joins, T_INIT + s(60)))
+        .named("a machine is never delivered")
 }
 
 /// The collector loses its version while a wait hangs, and a machine is deleted meanwhile. The next answer shows the machines that

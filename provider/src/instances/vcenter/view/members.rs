@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use provider_vcenter::{CallError, FaultKind, FilterSpec, MoRef, Retry, Session};
+use provider_vcenter::{CallError, FaultKind, FilterSpec, MoRef, Retry, Session, Vcenter};
 
 use crate::instances::vcenter::{
     Shared,
@@ -39,24 +39,41 @@ pub(super) async fn build(
         vcenter.in_view.iter().cloned().collect()
     };
     let (first, others) = wanted.split_at(wanted.len().min(CHUNK));
-    let view = match client.create_list_view(&session, first).await {
-        Ok(view) => {
-            add(shared, index, &session, &view, others).await?;
-            view
-        }
+    let (view, others) = match client.create_list_view(&session, first).await {
+        Ok(view) => (view, others),
         // One of the machines is gone. An empty view accepts the others and returns those that the server cannot find.
         Err(err) if err.is_object_gone() && !first.is_empty() => {
-            let view = client.create_list_view(&session, &[]).await?;
-            add(shared, index, &session, &view, &wanted).await?;
-            view
+            (client.create_list_view(&session, &[]).await?, wanted.as_slice())
         }
         Err(err) => return Err(err),
     };
-    let (filter, paths) = loop {
+    let filtered = async {
+        add(shared, index, &session, &view, others).await?;
+        filter(client, &session, &view, refused).await
+    };
+    match filtered.await {
+        Ok((filter, paths)) => Ok(Built { session, view, filter, paths }),
+        Err(err) => {
+            if is_left_by(&err) {
+                let _ = client.destroy_view(&session, &view).await;
+            }
+            Err(err)
+        }
+    }
+}
+
+/// Creates the filter of a view; returns it with the paths that it reads.
+async fn filter(
+    client: &Vcenter,
+    session: &Session,
+    view: &MoRef,
+    refused: &mut BTreeSet<String>,
+) -> Result<(MoRef, Vec<&'static str>), CallError> {
+    loop {
         let paths: Vec<&str> = PATHS.iter().copied().filter(|p| !refused.contains(*p)).collect();
-        let spec = FilterSpec::of_view(&view, "VirtualMachine", &paths);
-        match client.create_filter(&session, &spec).await {
-            Ok(filter) => break (filter, paths),
+        let spec = FilterSpec::of_view(view, "VirtualMachine", &paths);
+        match client.create_filter(session, &spec).await {
+            Ok(filter) => return Ok((filter, paths)),
             Err(err) => match err.fault() {
                 Some(FaultKind::InvalidProperty(path))
                     if PATHS.contains(&path.as_str()) && refused.insert(path.clone()) =>
@@ -66,8 +83,7 @@ pub(super) async fn build(
                 _ => return Err(err),
             },
         }
-    };
-    Ok(Built { session, view, filter, paths })
+    }
 }
 
 async fn add(
@@ -86,9 +102,14 @@ async fn add(
     Ok(())
 }
 
+/// True if the objects of the session still exist on the server after this error.
+fn is_left_by(why: &CallError) -> bool {
+    why.retry() != Retry::AfterLogin && !why.is_object_gone()
+}
+
 /// Frees the view and its filter on the server, if the session still exists.
 pub(super) async fn abandon(shared: &Shared, index: VcenterIndex, built: &Built, why: &CallError) {
-    if why.retry() == Retry::AfterLogin || why.is_object_gone() {
+    if !is_left_by(why) {
         return;
     }
     let client = &shared.vcenters[index].client;

@@ -158,8 +158,10 @@ impl Reader<'_> {
     }
 
     fn limit(&self, what: &str, is_within: bool) -> Result<(), String> {
-        let text = quote(self.text);
-        if is_within { Ok(()) } else { Err(format!("parsing time {text}: {what} out of range")) }
+        if is_within {
+            return Ok(());
+        }
+        Err(format!("parsing time {}: {what} out of range", quote(self.text)))
     }
 
     fn unreadable(&self, part: &str) -> String {

@@ -1,0 +1,401 @@
+//! Runs the judge, and the provider's own tests, with a mutant or without one.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use crate::run::End;
+use crate::tree::Tree;
+
+/// Longest duration of a run, as a multiple of that without a mutant, and its least value.
+const PATIENCE: u32 = 3;
+const LEAST_DURATION: Duration = Duration::from_secs(60);
+/// Longest time without the verdict of a check, as a multiple of that without a mutant, and its least value. It ends a run whose
+/// provider spins long before the limit of the whole run.
+const SILENCE: u32 = 6;
+const LEAST_SILENCE: Duration = Duration::from_secs(45);
+
+/// The families of checks that run with `v1`: all but EFF. Upstream's calls fail most of the EFF checks, and one list of a large
+/// fleet per node takes longer than all other checks together.
+const V1: [&str; 10] = ["CCM", "ISO", "LIFE", "LIVE", "NODE", "OBS", "ROB", "SEC", "SESS", "ZONE"];
+
+/// Results of the catalogue without a mutant, in one mode and way.
+#[derive(Clone, Debug)]
+pub(crate) struct Baseline {
+    pub(crate) way: &'static str,
+    /// Checks that pass; the other checks prove nothing about a mutant.
+    checks: Vec<Passed>,
+}
+
+/// A check that passes without a mutant.
+#[derive(Clone, Debug)]
+struct Passed {
+    id: String,
+    /// Mutants whose code it executes.
+    reached: BTreeSet<u32>,
+    duration: Duration,
+    longest_silence: Duration,
+}
+
+impl Baseline {
+    /// Returns the checks that execute the code of a mutant, and the bounds of a run of them: [`PATIENCE`] and [`SILENCE`] times what
+    /// they took without a mutant, at least [`LEAST_DURATION`] and [`LEAST_SILENCE`]. All other checks do the same with it.
+    pub(crate) fn checks_of(&self, number: u32) -> (Vec<String>, Bounds) {
+        let checks = || self.checks.iter().filter(|it| it.reached.contains(&number));
+        let duration: Duration = checks().map(|it| it.duration).sum();
+        let silence = checks().map(|it| it.longest_silence).max().unwrap_or_default();
+        let bounds = Bounds {
+            duration: (duration * PATIENCE).max(LEAST_DURATION),
+            silence: (silence * SILENCE).max(LEAST_SILENCE),
+        };
+        (checks().map(|it| it.id.clone()).collect(), bounds)
+    }
+}
+
+/// Longest duration of a run, and longest time in it without a verdict.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    duration: Duration,
+    silence: Duration,
+}
+
+impl Bounds {
+    /// Bounds the duration alone.
+    pub(crate) fn duration(duration: Duration) -> Self {
+        Self { duration, silence: duration }
+    }
+}
+
+/// One run of the catalogue, or of the checks `ids` if that is not empty.
+pub(crate) struct Asked<'a> {
+    pub(crate) number: u32,
+    pub(crate) mode: &'a str,
+    pub(crate) way: &'a str,
+    pub(crate) ids: &'a [String],
+    pub(crate) bounds: Bounds,
+}
+
+/// End of a run of the judge.
+struct JudgeRun {
+    /// `None` if the run took too long.
+    status: Option<ExitStatus>,
+    /// The `results.json` of the run, if there is one.
+    results: Option<serde_json::Value>,
+    /// Longest time between two lines of the output.
+    longest_silence: Duration,
+}
+
+/// The programs that contain all mutants.
+#[derive(Clone, Debug)]
+pub(crate) struct Bench {
+    judge: PathBuf,
+    tests: Vec<(PathBuf, PathBuf)>,
+    dir: PathBuf,
+}
+
+impl Bench {
+    pub(crate) fn of(tree: &Tree, tests: bool) -> anyhow::Result<Self> {
+        let (judge, tests) = tree.programs(tests)?;
+        let tests = tests.into_iter().map(|it| (tree.package_of(&it), it)).collect();
+        Ok(Self { judge, tests, dir: tree.dir() })
+    }
+
+    /// Runs the judge; returns the first failure, if any.
+    pub(crate) async fn judge(&self, asked: &Asked<'_>) -> anyhow::Result<Option<End>> {
+        match self.judge_with(asked, &["--fail-fast"]).await? {
+            // A check after that one may fail.
+            Some(End::Unsure(_)) if asked.ids.len() != 1 => self.judge_with(asked, &[]).await,
+            end => Ok(end),
+        }
+    }
+
+    async fn judge_with(&self, asked: &Asked<'_>, more: &[&str]) -> anyhow::Result<Option<End>> {
+        let JudgeRun { status, results: told, .. } = self.run_judge(asked, more, None).await?;
+        let Some(status) = status else { return Ok(Some(End::Hung)) };
+        if status.success() {
+            return Ok(None);
+        }
+        let Some(told) = told else { return Ok(Some(End::Crashed(status.to_string()))) };
+        let verdicts = verdicts(&told)?;
+        let first = |is_wanted: &dyn Fn(&str) -> bool| {
+            verdicts.iter().find(|(_, verdict)| is_wanted(verdict)).map(|(id, _)| id.clone())
+        };
+        if let Some(failed) = first(&|verdict| verdict == "fail") {
+            return Ok(Some(End::Check(failed)));
+        }
+        let unsure = first(&|verdict| !["pass", "skipped"].contains(&verdict));
+        Ok(Some(unsure.map_or(End::Crashed(status.to_string()), End::Unsure)))
+    }
+
+    /// Runs each check without a mutant, in a process of its own.
+    pub(crate) async fn baseline(
+        &self,
+        mode: &str,
+        way: &'static str,
+        jobs: usize,
+    ) -> anyhow::Result<Baseline> {
+        let dir = self.dir.join(format!("reached-{mode}-{way}"));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
+        let mut waiting = self.ids(mode, way).await?;
+        waiting.reverse();
+        let mut checks = Vec::new();
+        let mut running = JoinSet::new();
+        loop {
+            while running.len() < jobs
+                && let Some(id) = waiting.pop()
+            {
+                let (bench, mode, file) = (self.clone(), mode.to_owned(), dir.join(&id));
+                running.spawn(async move { bench.baseline_of(&mode, way, id, &file).await });
+            }
+            let Some(ended) = running.join_next().await else { break };
+            checks.extend(ended??);
+        }
+        Ok(Baseline { way, checks })
+    }
+
+    /// Runs one check without a mutant; returns nothing if it does not pass, which no check may with our usual way.
+    async fn baseline_of(
+        &self,
+        mode: &str,
+        way: &'static str,
+        id: String,
+        file: &Path,
+    ) -> anyhow::Result<Option<Passed>> {
+        let begin = now();
+        let bounds = Bounds::duration(Duration::from_secs(1800));
+        let ids = [id];
+        let asked = Asked { number: 0, mode, way, ids: &ids, bounds };
+        let JudgeRun { results, longest_silence, .. } =
+            self.run_judge(&asked, &[], Some(file)).await?;
+        let [id] = ids;
+        let told = results.with_context(|| {
+            format!("{id} does not end without a mutant, --mode {mode} --instances-mode {way}")
+        })?;
+        let passes = verdicts(&told)?.iter().all(|(_, verdict)| verdict == "pass");
+        ensure!(
+            passes || way != "auto",
+            "{id} does not pass without a mutant, --mode {mode} --instances-mode {way}"
+        );
+        let duration = begin.elapsed();
+        let passed = Passed { id, reached: numbers(file), duration, longest_silence };
+        Ok(passes.then_some(passed))
+    }
+
+    /// The checks that are run in this mode and way.
+    async fn ids(&self, mode: &str, way: &str) -> anyhow::Result<Vec<String>> {
+        let mut command = Command::new(&self.judge);
+        command.arg("list").current_dir(self.dir.join("tree")).kill_on_drop(true);
+        if way == "v1" {
+            command.args(V1);
+        }
+        let told = command.output().await.with_context(|| self.judge.display().to_string())?;
+        ensure!(told.status.success(), "{} list: {}", self.judge.display(), told.status);
+        let ids = listed(mode, &String::from_utf8_lossy(&told.stdout));
+        ensure!(!ids.is_empty(), "{} lists no check of mode {mode}", self.judge.display());
+        Ok(ids)
+    }
+
+    /// Runs the judge.
+    async fn run_judge(
+        &self,
+        asked: &Asked<'_>,
+        more: &[&str],
+        reached: Option<&Path>,
+    ) -> anyhow::Result<JudgeRun> {
+        let Asked { number, mode, way, ids, bounds } = *asked;
+        // Checks of one mutant run side by side.
+        let of = if let [id] = ids { id } else { "all" };
+        let out = self.dir.join(format!("out-{mode}-{way}-{number}-{of}"));
+        let mut command = Command::new("nice");
+        command.arg(&self.judge).args([
+            "run",
+            "--no-cost",
+            "--mode",
+            mode,
+            "--instances-mode",
+            way,
+        ]);
+        command.args(more).arg("--out").arg(&out).args(ids).env("MUTANT", number.to_string());
+        command.current_dir(self.dir.join("tree")).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        if let Some(reached) = reached {
+            command.env("MUTANTS_REACHED", reached);
+        }
+        let child = command.spawn().with_context(|| self.judge.display().to_string())?;
+        let ended = timeout(bounds.duration, read_output(child, bounds.silence)).await;
+        let told = std::fs::read(out.join("results.json")).ok();
+        // The folder holds the results of this run only.
+        let _ = std::fs::remove_dir_all(&out);
+        let results = told.map(|told| serde_json::from_slice(&told)).transpose()?;
+        let (status, longest_silence) = match ended {
+            Ok(read) => read.with_context(|| self.judge.display().to_string())?,
+            Err(_) => (None, bounds.duration),
+        };
+        Ok(JudgeRun { status, results, longest_silence })
+    }
+
+    /// Runs the test programs that execute a mutant; returns the first one that fails.
+    pub(crate) async fn test(
+        &self,
+        number: u32,
+        reached: &[BTreeSet<u32>],
+        limit: Duration,
+    ) -> anyhow::Result<Option<End>> {
+        for (i, (package, program)) in self.tests.iter().enumerate() {
+            if !reached[i].contains(&number) {
+                continue;
+            }
+            let mut command = Command::new("nice");
+            command.arg(program).arg("--test-threads=2").env("MUTANT", number.to_string());
+            command.current_dir(package).kill_on_drop(true).env("CARGO_MANIFEST_DIR", package);
+            command
+                .env("INSTA_UPDATE", "no")
+                .env("INSTA_FORCE_PASS", "0")
+                .env("PROPTEST_CASES", "64");
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let Ok(status) = timeout(limit, async { command.spawn()?.wait().await }).await else {
+                return Ok(Some(End::Hung));
+            };
+            if !status?.success() {
+                let name = program.file_stem().unwrap_or_default().to_string_lossy();
+                let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name).to_owned();
+                let package = package.file_name().unwrap_or_default().to_string_lossy();
+                return Ok(Some(End::Test(format!("{package} {name}"))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Mutants that the tests execute, one set per program. All tests must pass.
+    pub(crate) async fn tests_reach(&self) -> anyhow::Result<Vec<BTreeSet<u32>>> {
+        let mut all = Vec::new();
+        for (i, (package, program)) in self.tests.iter().enumerate() {
+            let file = self.dir.join(format!("reached-test-{i}"));
+            let _ = std::fs::remove_file(&file);
+            let mut command = Command::new(program);
+            command.current_dir(package).env("MUTANTS_REACHED", &file).env("INSTA_UPDATE", "no");
+            command.env("CARGO_MANIFEST_DIR", package).stdout(Stdio::null()).stderr(Stdio::null());
+            ensure!(
+                command.status().await?.success(),
+                "{} fails without a mutant",
+                program.display()
+            );
+            all.push(numbers(&file));
+        }
+        Ok(all)
+    }
+}
+
+/// Reads the output of a program to its end. Returns the exit status and the longest time between two lines; no status if the
+/// program prints nothing for as long as `silence`. That ends the program.
+async fn read_output(
+    mut child: Child,
+    silence: Duration,
+) -> std::io::Result<(Option<ExitStatus>, Duration)> {
+    let mut longest = Duration::ZERO;
+    if let Some(out) = child.stdout.take() {
+        let mut lines = BufReader::new(out).lines();
+        loop {
+            let since = now();
+            let Ok(line) = timeout(silence, lines.next_line()).await else {
+                return Ok((None, silence));
+            };
+            longest = longest.max(since.elapsed());
+            if line?.is_none() {
+                break;
+            }
+        }
+    }
+    Ok((Some(child.wait().await?), longest))
+}
+
+/// The IDs in the output of `conformance list` that have cases in a mode: `ID LEVEL vcenter 1, supervisor 2  TITLE`.
+fn listed(mode: &str, table: &str) -> Vec<String> {
+    let has_cases = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().skip(2).take(4).collect();
+        // Titles come after the counts, and no title begins with the name of a mode.
+        let counts = words
+            .chunks_exact(2)
+            .take_while(|pair| pair[1].trim_end_matches(',').parse::<usize>().is_ok());
+        counts.into_iter().any(|pair| pair[0] == mode)
+    };
+    let id = |line: &str| line.split_whitespace().next().map(str::to_owned);
+    table.lines().filter(has_cases).filter_map(id).collect()
+}
+
+/// Every check of a `results.json` and its verdict.
+fn verdicts(told: &serde_json::Value) -> anyhow::Result<Vec<(String, String)>> {
+    let checks = told["checks"].as_array().context("results.json has no checks")?;
+    let text = |it: &serde_json::Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
+    Ok(checks.iter().map(|it| (text(it, "id"), text(it, "verdict"))).collect())
+}
+
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn numbers(file: &Path) -> BTreeSet<u32> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.lines().filter_map(|it| it.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdout(Stdio::piped()).kill_on_drop(true);
+        command.spawn().unwrap()
+    }
+
+    #[test]
+    fn a_mutant_is_judged_by_the_checks_that_execute_it() {
+        let passed = |id: &str, numbers: &[u32], seconds| Passed {
+            id: id.to_owned(),
+            reached: numbers.iter().copied().collect(),
+            duration: Duration::from_secs(seconds),
+            longest_silence: Duration::from_secs(seconds),
+        };
+        let baseline = Baseline {
+            way: "auto",
+            checks: vec![passed("A-001", &[1, 2], 40), passed("B-001", &[2], 30)],
+        };
+        let (ids, bounds) = baseline.checks_of(2);
+        assert_eq!(ids, ["A-001", "B-001"]);
+        assert_eq!(bounds.duration, Duration::from_secs(210));
+        assert_eq!(bounds.silence, Duration::from_secs(240));
+        assert_eq!(baseline.checks_of(1).0, ["A-001"]);
+        assert!(baseline.checks_of(3).0.is_empty());
+    }
+
+    #[test]
+    fn the_checks_of_a_mode_are_those_with_cases_in_it() {
+        let table = "\
+A-001       MUST    vcenter 1, supervisor 12  A title
+B-002       SHOULD  vcenter 2                 supervisor mode has none
+C-003       MUST    supervisor 3              A title
+";
+        assert_eq!(listed("vcenter", table), ["A-001", "B-002"]);
+        assert_eq!(listed("supervisor", table), ["A-001", "C-003"]);
+    }
+
+    #[tokio::test]
+    async fn a_program_that_prints_nothing_is_ended() {
+        let (status, _) =
+            read_output(shell("echo 1; exec sleep 600"), Duration::from_millis(50)).await.unwrap();
+        assert_eq!(status, None);
+        let (status, longest) =
+            read_output(shell("echo 1; exit 3"), Duration::from_secs(60)).await.unwrap();
+        assert_eq!(status.unwrap().code(), Some(3));
+        assert!(longest < Duration::from_secs(60));
+    }
+}

@@ -1,0 +1,126 @@
+//! Draws the mutants of a sample by seed.
+
+use std::collections::BTreeSet;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::find::Mutant;
+use crate::handwritten;
+use crate::tree::Built;
+
+/// Sample to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) mode: String,
+    pub(crate) seed: u64,
+    pub(crate) sample: usize,
+    pub(crate) jobs: usize,
+    pub(crate) tests: bool,
+}
+
+/// Code that runs with a Supervisor alone, and code that runs with a vCenter alone.
+const SUPERVISOR_ALONE: [&str; 3] = [
+    "provider/src/instances/supervisor",
+    "provider/src/supervisor",
+    "provider/src/telemetry/supervisor.rs",
+];
+const VCENTER_ALONE: [&str; 15] = [
+    "provider/vcenter",
+    "provider/src/instances/vcenter",
+    "provider/src/instances/addresses",
+    "provider/src/instances/datacenters.rs",
+    "provider/src/instances/instance_type.rs",
+    "provider/src/instances/zones.rs",
+    "provider/src/telemetry/vcenter.rs",
+    "provider/src/app/credentials.rs",
+    "provider/src/controllers/node/record.rs",
+    "provider/src/model/reference.rs",
+    // A Supervisor's provider checks that the file is YAML or INI, and reads none of its keys.
+    "provider/src/config/credentials.rs",
+    "provider/src/config/host.rs",
+    "provider/src/config/ini.rs",
+    "provider/src/config/keys.rs",
+    "provider/src/config/validate.rs",
+];
+
+/// True if a mode uses the code of this file.
+fn is_of(mode: &str, file: &str) -> bool {
+    let other: &[&str] = match mode {
+        "vcenter" => &SUPERVISOR_ALONE,
+        _ => &VCENTER_ALONE,
+    };
+    !other.iter().any(|it| file.starts_with(it))
+}
+
+/// The sample of a mode's mutants, drawn by seed.
+pub(crate) fn drawn(built: &[Built], plan: &Plan) -> Vec<Built> {
+    let mut all: Vec<Built> =
+        built.iter().filter(|it| !it.by_hand && is_of(&plan.mode, &it.file)).cloned().collect();
+    all.sort_by_cached_key(|it| rank(plan.seed, &it.name));
+    all.truncate(plan.sample);
+    all
+}
+
+/// Digest of a seed and the name of a mutant. A sample has the least, so that it changes little when sources change.
+fn rank(seed: u64, name: &str) -> Vec<u8> {
+    Sha256::digest(format!("{seed} {name}")).to_vec()
+}
+
+/// The handwritten mutants, and for each mode twice as many others as a sample has, because some do not compile.
+pub(crate) fn drawable(all: Vec<Mutant>, seed: u64, sample: usize) -> Vec<Mutant> {
+    let mut ranked: Vec<&Mutant> = all.iter().filter(|it| !handwritten::is(it)).collect();
+    ranked.sort_by_cached_key(|it| rank(seed, &it.name()));
+    let names: BTreeSet<String> = ["vcenter", "supervisor"]
+        .iter()
+        .flat_map(|mode| ranked.iter().filter(|it| is_of(mode, &it.file)).take(2 * sample))
+        .map(|it| it.name())
+        .collect();
+    all.into_iter().filter(|it| handwritten::is(it) || names.contains(&it.name())).collect()
+}
+
+/// The `--instances-mode` that runs the code of this file; each mode is a provider of its own.
+pub(crate) fn way(file: &str) -> &'static str {
+    // Only upstream's way calls for one machine at a time.
+    let is_v1 = ["/v1.rs", "/singly.rs", "/desk.rs"].iter().any(|it| file.ends_with(it));
+    if file.contains("/v1/") || is_v1 {
+        "v1"
+    } else if file.ends_with("/vcenter/poll.rs") {
+        "poll"
+    } else {
+        "auto"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::weave::Wrap;
+
+    #[test]
+    fn a_build_for_a_sample_has_the_mutants_that_the_sample_draws() {
+        let mutant = |name: String, by_hand: bool| Mutant {
+            file: "provider/src/app/run.rs".to_owned(),
+            line: 1,
+            what: if by_hand { format!("by hand: {name}") } else { name },
+            wrap: Wrap { range: 0..1, before: String::new(), after: String::new() },
+        };
+        let all: Vec<Mutant> = (0..100).map(|n| mutant(n.to_string(), n % 10 == 0)).collect();
+        let build = |chosen: &[Mutant]| -> Vec<Built> {
+            let built = |(number, it): (u32, &Mutant)| Built {
+                number,
+                name: it.name(),
+                file: it.file.clone(),
+                line: it.line,
+                by_hand: handwritten::is(it),
+            };
+            (1..).zip(chosen).map(built).collect()
+        };
+        let part = drawable(all.clone(), 7, 10);
+        assert_eq!(part.len(), 10 + 20);
+        let plan = Plan { mode: "vcenter".to_owned(), seed: 7, sample: 10, jobs: 1, tests: false };
+        let names = |built: &[Built]| -> Vec<String> {
+            drawn(built, &plan).into_iter().map(|it| it.name).collect()
+        };
+        assert_eq!(names(&build(&part)), names(&build(&all)));
+    }
+}
