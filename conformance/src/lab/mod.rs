@@ -13,6 +13,7 @@ mod endpoint;
 mod front;
 mod happening;
 mod initialize;
+mod pieces;
 mod provider;
 mod replicas;
 mod running;

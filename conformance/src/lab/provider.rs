@@ -23,6 +23,7 @@ use super::Stage;
 use super::bounds::Guard;
 use super::endpoint::{self, Pipes, Port, ServingFiles};
 use super::front::{self, Front};
+use super::pieces::delivered;
 use super::scrape::Scrape;
 use super::wire::Wire;
 use crate::scenario::{Caller, Scenario};
@@ -83,7 +84,8 @@ impl Replica {
     ) -> Self {
         let label = label(index);
         // A client in this process needs no token, even where roles decide.
-        let kube = kube::Client::new(guard.around(sim.cluster().service(&label)), "default");
+        let kube =
+            kube::Client::new(delivered(guard.around(sim.cluster().service(&label))), "default");
         let identity = format!("{label}@{}", sim.world().now().since_start().as_millis());
         let now = sim.world().now().timestamp(sim.world().clock().epoch());
         let time = Arc::new(SteppedTime::starting_at(now));
@@ -269,7 +271,7 @@ fn connector(sim: &Sim, scenario: &Scenario, guard: &Guard, label: &str) -> Conn
     let vcenters: Vec<(String, Transport)> = sim
         .vcenters()
         .map(|(name, server)| {
-            (name.to_owned(), from_service(Wire(guard.around(server.service(label)))))
+            (name.to_owned(), from_service(delivered(Wire(guard.around(server.service(label))))))
         })
         .collect();
     let port = port_of(scenario.provider.config.as_deref());
@@ -311,7 +313,7 @@ fn link(
     guard: &Guard,
     stage: &Stage,
 ) -> SupervisorLink {
-    let service = guard.around(supervisor.server().service(label));
+    let service = delivered(guard.around(supervisor.server().service(label)));
     let client = kube::Client::new(service, supervisor.namespace());
     let token = token.clone();
     let read = move || Ok(token.read().into_bytes());
