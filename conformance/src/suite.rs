@@ -154,24 +154,33 @@ impl Filter {
 impl Conclusion {
     /// Runs a check.
     pub fn reach(check: &Check, stage: &Stage, clock: &mut dyn FnMut() -> Duration) -> Self {
-        Self::reach_and_show(check, stage, clock, &mut |_, _| Ok(()))
+        Self::reach_and_show(check, stage, false, clock, &mut |_, _| Ok(()))
             .expect("nothing that is shown fails")
     }
 
-    /// Runs a check; `show` sees each case, with its index, while its world and ledger still exist.
+    /// Runs a check; with `fail_fast`, its cases up to the first that fails. `show` sees each case, with its index, while its world
+    /// and ledger still exist.
     ///
     /// # Errors
     /// Returns the first error of `show`.
     pub fn reach_and_show(
         check: &Check,
         stage: &Stage,
+        fail_fast: bool,
         clock: &mut dyn FnMut() -> Duration,
         show: &mut dyn FnMut(usize, &Outcome) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
         let begin = clock();
-        let mut cases = Vec::new();
+        let mut cases: Vec<Judged> = Vec::new();
+        let mut not_run = Vec::new();
         let mut before = begin;
         for (n, case) in check.cases.iter().enumerate() {
+            let has_failed = |it: &Judged| matches!(it.verdict, Verdict::Fail(_));
+            if fail_fast && cases.last().is_some_and(has_failed) {
+                let rest = check.cases[n..].iter().map(|it| it.name.clone());
+                not_run.extend(rest.map(|it| (it, Verdict::skipped("a case before it failed"))));
+                break;
+            }
             let outcome = case.run(stage);
             show(n, &outcome)?;
             let now = clock();
@@ -180,7 +189,7 @@ impl Conclusion {
         }
         let entry = catalogue::entry(check.id).expect("a test holds checks and catalogue together");
         let took = before.saturating_sub(begin);
-        Ok(Self::of(entry, stage.mode.backend(), cases, Vec::new(), took))
+        Ok(Self::of(entry, stage.mode.backend(), cases, not_run, took))
     }
 
     /// Combines the cases of a check: the worst verdict of those that were played, or partial if these held and others were

@@ -120,7 +120,7 @@ pub(super) struct Run {
     /// and fail with poll and v1.
     #[arg(long, value_name = "MODE", default_value = "auto", conflicts_with = "provider")]
     pub(super) instances_mode: InstancesMode,
-    /// Stop after the first check that does not pass.
+    /// Stop after the first check that does not pass, and within a check after the first case that fails.
     #[arg(long, conflicts_with = "provider")]
     pub(super) fail_fast: bool,
     /// Add a row per phase and operation to the table of calls.

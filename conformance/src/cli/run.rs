@@ -60,13 +60,15 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
                 None => Ok(()),
                 Some(ledgers) => ledgers.put((n, case), (check.id, backend), outcome),
             };
-            let conclusion = Conclusion::reach_and_show(check, &stage, &mut clock, &mut keep)?;
+            let fail_fast = arguments.fail_fast;
+            let conclusion =
+                Conclusion::reach_and_show(check, &stage, fail_fast, &mut clock, &mut keep)?;
             write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
             out.flush()?;
             let is_good =
                 conclusion.verdict.is_held() || matches!(conclusion.verdict, Verdict::Skipped(_));
             conclusions.push(conclusion);
-            if arguments.fail_fast && !is_good {
+            if fail_fast && !is_good {
                 break 'modes;
             }
         }

@@ -52,6 +52,24 @@ fn a_captured_ledger_is_judged() {
 }
 
 #[test]
+fn fail_fast_plays_no_case_after_the_first_that_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().to_str().unwrap();
+    let asked = ["run", "CCM-010", "--mode=vcenter", "--mutant=Idle", "--out", out];
+    let cases = |more: &[&str]| {
+        let output = conformance(&[&asked[..], more].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        let results = std::fs::read(dir.path().join("results.json")).unwrap();
+        let results: serde_json::Value = serde_json::from_slice(&results).unwrap();
+        let check = &results["checks"][0];
+        (check["cases"].as_u64().unwrap(), check["not_run"].as_u64().unwrap_or(0))
+    };
+    let (all, left_out) = cases(&[]);
+    assert_eq!(left_out, 0);
+    assert_eq!(cases(&["--fail-fast"]), (1, all - 1));
+}
+
+#[test]
 fn the_explain_command_prints_the_entry_of_a_check() {
     let output = conformance(&["explain", "NODE-DEL-010"]);
     assert!(output.status.success());
