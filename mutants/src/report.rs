@@ -93,8 +93,8 @@ will not catch in his. `mutants/` makes the bugs (decision 12); this page is wri
 not run. *Drawn* are mutants in code that the mode can execute. *Reached* are those whose place a run of the catalogue comes by; many of the
 others are in files, sockets and signals, which a run in virtual time does not use. *Tests* are the provider's own, asked about what the catalogue does not catch.
 
-| mode | seed | drawn | reached | caught by the catalogue | of those reached and not equivalent | of all not equivalent | caught by tests | equivalent | in a hole that has a name | unexplained |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| mode | seed | drawn | reached | caught by the catalogue | of those reached and not equivalent | of all not equivalent | caught by tests | by both, of all not equivalent | equivalent | in a hole that has a name | unexplained |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 ";
 
 fn is_caught(result: &Result) -> bool {
@@ -116,6 +116,7 @@ fn summary(out: &mut String, survivors: &Survivors, mode: &str, seed: u64, resul
         !is_caught(it) && matches!(survivors.kind(mode, &it.name), Kind::Equivalent(_))
     };
     let fair = count(&|it| it.reached && !equivalent(it));
+    let different = results.len() - count(&equivalent);
     let tests = count(&|it| matches!(it.end, End::Test(_)) && !equivalent(it));
     let survived =
         |it: &Result| matches!(it.end, End::Survived | End::Unsure(_)) && !equivalent(it);
@@ -124,11 +125,12 @@ fn summary(out: &mut String, survivors: &Survivors, mode: &str, seed: u64, resul
         count(&|it| survived(it) && matches!(survivors.kind(mode, &it.name), Kind::Unknown));
     let _ = writeln!(
         out,
-        "| {mode} | {seed} | {} | {} | {caught} | {} % | {} % | {tests} | {} | {hole} | {unknown} |",
+        "| {mode} | {seed} | {} | {} | {caught} | {} % | {} % | {tests} | {} % | {} | {hole} | {unknown} |",
         results.len(),
         count(&|it| it.reached),
         (caught * 100).checked_div(fair).unwrap_or_default(),
-        (caught * 100).checked_div(results.len() - count(&equivalent)).unwrap_or_default(),
+        (caught * 100).checked_div(different).unwrap_or_default(),
+        ((caught + tests) * 100).checked_div(different).unwrap_or_default(),
         count(&equivalent),
     );
 }
