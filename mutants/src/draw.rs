@@ -16,6 +16,23 @@ pub(crate) struct Plan {
     pub(crate) sample: usize,
     pub(crate) jobs: usize,
     pub(crate) tests: bool,
+    /// True to run each mutant that survives in every other instances mode, too.
+    pub(crate) all_ways: bool,
+}
+
+/// The instances modes.
+pub(crate) const WAYS: [&str; 4] = ["auto", "watch", "poll", "v1"];
+
+impl Plan {
+    /// Returns the instances modes in which a mutant of this file is run: the one that is for this code, then the others if they are
+    /// wanted.
+    pub(crate) fn ways(&self, file: &str) -> Vec<&'static str> {
+        let own = way(file);
+        // With a vCenter, `watch` is the same as `auto`.
+        let differs = |it: &&str| *it != own && (self.mode == "supervisor" || *it != "watch");
+        let others = WAYS.into_iter().filter(|it| self.all_ways && differs(it));
+        std::iter::once(own).chain(others).collect()
+    }
 }
 
 /// Code that runs with a Supervisor alone, and code that runs with a vCenter alone.
@@ -79,7 +96,7 @@ pub(crate) fn drawable(all: Vec<Mutant>, seed: u64, sample: usize) -> Vec<Mutant
 }
 
 /// The `--instances-mode` that runs the code of this file; each mode is a provider of its own.
-pub(crate) fn way(file: &str) -> &'static str {
+fn way(file: &str) -> &'static str {
     // Only upstream's way calls for one machine at a time.
     let is_v1 = ["/v1.rs", "/singly.rs", "/desk.rs"].iter().any(|it| file.ends_with(it));
     if file.contains("/v1/") || is_v1 {
@@ -95,6 +112,23 @@ pub(crate) fn way(file: &str) -> &'static str {
 mod tests {
     use super::*;
     use crate::weave::Wrap;
+
+    #[test]
+    fn the_first_instances_mode_is_that_of_the_code() {
+        let plan = |mode: &str, all_ways| Plan {
+            mode: mode.to_owned(),
+            seed: 0,
+            sample: 1,
+            jobs: 1,
+            tests: false,
+            all_ways,
+        };
+        let (poll, v1) =
+            ("provider/src/instances/vcenter/poll.rs", "provider/src/instances/desk.rs");
+        assert_eq!(plan("vcenter", false).ways(poll), ["poll"]);
+        assert_eq!(plan("vcenter", true).ways(poll), ["poll", "auto", "v1"]);
+        assert_eq!(plan("supervisor", true).ways(v1), ["v1", "auto", "watch", "poll"]);
+    }
 
     #[test]
     fn a_build_for_a_sample_has_the_mutants_that_the_sample_draws() {
@@ -117,7 +151,14 @@ mod tests {
         };
         let part = drawable(all.clone(), 7, 10);
         assert_eq!(part.len(), 10 + 20);
-        let plan = Plan { mode: "vcenter".to_owned(), seed: 7, sample: 10, jobs: 1, tests: false };
+        let plan = Plan {
+            mode: "vcenter".to_owned(),
+            seed: 7,
+            sample: 10,
+            jobs: 1,
+            tests: false,
+            all_ways: false,
+        };
         let names = |built: &[Built]| -> Vec<String> {
             drawn(built, &plan).into_iter().map(|it| it.name).collect()
         };

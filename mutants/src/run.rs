@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use crate::bench::{Asked, Baseline, Bench, Bounds};
-use crate::draw::{Plan, drawn, way};
+use crate::draw::{Plan, WAYS, drawn};
 use crate::handwritten::{self, CaughtBy};
 use crate::tree::{Built, Tree};
 
@@ -46,7 +46,21 @@ pub(crate) struct Result {
     pub(crate) line: usize,
     /// True if a run of the catalogue executes the mutated code at all.
     pub(crate) reached: bool,
+    /// The `--instances-mode`s in which the catalogue was run.
+    #[serde(default)]
+    pub(crate) ways: Vec<String>,
     pub(crate) end: End,
+}
+
+impl Result {
+    /// Returns the instances modes in which the catalogue is still to be run.
+    fn ways_left(before: Option<&Self>, mutant: &Built, plan: &Plan) -> Vec<&'static str> {
+        if before.is_some_and(|it| it.end.is_caught() || matches!(it.end, End::Test(_))) {
+            return Vec::new();
+        }
+        let is_left = |way: &&str| before.is_none_or(|it| !it.ways.iter().any(|done| done == way));
+        plan.ways(&mutant.file).into_iter().filter(is_left).collect()
+    }
 }
 
 /// Longest duration of one test program.
@@ -63,17 +77,19 @@ pub(crate) async fn sample(
     let file = results_file(tree, &plan.mode, plan.seed);
     let mut results: BTreeMap<String, Result> = known(&file)?;
     results.retain(|name, _| chosen.iter().any(|it| it.name == *name));
+    let left = |it: &Built, results: &BTreeMap<String, Result>| {
+        Result::ways_left(results.get(&it.name), it, plan)
+    };
     let mut waiting: Vec<Built> = chosen.clone();
     waiting.retain(|it| {
         let known = results.get(&it.name);
-        known.is_none_or(|known| plan.tests && matches!(known.end, End::Survived | End::Unsure(_)))
+        let is_for_tests = |known: &Result| matches!(known.end, End::Survived | End::Unsure(_));
+        !left(it, &results).is_empty() || plan.tests && known.is_none_or(is_for_tests)
     });
     let mut baselines: Vec<Arc<Baseline>> = Vec::new();
-    for wanted in ["auto", "poll", "v1"] {
-        // A mutant that the catalogue has judged before needs no baseline.
-        let is_new = |it: &Built| !results.contains_key(&it.name);
-        if waiting.iter().any(|it| way(&it.file) == wanted && is_new(it)) {
-            baselines.push(Arc::new(bench.baseline(&plan.mode, wanted, plan.jobs).await?));
+    for way in WAYS {
+        if waiting.iter().any(|it| left(it, &results).contains(&way)) {
+            baselines.push(Arc::new(bench.baseline(&plan.mode, way, plan.jobs).await?));
         }
     }
     let tests = if plan.tests { Some(bench.tests_reach().await?) } else { None };
@@ -85,30 +101,25 @@ pub(crate) async fn sample(
         {
             let (bench, plan, tests) = (bench.clone(), plan.clone(), tests.clone());
             let before = results.get(&mutant.name).cloned();
-            let baseline = baselines.iter().find(|it| it.way == way(&mutant.file)).cloned();
+            let ways = left(&mutant, &results);
+            let baselines: Vec<_> = ways
+                .iter()
+                .filter_map(|way| baselines.iter().find(|it| it.way == *way).cloned())
+                .collect();
             running.spawn(async move {
-                let mut end = None;
-                let is_reached = match &before {
-                    Some(before) => before.reached,
-                    None => {
-                        let baseline = baseline.context("there is one for each way")?;
-                        let (ids, bounds) = baseline.checks_of(mutant.number);
-                        if !ids.is_empty() {
-                            let (number, mode, way) = (mutant.number, &plan.mode, baseline.way);
-                            let asked = Asked { number, mode, way, ids: &ids, bounds };
-                            end = bench.judge(&asked).await?;
-                        }
-                        !ids.is_empty()
-                    }
-                };
+                let judged = judge(&bench, &plan.mode, mutant.number, &baselines).await?;
+                let mut end = judged.end.or_else(|| before.as_ref().map(|it| it.end.clone()));
                 if end.as_ref().is_none_or(|end| !end.is_caught())
                     && let Some(tests) = &tests
                 {
                     end = bench.test(mutant.number, tests, TEST).await?.or(end);
                 }
-                let end = end.unwrap_or(End::Survived);
                 let Built { name, line, .. } = mutant;
-                anyhow::Ok(Result { name, line, reached: is_reached, end })
+                let reached = judged.reached || before.as_ref().is_some_and(|it| it.reached);
+                let mut done = before.map(|it| it.ways).unwrap_or_default();
+                done.extend(ways.into_iter().map(str::to_owned));
+                let end = end.unwrap_or(End::Survived);
+                anyhow::Ok(Result { name, line, reached, ways: done, end })
             });
         }
         let Some(ended) = running.join_next().await else { break };
@@ -118,6 +129,38 @@ pub(crate) async fn sample(
         done(results.len(), chosen.len(), &result);
     }
     Ok(chosen.iter().filter_map(|it| results.get(&it.name).cloned()).collect())
+}
+
+/// What the catalogue says of a mutant.
+#[derive(Debug, Default)]
+struct Judged {
+    reached: bool,
+    end: Option<End>,
+}
+
+/// Runs the checks that execute a mutant, one instances mode after the other, until one of them catches it.
+async fn judge(
+    bench: &Bench,
+    mode: &str,
+    number: u32,
+    baselines: &[Arc<Baseline>],
+) -> anyhow::Result<Judged> {
+    let mut judged = Judged::default();
+    for baseline in baselines {
+        let (ids, bounds) = baseline.checks_of(number);
+        if ids.is_empty() {
+            continue;
+        }
+        judged.reached = true;
+        let asked = Asked { number, mode, way: baseline.way, ids: &ids, bounds };
+        let Some(end) = bench.judge(&asked).await? else { continue };
+        let is_caught = end.is_caught();
+        judged.end = Some(end);
+        if is_caught {
+            break;
+        }
+    }
+    Ok(judged)
 }
 
 fn results_file(tree: &Tree, mode: &str, seed: u64) -> PathBuf {

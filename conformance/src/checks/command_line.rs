@@ -25,11 +25,9 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let panics = Pace::Virtual("client-go ends with a panic");
     refused.extend(CONTRADICTIONS.iter().map(|flags| ends_at_start(flags).paced(panics)));
     refused.push(no_worker());
+    refused.extend(INVALID_LABELS.iter().map(|flags| ends_at_start(flags)));
     match backend {
-        Backend::VCenter => {
-            refused.extend(INVALID_VCENTER.iter().map(|flags| ends_at_start(flags)));
-            refused.extend(configuration::refused());
-        }
+        Backend::VCenter => refused.extend(configuration::refused()),
         Backend::Supervisor => {
             refused.extend(INVALID_SUPERVISOR.iter().map(|it| ends_at_start(it)))
         }
@@ -245,8 +243,8 @@ const INVALID: &[&[&str]] = &[
     &["--authentication-token-webhook-cache-ttl=soon"],
 ];
 
-/// The same for flags of the provider for a vCenter.
-const INVALID_VCENTER: &[&[&str]] = &[
+/// The same for labels that every node is to have. A provider that has no such flag refuses the flag.
+const INVALID_LABELS: &[&[&str]] = &[
     &["--node-labels=nothing"],
     &["--node-labels=a=b,c"],
     &["--node-labels==b"],

@@ -36,6 +36,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         ],
         Backend::Supervisor => &[
             ("lists fail", &["list virtualmachines"]),
+            ("lists are forbidden", &["list virtualmachines"]),
             ("lists are throttled for no time", &["list virtualmachines"]),
             ("watches fail", &["watch virtualmachines"]),
             ("watches are throttled for no time", &["watch virtualmachines"]),
@@ -361,6 +362,9 @@ fn failing(backend: Backend, what: &'static str, operations: &'static [&'static 
         Backend::VCenter => Action::Status { code: 503, retry_after: None, message: None },
         Backend::Supervisor if what.contains("throttled") => {
             Action::Status { code: 429, retry_after: None, message: None }
+        }
+        Backend::Supervisor if what.ends_with("forbidden") => {
+            Action::Status { code: 403, retry_after: None, message: None }
         }
         Backend::Supervisor => Action::Status { code: 500, retry_after: None, message: None },
     };

@@ -1,5 +1,7 @@
 //! NODE-SHUT and LIFE-…: nodes whose machines are off or have an unreadable power state.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use sim::Face;
 use sim::faults::{Action, MissingPaths, Rule};
@@ -43,24 +45,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                 conflicts(),
             ],
         ),
-        Check::new(
-            "LIFE-006",
-            [Case::new(world(3, s(400)).at(SETTLED, Command::PowerOff(machine(1))), |run| {
-                marked(run, 1).and(|| {
-                    let since = run
-                        .when(&name(1), |node| node.shutdown)
-                        .map(|at| at.since_start())
-                        .unwrap_or_default();
-                    let node = name(1);
-                    let later: Vec<String> = run
-                        .writes_on(&node)
-                        .filter(|call| call.t.since_start() > since + s(1))
-                        .map(ToString::to_string)
-                        .collect();
-                    Verdict::of(later.is_empty(), || format!("written again: {}", later.join("; ")))
-                })
-            })],
-        ),
+        Check::new("LIFE-006", [written_once(), written_by_another()]),
         Check::new("LIFE-007", [back()]),
         Check::new("LIFE-008", [power_alone()]),
         Check::new("LIFE-009", power_unreadable(backend)),
@@ -402,6 +387,61 @@ const FOREIGN: [u64; 11] = [100, 102, 104, 106, 108, 110, 111, 113, 115, 117, 11
 /// Key of the n-th foreign taint.
 fn foreign(n: usize) -> String {
     format!("example.com/foreign-{n}")
+}
+
+/// Every write of the Node after the taint is there counts.
+fn written_once() -> Case {
+    Case::new(world(3, s(400)).at(SETTLED, Command::PowerOff(machine(1))), |run| {
+        marked(run, 1).and(|| {
+            let since = run
+                .when(&name(1), |node| node.shutdown)
+                .map(|at| at.since_start())
+                .unwrap_or_default();
+            let node = name(1);
+            let later: Vec<String> = run
+                .writes_on(&node)
+                .filter(|call| call.t.since_start() > since + s(1))
+                .map(ToString::to_string)
+                .collect();
+            Verdict::of(later.is_empty(), || format!("written again: {}", later.join("; ")))
+        })
+    })
+}
+
+/// Another controller writes the same taint while the provider's write is under way.
+fn written_by_another() -> Case {
+    const SLOW: Duration = s(8);
+    let other = SETTLED + GRACE + s(7);
+    let slow = Rule::new("slow", [Action::Delay(SLOW)]).on(Face::Cluster).op(WRITE_NODE);
+    let taint = serde_json::json!({
+        "key": "node.cloudprovider.kubernetes.io/shutdown", "effect": "NoSchedule",
+    });
+    let add = serde_json::json!([{"op": "add", "path": "/spec/taints/-", "value": taint}]);
+    let write = objects::Command::patch(Key::node(name(1)), PatchKind::Json, add);
+    let scenario = world(3, s(400))
+        .at(SETTLED - s(1), slow.named(name(1)).first(1))
+        .at(SETTLED, Command::PowerOff(machine(1)))
+        .at(other, Command::Cluster(write));
+    Case::new(scenario, move |run| {
+        let node = name(1);
+        let others = Time::after_start(other);
+        let is_raced = run.writes_on(&node).any(|call| {
+            call.t <= others && call.ended.as_ref().is_some_and(|ended| ended.at > others)
+        });
+        if !is_raced {
+            let what = "the provider did not write the taint while another controller did";
+            return Verdict::inconclusive(what.to_owned());
+        }
+        let later: Vec<String> = run
+            .writes_on(&node)
+            .filter(|call| call.t > others && call.succeeded())
+            .map(ToString::to_string)
+            .collect();
+        marked(run, 1).and(|| {
+            Verdict::of(later.is_empty(), || format!("written again: {}", later.join("; ")))
+        })
+    })
+    .named("another controller writes it at the same time")
 }
 
 fn lost_update() -> Case {
