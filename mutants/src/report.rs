@@ -88,10 +88,13 @@ pub(crate) fn text(
 const HEAD: &str = "\
 # Which bugs the catalogue catches
 
-Small bugs are put into our provider, one at a time, and the catalogue is run, as a vendor has it. What it does not catch in ours it
-will not catch in his. `mutants/` makes the bugs (decision 12); this page is written by `mutants report`, and says nothing that was
-not run. *Drawn* are mutants in code that the mode can execute. *Reached* are those whose place a run of the catalogue comes by; many of the
-others are in files, sockets and signals, which a run in virtual time does not use. *Tests* are the provider's own, asked about what the catalogue does not catch.
+Small bugs are put into our provider, one at a time, and the catalogue is run as a vendor runs it. A bug that the catalogue misses in
+our provider, it also misses in a vendor's. `mutants/` makes the bugs (decision 12), and `mutants report` writes this page from the
+results of runs. A bug that survives in the instances mode of its code is run in the other instances modes, too.
+
+- *Drawn*: bugs in code that the mode can execute.
+- *Reached*: bugs whose line a check executes. Many others are in code for files, sockets and signals, which virtual time does not use.
+- *Tests*: the provider's own tests, run with each bug that the catalogue misses.
 
 | mode | seed | drawn | reached | caught by the catalogue | of those reached and not equivalent | of all not equivalent | caught by tests | by both, of all not equivalent | equivalent | in a hole that has a name | unexplained |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
