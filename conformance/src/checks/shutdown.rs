@@ -418,7 +418,7 @@ fn written_by_another() -> Case {
     });
     let add = serde_json::json!([{"op": "add", "path": "/spec/taints/-", "value": taint}]);
     let write = objects::Command::patch(Key::node(name(1)), PatchKind::Json, add);
-    let scenario = world(3, s(400))
+    let scenario = world(3, s(180))
         .at(SETTLED - s(1), slow.named(name(1)).first(1))
         .at(SETTLED, Command::PowerOff(machine(1)))
         .at(other, Command::Cluster(write));
