@@ -18,12 +18,19 @@ pub(crate) struct Plan {
     pub(crate) tests: bool,
     /// True to run each mutant that survives in every other instances mode, too.
     pub(crate) all_ways: bool,
+    /// Parts of names; only mutants of the sample with one of them are run. Empty for all.
+    pub(crate) only: Vec<String>,
 }
 
 /// The instances modes.
 pub(crate) const WAYS: [&str; 4] = ["auto", "watch", "poll", "v1"];
 
 impl Plan {
+    /// True if the mutant with this name is run.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| name.contains(part.as_str()))
+    }
+
     /// Returns the instances modes in which a mutant of this file is run: the one that is for this code, then the others if they are
     /// wanted.
     pub(crate) fn ways(&self, file: &str) -> Vec<&'static str> {
@@ -122,6 +129,7 @@ mod tests {
             jobs: 1,
             tests: false,
             all_ways,
+            only: Vec::new(),
         };
         let (poll, v1) =
             ("provider/src/instances/vcenter/poll.rs", "provider/src/instances/desk.rs");
@@ -158,6 +166,7 @@ mod tests {
             jobs: 1,
             tests: false,
             all_ways: false,
+            only: Vec::new(),
         };
         let names = |built: &[Built]| -> Vec<String> {
             drawn(built, &plan).into_iter().map(|it| it.name).collect()

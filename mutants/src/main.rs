@@ -89,6 +89,9 @@ struct Run {
     /// Also runs the provider's own tests with each mutant that the catalogue misses
     #[arg(long)]
     tests: bool,
+    /// Runs only mutants of the sample whose names contain this text; repeatable
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
     /// Also runs each mutant that survives in every other instances mode
     #[arg(long)]
     all_instances_modes: bool,
@@ -169,10 +172,12 @@ async fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
 
 async fn sample(tree: &Tree, arguments: &Run) -> anyhow::Result<ExitCode> {
     let Run { seed, sample, jobs, tests, at_least, all_instances_modes: all_ways, .. } = *arguments;
+    let only = &arguments.only;
     let survivors = report::Survivors::read(tree)?;
     let (mut n_caught, mut n_counted) = (0, 0);
     for mode in &arguments.mode {
-        let plan = Plan { mode: mode.as_str().to_owned(), seed, sample, jobs, tests, all_ways };
+        let (mode, only) = (mode.as_str().to_owned(), only.clone());
+        let plan = Plan { mode, seed, sample, jobs, tests, all_ways, only };
         let results = sample_of(tree, &plan).await?;
         let caught = results.iter().filter(|it| it.end.is_caught()).count();
         let tested = results.iter().filter(|it| matches!(it.end, End::Test(_))).count();

@@ -90,7 +90,7 @@ const HEAD: &str = "\
 
 Small bugs are put into our provider, one at a time, and the catalogue is run as a vendor runs it. A bug that the catalogue misses in
 our provider, it also misses in a vendor's. `mutants/` makes the bugs (decision 12), and `mutants report` writes this page from the
-results of runs. A bug that survives in the instances mode of its code is run in the other instances modes, too.
+results of runs. A bug is run in the instances mode of its code; some that survive there are run in the other instances modes, too.
 
 - *Drawn*: bugs in code that the mode can execute.
 - *Reached*: bugs whose line a check executes. Many others are in code for files, sockets and signals, which virtual time does not use.
@@ -156,7 +156,10 @@ fn body(out: &mut String, survivors: &Survivors, mode: &str, results: &[Result])
     );
     let mut left: Vec<&Result> = results.iter().filter(|it| !is_caught(it)).collect();
     left.sort_by(|a, b| a.name.cmp(&b.name));
-    let _ = writeln!(out, "| mutant | reached | what becomes of it |\n| --- | --- | --- |");
+    let _ = writeln!(
+        out,
+        "| mutant | run with | reached | what becomes of it |\n| --- | --- | --- | --- |"
+    );
     for result in left {
         let what = match (survivors.kind(mode, &result.name), &result.end) {
             (Kind::Equivalent(why), _) => format!("equivalent: {why}"),
@@ -165,7 +168,8 @@ fn body(out: &mut String, survivors: &Survivors, mode: &str, results: &[Result])
             (Kind::Unknown, _) => "nothing notices".to_owned(),
         };
         let reached = if result.reached { "yes" } else { "no" };
-        let _ = writeln!(out, "| `{}` | {reached} | {what} |", result.name.replace('|', "\\|"));
+        let (name, ways) = (result.name.replace('|', "\\|"), result.ways.join(", "));
+        let _ = writeln!(out, "| `{name}` | {ways} | {reached} | {what} |");
     }
 }
 

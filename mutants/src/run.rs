@@ -84,7 +84,8 @@ pub(crate) async fn sample(
     waiting.retain(|it| {
         let known = results.get(&it.name);
         let is_for_tests = |known: &Result| matches!(known.end, End::Survived | End::Unsure(_));
-        !left(it, &results).is_empty() || plan.tests && known.is_none_or(is_for_tests)
+        let has_runs_left = !left(it, &results).is_empty();
+        plan.wants(&it.name) && (has_runs_left || plan.tests && known.is_none_or(is_for_tests))
     });
     let mut baselines: Vec<Arc<Baseline>> = Vec::new();
     for way in WAYS {
