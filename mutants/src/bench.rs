@@ -1,6 +1,8 @@
 //! Runs the judge, and the provider's own tests, with a mutant or without one.
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -11,6 +13,7 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use crate::draw::PROCESS;
 use crate::run::End;
 use crate::tree::Tree;
 
@@ -25,6 +28,9 @@ const LEAST_SILENCE: Duration = Duration::from_secs(45);
 /// The families of checks that run with `v1`: all but EFF. Upstream's calls fail most of the EFF checks, and one list of a large
 /// fleet per node takes longer than all other checks together.
 const V1: [&str; 10] = ["CCM", "ISO", "LIFE", "LIVE", "NODE", "OBS", "ROB", "SEC", "SESS", "ZONE"];
+
+/// Checks that are run with the provider as a process: its files, its endpoint and its signals.
+const AS_PROCESS: [&str; 3] = ["NODE-INIT-001", "CCM-007", "CCM-008"];
 
 /// Results of the catalogue without a mutant, in one mode and way.
 #[derive(Clone, Debug)]
@@ -109,11 +115,28 @@ impl Bench {
 
     /// Runs the judge; returns the first failure, if any.
     pub(crate) async fn judge(&self, asked: &Asked<'_>) -> anyhow::Result<Option<End>> {
+        if asked.way == PROCESS {
+            return self.judge_one_by_one(asked).await;
+        }
         match self.judge_with(asked, &["--fail-fast"]).await? {
             // A check after that one may fail.
             Some(End::Unsure(_)) if asked.ids.len() != 1 => self.judge_with(asked, &[]).await,
             end => Ok(end),
         }
+    }
+
+    /// Runs each check by itself, because a run of a process does not end at its first failure.
+    async fn judge_one_by_one(&self, asked: &Asked<'_>) -> anyhow::Result<Option<End>> {
+        let mut first = None;
+        for id in asked.ids {
+            let asked = Asked { ids: std::slice::from_ref(id), ..*asked };
+            let Some(end) = self.judge_with(&asked, &[]).await? else { continue };
+            if end.is_caught() {
+                return Ok(Some(end));
+            }
+            first.get_or_insert(end);
+        }
+        Ok(first)
     }
 
     async fn judge_with(&self, asked: &Asked<'_>, more: &[&str]) -> anyhow::Result<Option<End>> {
@@ -130,7 +153,10 @@ impl Bench {
         if let Some(failed) = first(&|verdict| verdict == "fail") {
             return Ok(Some(End::Check(failed)));
         }
-        let unsure = first(&|verdict| !["pass", "skipped"].contains(&verdict));
+        let unsure = first(&|verdict| !["pass", "partial", "skipped"].contains(&verdict));
+        if asked.way == PROCESS && unsure.is_none() {
+            return Ok(None);
+        }
         Ok(Some(unsure.map_or(End::Crashed(status.to_string()), End::Unsure)))
     }
 
@@ -179,7 +205,9 @@ impl Bench {
         let told = results.with_context(|| {
             format!("{id} does not end without a mutant, --mode {mode} --instances-mode {way}")
         })?;
-        let passes = verdicts(&told)?.iter().all(|(_, verdict)| verdict == "pass");
+        // A check is partial as a process if some of its cases need virtual time.
+        let holds = |verdict: &str| verdict == "pass" || way == PROCESS && verdict == "partial";
+        let passes = verdicts(&told)?.iter().all(|(_, verdict)| holds(verdict));
         ensure!(
             passes || way != "auto",
             "{id} does not pass without a mutant, --mode {mode} --instances-mode {way}"
@@ -191,6 +219,9 @@ impl Bench {
 
     /// The checks that are run in this mode and way.
     async fn ids(&self, mode: &str, way: &str) -> anyhow::Result<Vec<String>> {
+        if way == PROCESS {
+            return Ok(AS_PROCESS.map(str::to_owned).into());
+        }
         let mut command = Command::new(&self.judge);
         command.arg("list").current_dir(self.dir.join("tree")).kill_on_drop(true);
         if way == "v1" {
@@ -201,6 +232,24 @@ impl Bench {
         let ids = listed(mode, &String::from_utf8_lossy(&told.stdout));
         ensure!(!ids.is_empty(), "{} lists no check of mode {mode}", self.judge.display());
         Ok(ids)
+    }
+
+    /// Writes a script that starts the provider with a mutant: the judge passes none of its own variables on.
+    fn write_launcher(
+        &self,
+        path: &Path,
+        number: u32,
+        reached: Option<&Path>,
+    ) -> anyhow::Result<()> {
+        let provider = self.dir.join("build/debug/provider");
+        let program = provider.display();
+        ensure!(provider.is_file(), "{program} is missing: `mutants build --tests` builds it");
+        let reached = reached.map(|it| format!("MUTANTS_REACHED='{}' ", it.display()));
+        let reached = reached.unwrap_or_default();
+        let text = format!("#!/bin/sh\n{reached}MUTANT={number} exec '{program}' \"$@\"\n");
+        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+        std::fs::set_permissions(path, Permissions::from_mode(0o755))?;
+        Ok(())
     }
 
     /// Runs the judge.
@@ -214,16 +263,17 @@ impl Bench {
         // Checks of one mutant run side by side.
         let of = if let [id] = ids { id } else { "all" };
         let out = self.dir.join(format!("out-{mode}-{way}-{number}-{of}"));
+        let launcher = out.with_extension("sh");
         let mut command = Command::new("nice");
-        command.arg(&self.judge).args([
-            "run",
-            "--no-cost",
-            "--mode",
-            mode,
-            "--instances-mode",
-            way,
-        ]);
-        command.args(more).arg("--out").arg(&out).args(ids).env("MUTANT", number.to_string());
+        command.arg(&self.judge).arg("run");
+        if way == PROCESS {
+            self.write_launcher(&launcher, number, reached)?;
+            command.arg("--provider").arg(format!("ours-{mode}")).arg("--binary").arg(&launcher);
+            command.args(["--no-calibration", "--longest", "61s"]);
+        } else {
+            command.args(["--no-cost", "--mode", mode, "--instances-mode", way]).args(more);
+        }
+        command.arg("--out").arg(&out).args(ids).env("MUTANT", number.to_string());
         command.current_dir(self.dir.join("tree")).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         if let Some(reached) = reached {
@@ -232,8 +282,9 @@ impl Bench {
         let child = command.spawn().with_context(|| self.judge.display().to_string())?;
         let ended = timeout(bounds.duration, read_output(child, bounds.silence)).await;
         let told = std::fs::read(out.join("results.json")).ok();
-        // The folder holds the results of this run only.
+        // They belong to this run only.
         let _ = std::fs::remove_dir_all(&out);
+        let _ = std::fs::remove_file(&launcher);
         let results = told.map(|told| serde_json::from_slice(&told)).transpose()?;
         let (status, longest_silence) = match ended {
             Ok(read) => read.with_context(|| self.judge.display().to_string())?,

@@ -18,12 +18,18 @@ pub(crate) struct Plan {
     pub(crate) tests: bool,
     /// True to run each mutant that survives in every other instances mode, too.
     pub(crate) all_ways: bool,
+    /// True to run each mutant that no run in virtual time executes with the provider as a process.
+    pub(crate) process: bool,
     /// Parts of names; only mutants of the sample with one of them are run. Empty for all.
     pub(crate) only: Vec<String>,
 }
 
 /// The instances modes.
-pub(crate) const WAYS: [&str; 4] = ["auto", "watch", "poll", "v1"];
+const MODES: [&str; 4] = ["auto", "watch", "poll", "v1"];
+/// Stands beside the instances modes for a run of the provider as a process.
+pub(crate) const PROCESS: &str = "process";
+/// Everything that a mutant may be run with.
+pub(crate) const WAYS: [&str; 5] = ["auto", "watch", "poll", "v1", PROCESS];
 
 impl Plan {
     /// True if the mutant with this name is run.
@@ -37,8 +43,9 @@ impl Plan {
         let own = way(file);
         // With a vCenter, `watch` is the same as `auto`.
         let differs = |it: &&str| *it != own && (self.mode == "supervisor" || *it != "watch");
-        let others = WAYS.into_iter().filter(|it| self.all_ways && differs(it));
-        std::iter::once(own).chain(others).collect()
+        let others = MODES.into_iter().filter(|it| self.all_ways && differs(it));
+        let process = self.process.then_some(PROCESS);
+        std::iter::once(own).chain(others).chain(process).collect()
     }
 }
 
@@ -129,6 +136,7 @@ mod tests {
             jobs: 1,
             tests: false,
             all_ways,
+            process: false,
             only: Vec::new(),
         };
         let (poll, v1) =
@@ -166,6 +174,7 @@ mod tests {
             jobs: 1,
             tests: false,
             all_ways: false,
+            process: false,
             only: Vec::new(),
         };
         let names = |built: &[Built]| -> Vec<String> {

@@ -95,6 +95,9 @@ struct Run {
     /// Also runs each mutant that survives in every other instances mode
     #[arg(long)]
     all_instances_modes: bool,
+    /// Also runs each mutant that no run in virtual time executes, with the provider as a process; needs `build --tests`
+    #[arg(long)]
+    process: bool,
     /// Fail if a catalogue that catches this share would show samples as poor as those of all modes together less than once in a
     /// thousand times.
     /// Mutants that no run reaches, equivalent ones and those in a named hole (mutants/survivors.yaml) do not count
@@ -171,13 +174,14 @@ async fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
 }
 
 async fn sample(tree: &Tree, arguments: &Run) -> anyhow::Result<ExitCode> {
-    let Run { seed, sample, jobs, tests, at_least, all_instances_modes: all_ways, .. } = *arguments;
+    let Run { seed, sample, jobs, tests, at_least, process, .. } = *arguments;
+    let all_ways = arguments.all_instances_modes;
     let only = &arguments.only;
     let survivors = report::Survivors::read(tree)?;
     let (mut n_caught, mut n_counted) = (0, 0);
     for mode in &arguments.mode {
         let (mode, only) = (mode.as_str().to_owned(), only.clone());
-        let plan = Plan { mode, seed, sample, jobs, tests, all_ways, only };
+        let plan = Plan { mode, seed, sample, jobs, tests, all_ways, process, only };
         let results = sample_of(tree, &plan).await?;
         let caught = results.iter().filter(|it| it.end.is_caught()).count();
         let tested = results.iter().filter(|it| matches!(it.end, End::Test(_))).count();

@@ -93,6 +93,7 @@ our provider, it also misses in a vendor's. `mutants/` makes the bugs (decision 
 results of runs. A bug is run in the instances mode of its code; some that survive there are run in the other instances modes, too.
 
 - *Drawn*: bugs in code that the mode can execute.
+- *Run with*: the instances modes in which the catalogue was run, and `process` where a few checks ran the provider as a process.
 - *Reached*: bugs whose line a check executes. Many others are in code for files, sockets and signals, which virtual time does not use.
 - *Tests*: the provider's own tests, run with each bug that the catalogue misses.
 

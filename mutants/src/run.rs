@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use crate::bench::{Asked, Baseline, Bench, Bounds};
-use crate::draw::{Plan, WAYS, drawn};
+use crate::draw::{PROCESS, Plan, WAYS, drawn};
 use crate::handwritten::{self, CaughtBy};
 use crate::tree::{Built, Tree};
 
@@ -58,7 +58,10 @@ impl Result {
         if before.is_some_and(|it| it.end.is_caught() || matches!(it.end, End::Test(_))) {
             return Vec::new();
         }
-        let is_left = |way: &&str| before.is_none_or(|it| !it.ways.iter().any(|done| done == way));
+        let is_done = |way: &str, it: &Self| {
+            it.ways.iter().any(|done| done == way) || way == PROCESS && it.reached
+        };
+        let is_left = |way: &&str| before.is_none_or(|it| !is_done(way, it));
         plan.ways(&mutant.file).into_iter().filter(is_left).collect()
     }
 }
@@ -149,7 +152,7 @@ async fn judge(
     let mut judged = Judged::default();
     for baseline in baselines {
         let (ids, bounds) = baseline.checks_of(number);
-        if ids.is_empty() {
+        if ids.is_empty() || baseline.way == PROCESS && judged.reached {
             continue;
         }
         judged.reached = true;
