@@ -19,10 +19,11 @@ pub(super) struct Pieces<B> {
     rest: Bytes,
 }
 
-/// Returns a service whose answers come in pieces.
-pub(super) fn delivered<S, B>(
-    service: S,
-) -> MapResponse<S, fn(Response<B>) -> Response<Pieces<B>>> {
+/// A service whose answers come in pieces.
+pub(super) type Delivered<S, B> = MapResponse<S, fn(Response<B>) -> Response<Pieces<B>>>;
+
+/// Returns this service with answers that come in pieces.
+pub(super) fn delivered<S, B>(service: S) -> Delivered<S, B> {
     MapResponse::new(service, in_pieces::<B>)
 }
 
