@@ -142,22 +142,22 @@ impl Bench {
     async fn judge_with(&self, asked: &Asked<'_>, more: &[&str]) -> anyhow::Result<Option<End>> {
         let JudgeRun { status, results: told, .. } = self.run_judge(asked, more, None).await?;
         let Some(status) = status else { return Ok(Some(End::Hung)) };
-        if status.success() {
-            return Ok(None);
-        }
-        let Some(told) = told else { return Ok(Some(End::Crashed(status.to_string()))) };
+        let crashed = || End::Crashed(status.to_string());
+        let Some(told) = told else { return Ok((!status.success()).then(crashed)) };
         let verdicts = verdicts(&told)?;
         let first = |is_wanted: &dyn Fn(&str) -> bool| {
             verdicts.iter().find(|(_, verdict)| is_wanted(verdict)).map(|(id, _)| id.clone())
         };
+        // The exit code does not tell of a failure of a process in a check of our policy: other providers need not follow it.
         if let Some(failed) = first(&|verdict| verdict == "fail") {
             return Ok(Some(End::Check(failed)));
         }
-        let unsure = first(&|verdict| !["pass", "partial", "skipped"].contains(&verdict));
-        if asked.way == PROCESS && unsure.is_none() {
+        let has_verdict = |verdict: &str| ["pass", "partial", "skipped"].contains(&verdict);
+        let unsure = first(&|verdict| !has_verdict(verdict)).map(End::Unsure);
+        if status.success() || asked.way == PROCESS && unsure.is_none() {
             return Ok(None);
         }
-        Ok(Some(unsure.map_or(End::Crashed(status.to_string()), End::Unsure)))
+        Ok(Some(unsure.unwrap_or_else(crashed)))
     }
 
     /// Runs each check without a mutant, in a process of its own.
