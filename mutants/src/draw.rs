@@ -24,8 +24,6 @@ pub(crate) struct Plan {
     pub(crate) only: Vec<String>,
 }
 
-/// The instances modes.
-const MODES: [&str; 4] = ["auto", "watch", "poll", "v1"];
 /// Stands beside the instances modes for a run of the provider as a process.
 pub(crate) const PROCESS: &str = "process";
 /// Everything that a mutant may be run with.
@@ -42,8 +40,10 @@ impl Plan {
     pub(crate) fn ways(&self, file: &str) -> Vec<&'static str> {
         let own = way(file);
         // With a vCenter, `watch` is the same as `auto`.
-        let differs = |it: &&str| *it != own && (self.mode == "supervisor" || *it != "watch");
-        let others = MODES.into_iter().filter(|it| self.all_ways && differs(it));
+        let differs = |it: &&str| {
+            ![own, PROCESS].contains(it) && (self.mode == "supervisor" || *it != "watch")
+        };
+        let others = WAYS.into_iter().filter(|it| self.all_ways && differs(it));
         let process = self.process.then_some(PROCESS);
         std::iter::once(own).chain(others).chain(process).collect()
     }

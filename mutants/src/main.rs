@@ -142,6 +142,7 @@ async fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Build { tests, sample, seed } => {
             let all = tree.all()?;
+            tree.note_sample(sample.map(|sample| (seed, sample)))?;
             let all = match sample {
                 Some(sample) => draw::drawable(all, seed, sample),
                 None => all,

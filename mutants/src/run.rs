@@ -76,6 +76,7 @@ pub(crate) async fn sample(
     done: &mut dyn FnMut(usize, usize, &Result),
 ) -> anyhow::Result<Vec<Result>> {
     let bench = Bench::of(tree, plan.tests)?;
+    tree.is_built_for(plan.seed, plan.sample)?;
     let chosen = drawn(&tree.built()?, plan);
     let file = results_file(tree, &plan.mode, plan.seed);
     let mut results: BTreeMap<String, Result> = known(&file)?;
@@ -121,7 +122,7 @@ pub(crate) async fn sample(
                 let Built { name, line, .. } = mutant;
                 let reached = judged.reached || before.as_ref().is_some_and(|it| it.reached);
                 let mut done = before.map(|it| it.ways).unwrap_or_default();
-                done.extend(ways.into_iter().map(str::to_owned));
+                done.extend(judged.ways);
                 let end = end.unwrap_or(End::Survived);
                 anyhow::Ok(Result { name, line, reached, ways: done, end })
             });
@@ -135,9 +136,11 @@ pub(crate) async fn sample(
     Ok(chosen.iter().filter_map(|it| results.get(&it.name).cloned()).collect())
 }
 
-/// What the catalogue says of a mutant.
+/// Result of the catalogue for a mutant.
 #[derive(Debug, Default)]
 struct Judged {
+    /// What the mutant was run with.
+    ways: Vec<String>,
     reached: bool,
     end: Option<End>,
 }
@@ -151,8 +154,12 @@ async fn judge(
 ) -> anyhow::Result<Judged> {
     let mut judged = Judged::default();
     for baseline in baselines {
+        if baseline.way == PROCESS && judged.reached {
+            continue;
+        }
+        judged.ways.push(baseline.way.to_owned());
         let (ids, bounds) = baseline.checks_of(number);
-        if ids.is_empty() || baseline.way == PROCESS && judged.reached {
+        if ids.is_empty() {
             continue;
         }
         judged.reached = true;

@@ -182,6 +182,25 @@ impl Tree {
         Ok(built)
     }
 
+    /// Notes the sample that the next build is for; `None` if it has all mutants.
+    pub(crate) fn note_sample(&self, sample: Option<(u64, usize)>) -> anyhow::Result<()> {
+        write(&self.dir().join("sample.json"), &serde_json::to_vec(&sample)?)
+    }
+
+    /// Fails if the last build was for another sample than the one of this seed and number.
+    pub(crate) fn is_built_for(&self, seed: u64, sample: usize) -> anyhow::Result<()> {
+        let text = std::fs::read(self.dir().join("sample.json")).unwrap_or(b"null".to_vec());
+        let built: Option<(u64, usize)> = serde_json::from_slice(&text)?;
+        if let Some((of, n)) = built
+            && (of != seed || n < sample)
+        {
+            bail!(
+                "the last build is for samples of {n} with seed {of}: run `mutants build`, or with --sample {sample} --seed {seed}"
+            );
+        }
+        Ok(())
+    }
+
     /// Mutants of the last build.
     pub(crate) fn built(&self) -> anyhow::Result<Vec<Built>> {
         let path = self.dir().join("mutants.json");
