@@ -1,6 +1,6 @@
 //! Questions that judges ask of a run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -47,14 +47,20 @@ impl Run {
         versions
     }
 
-    /// Fails if the provider left more than one view open in a session that did not end.
+    /// Fails if the provider left more than one view open in its sessions. A logout ends the views of its session.
     pub(super) fn keeps_one_view(&self) -> Verdict {
-        let answered = |ops: &[&str]| {
-            let calls = self.calls().filter(|call| ops.contains(&call.op.as_str()));
-            calls.filter(|call| !call.was_faulted()).count()
-        };
-        let made = answered(&["CreateContainerView", "CreateListView"]);
-        let left = made.saturating_sub(answered(&["DestroyView"]));
+        let before_the_end = |call: &&Record| call.t < self.end_time() && !call.was_faulted();
+        let mut open: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+        for call in self.calls().filter(before_the_end) {
+            let views = open.entry(call.session.as_deref()).or_default();
+            match call.op.as_str() {
+                "CreateContainerView" | "CreateListView" => *views += 1,
+                "DestroyView" => *views = views.saturating_sub(1),
+                "Logout" => *views = 0,
+                _ => {}
+            }
+        }
+        let left: usize = open.values().sum();
         Verdict::of(left <= 1, || {
             format!("{left} views are left open at vCenter; one to watch through is enough")
         })
