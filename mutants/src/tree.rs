@@ -127,7 +127,7 @@ impl Tree {
         let tree = self.dir().join("tree");
         let sources: BTreeSet<String> = self.sources()?.into_iter().collect();
         for file in self.tracked()?.into_iter().filter(|it| !sources.contains(it)) {
-            write(&tree.join(&file), &std::fs::read(self.root.join(&file))?)?;
+            mirror(&self.root.join(&file), &tree.join(&file))?;
         }
         for one in CRATES {
             write(&tree.join(one).join("src/woven.rs"), WOVEN.as_bytes())?;
@@ -316,6 +316,20 @@ fn owner_of(span: &serde_json::Value, woven: &BTreeMap<String, String>) -> Optio
         Some(number) => Some(number),
         None => owner_of(span.get("expansion")?.get("span")?, woven),
     }
+}
+
+/// Copies a file with the time of its last change, unless the copy already has its content. A crate without mutants then counts as
+/// built if the caller has put the project's own build beside the tree.
+fn mirror(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let text = std::fs::read(from).with_context(|| from.display().to_string())?;
+    if std::fs::read(to).is_ok_and(|it| it == text) {
+        return Ok(());
+    }
+    write(to, &text)?;
+    let copied = || {
+        std::fs::File::options().append(true).open(to)?.set_modified(from.metadata()?.modified()?)
+    };
+    copied().with_context(|| to.display().to_string())
 }
 
 /// Writes a file unless it already has this content.
