@@ -7,8 +7,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 use sim::world::objects::{Action, GroupResource, Key, Op, Subresource};
-use sim::world::vcenter::{Change, Power, Service, VcEvent};
+use sim::world::vcenter::{Change, MoRef, Power, Service, VcEvent};
 use sim::world::{Command, Event, State, Time};
+use uuid::Uuid;
 
 use super::Invariant::{self, *};
 use super::Violation;
@@ -52,6 +53,8 @@ pub(super) struct Judge {
     monitor: Duration,
     /// Addresses that each node's machine has ever reported.
     ever_reported: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// Last UUID of each machine, by vCenter. A machine without one is a machine whose UUID vCenter has not loaded.
+    uuids: BTreeMap<(String, MoRef), Uuid>,
     /// Time of the last power change of each node's machine.
     power_changed: BTreeMap<String, Time>,
     /// Time of each deletion, with the number of nodes before it.
@@ -96,12 +99,20 @@ impl Judge {
         for node in base.kubelets.keys() {
             self.note_addresses(base, node);
         }
+        for (name, vcenter) in &base.vcenters {
+            for (id, _, machine) in vcenter.inventory.machines() {
+                self.uuids.extend(machine.config.uuid.map(|uuid| ((name.clone(), id), uuid)));
+            }
+        }
     }
 
     /// Takes in the next event.
     pub(super) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
         match event {
             Event::VCenter { vcenter, event: VcEvent::Object { id, change } } => {
+                let inventory = after.vcenter(vcenter).map(|vc| &vc.inventory);
+                let uuid = inventory.and_then(|it| it.machine(*id)?.config.uuid);
+                self.uuids.extend(uuid.map(|uuid| ((vcenter.clone(), *id), uuid)));
                 let owner = after
                     .kubelets
                     .iter()
@@ -316,8 +327,7 @@ impl Judge {
             let text = format!("provider ID of node {name} went from {before} to {provider_id}");
             self.broken(ProviderIdStays, at, text);
         }
-        let uuid =
-            provider_id.strip_prefix("vsphere://").and_then(|it| it.parse::<uuid::Uuid>().ok());
+        let uuid = provider_id.strip_prefix("vsphere://").and_then(|it| it.parse::<Uuid>().ok());
         let Some(uuid) = uuid else {
             return self.broken(
                 ProviderIdStays,
@@ -338,22 +348,16 @@ impl Judge {
             );
         }
         // A Node that a person registered has no kubelet, so any machine with that UUID counts.
-        match machine_for(after, name, Some(provider_id)) {
-            Some((_, _, machine)) if machine.config.uuid == Some(uuid) => {}
+        let untrue = match machine_for(after, name, Some(provider_id)) {
             Some((vcenter, id, machine)) => {
-                let text = format!(
-                    "node {name} got {provider_id}, but {id} of {vcenter} has {:?}",
-                    machine.config.uuid
-                );
-                self.broken(ProviderIdIsTrue, at, text);
+                let last = || self.uuids.get(&(vcenter.to_owned(), id)).copied();
+                let own = machine.config.uuid.or_else(last);
+                (own != Some(uuid)).then(|| format!("{id} of {vcenter} has {own:?}"))
             }
-            None => {
-                self.broken(
-                    ProviderIdIsTrue,
-                    at,
-                    format!("node {name} got {provider_id}, but has no machine"),
-                );
-            }
+            None => Some("has no machine".to_owned()),
+        };
+        if let Some(why) = untrue {
+            self.broken(ProviderIdIsTrue, at, format!("node {name} got {provider_id}, but {why}"));
         }
         let holders: usize =
             after.vcenters.values().map(|vc| vc.inventory.by_bios_uuid(uuid).count()).sum();

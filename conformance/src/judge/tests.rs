@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sim::ledger::Record;
-use sim::world::objects::{self, GroupResource, Key};
+use sim::world::objects::{self, GroupResource, Key, PatchKind};
 use sim::world::{Command, PROVIDER_USER, Time, Topology};
 
 use super::{Invariant, safety};
@@ -99,4 +99,26 @@ fn a_password_in_an_event_that_is_gone_is_found() {
     // The ledger records the step of the scenario, with the password, too.
     run.ledger.clear();
     assert_eq!(tells(&run), ["a password, as it is, is in an event"]);
+}
+
+#[test]
+fn a_provider_id_is_true_while_the_uuid_of_its_machine_is_not_loaded_and_false_once_it_is_another()
+{
+    let (own, other) = (uuid::Uuid::from_u128(1), uuid::Uuid::from_u128(2));
+    let set = |uuid| Command::SetUuid { machine: "node-0001".into(), uuid };
+    let is_untrue = |later| {
+        let spec = serde_json::json!({"spec": {"providerID": format!("vsphere://{own}")}});
+        let patch = objects::Command::patch(Key::node("node-0001"), PatchKind::Merge, spec);
+        let topology = Topology::zones(1).machines(1);
+        let scenario = Scenario::new("", topology, Duration::from_secs(30))
+            .with(|provider| provider.start = false)
+            .at(Duration::from_secs(5), set(Some(own)))
+            .at(Duration::from_secs(6), set(later))
+            .at(Duration::from_secs(7), Command::Cluster(patch));
+        let found = safety(&lab::run(&scenario, &Stage::default()));
+        found.iter().any(|it| it.invariant == Invariant::ProviderIdIsTrue)
+    };
+    assert!(!is_untrue(Some(own)));
+    assert!(!is_untrue(None));
+    assert!(is_untrue(Some(other)));
 }
