@@ -2,12 +2,13 @@
 # Plays our provider as a process in Supervisor mode, over TLS and on the real clock: nodes join, one gets another address, the token is
 # replaced, and kubectl switches one machine off and deletes another through their VirtualMachines.
 #
-#   conformance/real-clients/provider-supervisor.sh [--cluster built-in|real] [PROVIDER [SIM]]
+#   conformance/real-clients/provider-supervisor.sh [--cluster built-in|real] [PROVIDER [SIM [JUDGE]]]
 #
 # See story.sh. KUBECTL names a kubectl; by default the script builds one. Takes about two minutes: a silent kubelet is noticed only
 # after the usual grace period.
 set -uo pipefail
 
+mode=supervisor
 NODES=${NODES:-50}
 ZONES=3
 . "$(dirname "${BASH_SOURCE[0]}")/story.sh"

@@ -2,11 +2,12 @@
 # Plays our provider as a process in vCenter mode, over TLS and on the real clock: nodes join, one gets another address, one machine is
 # shut down, one is deleted, and SIGTERM leaves no login behind.
 #
-#   conformance/real-clients/provider.sh [--cluster built-in|real] [PROVIDER [SIM]]
+#   conformance/real-clients/provider.sh [--cluster built-in|real] [PROVIDER [SIM [JUDGE]]]
 #
 # See story.sh. Takes about two minutes: a silent kubelet is noticed only after the usual grace period.
 set -uo pipefail
 
+mode=vcenter
 NODES=${NODES:-50}
 ZONES=3
 DC=DC0

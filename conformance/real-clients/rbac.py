@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the chart lets the provider do in a cluster is what it does there, no more and no less, with a real kube-apiserver.
 
-  conformance/real-clients/rbac.py [--provider FILE] [--sim FILE] [--mode vcenter|supervisor|namespace] [--servers N]
+  conformance/real-clients/rbac.py [--provider FILE] [--sim FILE] [--judge FILE] [--mode vcenter|supervisor|namespace] [--servers N]
 
 The roles come from provider/deploy/{vcenter,supervisor}.yaml, and from chart/tests for another namespace than kube-system. With all
 roles, our provider runs as their ServiceAccount: it initializes nodes, taints one whose machine is off, deletes one whose machine is
@@ -15,6 +15,7 @@ import argparse
 import base64
 import collections
 import concurrent.futures
+import datetime
 import json
 import os
 import pathlib
@@ -131,7 +132,18 @@ class Sim(servers.Sim):
 
     def options(self):
         more = [f"--supervisor={self.dir}/mounts"] if self.mode == "supervisor" else []
-        return ["--vms=4", "--zones=2", "--nodes=0", *more]
+        return ["--vms=4", "--zones=2", "--nodes=0", f"--record={self.dir}/recording", *more]
+
+    def judge(self, judge, log, start, killed):
+        """Stops the sim and judges all that it recorded. Returns the broken invariants."""
+        self.process.terminate()
+        self.process.wait(20)
+        mode = "supervisor" if self.mode == "supervisor" else "vcenter"
+        judged = subprocess.run(
+            [judge, "judge", f"--record={self.dir}/recording", f"--ledger={self.dir}/ledger.jsonl", f"--provider-log={log}", f"--mode={mode}",
+             "--monitor-period=1", f"--start={start}", "--policies", *(["--killed"] if killed else [])],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return [] if judged.returncode == 0 else judged.stdout.splitlines()
 
     def switch_off(self, name):
         """Switches a machine off: in Supervisor mode through its VirtualMachine, or VM Operator would switch it on again."""
@@ -198,6 +210,7 @@ class Story:
             "clusters": [{"name": "it", "cluster": {"server": self.server.url, "insecure-skip-tls-verify": True}}],
             "users": [{"name": "it", "user": {"token": token}}],
             "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]}))
+        self.started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         flags = self.supervisor() if self.mode == "supervisor" else self.vcenter()
         self.process = subprocess.Popen(
             [self.args.provider, *flags, *self.role.flags, f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", f"--secure-port={self.port}", "--v=2",
@@ -371,9 +384,15 @@ class Story:
         return "\n".join(self.log.read_text().splitlines()[-4:]) if self.log.exists() else "no log"
 
     def end(self):
-        if self.process and self.process.poll() is None:
+        """Ends the provider. Returns the invariants that it broke, by the recording of the sim; it judges vCenter's sessions alone,
+        because the Nodes are in another cluster."""
+        if self.process is None:
+            return []
+        killed = self.process.poll() is None
+        if killed:
             self.process.kill()
             self.process.wait()
+        return self.sim.judge(self.args.judge, self.log, self.started, killed)
 
 
 def play(server, args, mode, without):
@@ -383,11 +402,10 @@ def play(server, args, mode, without):
     with Sim(args.sim, mode) as sim:
         story = Story(server, sim, args, args.roles[mode], without)
         try:
-            return name, story.lacking() if without else story.whole(), collections.Counter(story.requests())
+            wrong = story.lacking() if without else story.whole()
         except Failed as failed:
-            return name, [str(failed)], collections.Counter(story.requests())
-        finally:
-            story.end()
+            wrong = [str(failed)]
+        return name, wrong + story.end(), collections.Counter(story.requests())
 
 
 def main():
@@ -395,12 +413,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--provider", default=os.environ.get("PROVIDER_BIN") or f"{target}/release/provider")
     parser.add_argument("--sim", default=os.environ.get("SIM_BIN") or f"{target}/release/sim")
+    parser.add_argument("--judge", default=os.environ.get("JUDGE_BIN") or f"{target}/release/conformance")
     parser.add_argument("--mode", choices=tuple(MANIFESTS), action="append", help="all if left out")
     parser.add_argument("--servers", type=int, default=3, help="how many API servers play side by side")
     args = parser.parse_args()
-    for name in ("provider", "sim"):
+    for name, crate in (("provider", "provider"), ("sim", "sim"), ("judge", "conformance")):
         if not os.access(getattr(args, name), os.X_OK):
-            parser.error(f"--{name} {getattr(args, name)}: no program is there; cargo build --release --locked -p {name}")
+            parser.error(f"--{name} {getattr(args, name)}: no program is there; cargo build --release --locked -p {crate}")
     kubectl = servers.built("kubectl")
     for name in ("etcd", "kube-apiserver"):
         servers.built(name)

@@ -1,11 +1,11 @@
 # Shared parts of the stories of our provider: checks, the sim, the workload cluster, and the provider as a process. To be sourced, with
 # the arguments of the script:
 #
-#   [--cluster built-in|real] [PROVIDER [SIM]]
+#   [--cluster built-in|real] [PROVIDER [SIM [JUDGE]]]
 #
 # The workload cluster is the sim's own, with simulated kubelets, or a real etcd and kube-apiserver, where the story itself acts for the
-# kubelets. PROVIDER defaults to target/release/provider, SIM to target/release/sim. The sourcing script fills the array
-# `provider_flags` before it calls `start`.
+# kubelets. PROVIDER defaults to target/release/provider, SIM to target/release/sim, JUDGE to target/release/conformance. The sourcing
+# script sets `mode`, and fills the array `provider_flags` before it calls `start`.
 
 me=$(basename "$0")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -19,8 +19,10 @@ if [ "${1:-}" = --cluster ]; then
 fi
 PROVIDER=${1:-${PROVIDER_BIN:-$target/provider}}
 SIM=${2:-${SIM_BIN:-$target/sim}}
+JUDGE=${3:-${JUDGE_BIN:-$target/conformance}}
 [ -x "$PROVIDER" ] || { echo "$me: no provider at $PROVIDER; build it: cargo build --release --locked -p provider" >&2; exit 1; }
 [ -x "$SIM" ] || { echo "$me: no sim at $SIM; build it: cargo build --release --locked -p sim" >&2; exit 1; }
+[ -x "$JUDGE" ] || { echo "$me: no judge at $JUDGE; build it: cargo build --release --locked -p conformance" >&2; exit 1; }
 for tool in curl python3; do
   command -v $tool >/dev/null || { echo "$me: $tool is needed; apt-get install $tool" >&2; exit 1; }
 done
@@ -64,7 +66,14 @@ until_so() { # NAME SECONDS COMMAND…: again and again until it holds
 alive() { kill -0 "$1" 2>/dev/null; }
 ended() { ! alive "$1"; }
 judge() { "$here/judge.py" "$dir/why" "$@"; } # EXPRESSION URL…: says in $dir/why what it saw
-verdict() { # the last line, and how the script ends
+verdict() { # every invariant in all that the sim recorded, then the last line, and how the script ends
+  { kill -TERM "$sim" && wait "$sim"; sim=; } 2>/dev/null
+  judged() {
+    "$JUDGE" judge --record "$dir/recording" --ledger "$dir/ledger" --provider-log "$dir/provider.log" --mode "$mode" \
+      --monitor-period 1 --policies "${starts[@]}" >"$dir/why" 2>&1
+  }
+  ok 'every invariant held from the beginning to the end' judged
+  sed 's/^/     /' "$dir/why"
   echo "$passed passed, $failed failed"
   [ "$failed" -eq 0 ]
 }
@@ -72,7 +81,7 @@ verdict() { # the last line, and how the script ends
 # ---- the sim, and the workload cluster
 serve() { # OPTION…: the sim, its Nodes where they belong. Sets what it exports, CLUSTER and CLUSTER_TOKEN
   [ "$cluster" = built-in ] || set -- "$@" --nodes 0
-  "$SIM" serve "$@" --env "$dir/env" --vcenter-listen 127.0.0.1:0 --cluster-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 \
+  "$SIM" serve "$@" --env "$dir/env" --record "$dir/recording" --ledger "$dir/ledger" --vcenter-listen 127.0.0.1:0 --cluster-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 \
     >"$dir/sim.out" 2>"$dir/sim.err" &
   sim=$!
   local end=$((SECONDS + 15))
@@ -128,7 +137,9 @@ called() { # JSON WHAT…: whether the provider called exactly that; see calls.p
 
 # ---- the provider
 port=$("$here/ports.py")
+starts=()
 start() { # FLAG…: beside those of the story
+  starts+=(--start "$(date -u +%FT%TZ)")
   "$PROVIDER" "${provider_flags[@]}" --kubeconfig="$KUBECONFIG" --authentication-skip-lookup --leader-elect=false \
     --bind-address=127.0.0.1 --secure-port="$port" --authorization-always-allow-paths=/readyz,/metrics --v=2 --node-monitor-period=1s --node-status-update-frequency=5s \
     "$@" >>"$dir/provider.log" 2>&1 &

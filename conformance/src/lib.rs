@@ -7,6 +7,7 @@
 pub mod alike;
 pub mod backend;
 mod capture;
+mod captured;
 pub mod catalogue;
 pub mod checks;
 pub mod cli;

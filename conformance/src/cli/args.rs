@@ -73,6 +73,11 @@ pub(super) enum What {
         #[command(flatten)]
         bill: foreign::cost::Arguments,
     },
+    /// Judge a provider by what a simulator recorded: `sim serve --record FILE --ledger FILE`.
+    ///
+    /// Judges the invariants that hold in every run of every provider, as `run` and `sweep` do after each case. Names those
+    /// that the files cannot show, with the reason.
+    Judge(super::judge::Arguments),
     /// Compare the simulated Kubernetes API with a real kube-apiserver, request by request.
     Kubernetes {
         #[command(subcommand)]

@@ -1,6 +1,7 @@
 //! The command line: arguments, commands and exit codes.
 
 mod args;
+mod judge;
 mod many;
 mod output;
 mod run;
@@ -41,6 +42,7 @@ pub fn main() -> ExitCode {
         What::Alike { runs, seed } => many::compare(&mut out, runs.get(), seed),
         What::Cost { bill, .. } if foreign::cost::is_asked(&bill) => run::bill(&mut out, &bill),
         What::Cost { write, operations, .. } => run::count(&mut out, write, operations),
+        What::Judge(arguments) => judge::run(&mut out, &arguments),
         What::Kubernetes { command } => kubernetes::command::run(&mut out, &command),
         What::E2e { command } => {
             let out = &mut output::Watched::new(&mut out);

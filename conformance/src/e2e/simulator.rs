@@ -58,6 +58,7 @@ impl Simulator {
             .args(["run", "-d", "--name", &container, "--label", &label, "--network", "kind"])
             .args(["--read-only", "--cap-drop", "ALL", "--user", &user, "-v", &mount, image])
             .args(["serve", "--nodes", "0", "--state", "/state/world", "--env", "/state/env"])
+            .args(["--record", "/state/recording", "--ledger", "/state/ledger"])
             .args(["--zones", &ZONES.to_string(), "--vms", &vms.to_string()])
             .args(["--vcenter-listen", &format!("0.0.0.0:{VCENTER_PORT}")])
             .args(["--vcenter-advertise", &container]);

@@ -94,27 +94,7 @@ fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow:
         _ => return Err(usage("--nodes: a ledger is of one fleet; write one number".to_owned())),
     };
     let name = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        usage(format!("--ledger {name}: cannot be read: {error}; name a ledger.jsonl"))
-    })?;
-    let mut records: Vec<Record> = Vec::new();
-    // Index of the first record of the current case.
-    let mut of_case = 0;
-    for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        match Record::from_line(line) {
-            Ok(record) => records.push(record),
-            // Line that begins a case in the file of `conformance run --out`.
-            Err(_) if line.starts_with("{\"check\":") => {
-                settle(&mut records, of_case);
-                of_case = records.len();
-            }
-            Err(error) => {
-                let remedy = "a ledger has one record per line, as `sim ledger` prints them";
-                return Err(usage(format!("--ledger {name}: line {}: {error}; {remedy}", n + 1)));
-            }
-        }
-    }
-    settle(&mut records, of_case);
+    let records = crate::captured::records(path).map_err(usage)?;
     prepare(arguments.out.as_ref())?;
     let bill = Bill::of_ledger(&name.to_string(), nodes, &records);
     if bill.calls.is_empty() {
@@ -134,22 +114,6 @@ fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow:
         write(dir, "marks.jsonl", &marked(&records)?)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Sorts the records of a case, which begins at `from`, into the order in which the calls came in.
-///
-/// A sim writes a call at its end, and a long one also while it is open: the later line counts.
-fn settle(records: &mut Vec<Record>, from: usize) {
-    let mut case = records.split_off(from);
-    case.sort_by_key(|record| record.seq);
-    case.dedup_by(|later, earlier| {
-        let is_same = later.seq == earlier.seq;
-        if is_same {
-            std::mem::swap(later, earlier);
-        }
-        is_same
-    });
-    records.append(&mut case);
 }
 
 /// Plays a provider.
@@ -290,29 +254,4 @@ fn marked(records: &[Record]) -> anyhow::Result<String> {
 fn write(dir: &Path, name: &str, text: &str) -> anyhow::Result<()> {
     let path = dir.join(name);
     std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_line_of_a_call_counts_where_a_ledger_has_two() {
-        let line = |seq: u64, status: Option<u16>| {
-            let ended = status.map(
-                |status| serde_json::json!({"at": 1, "status": status, "objects": 0, "bytes": 0}),
-            );
-            let mut line = serde_json::json!({"seq": seq, "t": 0, "kind": "call", "op": format!("call {seq}")});
-            if let Some(ended) = ended {
-                line["ended"] = ended;
-            }
-            Record::from_line(&line.to_string()).expect("a record")
-        };
-        let mut records =
-            vec![line(9, None), line(2, None), line(3, Some(200)), line(2, Some(200))];
-        records.push(line(1, Some(200)));
-        settle(&mut records, 1);
-        let seen: Vec<_> = records.iter().map(|it| (it.seq, it.ended.is_some())).collect();
-        assert_eq!(seen, [(9, false), (1, true), (2, true), (3, true)], "the case before is whole");
-    }
 }

@@ -15,6 +15,7 @@ mod happening;
 mod initialize;
 mod pieces;
 mod provider;
+mod recorded;
 mod replicas;
 mod running;
 mod scrape;
@@ -41,6 +42,7 @@ pub use happening::{Happened, Happening};
 use provider::Replica;
 pub use provider::{Exit, Mutants};
 pub(crate) use provider::{LEASE, cloud_config, label};
+pub use recorded::Recorded;
 use running::Running;
 pub use scrape::{Checks, Sample, Scrape, sum};
 

@@ -13,6 +13,7 @@ mod histories;
 mod lives;
 mod modes;
 mod mutants;
+mod recordings;
 mod replicas;
 mod shipped;
 mod snapshots;

@@ -128,6 +128,10 @@ pub(super) struct Serve {
         help_heading = "Files"
     )]
     pub(super) ledger_memory: u16,
+    /// Writes the world and each of its events to FILE, within a second, for `conformance judge`. The file
+    /// holds every password and session. All events stay in memory until the sim ends
+    #[arg(long, value_name = "FILE", help_heading = "Files")]
+    pub(super) record: Option<PathBuf>,
 
     /// Address of the first vCenter; further vCenters use the next ports. Port 0 picks free ports
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8989", help_heading = "Listeners")]

@@ -10,6 +10,7 @@ mod error;
 mod host;
 mod mount;
 mod query;
+mod record;
 mod report;
 mod serve;
 mod signals;

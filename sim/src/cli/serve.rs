@@ -4,10 +4,11 @@ use std::path::Path;
 use std::{fs, io};
 
 use jiff::Timestamp;
-use sim_world::{Command, Named, Nodes, Topology};
+use sim_world::{Command, Named, Nodes, Retain, Topology};
 use tokio::task::JoinSet;
 
 use super::args::{Serve, Switch};
+use super::record::{self, Recording};
 use super::signals::Signals;
 use super::state::StateDirectory;
 use super::{CliError, Terminal, host, mount, report, world_file};
@@ -39,6 +40,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         state,
         ledger,
         ledger_memory,
+        record,
         vcenter_listen,
         cluster_listen,
         supervisor_listen,
@@ -79,6 +81,10 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     if *plain_text {
         builder = builder.plain_text();
     }
+    let recording = record.as_deref().map(record::file).transpose()?;
+    if recording.is_some() {
+        builder = builder.retain(Retain::Everything);
+    }
     let mut listen = ListenOptions {
         vcenter: *vcenter_listen,
         cluster: *cluster_listen,
@@ -115,6 +121,10 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
             let ledger = sim.ledger().clone();
             beside.spawn(async move { ledger.spill_open().await });
         }
+        let failed =
+            |error| CliError::file("--record", record.as_deref().unwrap_or(Path::new("")), &error);
+        let recording = recording.map(|file| Recording::begin(&sim, file));
+        let recording = recording.transpose().map_err(failed)?;
         if *heartbeats == Switch::Off {
             let off = Command::SetHeartbeats { every: None };
             sim.world()
@@ -154,6 +164,11 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
                 return Err(CliError::failed("aborted by a second signal", ""));
             }
             () = sim.shutdown() => {}
+        }
+        if let Some(recording) = recording {
+            let written = tokio::task::spawn_blocking(move || recording.end());
+            let written = written.await.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+            written.map_err(failed)?;
         }
         if let Some(path) = ledger {
             let written = tokio::task::spawn_blocking(move || kept_ledger.end_spill());

@@ -587,6 +587,34 @@ fn the_ledger_outlives_a_kill_and_belongs_to_one_sim() {
 }
 
 #[test]
+fn a_recording_outlives_a_kill_and_belongs_to_one_sim() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("recording");
+    let path_text = path.display().to_string();
+    let arguments = ["--vms", "2", "--record", &path_text];
+    let mut first = Serving::start(directory.path(), &arguments);
+    assert!(first.ask(&["world", "vm", "power-off", "node-0001"]).status.success());
+    // The event is written soon, while the sim serves: ten seconds are twenty times as long.
+    let until = format!("until grep -q poweredOff '{path_text}'; do sleep 0.05; done");
+    let found = Command::new("timeout").args(["10", "sh", "-c", &until]).status();
+    assert!(found.expect("sh runs").success(), "it is not written while the sim serves");
+    let second = sim(&["serve", "--record", &path_text]).args(PICKED).output().expect("it runs");
+    let told = said(&second);
+    assert!(told.starts_with("exit code 2") && told.contains("another sim writes it"), "{told}");
+    first.child.kill().expect("it runs");
+    first.child.wait().expect("it ends");
+    let text = std::fs::read(&path).expect("a recording");
+    let log = sim::read_recording(&text[..]).expect("a recording");
+    assert!(log.entries().count() > 10, "{log:?}");
+    // The next sim begins a recording of its own.
+    let (code, _) = Serving::start(directory.path(), &arguments).stop();
+    let text = std::fs::read(&path).expect("a recording");
+    let fresh = sim::read_recording(&text[..]).expect("a recording");
+    assert_eq!(code, Some(0));
+    assert!(fresh.base().expect("a state").epoch() > log.base().expect("a state").epoch());
+}
+
+#[test]
 fn a_watch_that_is_open_at_a_kill_is_in_the_ledger() {
     let directory = tempfile::tempdir().expect("a directory");
     let ledger = directory.path().join("ledger.jsonl");

@@ -43,6 +43,12 @@ impl Log {
         Self { retain, base: None, entries: VecDeque::new(), size: 0 }
     }
 
+    /// A log that was recorded elsewhere: the state before the first event, and every event with its time.
+    pub fn recorded(base: State, entries: impl IntoIterator<Item = (Time, Event)>) -> Self {
+        let entries = entries.into_iter().collect();
+        Self { retain: Retain::Everything, base: Some(Box::new(base)), entries, size: 0 }
+    }
+
     pub(crate) fn starting_from(retain: Retain, state: &State) -> Self {
         let base = (retain != Retain::Nothing).then(|| Box::new(state.clone()));
         Self { retain, base, entries: VecDeque::new(), size: 0 }

@@ -1,0 +1,140 @@
+//! Tests `conformance judge`: a recording has the violations of the run that it is of, and a file without a run is no pass.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use conformance::backend::Backend;
+use conformance::judge::{self, Invariant};
+use conformance::lab::{Recorded, Run, Stage, run};
+use conformance::lives;
+use conformance::scenario::ProviderSetup;
+use provider::Mutant;
+use sim::ledger::Record;
+
+/// Writes the recording and the ledger of a run, as `sim serve` does.
+fn write(run: &Run, directory: &Path) {
+    let mut recording = Vec::new();
+    sim::write_recording(&run.log, &mut recording).unwrap();
+    std::fs::write(directory.join("recording"), recording).unwrap();
+    let ledger: String = run.ledger.iter().map(|it| it.to_line() + "\n").collect();
+    std::fs::write(directory.join("ledger"), ledger).unwrap();
+}
+
+fn judge(directory: &Path, more: &[&str]) -> (Option<i32>, String) {
+    let file = |name: &str| directory.join(name).display().to_string();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_conformance"));
+    program.args(["judge", "--record", &file("recording"), "--ledger", &file("ledger")]).args(more);
+    let Output { status, stdout, stderr } = program.output().unwrap();
+    let told = [stdout, stderr].concat();
+    (status.code(), String::from_utf8_lossy(&told).into_owned())
+}
+
+fn played(backend: Backend, mutant: Option<Mutant>) -> Run {
+    run(&lives::usual(), &Stage { mode: backend.into(), mutant, ..Stage::default() })
+}
+
+/// Returns the run again, as it is read from its recording.
+fn recorded(run: &Run) -> Run {
+    let mut recording = Vec::new();
+    sim::write_recording(&run.log, &mut recording).unwrap();
+    let recorded = Recorded {
+        log: sim::read_recording(&recording[..]).unwrap(),
+        ledger: run.ledger.clone(),
+        provider_log: run.logs.clone(),
+        mode: run.stage.mode,
+        provider: ProviderSetup::default(),
+        starts: vec![run.log.base().unwrap().epoch()],
+        killed: false,
+    };
+    recorded.into_run().unwrap()
+}
+
+#[test]
+fn a_run_and_its_recording_have_the_same_violations() {
+    let mutants = [
+        (Backend::VCenter, None, &[][..]),
+        (Backend::Supervisor, None, &[]),
+        (Backend::VCenter, Some(Mutant::AlwaysWriteAddresses), &[Invariant::NoIdleWrite]),
+        (Backend::Supervisor, Some(Mutant::AlwaysWriteAddresses), &[Invariant::NoIdleWrite]),
+        (Backend::VCenter, Some(Mutant::NoLogout), &[Invariant::NoSessionLeft]),
+        (Backend::VCenter, Some(Mutant::LoginPerCall), &[Invariant::FewSessions]),
+    ];
+    for (backend, mutant, wanted) in mutants {
+        let run = played(backend, mutant);
+        let of = |run: &Run| {
+            let found = judge::safety(run).into_iter();
+            found.map(|it| (it.invariant, it.text)).collect::<Vec<_>>()
+        };
+        let (live, read) = (of(&run), of(&recorded(&run)));
+        assert_eq!(live, read, "{backend} {mutant:?}");
+        let broken = |invariant: &Invariant| live.iter().any(|(it, _)| it == invariant);
+        assert!(wanted.iter().all(broken), "{backend} {mutant:?}: {live:?}");
+        assert_eq!(live.is_empty(), wanted.is_empty(), "{backend} {mutant:?}: {live:?}");
+    }
+}
+
+#[test]
+fn a_recording_without_a_defect_passes_and_one_with_a_defect_fails_with_its_invariant() {
+    let directory = tempfile::tempdir().unwrap();
+    let mode = |it: Backend| ["--mode", it.as_str(), "--start", "2026-01-01T00:00:00Z"];
+    for backend in Backend::ALL {
+        write(&played(backend, None), directory.path());
+        let (code, told) = judge(directory.path(), &mode(backend));
+        assert_eq!(code, Some(0), "{told}");
+        assert!(told.contains("judged invariants held"), "{told}");
+        assert!(told.contains("not judged, because --settled is not given"), "{told}");
+
+        write(&played(backend, Some(Mutant::AlwaysWriteAddresses)), directory.path());
+        let (code, told) = judge(directory.path(), &mode(backend));
+        assert!(code == Some(1) && told.contains("FAIL invariant 22 at"), "{code:?}: {told}");
+        let exempt = ["--exempt", "22=it repeats its writes"];
+        let (code, told) = judge(directory.path(), &[&mode(backend)[..], &exempt].concat());
+        assert!(code == Some(0) && told.contains("exempt: invariant 22 at"), "{code:?}: {told}");
+    }
+}
+
+#[test]
+fn a_policy_is_reported_and_fails_only_if_policies_count() {
+    let directory = tempfile::tempdir().unwrap();
+    write(&played(Backend::VCenter, Some(Mutant::NoLogout)), directory.path());
+    let asked = ["--mode", "vcenter", "--start", "2026-01-01T00:00:00Z"];
+    let (code, told) = judge(directory.path(), &asked);
+    assert!(code == Some(0) && told.contains("policy: invariant 54"), "{code:?}: {told}");
+    let (code, told) = judge(directory.path(), &[&asked[..], &["--policies"]].concat());
+    assert!(code == Some(1) && told.contains("FAIL invariant 54"), "{code:?}: {told}");
+    let (code, told) = judge(directory.path(), &[&asked[..], &["--policies", "--killed"]].concat());
+    assert!(code == Some(0) && told.contains("because --killed: 54"), "{code:?}: {told}");
+}
+
+#[test]
+fn a_recording_in_which_the_provider_made_no_call_is_inconclusive() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut run = played(Backend::VCenter, None);
+    let kubectl = |call: &mut Record| call.client.user_agent = "kubectl/v1.36".to_owned();
+    run.ledger.iter_mut().for_each(kubectl);
+    write(&run, directory.path());
+    let (code, told) = judge(directory.path(), &["--mode", "vcenter"]);
+    assert!(code == Some(7) && told.contains("no call of the provider"), "{code:?}: {told}");
+}
+
+#[test]
+fn a_file_that_is_no_recording_is_refused_with_a_remedy() {
+    let directory = tempfile::tempdir().unwrap();
+    let refused = |file: &str, text: &str, wanted: &str| {
+        let scenario = lives::usual();
+        let scenario =
+            conformance::scenario::Scenario { horizon: Duration::from_secs(5), ..scenario };
+        write(&run(&scenario, &Stage::default()), directory.path());
+        std::fs::write(directory.path().join(file), text).unwrap();
+        let (code, told) = judge(directory.path(), &["--mode", "vcenter"]);
+        assert!(code == Some(2) && told.contains(wanted), "{code:?}: {told}");
+    };
+    refused("recording", "{}\n", "line 1: ");
+    refused("recording", "", "name a file of `sim serve --record`");
+    refused("ledger", "no ledger\n", "line 1: ");
+    let (code, told) = judge(Path::new("/nowhere"), &["--mode", "vcenter"]);
+    assert!(code == Some(2) && told.contains("--record /nowhere/recording"), "{code:?}: {told}");
+    let (code, told) = judge(directory.path(), &["--mode", "vcenter", "--exempt", "3=x"]);
+    assert!(code == Some(2) && told.contains("no invariant has the number 3"), "{code:?}: {told}");
+}
