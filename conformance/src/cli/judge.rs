@@ -88,7 +88,7 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
     };
     let path = arguments.record.display();
     let Some(run) = recorded.into_run() else {
-        return usage(out, &format!("--record {path}: it has no event; record longer"));
+        return usage(out, &format!("--record {path}: it has no state of a world"));
     };
     writeln!(
         out,

@@ -30,11 +30,12 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Returns the run, for judges. `None` if the log has no event.
+    /// Returns the run, for judges. `None` if the log keeps nothing.
     pub fn into_run(self) -> Option<Run> {
         let Self { log, ledger, provider_log, mode, provider, starts, killed } = self;
-        let last = log.entries().last()?.0;
-        let epoch = log.base()?.epoch();
+        let base = log.base()?;
+        let epoch = base.epoch();
+        let last = log.entries().last().map_or(Time::after_start(base.age()), |(at, _)| *at);
         let end = log.replay(last)?;
         let starts = starts.into_iter().map(|start| {
             let since = Duration::try_from(start - epoch).unwrap_or_default();
