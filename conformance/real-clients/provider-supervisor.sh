@@ -53,6 +53,7 @@ ok 'ledger: the Supervisor was asked for one list and one watch' called '{"list 
 # ---- the token is replaced, and the old one is invalid from that moment; one machine is switched off, one deleted
 token=$dir/mounts/etc/cloud/ccm-provider/token
 first=$(cat "$token")
+cp "$token" "$dir/first.token"
 ok 'token: it is replaced' eval '"$SIM" world event "{\"supervisor.token.rotate\": {}}" >"$dir/why" 2>&1 && [ "$(cat "$token")" != "$first" ]'
 ok 'power off: kubectl says it to the virtual machine' kubectl patch vm node-0002 --type=merge -p '{"spec":{"powerState":"PoweredOff"}}'
 ok 'delete: kubectl deletes a virtual machine, and waits until it is gone' kubectl delete vm node-0003 --timeout=60s
@@ -87,4 +88,6 @@ ok 'restart: nothing is written to nodes' called "$before" writes
 ok 'restart: SIGTERM ends it cleanly' stop
 ok 'the log names no token' [ "$(grep -cF -e "$first" -e "$(cat "$token")" "$dir/provider.log")" -eq 0 ]
 
+cp "$token" "$dir/second.token" # the sim takes its own file away
+secrets=(--secret "$dir/first.token" --secret "$dir/second.token")
 verdict

@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import queue
+import shutil
 import ssl
 import subprocess
 import sys
@@ -136,12 +137,16 @@ class Sim(servers.Sim):
 
     def judge(self, judge, log, start, killed):
         """Stops the sim and judges all that it recorded. Returns the exit code and the output."""
+        token_file = self.dir / "supervisor.token"
+        if self.mode == "supervisor":  # the sim takes its own file away
+            shutil.copy(self.dir / "mounts/etc/cloud/ccm-provider/token", token_file)
         self.process.terminate()
         self.process.wait(20)
         mode = "supervisor" if self.mode == "supervisor" else "vcenter"
+        token = [f"--secret={token_file}"] if mode == "supervisor" else []
         judged = subprocess.run(
             [judge, "judge", f"--record={self.dir}/recording", f"--ledger={self.dir}/ledger.jsonl", f"--provider-log={log}", f"--mode={mode}",
-             "--monitor-period=1", f"--start={start}", "--policies", *(["--killed"] if killed else [])],
+             "--monitor-period=1", f"--start={start}", "--policies", *token, *(["--killed"] if killed else [])],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return judged.returncode, judged.stdout.splitlines()
 

@@ -5,7 +5,7 @@
 #
 # The workload cluster is the sim's own, with simulated kubelets, or a real etcd and kube-apiserver, where the story itself acts for the
 # kubelets. PROVIDER defaults to target/release/provider, SIM to target/release/sim, JUDGE to target/release/conformance. The sourcing
-# script sets `mode`, and fills the array `provider_flags` before it calls `start`.
+# script sets `mode`, and fills the array `provider_flags` before it calls `start`, and the array `secrets` with options of the judge.
 
 me=$(basename "$0")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -70,7 +70,7 @@ verdict() { # every invariant in all that the sim recorded, then the last line, 
   { kill -TERM "$sim" && wait "$sim"; sim=; } 2>/dev/null
   judged() {
     "$JUDGE" judge --record "$dir/recording" --ledger "$dir/ledger" --provider-log "$dir/provider.log" --mode "$mode" \
-      --monitor-period 1 --policies "${starts[@]}" >"$dir/why" 2>&1
+      --monitor-period 1 --policies "${starts[@]}" "${secrets[@]}" >"$dir/why" 2>&1
   }
   ok 'every invariant held from the beginning to the end' judged
   sed 's/^/     /' "$dir/why"
@@ -137,7 +137,7 @@ called() { # JSON WHAT…: whether the provider called exactly that; see calls.p
 
 # ---- the provider
 port=$("$here/ports.py")
-starts=()
+starts=() secrets=()
 start() { # FLAG…: beside those of the story
   starts+=(--start "$(date -u +%FT%TZ)")
   "$PROVIDER" "${provider_flags[@]}" --kubeconfig="$KUBECONFIG" --authentication-skip-lookup --leader-elect=false \

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -30,6 +30,10 @@ pub(super) struct Arguments {
     /// Log of the provider, to search it for secrets.
     #[arg(long, value_name = "FILE")]
     provider_log: Option<PathBuf>,
+    /// File whose content is a secret that no log, event or ledger may have, such as a token; repeatable. The passwords and
+    /// sessions of each vCenter are known from the recording.
+    #[arg(long, value_name = "FILE")]
+    secret: Vec<PathBuf>,
     /// Mode of the provider: vcenter or supervisor.
     #[arg(long, value_parser = backend)]
     mode: Backend,
@@ -134,10 +138,12 @@ fn read(arguments: &Arguments) -> Result<Recorded, String> {
             format!("--provider-log {}: {error}; name the log of the provider", path.display())
         })?,
     };
+    let tokens = arguments.secret.iter().map(|path| secret(path)).collect::<Result<_, _>>()?;
     Ok(Recorded {
         log,
         ledger,
         provider_log,
+        tokens,
         mode: Mode::of(arguments.mode, arguments.instances_mode),
         provider: ProviderSetup {
             replicas: arguments.replicas,
@@ -148,6 +154,17 @@ fn read(arguments: &Arguments) -> Result<Recorded, String> {
         starts: arguments.start.clone(),
         killed: arguments.killed,
     })
+}
+
+/// Reads the file of a secret.
+fn secret(path: &Path) -> Result<String, String> {
+    let unusable =
+        |why: String| format!("--secret {}: {why}; name a file with a token", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
+    match text.trim() {
+        "" => Err(unusable("it is empty".to_owned())),
+        token => Ok(token.to_owned()),
+    }
 }
 
 /// Returns the invariants that these files cannot show, each with the reason.

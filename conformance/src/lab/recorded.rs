@@ -19,6 +19,8 @@ pub struct Recorded {
     pub ledger: Vec<Record>,
     /// Log of the provider; empty if unknown.
     pub provider_log: String,
+    /// Tokens that the provider was given.
+    pub tokens: Vec<String>,
     /// Backend and instances mode of the provider.
     pub mode: Mode,
     /// Set-up of the provider.
@@ -32,7 +34,7 @@ pub struct Recorded {
 impl Recorded {
     /// Returns the run, for judges. `None` if the log keeps nothing.
     pub fn into_run(self) -> Option<Run> {
-        let Self { log, ledger, provider_log, mode, provider, starts, killed } = self;
+        let Self { log, ledger, provider_log, tokens, mode, provider, starts, killed } = self;
         let base = log.base()?;
         let epoch = base.epoch();
         let last = log.entries().last().map_or(Time::after_start(base.age()), |(at, _)| *at);
@@ -65,7 +67,7 @@ impl Recorded {
             logs: provider_log,
             n_lines_dropped: 0,
             whispers: String::new(),
-            tokens: Vec::new(),
+            tokens,
             scrapes: Vec::new(),
             answers: Vec::new(),
             certificates: Vec::new(),

@@ -42,6 +42,7 @@ fn recorded(run: &Run) -> Run {
         log: sim::read_recording(&recording[..]).unwrap(),
         ledger: run.ledger.clone(),
         provider_log: run.logs.clone(),
+        tokens: run.tokens.clone(),
         mode: run.stage.mode,
         provider: ProviderSetup::default(),
         starts: vec![run.log.base().unwrap().epoch()],
@@ -105,6 +106,25 @@ fn a_policy_is_reported_and_fails_only_if_policies_count() {
     assert!(code == Some(1) && told.contains("FAIL invariant 54"), "{code:?}: {told}");
     let (code, told) = judge(directory.path(), &[&asked[..], &["--policies", "--killed"]].concat());
     assert!(code == Some(0) && told.contains("because --killed: 54"), "{code:?}: {told}");
+}
+
+#[test]
+fn a_secret_in_the_log_of_the_provider_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    write(&played(Backend::Supervisor, None), directory.path());
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let asked =
+        ["--mode", "supervisor", "--provider-log", &file("log"), "--secret", &file("token")];
+    std::fs::write(file("token"), "0123456789abcdef-token\n").unwrap();
+    for (log, wanted) in [("Bearer of nothing", 0), ("Bearer 0123456789abcdef-token", 1)] {
+        std::fs::write(file("log"), log).unwrap();
+        let (code, told) = judge(directory.path(), &asked);
+        assert_eq!(code, Some(wanted), "{told}");
+        assert_eq!(told.contains("FAIL invariant 63"), wanted == 1, "{told}");
+    }
+    std::fs::write(file("token"), "\n").unwrap();
+    let (code, told) = judge(directory.path(), &asked);
+    assert!(code == Some(2) && told.contains("--secret") && told.contains("it is empty"), "{told}");
 }
 
 #[test]
