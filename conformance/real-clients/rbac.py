@@ -141,7 +141,8 @@ class Sim(servers.Sim):
         if self.mode == "supervisor":  # the sim takes its own file away
             shutil.copy(self.dir / "mounts/etc/cloud/ccm-provider/token", token_file)
         self.process.terminate()
-        self.process.wait(20)
+        if self.process.wait(20) != 0:
+            return self.process.returncode, ["the sim did not end cleanly:", *(self.dir / "log").read_text().splitlines()[-4:]]
         mode = "supervisor" if self.mode == "supervisor" else "vcenter"
         token = [f"--secret={token_file}"] if mode == "supervisor" else []
         judged = subprocess.run(
@@ -389,8 +390,8 @@ class Story:
         return "\n".join(self.log.read_text().splitlines()[-4:]) if self.log.exists() else "no log"
 
     def end(self):
-        """Ends the provider. Returns the invariants that it broke, by the recording of the sim; it judges vCenter's sessions alone,
-        because the Nodes are in another cluster."""
+        """Ends the provider. Returns the invariants that it broke by the recording of the sim, which shows sessions and secrets; the
+        Nodes are in another cluster."""
         if self.process is None:
             return []
         killed = self.process.poll() is None
@@ -399,7 +400,9 @@ class Story:
             self.process.wait()
         code, told = self.sim.judge(self.args.judge, self.log, self.started, killed)
         # Exit code 7: the provider made no call to the sim, because it lacks a verb that it needs before.
-        return [] if code == 0 or (code == 7 and self.without) else told
+        held = code == 0 or (code == 7 and self.without)
+        self.sim.keep = not held
+        return [] if held else told
 
 
 def play(server, args, mode, without):
@@ -412,6 +415,9 @@ def play(server, args, mode, without):
             wrong = story.lacking() if without else story.whole()
         except Failed as failed:
             wrong = [str(failed)]
+        except BaseException:
+            story.end()
+            raise
         return name, wrong + story.end(), collections.Counter(story.requests())
 
 

@@ -67,7 +67,11 @@ alive() { kill -0 "$1" 2>/dev/null; }
 ended() { ! alive "$1"; }
 judge() { "$here/judge.py" "$dir/why" "$@"; } # EXPRESSION URL…: says in $dir/why what it saw
 verdict() { # every invariant in all that the sim recorded, then the last line, and how the script ends
-  { kill -TERM "$sim" && wait "$sim"; sim=; } 2>/dev/null
+  kill -TERM "$sim"
+  wait "$sim"
+  printf 'exit code %s\n' $? >"$dir/why"
+  sim=
+  ok 'the sim ended cleanly' grep -qx 'exit code 0' "$dir/why"
   judged() {
     "$JUDGE" judge --record "$dir/recording" --ledger "$dir/ledger" --provider-log "$dir/provider.log" --mode "$mode" \
       --monitor-period 1 --policies "${starts[@]}" "${secrets[@]}" >"$dir/why" 2>&1

@@ -34,6 +34,32 @@ pub(crate) fn records(path: &Path) -> Result<Vec<Record>, String> {
     Ok(records)
 }
 
+/// Reads the ledger of one sim, from its first record on. A last line without an end is left out, because the sim may still write.
+///
+/// # Errors
+/// A sentence that names the file, the line and the remedy.
+pub(crate) fn whole(path: &Path) -> Result<Vec<Record>, String> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("--ledger {name}: cannot be read: {error}; name a ledger"))?;
+    let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let mut records = Vec::new();
+    for (n, line) in lines.enumerate() {
+        records.push(Record::from_line(line).map_err(|error| {
+            let remedy = "name a file of `sim serve --ledger`";
+            format!("--ledger {name}: line {}: {error}; {remedy}", n + 1)
+        })?);
+    }
+    settle(&mut records, 0);
+    let missing = (1..).zip(&records).find(|(wanted, record)| record.seq != *wanted);
+    match missing {
+        Some((wanted, _)) => Err(format!(
+            "--ledger {name}: record {wanted} is missing; name a file of `sim serve --ledger`, which has every record"
+        )),
+        None => Ok(records),
+    }
+}
+
 /// Sorts the records of a case, which begins at `from`, into the order in which the calls came in.
 ///
 /// A sim writes a call at its end, and a long one also while it is open: the later line counts.

@@ -318,18 +318,20 @@ fn owner_of(span: &serde_json::Value, woven: &BTreeMap<String, String>) -> Optio
     }
 }
 
-/// Copies a file with the time of its last change, unless the copy already has its content. A crate without mutants then counts as
-/// built if the caller has put the project's own build beside the tree.
+/// Copies a file. A new copy gets the time of the last change of the file, so that a crate without mutants counts as built if the
+/// caller has put the project's own build beside the tree. A copy that changes gets the present time, because the build in the
+/// tree may be younger than the change of the file.
 fn mirror(from: &Path, to: &Path) -> anyhow::Result<()> {
-    let text = std::fs::read(from).with_context(|| from.display().to_string())?;
-    if std::fs::read(to).is_ok_and(|it| it == text) {
+    let is_new = !to.exists();
+    write(to, &std::fs::read(from).with_context(|| from.display().to_string())?)?;
+    if !is_new {
         return Ok(());
     }
-    write(to, &text)?;
-    let copied = || {
-        std::fs::File::options().append(true).open(to)?.set_modified(from.metadata()?.modified()?)
+    let dated = || {
+        let changed = from.metadata()?.modified()?;
+        std::fs::File::options().append(true).open(to)?.set_modified(changed)
     };
-    copied().with_context(|| to.display().to_string())
+    dated().with_context(|| to.display().to_string())
 }
 
 /// Writes a file unless it already has this content.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{FairMutex, FairMutexGuard};
-use sim_world::{Applied, Command, Event, Fault, Time, World};
+use sim_world::{Applied, Command, Event, Fault, State, Time, World};
 
 use crate::Clock;
 use crate::signal::{Changes, Signal};
@@ -93,6 +93,18 @@ impl WorldHandle {
     /// Ends what [`remember`](Self::remember) began.
     pub(crate) fn forget(&self) {
         self.lock().world.forget();
+    }
+
+    /// Starts to record events for [`take_tape`](Self::take_tape). Returns the present state.
+    pub(crate) fn start_tape(&self) -> State {
+        self.lock().world.start_tape()
+    }
+
+    /// Returns the events since the last call, and the time until which they are complete.
+    pub(crate) fn take_tape(&self) -> (Vec<(Time, Event)>, Time) {
+        let mut world = self.lock();
+        let now = world.now();
+        (world.world.take_tape(), now)
     }
 
     /// Returns a separate world, with no waiters, that has the inventory and tags of `vcenter` before its last `n` changes.

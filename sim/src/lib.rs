@@ -71,7 +71,7 @@ pub use kubeapi::{Access, Answering, Backing, Identity, Tokens};
 pub use listen::{Advertise, Door, Endpoint, Endpoints, ListenError, ListenOptions, Transport};
 pub use names::{can_be_stale, fault_classes, operations};
 pub use path::Broken;
-pub use recording::{RecordingError, read_recording, write_recording};
+pub use recording::{Recording, RecordingError, read_recording, write_recording};
 pub use reply::{Body, Outcome, Reply};
 pub use server::{Server, Service};
 pub use signal::Changes;

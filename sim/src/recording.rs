@@ -1,11 +1,13 @@
 //! The recording of a world: its first state and every event since, as lines of JSON.
 //!
-//! `sim serve --record` writes it, and a judge reads it. The first line has the version and the state, each other line an event
-//! with its time. A killed sim may leave a last line without an end; readers leave it out.
+//! `sim serve --record` writes it, and a judge reads it. The first line has the version and the state. Each other line has an event
+//! with its time, or the time until which the lines before it are complete; the last line also has the mark of a clean end. A killed
+//! sim leaves no such mark, and may leave half a line: a reader uses what is complete, and is told.
 
 use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use sim_world::{Event, Log, State, Time};
 
 use crate::WorldHandle;
@@ -24,10 +26,36 @@ struct Head<S> {
 
 /// Every other line.
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Line<E> {
-    t: Time,
-    event: E,
+#[serde(untagged, deny_unknown_fields)]
+enum Line<E> {
+    /// An event.
+    Event { t: Time, event: E },
+    /// The lines before this one are complete until this time.
+    Mark {
+        until: Time,
+        /// True if the sim ended cleanly at this time.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        end: bool,
+    },
+}
+
+/// A recording that was read.
+#[derive(Debug)]
+pub struct Recording {
+    /// The first state, and every event.
+    pub log: Log,
+    /// Time until which the events are complete.
+    pub until: Time,
+    /// True if the sim ended cleanly; false if it still runs or was killed.
+    pub has_ended: bool,
+}
+
+impl Recording {
+    /// Returns the text of the note that a sim adds to its ledger when it begins a recording with this state. It tells which ledger
+    /// belongs to which recording.
+    pub fn note(state: &State) -> String {
+        format!("recording of {} from {:?} on", state.epoch(), state.age())
+    }
 }
 
 /// A recording that cannot be read.
@@ -50,57 +78,56 @@ pub enum RecordingError {
         /// The reason.
         error: serde_json::Error,
     },
+    /// No event and no mark follows the first line.
+    #[error("it is complete until no time: the sim was killed at once, or has just begun")]
+    Nothing,
 }
 
-/// Writes the events of a world that keeps its whole log.
+/// Writes the events of a world.
 pub(crate) struct Recorder<W> {
     world: WorldHandle,
     to: W,
-    /// Number of written events.
-    n_written: usize,
 }
 
 impl<W: Write> Recorder<W> {
-    /// Writes the state before the first event.
+    /// Writes the present state, and begins to collect events. Also returns the note for the ledger.
     ///
     /// # Errors
     /// The error of the destination.
-    pub(crate) fn begin(world: WorldHandle, mut to: W) -> io::Result<Self> {
-        let base = world.read(|world| world.log().base().cloned());
-        let base = base.ok_or_else(|| io::Error::other("the world keeps no log"))?;
-        write_recording(&Log::recorded(base, []), &mut to)?;
-        Ok(Self { world, to, n_written: 0 })
+    pub(crate) fn begin(world: WorldHandle, mut to: W) -> io::Result<(Self, String)> {
+        let state = world.start_tape();
+        write_line(&mut to, &Head { recording: VERSION, state: &state })?;
+        Ok((Self { world, to }, Recording::note(&state)))
     }
 
-    /// Writes the events since the last call.
+    /// Writes the events since the last call, with the mark of a clean end if this is the last call.
     ///
     /// # Errors
     /// The error of the destination.
-    pub(crate) fn catch_up(&mut self) -> io::Result<()> {
-        let n = self.n_written;
-        let news: Vec<(Time, Event)> =
-            self.world.read(|world| world.log().entries().skip(n).cloned().collect());
-        write_events(&news, &mut self.to)?;
-        self.n_written += news.len();
+    pub(crate) fn catch_up(&mut self, end: bool) -> io::Result<()> {
+        let (events, until) = self.world.take_tape();
+        write_events(&events, &mut self.to)?;
+        write_line(&mut self.to, &Line::<&Event>::Mark { until, end })?;
         self.to.flush()
     }
 }
 
-/// Writes a log that keeps everything.
+/// Writes a log that keeps everything, as a sim that ended cleanly at `until` does.
 ///
 /// # Errors
 /// The error of the destination, or that the log keeps nothing.
-pub fn write_recording(log: &Log, mut to: impl Write) -> io::Result<()> {
-    let state = log.base().ok_or_else(|| io::Error::other("the world keeps no log"))?;
+pub fn write_recording(log: &Log, until: Time, mut to: impl Write) -> io::Result<()> {
+    let state = log.base().ok_or_else(|| io::Error::other("the log keeps no state"))?;
     write_line(&mut to, &Head { recording: VERSION, state })?;
-    write_events(log.entries(), &mut to)
+    write_events(log.entries(), &mut to)?;
+    write_line(&mut to, &Line::<&Event>::Mark { until, end: true })
 }
 
 fn write_events<'a>(
     events: impl IntoIterator<Item = &'a (Time, Event)>,
     to: &mut impl Write,
 ) -> io::Result<()> {
-    events.into_iter().try_for_each(|(t, event)| write_line(to, &Line { t: *t, event }))
+    events.into_iter().try_for_each(|(t, event)| write_line(to, &Line::Event { t: *t, event }))
 }
 
 fn write_line(to: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
@@ -109,11 +136,11 @@ fn write_line(to: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
     to.write_all(&text)
 }
 
-/// Reads a recording.
+/// Reads a recording. Leaves out what follows the last mark.
 ///
 /// # Errors
 /// [`RecordingError`] with the line that cannot be read.
-pub fn read_recording(mut from: impl BufRead) -> Result<Log, RecordingError> {
+pub fn read_recording(mut from: impl BufRead) -> Result<Recording, RecordingError> {
     let mut line = Vec::new();
     from.read_until(b'\n', &mut line)?;
     if line.is_empty() {
@@ -121,69 +148,73 @@ pub fn read_recording(mut from: impl BufRead) -> Result<Log, RecordingError> {
     }
     let malformed = |line| move |error| RecordingError::Malformed { line, error };
     // The version first: the state of another version may be of another form.
-    let head: Head<&serde_json::value::RawValue> =
-        serde_json::from_slice(&line).map_err(malformed(1))?;
+    let head: Head<&RawValue> = serde_json::from_slice(&line).map_err(malformed(1))?;
     if head.recording != VERSION {
         return Err(RecordingError::Version(head.recording));
     }
     let base: State = serde_json::from_str(head.state.get()).map_err(malformed(1))?;
-    let mut entries = Vec::new();
+    let (mut entries, mut n_complete) = (Vec::new(), 0);
+    let mut marked = None;
     for n in 2.. {
         let mut line = Vec::new();
         if from.read_until(b'\n', &mut line)? == 0 || line.last() != Some(&b'\n') {
             break;
         }
-        let Line::<Event> { t, event } = serde_json::from_slice(&line).map_err(malformed(n))?;
-        entries.push((t, event));
+        match serde_json::from_slice(&line).map_err(malformed(n))? {
+            Line::Event { t, event } => entries.push((t, event)),
+            Line::<Event>::Mark { until, end } => {
+                n_complete = entries.len();
+                marked = Some((until, end));
+            }
+        }
     }
-    Ok(Log::recorded(base, entries))
+    entries.truncate(n_complete);
+    let (until, has_ended) = marked.ok_or(RecordingError::Nothing)?;
+    Ok(Recording { log: Log::recorded(base, entries), until, has_ended })
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use sim_world::{Command, Retain, Topology};
+    use sim_world::{Command, Topology};
 
     use super::*;
     use crate::Sim;
 
     async fn recorded() -> (Vec<u8>, State) {
         let topology = Topology::zones(2).machines(3).supervisor();
-        let sim = Sim::builder().topology(topology).retain(Retain::Everything).start();
+        let sim = Sim::builder().topology(topology).start();
         let mut to = Vec::new();
-        let mut recorder = Recorder::begin(sim.world().clone(), &mut to).unwrap();
+        let (mut recorder, _) = Recorder::begin(sim.world().clone(), &mut to).unwrap();
         tokio::time::sleep(Duration::from_secs(30)).await;
-        recorder.catch_up().unwrap();
+        recorder.catch_up(false).unwrap();
         sim.apply(Command::PowerOff("node-0002".into())).unwrap();
         sim.apply(Command::DeleteMachine("node-0003".into())).unwrap();
         tokio::time::sleep(Duration::from_secs(30)).await;
-        recorder.catch_up().unwrap();
+        sim.world().advance();
+        recorder.catch_up(true).unwrap();
         let state = sim.world().read(|world| world.state().clone());
         (to, state)
-    }
-
-    fn end_of(text: &[u8]) -> State {
-        let log = read_recording(text).unwrap();
-        let last = log.entries().last().unwrap().0;
-        log.replay(last).unwrap()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_recording_leads_to_the_state_of_the_world() {
         let (text, state) = recorded().await;
-        let objects = |state: &State| serde_json::to_value(&state.vcenters).unwrap();
-        let end = end_of(&text);
-        assert_eq!(objects(&end), objects(&state));
-        assert_eq!(end.cluster, state.cluster);
+        let read = read_recording(&text[..]).unwrap();
+        assert!(read.has_ended);
+        assert_eq!(read.log.replay(read.until), Some(state));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_last_line_without_an_end_is_left_out() {
+    async fn what_follows_the_last_mark_is_left_out() {
         let (text, _) = recorded().await;
-        let whole = read_recording(&text[..]).unwrap().entries().count();
-        let cut = read_recording(&text[..text.len() - 3]).unwrap().entries().count();
-        assert_eq!(cut, whole - 1);
+        let whole = read_recording(&text[..]).unwrap();
+        let cut = read_recording(&text[..text.len() - 3]).unwrap();
+        assert!(whole.has_ended && !cut.has_ended);
+        assert_eq!(cut.until, Time::after_start(Duration::from_secs(30)));
+        let until = |log: &Log| log.entries().map(|(at, _)| *at).max().unwrap();
+        assert!(until(&cut.log) <= cut.until && cut.until < until(&whole.log));
     }
 
     #[tokio::test(start_paused = true)]
@@ -195,6 +226,7 @@ mod tests {
         let newer = text.replacen("\"recording\":1", "\"recording\":2", 1);
         assert!(refusal(&newer).contains("this program reads version 1"));
         let (head, _) = text.split_once('\n').unwrap();
+        assert!(refusal(&format!("{head}\n")).contains("complete until no time"));
         let spoiled = format!("{head}\n{{\"t\":1}}\n");
         assert!(refusal(&spoiled).starts_with("line 2: "), "{}", refusal(&spoiled));
     }

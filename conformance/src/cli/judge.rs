@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use clap::Parser;
 use jiff::Timestamp;
-use provider::InstancesMode;
+use sim::ledger::Kind;
 
 use super::usage;
 use crate::backend::Backend;
 use crate::catalogue::{Class, Surface};
-use crate::judge::{self, Invariant, Violation};
-use crate::lab::{Mode, Recorded, Run};
+use crate::judge::{self, Invariant, SHORTEST, Violation};
+use crate::lab::{Recorded, Run};
 use crate::scenario::ProviderSetup;
 
 /// Arguments of `conformance judge`.
@@ -37,13 +37,11 @@ pub(super) struct Arguments {
     /// Mode of the provider: vcenter or supervisor.
     #[arg(long, value_parser = backend)]
     mode: Backend,
-    /// How the provider looks up machines: auto, watch, poll or v1.
-    #[arg(long, value_name = "MODE", default_value = "auto")]
-    instances_mode: InstancesMode,
-    /// Beginning of the user agent of a client that is not the provider; repeatable.
-    #[arg(long, value_name = "PREFIX", default_values = ["kubectl", "curl", "Python-urllib"])]
+    /// Beginning of the user agent of a client that is not the provider, beside kubectl, curl, govc and Python-urllib;
+    /// repeatable.
+    #[arg(long, value_name = "PREFIX")]
     other_client: Vec<String>,
-    /// Number of replicas of the provider that run side by side.
+    /// Number of replicas of the provider that run side by side. Each may have sessions of its own.
     #[arg(long, default_value_t = 1)]
     replicas: usize,
     /// Wall-clock time at which a replica was started; repeatable. A start is a reason to log in.
@@ -58,6 +56,9 @@ pub(super) struct Arguments {
     /// `--node-monitor-period` of the provider, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     monitor_period: u64,
+    /// The operator has switched the deletion of Nodes off (SKIP_NODE_DELETION).
+    #[arg(long)]
+    skip_deletion: bool,
     /// The provider is configured without zones.
     #[arg(long)]
     no_zones: bool,
@@ -68,6 +69,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N=REASON", value_parser = exemption)]
     exempt: Vec<(Invariant, String)>,
 }
+
+/// User agents of clients that people use beside a provider.
+const OTHERS: [&str; 4] = ["kubectl", "curl", "govc", "Python-urllib"];
 
 fn backend(text: &str) -> Result<Backend, String> {
     let found = Backend::ALL.into_iter().find(|it| it.as_str() == text);
@@ -90,34 +94,50 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
         Ok(recorded) => recorded,
         Err(why) => return usage(out, &why),
     };
-    let path = arguments.record.display();
-    let Some(run) = recorded.into_run() else {
-        return usage(out, &format!("--record {path}: it has no state of a world"));
+    let (path, has_ended) = (arguments.record.display(), recorded.recording.has_ended);
+    let run = match recorded.into_run() {
+        Ok(run) => run,
+        Err(start) => {
+            let why =
+                format!("--start {start}: this is outside the recording {path}; correct the time");
+            return usage(out, &why);
+        }
     };
+    let n_events = run.log.entries().count();
+    let (n_cluster, n_backend) = (of_cluster(&run), of_backend(&run));
+    writeln!(out, "{path}: {n_events} events until {}", run.end_time())?;
     writeln!(
         out,
-        "{path}: {} events, {} calls of the provider, {} Nodes, {}",
-        run.log.entries().count(),
-        run.ledger.len(),
-        run.nodes_by_name().len(),
-        run.end_time(),
+        "calls of the provider: {n_cluster} to the cluster, {n_backend} for machines ({} mode)",
+        run.backend().name()
     )?;
-    if run.calls().next().is_none() {
-        writeln!(
-            out,
-            "inconclusive: no call of the provider is in {}",
-            arguments.ledger.display()
-        )?;
+    if !has_ended {
+        writeln!(out, "the simulator still runs or was killed; what came later is not judged")?;
+    }
+    if n_backend == 0 {
+        let ledger = arguments.ledger.display();
+        writeln!(out, "inconclusive: {ledger} has no call of the provider for machines")?;
         return Ok(ExitCode::from(7));
     }
     let mut found = judge::safety(&run);
     if arguments.settled {
         found.extend(judge::liveness(&run));
+        found.retain(|it| it.invariant != Invariant::NoSessionLeft);
     }
     let excluded = excluded(arguments, &run);
     let is_judged = |it: &Invariant| !excluded.iter().any(|(out, _)| out == it);
     let judged: Vec<Invariant> = Invariant::ALL.iter().copied().filter(is_judged).collect();
     tell(out, arguments, &judged, &found, &excluded)
+}
+
+/// Number of calls to the cluster.
+fn of_cluster(run: &Run) -> usize {
+    run.calls().filter(|call| call.is_cluster_call()).count()
+}
+
+/// Number of calls to the vCenter or the Supervisor.
+fn of_backend(run: &Run) -> usize {
+    run.calls().filter(|call| run.backend().takes(call)).count()
 }
 
 /// Reads the files.
@@ -126,12 +146,21 @@ fn read(arguments: &Arguments) -> Result<Recorded, String> {
     let unusable =
         |error: String| format!("--record {path}: {error}; name a file of `sim serve --record`");
     let file = File::open(&arguments.record).map_err(|error| unusable(error.to_string()))?;
-    let log =
-        sim::read_recording(BufReader::new(file)).map_err(|error| unusable(error.to_string()))?;
-    let mut ledger = crate::captured::records(&arguments.ledger)?;
-    let is_other =
-        |agent: &str| arguments.other_client.iter().any(|it| agent.starts_with(it.as_str()));
-    ledger.retain(|call| !is_other(&call.client.user_agent));
+    let recording = sim::read_recording(BufReader::new(file));
+    let recording = recording.map_err(|error| unusable(error.to_string()))?;
+    let ledger = crate::captured::whole(&arguments.ledger)?;
+    let note = recording.log.base().map(sim::Recording::note).unwrap_or_default();
+    if !ledger.iter().any(|record| record.kind == Kind::Note && record.op == note) {
+        let ledger = arguments.ledger.display();
+        return Err(format!(
+            "--ledger {ledger}: it is not of the simulator that wrote {path}; name the two files of one `sim serve`"
+        ));
+    }
+    let is_other = |agent: &str| {
+        let mut others = arguments.other_client.iter().map(String::as_str).chain(OTHERS);
+        others.any(|it| agent.starts_with(it))
+    };
+    let (of_others, ledger) = ledger.into_iter().partition(|it| is_other(&it.client.user_agent));
     let provider_log = match &arguments.provider_log {
         None => String::new(),
         Some(path) => std::fs::read_to_string(path).map_err(|error| {
@@ -140,14 +169,16 @@ fn read(arguments: &Arguments) -> Result<Recorded, String> {
     };
     let tokens = arguments.secret.iter().map(|path| secret(path)).collect::<Result<_, _>>()?;
     Ok(Recorded {
-        log,
+        recording,
         ledger,
+        of_others,
         provider_log,
         tokens,
-        mode: Mode::of(arguments.mode, arguments.instances_mode),
+        mode: arguments.mode.into(),
         provider: ProviderSetup {
             replicas: arguments.replicas,
             zones: !arguments.no_zones,
+            skip_deletion: arguments.skip_deletion,
             monitor_period: Duration::from_secs(arguments.monitor_period),
             ..ProviderSetup::default()
         },
@@ -163,28 +194,37 @@ fn secret(path: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
     match text.trim() {
         "" => Err(unusable("it is empty".to_owned())),
+        token if token.len() < SHORTEST => Err(unusable(format!(
+            "a secret of less than {SHORTEST} characters cannot be looked for"
+        ))),
         token => Ok(token.to_owned()),
     }
 }
 
-/// Returns the invariants that these files cannot show, each with the reason.
+/// Returns the invariants that these files cannot show, or show in part, each with the reason.
 fn excluded(arguments: &Arguments, run: &Run) -> Vec<(Invariant, &'static str)> {
-    let has_nodes = !run.nodes_by_name().is_empty();
-    let has_vcenter_calls = run.calls().any(|call| call.is_vcenter_call());
+    let has_cluster_calls = of_cluster(run) > 0;
+    let is_supervisor = !run.backend().is_vcenter();
     let why = |it: Invariant| match it {
         Invariant::MetricsAreTrue => Some("the files have no metrics"),
         Invariant::NoPanic => Some("the files do not show how the provider ended"),
         Invariant::RetryAfter => Some("the files do not have the fault rules"),
-        Invariant::OnlyLeaderWrites if run.scenario.provider.replicas < 2 => {
-            Some("one replica runs")
-        }
+        Invariant::OnlyLeaderWrites => Some("the simulator cannot tell replicas apart"),
+        Invariant::OptOutIsAbsolute if !arguments.skip_deletion => Some("deletion is switched on"),
         Invariant::NoTagsWhenOff if run.scenario.provider.zones => Some("zones are configured"),
-        Invariant::NoSessionLeft if arguments.killed => Some("--killed"),
-        _ if it.class() == Class::Liveness && !arguments.settled => Some("--settled is not given"),
-        _ if matches!(it.surface(), Surface::Node | Surface::Zone) && !has_nodes => {
-            Some("the world has no Node; another cluster has them")
+        Invariant::NoSessionLeft if arguments.killed => Some("--killed is given"),
+        Invariant::NoSessionLeft if arguments.settled => Some("--settled is given"),
+        Invariant::NoSecretTold if is_supervisor && arguments.secret.is_empty() => {
+            Some("--secret is not given, and the token of a Supervisor is in no recording")
         }
-        _ if it.surface() == Surface::Session && !has_vcenter_calls => {
+        Invariant::NoSecretTold if arguments.provider_log.is_none() => {
+            Some("--provider-log is not given (events and ledger were searched)")
+        }
+        _ if it.class() == Class::Liveness && !arguments.settled => Some("--settled is not given"),
+        _ if matches!(it.surface(), Surface::Node | Surface::Zone) && !has_cluster_calls => {
+            Some("the provider makes no call to this cluster; its Nodes are in another one")
+        }
+        _ if it.surface() == Surface::Session && is_supervisor => {
             Some("the provider makes no call to a vCenter")
         }
         _ => None,

@@ -31,7 +31,7 @@ pub use facts::{NodeFacts, facts, machine_of, reported};
 pub use invariant::Invariant;
 pub use leadership::takeovers;
 pub(crate) use leadership::{Term, terms};
-pub(crate) use secrets::Secrets;
+pub(crate) use secrets::{SHORTEST, Secrets};
 
 use crate::lab::{Exit, Run};
 

@@ -110,9 +110,7 @@ impl Judge {
     pub(super) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
         match event {
             Event::VCenter { vcenter, event: VcEvent::Object { id, change } } => {
-                let inventory = after.vcenter(vcenter).map(|vc| &vc.inventory);
-                let uuid = inventory.and_then(|it| it.machine(*id)?.config.uuid);
-                self.uuids.extend(uuid.map(|uuid| ((vcenter.clone(), *id), uuid)));
+                self.note_uuid(vcenter, *id, change, after);
                 let owner = after
                     .kubelets
                     .iter()
@@ -150,6 +148,19 @@ impl Judge {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Keeps the last UUID of a machine. Another machine may get its reference later, so that nothing stays of a removed one.
+    fn note_uuid(&mut self, vcenter: &str, id: MoRef, change: &Change, after: &State) {
+        let inventory = after.vcenter(vcenter).map(|vc| &vc.inventory);
+        let key = (vcenter.to_owned(), id);
+        match inventory.and_then(|it| it.machine(id)?.config.uuid) {
+            Some(uuid) => drop(self.uuids.insert(key, uuid)),
+            None if matches!(change, Change::Created(_) | Change::Removed) => {
+                self.uuids.remove(&key);
+            }
+            None => {}
         }
     }
 
@@ -348,10 +359,14 @@ impl Judge {
             );
         }
         // A Node that a person registered has no kubelet, so any machine with that UUID counts.
+        let holders: usize =
+            after.vcenters.values().map(|vc| vc.inventory.by_bios_uuid(uuid).count()).sum();
         let untrue = match machine_for(after, name, Some(provider_id)) {
             Some((vcenter, id, machine)) => {
+                // The last UUID of a machine is its own as long as no other machine shows it.
                 let last = || self.uuids.get(&(vcenter.to_owned(), id)).copied();
-                let own = machine.config.uuid.or_else(last);
+                let last = last().filter(|_| holders == 0);
+                let own = machine.config.uuid.or(last);
                 (own != Some(uuid)).then(|| format!("{id} of {vcenter} has {own:?}"))
             }
             None => Some("has no machine".to_owned()),
@@ -359,8 +374,6 @@ impl Judge {
         if let Some(why) = untrue {
             self.broken(ProviderIdIsTrue, at, format!("node {name} got {provider_id}, but {why}"));
         }
-        let holders: usize =
-            after.vcenters.values().map(|vc| vc.inventory.by_bios_uuid(uuid).count()).sum();
         if holders > 1 {
             let text = format!("node {name} got {provider_id}, which {holders} machines have");
             self.broken(NoGuess, at, text);

@@ -25,7 +25,7 @@ pub(super) enum Kind {
 }
 
 /// Minimum length of a secret or form; shorter ones would match by accident.
-const SHORTEST: usize = 6;
+pub(crate) const SHORTEST: usize = 6;
 
 /// A searcher for secrets in every form.
 #[derive(Debug)]

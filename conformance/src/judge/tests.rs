@@ -106,19 +106,25 @@ fn a_provider_id_is_true_while_the_uuid_of_its_machine_is_not_loaded_and_false_o
 {
     let (own, other) = (uuid::Uuid::from_u128(1), uuid::Uuid::from_u128(2));
     let set = |uuid| Command::SetUuid { machine: "node-0001".into(), uuid };
-    let is_untrue = |later| {
+    let is_untrue = |later, twin: Option<uuid::Uuid>| {
         let spec = serde_json::json!({"spec": {"providerID": format!("vsphere://{own}")}});
         let patch = objects::Command::patch(Key::node("node-0001"), PatchKind::Merge, spec);
-        let topology = Topology::zones(1).machines(1);
+        let topology = Topology::zones(1).machines(2);
         let scenario = Scenario::new("", topology, Duration::from_secs(30))
             .with(|provider| provider.start = false)
+            .at(
+                Duration::from_secs(4),
+                Command::SetUuid { machine: "node-0002".into(), uuid: twin },
+            )
             .at(Duration::from_secs(5), set(Some(own)))
             .at(Duration::from_secs(6), set(later))
             .at(Duration::from_secs(7), Command::Cluster(patch));
         let found = safety(&lab::run(&scenario, &Stage::default()));
         found.iter().any(|it| it.invariant == Invariant::ProviderIdIsTrue)
     };
-    assert!(!is_untrue(Some(own)));
-    assert!(!is_untrue(None));
-    assert!(is_untrue(Some(other)));
+    assert!(!is_untrue(Some(own), Some(other)));
+    assert!(!is_untrue(None, Some(other)));
+    assert!(is_untrue(Some(other), None));
+    // Another machine shows the UUID, so that nobody can tell whose it was.
+    assert!(is_untrue(None, Some(own)));
 }

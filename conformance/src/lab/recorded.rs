@@ -4,19 +4,22 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sim::ledger::Record;
-use sim::world::{Log, Time, Topology};
+use sim::ledger::{Kind, Record};
+use sim::world::objects::{self, Key};
+use sim::world::{Command, Time, Topology};
 
-use super::{Exit, Happened, Happening, Mode, Run, Stage};
+use super::{ByHand, Exit, Happened, Happening, Mode, Run, Stage};
 use crate::scenario::{ProviderSetup, Scenario};
 
 /// Everything that is known about a recorded run.
 #[derive(Debug)]
 pub struct Recorded {
     /// Every event of the world, from its first state on.
-    pub log: Log,
+    pub recording: sim::Recording,
     /// Every call of the provider, in order.
     pub ledger: Vec<Record>,
+    /// Every call of other clients, in order.
+    pub of_others: Vec<Record>,
     /// Log of the provider; empty if unknown.
     pub provider_log: String,
     /// Tokens that the provider was given.
@@ -32,29 +35,38 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Returns the run, for judges. `None` if the log keeps nothing.
-    pub fn into_run(self) -> Option<Run> {
-        let Self { log, ledger, provider_log, tokens, mode, provider, starts, killed } = self;
-        let base = log.base()?;
-        let epoch = base.epoch();
-        let last = log.entries().last().map_or(Time::after_start(base.age()), |(at, _)| *at);
-        let end = log.replay(last)?;
-        let starts = starts.into_iter().map(|start| {
-            let since = Duration::try_from(start - epoch).unwrap_or_default();
-            let at = Time::after_start(since);
+    /// Returns the run, for judges. Leaves out calls after the time until which the recording is complete.
+    ///
+    /// # Errors
+    /// The start of a replica that is outside the recording.
+    pub fn into_run(self) -> Result<Run, Timestamp> {
+        let Self { recording, mut ledger, of_others, .. } = self;
+        let sim::Recording { log, until, has_ended: _ } = recording;
+        ledger.retain(|call| call.t <= until);
+        let (base, end) = (log.base().cloned(), log.replay(until));
+        let (base, end) = base.zip(end).unwrap_or_else(|| unreachable!("a recording has a state"));
+        let started = |start: Timestamp| {
+            // Times are often noted without fractions of a second, so one may lie just before the first state.
+            let second = Duration::from_secs(1);
+            let since = (start + second).duration_since(base.epoch());
+            let since = Duration::try_from(since).map_err(|_| start)?;
+            let at = Time::after_start(since.saturating_sub(second));
+            if since < base.age() || at > until {
+                return Err(start);
+            }
             let seq = ledger.iter().find(|call| call.t >= at).map_or(u64::MAX, |call| call.seq);
-            Happened { at, seq, what: Happening::Starts(0) }
-        });
-        let happened = starts.collect();
-        let topology = Topology { zones: u32::from(provider.zones), ..Topology::default() };
+            Ok(Happened { at, seq, what: Happening::Starts(0) })
+        };
+        let happened = self.starts.into_iter().map(started).collect::<Result<_, _>>()?;
+        let topology = Topology { zones: u32::from(self.provider.zones), ..Topology::default() };
         let scenario = Scenario::new("recorded", topology, end.age());
-        let exit = if killed { Exit::Killed } else { Exit::Stopped };
-        Some(Run {
-            scenario: scenario.with(|it| *it = provider),
-            stage: Stage { mode, ..Stage::default() },
+        let exit = if self.killed { Exit::Killed } else { Exit::Stopped };
+        Ok(Run {
+            scenario: scenario.with(|it| *it = self.provider),
+            stage: Stage { mode: self.mode, ..Stage::default() },
             hosted: true,
             mirrored: false,
-            by_hand: Vec::new(),
+            by_hand: of_others.iter().filter_map(deletion).collect(),
             happened,
             ledger,
             log,
@@ -62,16 +74,26 @@ impl Recorded {
             end,
             fired: Vec::new(),
             exits: vec![exit],
-            ended_at: vec![last],
+            ended_at: vec![until],
             passed: None,
-            logs: provider_log,
+            logs: self.provider_log,
             n_lines_dropped: 0,
             whispers: String::new(),
-            tokens,
+            tokens: self.tokens,
             scrapes: Vec::new(),
             answers: Vec::new(),
             certificates: Vec::new(),
             nodes: OnceLock::new(),
         })
     }
+}
+
+/// Returns the deletion of a Node by another client than the provider.
+fn deletion(call: &Record) -> Option<ByHand> {
+    let is_deletion =
+        call.kind == Kind::Call && call.is_cluster_call() && call.op == "delete nodes";
+    let name = call.target.name.as_deref().filter(|_| is_deletion)?;
+    let act = Command::Cluster(objects::Command::delete(Key::node(name))).into();
+    let to = call.ended.as_ref().map_or(call.t, |ended| ended.at);
+    Some(ByHand { from: call.t, to, act })
 }

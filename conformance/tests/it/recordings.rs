@@ -1,7 +1,7 @@
 //! Tests `conformance judge`: a recording has the violations of the run that it is of, and a file without a run is no pass.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 use conformance::backend::Backend;
@@ -11,19 +11,31 @@ use conformance::lives;
 use conformance::scenario::ProviderSetup;
 use provider::Mutant;
 use sim::ledger::Record;
+use sim::world::objects::{self, Key};
+use sim::world::{Command, Time};
 
 /// Writes the recording and the ledger of a run, as `sim serve` does.
 fn write(run: &Run, directory: &Path) {
-    let mut recording = Vec::new();
-    sim::write_recording(&run.log, &mut recording).unwrap();
-    std::fs::write(directory.join("recording"), recording).unwrap();
-    let ledger: String = run.ledger.iter().map(|it| it.to_line() + "\n").collect();
+    std::fs::write(directory.join("recording"), recording(run)).unwrap();
+    let note = sim::Recording::note(run.log.base().unwrap());
+    let note = serde_json::json!({"seq": 1, "t": 0, "kind": "note", "op": note}).to_string() + "\n";
+    let calls = run.ledger.iter().cloned().zip(2..);
+    let lines = calls.map(|(it, seq)| Record { seq, ..it }.to_line() + "\n");
+    let ledger: String = std::iter::once(note).chain(lines).collect();
     std::fs::write(directory.join("ledger"), ledger).unwrap();
+}
+
+fn recording(run: &Run) -> Vec<u8> {
+    // The end of a run comes before the provider is told to stop.
+    let until = run.log.entries().last().unwrap().0;
+    let mut recording = Vec::new();
+    sim::write_recording(&run.log, until, &mut recording).unwrap();
+    recording
 }
 
 fn judge(directory: &Path, more: &[&str]) -> (Option<i32>, String) {
     let file = |name: &str| directory.join(name).display().to_string();
-    let mut program = Command::new(env!("CARGO_BIN_EXE_conformance"));
+    let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_conformance"));
     program.args(["judge", "--record", &file("recording"), "--ledger", &file("ledger")]).args(more);
     let Output { status, stdout, stderr } = program.output().unwrap();
     let told = [stdout, stderr].concat();
@@ -36,11 +48,10 @@ fn played(backend: Backend, mutant: Option<Mutant>) -> Run {
 
 /// Returns the run again, as it is read from its recording.
 fn recorded(run: &Run) -> Run {
-    let mut recording = Vec::new();
-    sim::write_recording(&run.log, &mut recording).unwrap();
     let recorded = Recorded {
-        log: sim::read_recording(&recording[..]).unwrap(),
+        recording: sim::read_recording(&recording(run)[..]).unwrap(),
         ledger: run.ledger.clone(),
+        of_others: Vec::new(),
         provider_log: run.logs.clone(),
         tokens: run.tokens.clone(),
         mode: run.stage.mode,
@@ -105,7 +116,7 @@ fn a_policy_is_reported_and_fails_only_if_policies_count() {
     let (code, told) = judge(directory.path(), &[&asked[..], &["--policies"]].concat());
     assert!(code == Some(1) && told.contains("FAIL invariant 54"), "{code:?}: {told}");
     let (code, told) = judge(directory.path(), &[&asked[..], &["--policies", "--killed"]].concat());
-    assert!(code == Some(0) && told.contains("because --killed: 54"), "{code:?}: {told}");
+    assert!(code == Some(0) && told.contains("because --killed is given: 54"), "{code:?}: {told}");
 }
 
 #[test]
@@ -141,9 +152,70 @@ fn a_recording_in_which_the_provider_made_no_call_is_inconclusive() {
     is_inconclusive();
     // A world in which nothing happened.
     let recording = std::fs::read_to_string(directory.path().join("recording")).unwrap();
-    let head = recording.lines().next().unwrap().to_owned() + "\n";
-    std::fs::write(directory.path().join("recording"), head).unwrap();
+    let head = recording.lines().next().unwrap().to_owned();
+    let empty = head + "\n{\"until\":0,\"end\":true}\n";
+    std::fs::write(directory.path().join("recording"), empty).unwrap();
     is_inconclusive();
+}
+
+#[test]
+fn a_ledger_of_another_simulator_or_with_a_gap_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    write(&played(Backend::VCenter, None), directory.path());
+    let ledger = directory.path().join("ledger");
+    let text = std::fs::read_to_string(&ledger).unwrap();
+    let refused = |text: &str, wanted: &str| {
+        std::fs::write(&ledger, text).unwrap();
+        let (code, told) = judge(directory.path(), &["--mode", "vcenter"]);
+        assert!(code == Some(2) && told.contains(wanted), "{code:?}: {told}");
+    };
+    let other = text.replacen("recording of 2026-01-01", "recording of 2026-01-02", 1);
+    refused(&other, "it is not of the simulator that wrote");
+    let gap: String = text.split_inclusive('\n').filter(|it| !it.contains("\"seq\":7,")).collect();
+    refused(&gap, "record 7 is missing");
+}
+
+#[test]
+fn a_recording_without_its_end_is_judged_until_its_last_mark() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = played(Backend::VCenter, Some(Mutant::AlwaysWriteAddresses));
+    write(&run, directory.path());
+    // Cut before the first write that changes nothing, which comes after five minutes.
+    let path = directory.path().join("recording");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let end = 20_000_000_000;
+    let is_early = |line: &str| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        line["t"].as_u64().is_none_or(|t| t < end) && line["until"].is_null()
+    };
+    let early: String = text.split_inclusive('\n').filter(|line| is_early(line)).collect();
+    std::fs::write(&path, format!("{early}{{\"until\":{end}}}\n")).unwrap();
+    let (code, told) = judge(directory.path(), &["--mode", "vcenter", "--killed"]);
+    assert!(code == Some(0) && told.contains("still runs or was killed"), "{code:?}: {told}");
+    assert!(told.contains("events until 20.000s"), "{told}");
+}
+
+#[test]
+fn a_node_that_kubectl_deletes_is_not_deleted_by_the_provider() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = Key::node("node-0001");
+    let delete = objects::Command::delete(key);
+    let scenario = lives::usual().at(Duration::from_secs(100), Command::Cluster(delete));
+    let mut run = run(&scenario, &Stage::default());
+    let from = Time::after_start(Duration::from_secs(100));
+    let call = run.calls().find(|call| call.op == "delete nodes").unwrap();
+    let (mut call, mut ended) = (call.clone(), call.ended.clone().unwrap());
+    (call.t, ended.at, call.target.name) = (from, from, Some("node-0001".to_owned()));
+    call.ended = Some(ended);
+    for (agent, wanted) in [("kubectl/v1.36", 0), ("another", 1)] {
+        call.client.user_agent = agent.to_owned();
+        run.ledger.push(call.clone());
+        write(&run, directory.path());
+        let (code, told) = judge(directory.path(), &["--mode", "vcenter"]);
+        assert_eq!(code, Some(wanted), "{told}");
+        assert_eq!(told.contains("FAIL invariant 1 at"), wanted == 1, "{told}");
+        run.ledger.pop();
+    }
 }
 
 #[test]

@@ -129,7 +129,7 @@ pub(super) struct Serve {
     )]
     pub(super) ledger_memory: u16,
     /// Writes the world and each of its events to FILE, within a second, for `conformance judge`. The file
-    /// holds every password and session. All events stay in memory until the sim ends
+    /// holds every password and session
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) record: Option<PathBuf>,
 

@@ -2,53 +2,81 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::CliError;
+use super::{CliError, Terminal};
+use crate::ledger::Kind;
 use crate::recording::Recorder;
 use crate::{Sim, files};
 
 /// Time between writes: at most this much is lost if the process is killed.
 const EVERY: Duration = Duration::from_millis(500);
 
+/// The file of a recording, opened.
+pub(super) struct Target {
+    path: PathBuf,
+    file: File,
+}
+
 /// A recording under way.
 pub(super) struct Recording {
+    path: PathBuf,
     stop: mpsc::Sender<()>,
     thread: JoinHandle<io::Result<()>>,
 }
 
-/// Opens the file, which no other sim may write.
-pub(super) fn file(path: &Path) -> Result<File, CliError> {
-    files::exclusive(path).map_err(|error| match error.kind() {
-        io::ErrorKind::ResourceBusy => CliError::input(
-            format!("--record {}: another sim writes it", path.display()),
-            "stop that one, or choose another file",
-        ),
-        _ => CliError::file("--record", path, &error),
-    })
+impl Target {
+    /// Opens the file, which no other sim may write.
+    pub(super) fn open(path: &Path) -> Result<Self, CliError> {
+        let file = files::exclusive(path).map_err(|error| match error.kind() {
+            io::ErrorKind::ResourceBusy => CliError::input(
+                format!("--record {}: another sim writes it", path.display()),
+                "stop that one, or choose another file",
+            ),
+            _ => CliError::file("--record", path, &error),
+        })?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Writes the state of the world, and then its events until [`Recording::end`]. The ledger gets a note, by which a reader knows
+    /// that it belongs to the recording.
+    pub(super) fn begin(self, sim: &Sim) -> Result<Recording, CliError> {
+        let Self { path, file } = self;
+        let begun = Recorder::begin(sim.world().clone(), BufWriter::new(file));
+        let (mut recorder, note) = begun.map_err(|error| failed(&path, &error))?;
+        sim.ledger().note(sim.world().now(), Kind::Note, note);
+        let (stop, stopped) = mpsc::channel();
+        let name = path.clone();
+        let record = move || {
+            while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                recorder.catch_up(false).inspect_err(|error| {
+                    // The end of the sim may be hours away.
+                    Terminal.warn(&format!("--record {}: {error}; it ends here", name.display()));
+                })?;
+            }
+            recorder.catch_up(true)
+        };
+        let thread = std::thread::Builder::new().name("recording".to_owned()).spawn(record);
+        let thread = thread.map_err(|error| failed(&path, &error))?;
+        Ok(Recording { path, stop, thread })
+    }
 }
 
 impl Recording {
-    /// Writes the state of the world, and then its events until [`end`](Self::end).
-    pub(super) fn begin(sim: &Sim, to: File) -> io::Result<Self> {
-        let mut recorder = Recorder::begin(sim.world().clone(), BufWriter::new(to))?;
-        let (stop, stopped) = mpsc::channel();
-        let thread = std::thread::Builder::new().name("recording".to_owned()).spawn(move || {
-            while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                recorder.catch_up()?;
-            }
-            recorder.catch_up()
-        })?;
-        Ok(Self { stop, thread })
-    }
-
     /// Writes the last events, and waits until they are written.
-    pub(super) fn end(self) -> io::Result<()> {
-        let Self { stop, thread } = self;
+    pub(super) fn end(self) -> Result<(), CliError> {
+        let Self { path, stop, thread } = self;
         drop(stop);
-        thread.join().map_err(|_| io::Error::other("the thread that writes it panicked"))?
+        let panicked = || io::Error::other("the thread that writes it panicked");
+        let written = thread.join().unwrap_or_else(|_| Err(panicked()));
+        written.map_err(|error| failed(&path, &error))
     }
+}
+
+fn failed(path: &Path, error: &io::Error) -> CliError {
+    let what = format!("--record {}: the recording is not complete: {error}", path.display());
+    CliError::failed(what, "make room on the disk, or choose another file")
 }

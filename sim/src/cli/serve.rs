@@ -4,11 +4,11 @@ use std::path::Path;
 use std::{fs, io};
 
 use jiff::Timestamp;
-use sim_world::{Command, Named, Nodes, Retain, Topology};
+use sim_world::{Command, Named, Nodes, Topology};
 use tokio::task::JoinSet;
 
 use super::args::{Serve, Switch};
-use super::record::{self, Recording};
+use super::record::{Recording, Target};
 use super::signals::Signals;
 use super::state::StateDirectory;
 use super::{CliError, Terminal, host, mount, report, world_file};
@@ -81,10 +81,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     if *plain_text {
         builder = builder.plain_text();
     }
-    let recording = record.as_deref().map(record::file).transpose()?;
-    if recording.is_some() {
-        builder = builder.retain(Retain::Everything);
-    }
+    let record = record.as_deref().map(Target::open).transpose()?;
     let mut listen = ListenOptions {
         vcenter: *vcenter_listen,
         cluster: *cluster_listen,
@@ -121,10 +118,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
             let ledger = sim.ledger().clone();
             beside.spawn(async move { ledger.spill_open().await });
         }
-        let failed =
-            |error| CliError::file("--record", record.as_deref().unwrap_or(Path::new("")), &error);
-        let recording = recording.map(|file| Recording::begin(&sim, file));
-        let recording = recording.transpose().map_err(failed)?;
+        let recording = record.map(|target| target.begin(&sim)).transpose()?;
         if *heartbeats == Switch::Off {
             let off = Command::SetHeartbeats { every: None };
             sim.world()
@@ -165,17 +159,17 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
             }
             () = sim.shutdown() => {}
         }
-        if let Some(recording) = recording {
-            let written = tokio::task::spawn_blocking(move || recording.end());
-            let written = written.await.unwrap_or_else(|panic| Err(io::Error::other(panic)));
-            written.map_err(failed)?;
-        }
+        let recorded =
+            tokio::task::spawn_blocking(move || recording.map_or(Ok(()), Recording::end));
+        let recorded = recorded.await.unwrap_or_else(|panic| {
+            Err(CliError::failed(format!("--record: {panic}"), "this is a bug"))
+        });
         if let Some(path) = ledger {
             let written = tokio::task::spawn_blocking(move || kept_ledger.end_spill());
             let written = written.await.unwrap_or_else(|panic| Err(io::Error::other(panic)));
             written.map_err(|error| CliError::file("--ledger", path, &error))?;
         }
-        served.and(kept)
+        served.and(kept).and(recorded)
     })
 }
 

@@ -601,17 +601,21 @@ fn a_recording_outlives_a_kill_and_belongs_to_one_sim() {
     let second = sim(&["serve", "--record", &path_text]).args(PICKED).output().expect("it runs");
     let told = said(&second);
     assert!(told.starts_with("exit code 2") && told.contains("another sim writes it"), "{told}");
+    let full = sim(&["serve", "--record", "/dev/full"]).args(PICKED).output().expect("it runs");
+    let told = said(&full);
+    assert!(told.starts_with("exit code 1") && told.contains("is not complete"), "{told}");
     first.child.kill().expect("it runs");
     first.child.wait().expect("it ends");
     let text = std::fs::read(&path).expect("a recording");
-    let log = sim::read_recording(&text[..]).expect("a recording");
-    assert!(log.entries().count() > 10, "{log:?}");
+    let read = sim::read_recording(&text[..]).expect("a recording");
+    assert!(!read.has_ended && read.log.entries().count() > 10, "{read:?}");
     // The next sim begins a recording of its own.
     let (code, _) = Serving::start(directory.path(), &arguments).stop();
     let text = std::fs::read(&path).expect("a recording");
     let fresh = sim::read_recording(&text[..]).expect("a recording");
-    assert_eq!(code, Some(0));
-    assert!(fresh.base().expect("a state").epoch() > log.base().expect("a state").epoch());
+    assert_eq!((code, fresh.has_ended), (Some(0), true));
+    let epoch = |of: &sim::Recording| of.log.base().expect("a state").epoch();
+    assert!(epoch(&fresh) > epoch(&read));
 }
 
 #[test]

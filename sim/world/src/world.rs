@@ -21,6 +21,8 @@ use crate::vcenter::{MoRef, VCenter, VcEvent};
 pub struct World {
     state: State,
     log: Log,
+    /// Events since the last [`World::take_tape`], if they are recorded.
+    tape: Option<Vec<(Time, Event)>>,
 }
 
 impl Deref for World {
@@ -34,12 +36,31 @@ impl Deref for World {
 impl World {
     /// An empty world that began at `epoch`.
     pub fn new(epoch: Timestamp, seed: u64) -> Self {
-        Self { state: State::new(epoch, seed), log: Log::new(Retain::Nothing) }
+        Self { state: State::new(epoch, seed), log: Log::new(Retain::Nothing), tape: None }
     }
 
     /// Starts a new log from the present state, which keeps as much as `retain` says.
     pub fn retain(&mut self, retain: Retain) {
         self.log = Log::starting_from(retain, &self.state);
+    }
+
+    /// Starts to record events for [`World::take_tape`], apart from the log. Returns the present state.
+    pub fn start_tape(&mut self) -> State {
+        self.tape = Some(Vec::new());
+        self.state.clone()
+    }
+
+    /// Returns the events since the last call, or since [`World::start_tape`], oldest first, each with its time.
+    pub fn take_tape(&mut self) -> Vec<(Time, Event)> {
+        self.tape.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Adds events to the log, and to the tape if there is one.
+    fn note(&mut self, at: Time, events: &[Event]) {
+        self.log.append(at, events);
+        if let Some(tape) = &mut self.tape {
+            tape.extend(events.iter().map(|event| (at, event.clone())));
+        }
     }
 
     /// The log.
@@ -56,7 +77,7 @@ impl World {
     pub fn restore(state: State) -> Self {
         let supervisor = state.supervisor.restored();
         let state = State { supervisor, ..state };
-        Self { state, log: Log::new(Retain::Nothing) }
+        Self { state, log: Log::new(Retain::Nothing), tape: None }
     }
 
     /// Keeps the last `events` events from now on, for [`before`](Self::before).
@@ -120,7 +141,7 @@ impl World {
                     .all(|event| matches!(event, Event::VCenter { event: VcEvent::Login(_), .. })),
             "a refused command changed something: {acted:?}"
         );
-        self.log.append(now, &acted);
+        self.note(now, &acted);
         events.extend(acted);
         result.map(|outcome| Applied { outcome, events })
     }
@@ -133,7 +154,7 @@ impl World {
             let mut act = Act::new(&mut self.state, at);
             act.react();
             let events = act.into_events();
-            self.log.append(at, &events);
+            self.note(at, &events);
             all.extend(events);
         }
         self.state.pass(now);
@@ -146,7 +167,7 @@ impl World {
         let supervisor = Supervisor::founded(ids, epoch, vcenter, with);
         let event = Event::SupervisorFounded(Box::new(supervisor));
         self.state.fold(&event);
-        self.log.append(Time::ZERO, std::slice::from_ref(&event));
+        self.note(Time::ZERO, std::slice::from_ref(&event));
     }
 
     /// Stores the VirtualMachine `object` of a machine that exists already, for a topology.
@@ -154,14 +175,14 @@ impl World {
         let mut act = Act::new(&mut self.state, Time::ZERO);
         act.adopt(object, machine);
         let events = act.into_events();
-        self.log.append(Time::ZERO, &events);
+        self.note(Time::ZERO, &events);
     }
 
     /// Adds a vCenter, for a topology.
     pub(crate) fn add_vcenter(&mut self, name: &str, vcenter: VCenter) {
         let event = Event::VCenterAdded { vcenter: name.to_owned(), with: Box::new(vcenter) };
         self.state.fold(&event);
-        self.log.append(Time::ZERO, std::slice::from_ref(&event));
+        self.note(Time::ZERO, std::slice::from_ref(&event));
     }
 }
 
