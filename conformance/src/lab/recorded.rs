@@ -11,6 +11,10 @@ use sim::world::{Command, Time, Topology};
 use super::{ByHand, Exit, Happened, Happening, Mode, Run, Stage};
 use crate::scenario::{ProviderSetup, Scenario};
 
+/// Difference between the clock of the world and that of the starts. The world begins up to some seconds after its epoch, and starts
+/// are often noted without fractions of a second. A start counts from this much earlier on.
+const SLACK: Duration = Duration::from_secs(5);
+
 /// Everything that is known about a recorded run.
 #[derive(Debug)]
 pub struct Recorded {
@@ -46,11 +50,9 @@ impl Recorded {
         let (base, end) = (log.base().cloned(), log.replay(until));
         let (base, end) = base.zip(end).unwrap_or_else(|| unreachable!("a recording has a state"));
         let started = |start: Timestamp| {
-            // Times are often noted without fractions of a second, so one may lie just before the first state.
-            let second = Duration::from_secs(1);
-            let since = (start + second).duration_since(base.epoch());
+            let since = (start + SLACK).duration_since(base.epoch());
             let since = Duration::try_from(since).map_err(|_| start)?;
-            let at = Time::after_start(since.saturating_sub(second));
+            let at = Time::after_start(since.saturating_sub(2 * SLACK));
             if since < base.age() || at > until {
                 return Err(start);
             }

@@ -1,4 +1,4 @@
-//! Tests `conformance judge`: a recording has the violations of the run that it is of, and a file without a run is no pass.
+//! Tests `conformance judge`: a recording has the violations of its run, and a file without a run does not pass.
 
 use std::path::Path;
 use std::process::Output;
@@ -156,6 +156,23 @@ fn a_recording_in_which_the_provider_made_no_call_is_inconclusive() {
     let empty = head + "\n{\"until\":0,\"end\":true}\n";
     std::fs::write(directory.path().join("recording"), empty).unwrap();
     is_inconclusive();
+}
+
+#[test]
+fn a_start_outside_the_recording_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = played(Backend::VCenter, None);
+    write(&run, directory.path());
+    let with = |start: &str| judge(directory.path(), &["--mode", "vcenter", "--start", start]);
+    // The clock of the world may be some seconds late.
+    for start in ["2026-01-01T00:00:00Z", "2025-12-31T23:59:58Z"] {
+        assert_eq!(with(start).0, Some(0), "{start}");
+    }
+    for start in ["2025-12-31T23:59:50Z", "2026-01-01T03:00:00Z"] {
+        let (code, told) = with(start);
+        let wanted = format!("--start {start}: this is outside the recording");
+        assert!(code == Some(2) && told.contains(&wanted), "{code:?}: {told}");
+    }
 }
 
 #[test]

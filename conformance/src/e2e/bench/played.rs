@@ -88,9 +88,10 @@ impl Play<'_> {
                 Phase::Steady => self.steady(&mut played).await?,
                 _ => self.disturbed(phase, begin).await?,
             }
+            // First the calls: every second until they are read may add some.
+            let tally = self.tally(&mut mark).await?;
             // Measures the current leader, which after the failover is another process.
             played.peak_memory_mib = played.peak_memory_mib.max(self.peak_memory().await?);
-            let tally = self.tally(&mut mark).await?;
             let (name, calls, writes) = (phase.name(), tally.total(), tally.writes());
             let took = begin.elapsed().as_secs_f64();
             writeln!(
