@@ -255,8 +255,8 @@ impl Conclusion {
         self.outcomes.iter().filter(move |it| several && it.verdict.reason().is_some())
     }
 
-    /// Returns the report of a failure: the case, the events around it, the truth beside what was written, and the command
-    /// that repeats it.
+    /// Returns the report of a failure: the case, the events around it, the state of each machine beside its Node, and the
+    /// command that repeats the check.
     pub fn evidence(&self, stage: &Stage) -> Option<String> {
         // Shows the case that the verdict is about.
         let is_worst = |it: &&Judged| it.verdict.word() == self.verdict.word();

@@ -218,7 +218,7 @@ impl Verdict {
     }
 
     /// True if two runs of one check ended alike. Two failures do so only if case, invariant and cause agree: the cause
-    /// is the broken invariant if there is one, else the words without their numbers.
+    /// is the broken invariant, or else the words without their numbers.
     pub fn agrees_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Fail(one), Self::Fail(two)) => {

@@ -17,11 +17,11 @@ use crate::draw::PROCESS;
 use crate::run::End;
 use crate::tree::Tree;
 
-/// Longest duration of a run, as a multiple of that without a mutant, and its least value.
+/// Longest duration of a run, as a multiple of that without a mutant, and at least [`LEAST_DURATION`].
 const PATIENCE: u32 = 3;
 const LEAST_DURATION: Duration = Duration::from_secs(60);
-/// Longest time without the verdict of a check, as a multiple of that without a mutant, and its least value. It ends a run whose
-/// provider spins long before the limit of the whole run.
+/// Longest time without the verdict of a check, as a multiple of that without a mutant, and at least [`LEAST_SILENCE`]. A
+/// provider that spins exceeds this limit long before that of the whole run.
 const SILENCE: u32 = 6;
 const LEAST_SILENCE: Duration = Duration::from_secs(45);
 
@@ -51,8 +51,9 @@ struct Passed {
 }
 
 impl Baseline {
-    /// Returns the checks that execute the code of a mutant, and the bounds of a run of them: [`PATIENCE`] and [`SILENCE`] times what
-    /// they took without a mutant, at least [`LEAST_DURATION`] and [`LEAST_SILENCE`]. All other checks do the same with it.
+    /// Returns the checks that execute the code of a mutant, and the bounds of a run of them: [`PATIENCE`] and [`SILENCE`] times
+    /// what they took without a mutant, at least [`LEAST_DURATION`] and [`LEAST_SILENCE`]. The mutant cannot change the result of
+    /// any other check.
     pub(crate) fn checks_of(&self, number: u32) -> (Vec<String>, Bounds) {
         let checks = || self.checks.iter().filter(|it| it.reached.contains(&number));
         let duration: Duration = checks().map(|it| it.duration).sum();
@@ -92,7 +93,7 @@ pub(crate) struct Asked<'a> {
 struct JudgeRun {
     /// `None` if the run took too long.
     status: Option<ExitStatus>,
-    /// The `results.json` of the run, if there is one.
+    /// The `results.json` of the run; `None` if the run wrote none.
     results: Option<serde_json::Value>,
     /// Longest time between two lines of the output.
     longest_silence: Duration,
@@ -125,7 +126,7 @@ impl Bench {
         }
     }
 
-    /// Runs each check by itself, because a run of a process does not end at its first failure.
+    /// Runs each check by itself, because the judge of a process has no `--fail-fast`.
     async fn judge_one_by_one(&self, asked: &Asked<'_>) -> anyhow::Result<Option<End>> {
         let mut first = None;
         for id in asked.ids {
@@ -187,7 +188,7 @@ impl Bench {
         Ok(Baseline { way, checks })
     }
 
-    /// Runs one check without a mutant; returns nothing if it does not pass and need not.
+    /// Runs one check without a mutant; returns `None` if the check does not pass in a way that permits failures.
     async fn baseline_of(
         &self,
         mode: &str,
@@ -346,8 +347,8 @@ impl Bench {
     }
 }
 
-/// Reads the output of a program to its end. Returns the exit status and the longest time between two lines; no status if the
-/// program prints nothing for as long as `silence`. That ends the program.
+/// Reads the output of a program to its end. Returns the exit status and the longest time between two lines. Ends the program and
+/// returns no status if the program prints nothing for as long as `silence`.
 async fn read_output(
     mut child: Child,
     silence: Duration,

@@ -20,7 +20,7 @@ use crate::tree::{Built, Tree};
 pub(crate) enum End {
     /// A check failed: the first such check.
     Check(String),
-    /// No check failed, and one that passes without the mutant had no verdict: the first such check.
+    /// No check failed, but a check that passes without the mutant had no verdict: the first such check.
     Unsure(String),
     /// The run, or one check of it, took much longer than without the mutant, and was ended.
     Hung,
@@ -139,7 +139,7 @@ pub(crate) async fn sample(
 /// Result of the catalogue for a mutant.
 #[derive(Debug, Default)]
 struct Judged {
-    /// What the mutant was run with.
+    /// Ways in which the mutant was run: instances modes, or a process.
     ways: Vec<String>,
     reached: bool,
     end: Option<End>,

@@ -308,7 +308,8 @@ impl Tree {
     }
 }
 
-/// The mutant at a place in the compiler's message; inside a macro, the mutant at its call.
+/// Returns the mutant that contains a place in the compiler's message. For a place inside a macro, returns the mutant that
+/// contains the call of the macro.
 fn owner_of(span: &serde_json::Value, woven: &BTreeMap<String, String>) -> Option<u32> {
     let text = woven.get(span["file_name"].as_str()?);
     let byte = usize::try_from(span["byte_start"].as_u64()?).ok()?;
@@ -318,9 +319,9 @@ fn owner_of(span: &serde_json::Value, woven: &BTreeMap<String, String>) -> Optio
     }
 }
 
-/// Copies a file. A new copy gets the time of the last change of the file, so that a crate without mutants counts as built if the
-/// caller has put the project's own build beside the tree. A copy that changes gets the present time, because the build in the
-/// tree may be younger than the change of the file.
+/// Copies a file and sets its time. A new copy gets the time of the original: a crate without mutants then counts as built if the
+/// caller has put the project's own build beside the tree. A changed copy gets the present time, because the build in the tree
+/// may be younger than the change of the original.
 fn mirror(from: &Path, to: &Path) -> anyhow::Result<()> {
     let is_new = !to.exists();
     write(to, &std::fs::read(from).with_context(|| from.display().to_string())?)?;

@@ -6,21 +6,21 @@
 #[cfg(feature = "mutants")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mutant {
-    /// "Unknown" is taken for "gone" before deleting.
+    /// The provider takes "unknown" for "gone" before it deletes a Node.
     ErrorIsGone,
-    /// One empty search is taken for a proof of absence.
+    /// The provider takes one empty search for a proof of absence.
     EmptySearchIsGone,
     /// Missing guest information clears the published addresses.
     EmptyClearsAddresses,
     /// Every caller without a session logs in by itself.
     NoSingleFlight,
-    /// The taint is removed although addresses (and zone) are not known yet.
+    /// The provider removes the taint although addresses (and zone) are not known yet.
     TaintBeforeAddresses,
-    /// Any number of nodes may be deleted at once.
+    /// The provider may delete any number of nodes at once.
     NoMassGuard,
-    /// Zones are read although they are switched off.
+    /// The provider reads zones although they are switched off.
     ZonesWhenOff,
-    /// A lost collector version is not noticed: the view is never built again.
+    /// The provider does not notice a lost collector version, and never builds the view again.
     IgnoreInvalidCollectorVersion,
     /// An unknown power state counts as switched off.
     ShutdownOnUnknown,
@@ -28,15 +28,15 @@ pub enum Mutant {
     LoginPerCall,
     /// Calls have no deadline.
     NoDeadline,
-    /// A rejected credential is tried again at once.
+    /// The provider tries a rejected credential again at once.
     NoLockout,
-    /// The first of several machines with one UUID is taken.
+    /// The provider takes the first of several machines with one UUID.
     GuessDuplicates,
-    /// Nodes are deleted without a UID precondition.
+    /// The provider deletes Nodes without a UID precondition.
     NoUidPrecondition,
-    /// Addresses are written even when they did not change.
+    /// The provider writes addresses even when they did not change.
     AlwaysWriteAddresses,
-    /// Sessions are left behind at the end.
+    /// The provider leaves its sessions behind at the end.
     NoLogout,
     /// A deletion that failed or had to wait uses the old proof.
     StaleProof,
@@ -50,11 +50,13 @@ pub enum Mutant {
     EmptyUuidIsGone,
     /// Supervisor: after 410 the watch continues from now, and the view counts as current without a new list.
     StaleViewAfterGone,
-    /// Supervisor: the token is read only once. `TokenSource::with_mutant` sets this, because the source is passed in.
+    /// Supervisor: the provider reads the token only once. `TokenSource::with_mutant` sets this defect, because the caller
+    /// passes the source in.
     TokenNeverReread,
-    /// Supervisor: a deletion that the guard holds is released at once on the same proof, a tenth of the nodes per period.
+    /// Supervisor: the guard at once releases the deletions that it holds, on the same proof, a tenth of the nodes per
+    /// period.
     GuardSkipped,
-    /// Supervisor: nodes are deleted although no node was matched to a machine since the start.
+    /// Supervisor: the provider deletes nodes although no node was matched to a machine since the start.
     NeverMatchedSkipped,
     /// Supervisor: a machine that the view does not have counts as gone, without a list.
     ProofFromView,

@@ -1,8 +1,9 @@
 //! The recording of a world: its first state and every event since, as lines of JSON.
 //!
-//! `sim serve --record` writes it, and a judge reads it. The first line has the version and the state. Each other line has an event
-//! with its time, or the time until which the lines before it are complete; the last line also has the mark of a clean end. A killed
-//! sim leaves no such mark, and may leave half a line: a reader uses what is complete, and is told.
+//! `sim serve --record` writes it, and a judge reads it. The first line has the version and the state. Each other line has an
+//! event with its time, or the time until which the lines before it are complete; the last line also has the mark of a clean end.
+//! A killed sim leaves no such mark, and may leave half a line. A reader uses the complete lines, and [`Recording::has_ended`]
+//! shows that the end is missing.
 
 use std::io::{self, BufRead, Write};
 

@@ -75,7 +75,7 @@ pub struct FaultKind {
     pub name: &'static str,
     /// Actions of the fault rule.
     pub actions: Vec<Action>,
-    /// True if the fault loses the answer, so that it can also hit an operation that is carried out.
+    /// True if the fault loses the answer. Such a fault can also hit an operation that the server has carried out.
     pub loses_answer: bool,
 }
 
@@ -160,7 +160,8 @@ pub(super) fn known_uuid(backend: Backend, scenario: Scenario, n: u32) -> Scenar
     }
 }
 
-/// Registers the first machine of [`known_uuid`] anew, in this vCenter or the only one. Its kubelet stays silent.
+/// Creates a machine with the name of machine 1 and [`KNOWN_UUID`], in this vCenter (default: the first), without a
+/// kubelet.
 pub(super) fn known_machine_arrives(vcenter: Option<&str>) -> Command {
     Command::CreateMachine {
         vcenter: vcenter.map(str::to_owned),
@@ -188,13 +189,13 @@ pub(super) fn about_machines(
     Rule::new(id, actions).on(backend.face()).op(backend.operations().iter().copied())
 }
 
-/// The provider may not list machines, and must read each by name.
+/// Creates a rule that forbids the provider to list machines, so that it must read each by name.
 pub(super) fn unlisted() -> Rule {
     let status = Action::Status { code: 403, retry_after: None, message: None };
     Rule::new("unlisted", [status]).on(Face::Supervisor).op(["list virtualmachines"])
 }
 
-/// The provider cannot find the `n`-th machine.
+/// Creates a rule that hides the `n`-th machine from the provider.
 pub(super) fn hidden(backend: Backend, n: u32) -> Rule {
     Rule::new("hidden", [Action::Hide(name(n))]).on(backend.face())
 }
@@ -207,7 +208,7 @@ pub(super) fn vanishing(backend: Backend) -> Duration {
     if backend.is_vcenter() { s(0) } else { VANISHING }
 }
 
-/// The backend is away for a while: vCenter stops, or the Supervisor answers nothing.
+/// Takes the backend down between `from` and `to`: vCenter stops, or the Supervisor answers nothing.
 pub(super) fn away(scenario: Scenario, backend: Backend, from: Duration, to: Duration) -> Scenario {
     match backend {
         Backend::VCenter => scenario
@@ -221,12 +222,12 @@ pub(super) fn away(scenario: Scenario, backend: Backend, from: Duration, to: Dur
     }
 }
 
-/// A Node called `early` that registers with the UUID of no machine, and waits for one with its name.
+/// Creates a Node called `early` with this UUID. [`awaited`] creates its machine.
 pub(super) fn early(uuid: Uuid) -> Command {
     early_with(uuid, serde_json::json!([{"type": "Ready", "status": "True"}]))
 }
 
-/// The same, with these conditions.
+/// Creates the Node of [`early`] with these conditions.
 pub(super) fn early_with(uuid: Uuid, conditions: serde_json::Value) -> Command {
     let node = serde_json::json!({
         "apiVersion": "v1",
@@ -245,7 +246,7 @@ pub(super) fn early_with(uuid: Uuid, conditions: serde_json::Value) -> Command {
     Command::Cluster(objects::Command::create(objects::GroupResource::core("nodes"), "", node))
 }
 
-/// The machine that [`early`] waits for; its Node is already registered, so no kubelet starts.
+/// Creates the machine of [`early`], without a kubelet, because the Node is registered by hand.
 pub(super) fn awaited(uuid: Uuid) -> Command {
     let spec =
         MachineSpec { name: Some("early".into()), uuid: Some(uuid), ..MachineSpec::default() };

@@ -182,7 +182,7 @@ fn guarded(flags: &[&str], wanted: &'static [Access]) -> Case {
     })
 }
 
-/// Fails if `/metrics` was answered with something that is no list of metrics.
+/// Fails if `/metrics` was answered with text that is not a list of metrics.
 fn has_metrics(run: &Run) -> Verdict {
     let bad = answers(run, "/metrics")
         .find(|answer| matches!(&answer.outcome, Ok((200, body)) if !body.contains("# TYPE ")));

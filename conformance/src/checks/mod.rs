@@ -55,7 +55,7 @@ pub struct Check {
     pub cases: Vec<Case>,
 }
 
-/// One way to put a promise to the test.
+/// One case of a check: a scenario, and the judge of its run.
 pub struct Case {
     /// The variation that this case tests; empty for the only case of a check.
     pub name: String,
@@ -188,8 +188,8 @@ impl Case {
 /// True if a broken invariant fails the check of this entry.
 ///
 /// For our provider every broken invariant counts. For another provider, and for ours where it makes upstream's calls (`v1`), a
-/// broken safety invariant of the contract always counts. Any other one fails only checks of its own surface and class, and a
-/// policy beyond the contract only checks of policy. The other checks report it.
+/// broken safety invariant of the contract always counts. Any other invariant counts only in checks of its own surface and
+/// class, and a policy beyond the contract only in checks of policy.
 fn counts(invariant: Invariant, entry: Option<&Entry>, run: &Run) -> bool {
     let is_final = invariant.class() == Class::Safety && !invariant.is_policy();
     let is_about = |entry: &Entry| {

@@ -35,8 +35,8 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 const PASSWORD: &str = "n3w&pa<ss>/\"w%rd'1";
 const SECRET: &str = "credentials";
 
-/// The provider's credentials work, are refused and are replaced, and some answers that carry sessions cannot be
-/// read.
+/// The backend accepts, refuses and again accepts the provider's credentials, and cuts off some answers that
+/// carry sessions. The invariant `NoSecretTold` judges the log.
 fn told(backend: Backend) -> Case {
     let (refused, known) = (s(120), s(200));
     let scenario = world(4, s(550)).with(|it| it.verbose = true);
@@ -134,7 +134,7 @@ fn documented(backend: Backend) -> Case {
     .named("the documented role")
 }
 
-/// The nodes get their zones, follow their machines, get the shutdown taint and are deleted.
+/// Passes if the nodes get their zones, follow their machines, get the shutdown taint and are deleted.
 fn whole_surface(run: &Run) -> Verdict {
     let bound = SETTLED + GRACE + T_LIFE * 3;
     let zoned = run.node(&name(1)).is_some_and(|node| node.labels[0].as_deref() == Some("zone-a"));
@@ -265,7 +265,7 @@ fn named(run: &Run, says: &dyn Fn(&str) -> bool) -> Verdict {
     })
 }
 
-/// The account may not read a machine. vCenter's fault names the object and the privilege.
+/// The account lacks `System.Read` on the machines. Passes if a log line or an event names the missing right.
 fn unseen() -> Case {
     let fault = Action::SoapFault { class: "NoPermission".to_owned(), message: None };
     let operations = Backend::VCenter.operations().iter().copied();

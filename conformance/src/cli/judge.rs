@@ -88,7 +88,8 @@ fn exemption(text: &str) -> Result<(Invariant, String), String> {
     Ok((Invariant::try_from(number)?, reason.to_owned()))
 }
 
-/// Judges the recording. Exit code 0: no invariant is broken; 1: one is; 2: a file cannot be used; 7: there is nothing to judge.
+/// Judges the recording. Exit code 0: no invariant is broken; 1: one is; 2: a file cannot be used; 7: the run has nothing to
+/// judge.
 pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let recorded = match read(arguments) {
         Ok(recorded) => recorded,

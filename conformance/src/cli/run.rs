@@ -180,7 +180,7 @@ fn show(out: &mut impl Write, tables: &[Table], operations: bool) -> anyhow::Res
     Ok(())
 }
 
-/// Prints the differences from the committed budgets; true if there are any.
+/// Prints the differences from the committed budgets. Returns true if it printed any.
 fn deviate(out: &mut impl Write, tables: &[Table]) -> anyhow::Result<bool> {
     let deviations: Vec<String> = tables.iter().flat_map(Table::deviations).collect();
     for deviation in &deviations {

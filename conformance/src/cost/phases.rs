@@ -8,7 +8,7 @@ use sim::world::{Command, Topology};
 use super::{Fit, Row};
 use crate::scenario::{Act, Initializer, Scenario};
 
-/// A phase of a provider's life.
+/// A phase of a provider's life whose calls are counted, such as the join of nodes, with the bounds on them.
 pub struct Phase {
     /// Name of the phase, which the ledger carries.
     pub name: &'static str,
@@ -53,8 +53,8 @@ pub(super) fn settled(n: u32) -> Duration {
     s(120 + u64::from(n) * 3 / 20)
 }
 
-/// Time at which windows begin for every fleet size: after it has settled, and shortly after an address pass, so that
-/// the next pass does not fall into windows shorter than a period.
+/// Time at which windows begin for every fleet size: after the fleet has settled, and shortly after an address pass,
+/// so that the next pass does not fall into windows shorter than a period.
 const BEGIN: Duration = s(310);
 
 pub(super) fn world(n: u32, horizon: Duration) -> Scenario {
@@ -202,7 +202,7 @@ const fn phases(allowed: &Allowed) -> [Phase; 7] {
     ]
 }
 
-/// One list view, one filter, and a wait for changes.
+/// Phases with the bounds for watching: one list view, one filter, and a wait for changes.
 pub(super) static WATCHING: [Phase; 7] = phases(&Allowed {
     join: |n| 20 + n as u64 / 50,
     steady: |_| 0,
@@ -214,7 +214,8 @@ pub(super) static WATCHING: [Phase; 7] = phases(&Allowed {
     polls: [9 + 1, 10, 2, 3 + 1, 1 + 1, 2 + 2, 9 + 1],
 });
 
-/// A read of the machines of all nodes, at most every five seconds while a controller asks, else every five minutes.
+/// Phases with the bounds for polling: a read of the machines of all nodes, at most every 5 s while a controller
+/// asks, else every 5 min.
 pub(super) static POLLING: [Phase; 7] = phases(&Allowed {
     // Nodes join one after the other, and each needs facts that are seconds old.
     join: |n| 20 + pages(n) * settled(n).as_secs() / 5,
@@ -229,7 +230,7 @@ pub(super) static POLLING: [Phase; 7] = phases(&Allowed {
     polls: [0; 7],
 });
 
-/// Upstream's calls; the counts must equal upstream's formulas.
+/// Phases with the bounds for `v1`: the counts must equal upstream's formulas.
 pub(super) static V1: [Phase; 7] = phases(&Allowed {
     join: |n| 1 + 26 * n as u64,
     steady: |n| 20 * n as u64,

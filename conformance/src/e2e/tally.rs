@@ -18,7 +18,7 @@ pub(super) struct Tally {
     pub(super) calls: BTreeMap<String, u64>,
     /// Long polls, keep-alives and watches by operation: they grow with the time that passes.
     pub(super) waits: BTreeMap<String, u64>,
-    /// Bytes of the answers to both.
+    /// Bytes of the answers to `calls` and `waits`.
     pub(super) bytes: u64,
     /// Number of sessions opened.
     pub(super) logins: u64,

@@ -143,7 +143,7 @@ fn real() -> Result<Real, Usage> {
     })
 }
 
-/// Returns the part that all runs of one provider share, from the name of its manifest.
+/// Returns the set-up that all runs of one provider share. `name` is the name or the path of its manifest.
 ///
 /// # Errors
 /// Returns [`Usage`] if the manifest is invalid or something that it needs is missing.

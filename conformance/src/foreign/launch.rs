@@ -37,7 +37,8 @@ struct Order {
 }
 
 impl Launcher {
-    /// Makes a launcher; `program` is `conformance`, which becomes each started program.
+    /// Makes a launcher that starts every program through `program`: the running program itself, which becomes the
+    /// wanted one when it is called with [`SUBCOMMAND`].
     ///
     /// # Errors
     /// Fails if the thread cannot be started.

@@ -201,8 +201,8 @@ fn passed(conclusion: &Conclusion) -> Result<(), Failed> {
     }
 }
 
-/// Becomes a provider if this program was started for that; returns then only on failure. [`Tests::main`] begins with it. A
-/// test program that does other work first must call this function before that.
+/// Becomes a provider if this program was started for that, and then returns only on failure. [`Tests::main`] calls this
+/// function first. A test program that does other work must call this function before that work.
 pub fn launched() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let is_launch = arguments.next().is_some_and(|it| it == SUBCOMMAND);

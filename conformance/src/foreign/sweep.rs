@@ -42,7 +42,7 @@ pub struct Request<'a> {
     pub jobs: NonZeroUsize,
     /// Seed of all random draws.
     pub seed: u64,
-    /// Kinds of failures; none to play only the lives.
+    /// Kinds of failures to sweep; empty plays the lives without failures only.
     pub kinds: &'a [Kind],
     /// Names of the lives to play; empty for all.
     pub lives: &'a [String],
@@ -105,7 +105,7 @@ struct Played {
     ended: Ended,
     /// Violations of policy beyond the contract, which are not defects of other providers.
     policy: Vec<Violation>,
-    /// Reason why the run proves nothing, if it does not.
+    /// Reason why the run proves nothing; `None` if the run proves something.
     vain: Option<String>,
 }
 

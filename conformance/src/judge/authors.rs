@@ -8,10 +8,10 @@ use sim::world::Time;
 
 use crate::lab::{ByHand, Run};
 
-/// Time in which the world hears of a change after a real API server has answered.
+/// Maximum time from the answer of a real API server until the world has the change.
 const MIRRORED: Duration = Duration::from_secs(30);
 
-/// Returns the longest delay between an answer and the change in the world.
+/// Returns the maximum time from the answer to a write until the world has the change.
 pub(super) fn lag(run: &Run) -> Duration {
     if run.mirrored { MIRRORED } else { Duration::ZERO }
 }

@@ -128,7 +128,8 @@ impl<'a> Judge<'a> {
         self.unheard(at, name, node, call, after);
     }
 
-    /// Demands an answer about machines between the loss of the machine and the request.
+    /// Reports a deletion if a server answered no call about machines between the loss of the machine and the
+    /// request.
     fn unheard(&mut self, at: Time, name: &str, node: &Value, call: &Record, after: &State) {
         let node = facts(node);
         let uuid = node.provider_id.as_deref().and_then(|it| it.strip_prefix("vsphere://"));

@@ -16,7 +16,7 @@ pub(crate) struct Term<'a> {
     pub(crate) from: Time,
     /// Identity of the holder; empty if the lease is free.
     pub(crate) holder: &'a str,
-    /// Label of the replica that holds the lease; `None` if the holder is no replica.
+    /// Label of the replica that holds the lease; `None` if the holder is not a replica.
     replica: Option<String>,
     /// Duration of the lease without a renewal.
     pub(crate) lasts: Duration,
@@ -25,7 +25,7 @@ pub(crate) struct Term<'a> {
 }
 
 impl Term<'_> {
-    /// Returns the label of the replica that holds the lease, or the holder if it is no replica.
+    /// Returns the label of the replica that holds the lease, or the holder if it is not a replica.
     pub(crate) fn label(&self) -> &str {
         self.replica.as_deref().unwrap_or(self.holder)
     }
@@ -38,9 +38,9 @@ impl Term<'_> {
 
 /// Returns the writes of replicas that did not hold a valid lease when the write arrived.
 ///
-/// A leader that can no longer renew stops before its lease runs out, so the check needs no tolerance for
-/// clocks. Any replica may write leases, which is how it becomes leader, and events, which are reports. Where nobody can
-/// tell which process leads, there are no violations, and the lab has noted why the run shows nothing.
+/// A leader that can no longer renew stops before its lease runs out, so the check needs no tolerance for clocks. Any
+/// replica may write leases, which is how it becomes leader, and events, which are reports. If the ledger does not show
+/// which process leads, the function returns no violations. The lab has then noted why the run shows nothing.
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
     let mut found = Vec::new();
     if run.scenario.provider.replicas < 2 || run.log.base().is_none() {

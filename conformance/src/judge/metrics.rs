@@ -20,7 +20,7 @@ use crate::scenario::{Act, Scenario};
 
 /// Metric of vCenter calls by operation, with their durations. Upstream uses the same name.
 const CALLS: &str = "cloudprovider_vsphere_api_request_duration_seconds_count";
-/// Upper bound of the workers of a queue: more keys at hand would be an error of the count.
+/// Upper bound of the keys that the workers of a queue hold at once; a higher count is an error of the metrics.
 const WORKERS: f64 = 64.0;
 
 /// Returns every disagreement between a scrape and the ledger.
@@ -302,8 +302,9 @@ impl<'a> Life<'a> {
         said
     }
 
-    /// Compares the age of the last news of machines with the lists on the wire: negative before the first answer, and not older
-    /// than that answer. Later news may come by a watch, and a list that proves an absence need not be news.
+    /// Compares the age of the last news of machines with the lists on the wire. The age must be negative until the first list
+    /// is answered, and must not exceed the time since that answer. Later news may come by a watch, and a list that proves an
+    /// absence need not be news.
     fn last_contact(&self) -> Option<String> {
         const AGE: &str = "vsphere_supervisor_last_contact_seconds";
         let at = self.scrape.at;

@@ -21,11 +21,11 @@ use crate::scenario::Act;
 
 /// Time after which a power state counts as known to the provider.
 const NOTICED: Duration = Duration::from_secs(30);
-/// Age below which a Node may not have been matched yet.
+/// Age below which the provider must not delete a Node that it has never matched to a machine.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// Prefix of the taints and labels that other controllers write in scenarios. No scenario takes them away again, so that the author
-/// of such a change need not be known.
+/// Prefix of the taints and labels that other controllers write in scenarios. No scenario removes them, so every removal is the
+/// provider's.
 const FOREIGN: &str = "example.com/";
 /// Prefix of the taints of the cluster's own controllers, which come and go at the same moments as those of a provider.
 const OF_CLUSTER: &str = "node.kubernetes.io/";
@@ -48,12 +48,13 @@ pub(super) struct Judge {
     /// True if the operator has switched the deletion of Nodes off.
     keeps_all: bool,
     zones: bool,
-    /// Number of the labels zone and region that the cloud provides: two for vCenter, one for a Supervisor.
+    /// Number of placement labels that the cloud provides: two with vCenter (zone and region), one with a Supervisor (zone).
     placed: usize,
     monitor: Duration,
     /// Addresses that each node's machine has ever reported.
     ever_reported: BTreeMap<String, BTreeSet<IpAddr>>,
-    /// Last UUID of each machine, by vCenter. A machine without one is a machine whose UUID vCenter has not loaded.
+    /// Last UUID of each machine, by vCenter. The entry stays while vCenter shows no UUID, because the UUID is then only not
+    /// loaded.
     uuids: BTreeMap<(String, MoRef), Uuid>,
     /// Time of the last power change of each node's machine.
     power_changed: BTreeMap<String, Time>,
@@ -151,7 +152,7 @@ impl Judge {
         }
     }
 
-    /// Keeps the last UUID of a machine. Another machine may get its reference later, so that nothing stays of a removed one.
+    /// Keeps the last UUID of a machine until the machine is removed. Another machine may get the same reference later.
     fn note_uuid(&mut self, vcenter: &str, id: MoRef, change: &Change, after: &State) {
         let inventory = after.vcenter(vcenter).map(|vc| &vc.inventory);
         let key = (vcenter.to_owned(), id);
@@ -229,8 +230,8 @@ impl Judge {
         }
     }
 
-    /// Checks that labels of others keep their values: at every moment the host name and keys with the prefix [`FOREIGN`], which
-    /// no scenario changes, and while the provider writes the Node every label that is not a provider's.
+    /// Checks that labels of others keep their values. No scenario changes the host name or a key with the prefix [`FOREIGN`], so
+    /// these must never change. While the provider writes the Node, every label that is not a provider's must stay.
     fn relabelled(
         &mut self,
         at: Time,

@@ -103,7 +103,7 @@ impl<'a> Player<'a> {
         self.send(request.body(Bytes::from(serde_json::to_vec(body)?))?).await
     }
 
-    /// Returns the answer, or an error after a timeout: a sequence cannot use such a request.
+    /// Returns the answer, or an error after 10 s, because a sequence cannot use a request without an answer.
     async fn send(&self, request: Request<Bytes>) -> anyhow::Result<Streamed> {
         let line = format!("{} {}", request.method(), request.uri());
         tokio::time::timeout(PATIENCE * 2, self.target.send(request)).await.with_context(|| {

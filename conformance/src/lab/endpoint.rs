@@ -65,7 +65,7 @@ pub struct Answer {
     pub path: String,
     /// The client.
     pub by: Caller,
-    /// Status and body, or the reason why there is none.
+    /// Status and body, or the reason why the endpoint did not answer.
     pub outcome: Result<(u16, String), String>,
     /// SHA-256 of the served certificate.
     pub certificate: Option<[u8; 32]>,

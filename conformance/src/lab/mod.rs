@@ -48,7 +48,7 @@ pub use scrape::{Checks, Sample, Scrape, sum};
 
 /// World time after which a replica of ours that ended by itself is restarted.
 const RESTART: Duration = Duration::from_secs(1);
-/// The same for a process, whose start takes longer.
+/// Like [`RESTART`], for a process, whose start takes longer.
 const RESTART_PROCESS: Duration = Duration::from_secs(10);
 /// Interval at which the calls of processes are counted.
 const LOOK: Duration = Duration::from_secs(1);
@@ -151,7 +151,7 @@ pub struct Lab {
     /// Environment of processes; `None` if the replicas are ours.
     host: Option<Host>,
     exits: Vec<Exit>,
-    /// Time of each of these ends.
+    /// Time of each end in `exits`.
     ended_at: Vec<Time>,
     /// Number of consecutive starts of processes that ended before their first call.
     in_vain: usize,

@@ -228,6 +228,8 @@ struct Opened {
 }
 
 impl Opened {
+    /// Reads the command line and the configuration of a replica.
+    ///
     /// # Errors
     ///
     /// The text with which the process would end.
@@ -266,7 +268,7 @@ impl Opened {
     }
 }
 
-/// Returns what connects the provider to the vCenters of the sim.
+/// Returns the function that connects the provider to the vCenters of the sim.
 fn connector(sim: &Sim, scenario: &Scenario, guard: &Guard, label: &str) -> Connector {
     let vcenters: Vec<(String, Transport)> = sim
         .vcenters()

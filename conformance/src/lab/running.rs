@@ -32,8 +32,8 @@ impl Running {
         }
     }
 
-    /// True if a lease names this replica as its holder. A process is known by what it wrote to the lease since its
-    /// start.
+    /// True if `holder`, the holder of the lease, is this replica. A process is recognized by the identity that it has
+    /// written to the lease since its start.
     pub(super) fn is_called(&self, holder: &str, ledger: &Ledger) -> bool {
         match self {
             Self::Here(replica) => replica.identity() == holder,
@@ -137,8 +137,8 @@ impl Running {
         }
     }
 
-    /// Returns how and when the replica ended, or `None` if it runs. A replica in this process has just ended: it is
-    /// asked often enough.
+    /// Returns how and when the replica ended, or `None` if it runs. For a replica in this process the time is `now`,
+    /// because the lab asks often enough.
     pub(super) fn ended(&mut self, now: Time) -> Option<(Exit, Time)> {
         match self {
             Self::Here(replica) => Some((replica.ended()?, now)),

@@ -14,7 +14,7 @@ use crate::catalogue::Requirement;
 use crate::suite::{Conclusion, Judged};
 use crate::verdict::Verdict;
 
-/// Returns the document.
+/// Returns the JUnit report as XML.
 pub(super) fn document(conclusions: &[Conclusion]) -> anyhow::Result<String> {
     let mut report = Report::new("conformance");
     for backend in Backend::ALL {

@@ -44,7 +44,7 @@ struct Environment<'a> {
     time: &'a str,
 }
 
-/// Description of a run.
+/// Circumstances of a run, as its reports state them.
 #[derive(Clone, Debug)]
 pub struct About {
     /// Seed of all random draws.

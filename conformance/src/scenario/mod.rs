@@ -80,7 +80,7 @@ pub enum Act {
     },
     /// Writes another serving certificate to the files that the command line names.
     RenewCertificate,
-    /// Writes something to those files that is no certificate.
+    /// Overwrites the certificate files that the command line names with content that is not a certificate.
     SpoilCertificate,
     /// Starts every replica that does not run.
     StartAll,

@@ -84,7 +84,7 @@ pub struct LeaderElection {
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// Time that a candidate waits after the last change it saw before it takes over (default 15 s).
+    /// Time without a change of the Lease after which a candidate takes over (default 15 s).
     pub lease_duration: Duration,
     /// Time without a successful renewal after which the leader gives up (default 10 s).
     pub renew_deadline: Duration,

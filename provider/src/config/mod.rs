@@ -1,4 +1,4 @@
-//! `vsphere.conf`, in YAML or INI, into one validated [`Config`].
+//! Parses `vsphere.conf`, in YAML or INI, into one validated [`Config`].
 //!
 //! Both dialects become the same list of [`Entry`]s (section, key, path, value), and one table defines each key. A
 //! section that upstream reads and this provider does not is an error; an unknown section or key is a warning, or an
@@ -105,7 +105,7 @@ pub enum ConfigError {
 pub enum UnknownKeys {
     /// The provider reports and ignores them.
     Warn,
-    /// They are errors.
+    /// The provider refuses a configuration that has one.
     Refuse,
 }
 

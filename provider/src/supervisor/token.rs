@@ -60,9 +60,9 @@ pub struct TokenSource {
 #[derive(Default)]
 struct State {
     token: Option<HeaderValue>,
-    /// When the token was read.
+    /// Time at which the token was read.
     token_at: Option<Instant>,
-    /// When the file was last read, with or without success.
+    /// Time of the last read of the file, with or without success.
     looked_at: Option<Instant>,
 }
 

@@ -36,7 +36,8 @@ pub(crate) fn start(vcenter: &Vcenter, cluster: &Cluster, config: &str, options:
     start_with(&[vcenter], cluster, config, options)
 }
 
-/// Starts with one fake per vCenter of the configuration, in order of name; the last fake serves the rest.
+/// Starts a provider. The fakes serve the vCenters of the configuration in order of name. The last fake
+/// serves all that are left.
 pub(crate) fn start_with(
     vcenters: &[&Vcenter],
     cluster: &Cluster,

@@ -45,7 +45,7 @@ pub(super) async fn happen(
     Ok(Json(Value::Array(answers)))
 }
 
-/// The error that ended a list, with its position and the answers before it.
+/// Error of an event in a list of events, with its index and the answers to the events before it.
 struct Stopped {
     error: AdminError,
     /// Index of the event that failed.

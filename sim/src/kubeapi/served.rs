@@ -1,5 +1,5 @@
 //! Resources that kube-apiserver 1.36.3 serves, from its own discovery: group and version, resource,
-//! subresources. They separate what only this server lacks from what no server has.
+//! subresources. They tell a resource that only this server lacks from one that no server has.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

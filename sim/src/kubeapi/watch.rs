@@ -162,7 +162,8 @@ struct Watch {
     began: u64,
     /// Number of times that all watches had been ended when this one began.
     generation: u64,
-    /// Changes up to this revision are sent, pending or late.
+    /// Revision up to which the watch has taken changes from the store. Changes that are not sent yet wait in `pending`
+    /// or `late`.
     cursor: u64,
     /// Events to send. They hold references to objects, not bytes, so that a slow reader costs no copies.
     pending: VecDeque<Pending>,

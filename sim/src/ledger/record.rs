@@ -26,7 +26,7 @@ pub enum Kind {
 /// End of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Time in nanoseconds of world time.
+    /// Time of the end, in nanoseconds of world time.
     pub at: Time,
     /// HTTP status; absent when the connection broke.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,7 +46,8 @@ pub struct Ended {
     pub broken: Option<Reason>,
 }
 
-/// A word of a fixed list. The alias keeps serde from treating the word as text borrowed from its input.
+/// A word of [`BROKEN`]. The alias hides the reference from serde, which would otherwise borrow the word from
+/// its input.
 type Reason = &'static str;
 
 /// Every reason for a missing or incomplete answer.
@@ -63,7 +64,7 @@ fn why_broken<'de, D: Deserializer<'de>>(text: D) -> Result<Option<Reason>, D::E
 pub struct Record {
     /// Position in the ledger, from 1.
     pub seq: u64,
-    /// Time in nanoseconds of world time.
+    /// Time of the record, in nanoseconds of world time; for a call, that of its arrival.
     pub t: Time,
     /// Kind of the record.
     pub kind: Kind,

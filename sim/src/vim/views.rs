@@ -34,7 +34,7 @@ enum Content {
 }
 
 impl View {
-    /// Returns a list of objects.
+    /// Returns a list view of these objects.
     pub(crate) fn list(reference: Reference, objects: BTreeSet<MoRef>) -> Self {
         Self {
             reference,

@@ -277,7 +277,7 @@ pub enum Command {
     /// Attaches a tag to an object by name, and creates the category and the tag if they do not exist.
     #[serde(rename = "tag.attach")]
     AttachTag(TagName),
-    /// Detaches a tag, by name.
+    /// Detaches a tag from an object, by name.
     #[serde(rename = "tag.detach")]
     DetachTag(TagName),
 

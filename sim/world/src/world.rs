@@ -55,7 +55,7 @@ impl World {
         self.tape.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Adds events to the log, and to the tape if there is one.
+    /// Adds events to the log, and to the tape if it is set.
     fn note(&mut self, at: Time, events: &[Event]) {
         self.log.append(at, events);
         if let Some(tape) = &mut self.tape {

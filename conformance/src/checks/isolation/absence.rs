@@ -48,8 +48,8 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Two vCenters, one of which is down from [`SETTLED`] until [`BACK`]. With `restarted`, the provider restarts
-/// meanwhile.
+/// Takes the vCenter `down` out of service from [`SETTLED`] until [`BACK`]: stops it, or applies `action` to its
+/// calls. With `restarted`, the provider restarts meanwhile.
 fn one_down(scenario: Scenario, down: &str, action: Option<&Action>, restarted: bool) -> Scenario {
     let vcenter = || Some(down.to_owned());
     let scenario = match action {
@@ -82,7 +82,8 @@ fn worked_meanwhile(run: &Run, node: &str) -> Verdict {
     Verdict::inconclusive(format!("the new address of {node} was shown at {shown:?}"))
 }
 
-/// The Node of a machine of the healthy vCenter is deleted, but not before the other vCenter answers again.
+/// A machine of the healthy vCenter is gone. The provider deletes its Node, but not before the other vCenter answers
+/// again.
 fn deleted(action: Option<&Action>, restarted: bool) -> Case {
     let there = |n| Named { vcenter: Some("vc1".into()), name: other(n) };
     let addresses = vec![crate::checks::build::ips(&[ADDRESS])];

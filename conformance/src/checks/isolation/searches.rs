@@ -61,8 +61,8 @@ fn one_fails() -> Case {
     .named("a search fails")
 }
 
-/// Searches for three machines take three seconds and fail. The nodes of two of them go. The third alone is no reason to let a
-/// node wait that joins.
+/// Searches for three machines take three seconds and fail, and the nodes of two of them go. The failed search for the third
+/// must not delay a node that joins.
 fn failed_for_nodes_that_went() -> Case {
     let slow = |node: &str| failing(node, Some(Action::Delay(s(3)))).named(node);
     let mut scenario = world_with(3, 400, s(1000))

@@ -39,7 +39,7 @@ pub enum Price {
     Fitted,
     /// One fleet size: calls that came for at least every other node are assumed to grow with the fleet.
     Proportional,
-    /// The fleet size is not known, so there are no prices.
+    /// The fleet size is not known, so the items have no prices.
     Unknown,
 }
 

@@ -1,9 +1,11 @@
 //! Finds the trigger of a call, as far as the ledger shows it.
 //!
-//! The driver's phases name the trigger. Without them it follows from the client's behavior: calls before the client looks
-//! at any one machine are its start; from a failure until the next success it reconnects; lookups that a write of a Node
-//! follows belong to that Node's join or deletion; calls that recur belong to a period, and at short intervals to the
-//! monitor's.
+//! The driver's phases name the trigger. Without phases, the client's behavior shows it:
+//!
+//! - calls before the client looks at any one machine belong to its start;
+//! - calls from a failure until the next success belong to a reconnect;
+//! - lookups before a write of a Node belong to the join or the deletion of that Node;
+//! - calls that recur belong to a period: at short intervals to the monitor period, else to the address sync period.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -58,7 +60,7 @@ impl Trigger {
         }
     }
 
-    /// Returns the trigger that a phase of the driver is about.
+    /// Returns the trigger of the calls in a phase of the driver.
     fn of_phase(phase: &str) -> Option<Self> {
         Some(match phase {
             "join" => Self::Join,

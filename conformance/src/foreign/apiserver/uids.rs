@@ -27,7 +27,7 @@ impl Uids {
         renamed(object, &self.there)
     }
 
-    /// Returns an object of the real server with the UIDs of the world.
+    /// Returns an object of the real server with its references changed to the UIDs of the world.
     pub(super) fn here(&self, object: &Value) -> Value {
         renamed(object, &self.here)
     }

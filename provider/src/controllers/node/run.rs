@@ -33,7 +33,7 @@ const UNKNOWN_CAP: Duration = Duration::from_secs(1000);
 /// Maximum number of address writes per node in a window; a flapping guest waits.
 const MAX_WRITES: u32 = 2;
 const WINDOW: Duration = Duration::from_secs(30);
-/// Time after which a promised answer that did not come is asked for again.
+/// Time after which the controller asks again for a promised answer that did not come.
 const PENDING_RECHECK: Duration = Duration::from_secs(60);
 
 /// Settings of the controller.

@@ -57,7 +57,7 @@ pub struct Nic {
     pub mac: String,
 }
 
-/// Guest information as VMware Tools report it.
+/// Guest information as VMware Tools reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guest {
     /// Host name.
@@ -130,7 +130,7 @@ pub fn select(
     Ok(result)
 }
 
-/// False for the name of a booting guest: it is localhost until the guest has read its configuration.
+/// True if the guest has a name of its own. A booting guest is localhost until it has read its configuration.
 fn is_real_name(name: &str) -> bool {
     let first = name.split('.').next().unwrap_or_default();
     !first.is_empty() && !first.eq_ignore_ascii_case("localhost")

@@ -86,7 +86,7 @@ pub(super) struct State {
     pub wanted_reads: BTreeMap<String, String>,
     /// Nodes that wait for a list.
     pub wanted_lists: BTreeSet<String>,
-    /// Time until which the server has asked for no other list.
+    /// Time until which the provider makes no new list, because the server has asked for a pause.
     pub quiet_until: Option<Instant>,
     forgotten: Forgotten,
     active: Active,

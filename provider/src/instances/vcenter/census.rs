@@ -20,7 +20,7 @@ use crate::model::{MachineId, parse_uuid, swap_byte_order};
 
 /// Validity of a census after its end.
 const VALID_FOR: Duration = Duration::from_secs(300);
-/// The same for a census in which some machine has no UUID, and for one that failed: the next look needs a newer one.
+/// Validity of a census that failed or in which some machine has no UUID: the next look needs a newer one.
 const DOUBTFUL_FOR: Duration = Duration::from_secs(25);
 /// Reason for doubt if the login sees no inventory.
 pub(super) const INVISIBLE: &str = "the inventory is not visible to this login";
@@ -64,8 +64,8 @@ impl Censuses {
         }
     }
 
-    /// Returns a census of one vCenter that began after `since`, so that one census serves many nodes. Waits for the task to
-    /// take one if there is none.
+    /// Returns a census of one vCenter that began after `since`, so that one census serves many nodes. If none exists, waits
+    /// until the task has taken one.
     ///
     /// Cancel safe: the task goes on, and the next lookup finds its census.
     pub(super) async fn after(&self, index: VcenterIndex, since: Instant) -> Census {

@@ -23,7 +23,7 @@ fn readable(machine: &Machine, prefixes: &[&str]) -> Result<(), Unknown> {
     }
 }
 
-/// The addresses of a machine in this vCenter, or why there are none to publish.
+/// Returns the addresses of a machine in this vCenter, or the reason why none can be published.
 pub(super) fn addresses(
     policy: &Policy,
     vcenter: VcenterIndex,

@@ -91,9 +91,9 @@ fn is_search(err: &CallError) -> bool {
     err.operation.starts_with("Find") && err.fault().is_some()
 }
 
-/// Leaves the vCenter alone for a pause. Meanwhile, if there are other vCenters, answers requests at once with the
-/// failure. After a fault in the search for a single node, the first other node that joins ends the pause: its search
-/// shows whether the trouble is the machine's or the vCenter's.
+/// Leaves the vCenter alone for a pause. Meanwhile, if other vCenters are configured, answers requests at once with
+/// the failure. After a fault in the search for a single node, the first other node that joins ends the pause: its
+/// search shows whether the trouble is the machine's or the vCenter's.
 async fn fail_fast(
     shared: &Shared,
     index: VcenterIndex,

@@ -1,14 +1,18 @@
 //! Machines in one or more vCenters, kept current by property collectors.
 //!
-//! Each vCenter has four tasks. [`join`] finds the machines of new nodes, in batches ([`inventory`]) or one by one
-//! ([`search`]), without those that [`scope`] excludes. [`view`] keeps the machines in one list view with one filter
-//! and waits for changes, and [`reread`] reads again what could not be read; in polling mode, [`poll`] reads the
-//! machines periodically instead. [`zone_reader`] reads tags when a node needs a zone, and [`census`] the whole
-//! inventory before a Node without a reference goes. The tasks share only [`state`],
-//! so a vCenter that hangs delays no other. [`answers`] and [`describe`] answer the controllers from that state;
-//! [`proof`] reads anew before it calls a machine gone.
+//! Four tasks serve each vCenter:
 //!
-//! [`v1`] uses none of this: it makes upstream's calls one for one.
+//! - [`join`] finds the machines of new nodes, in batches ([`inventory`]) or one by one ([`search`]), without those
+//!   that [`scope`] excludes;
+//! - [`view`] keeps the machines in one list view with one filter and waits for changes, and [`reread`] reads again
+//!   what could not be read; in polling mode, [`poll`] reads the machines periodically instead;
+//! - [`zone_reader`] reads tags when a node needs a zone;
+//! - [`census`] reads the whole inventory before the provider deletes a Node without a reference.
+//!
+//! The tasks share only [`state`], so a vCenter that hangs delays no other. [`answers`] and [`describe`] answer the
+//! controllers from that state; [`proof`] reads anew before it calls a machine gone.
+//!
+//! [`v1`] runs only the census of these tasks, and makes upstream's calls one for one.
 
 mod answers;
 mod census;

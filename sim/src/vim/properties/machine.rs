@@ -38,7 +38,7 @@ pub(super) const MACHINE: &[Prop] = &[
     leaf("guestHeartbeatStatus", |_, it| Some(heartbeat(it.machine()?))),
 ];
 
-/// Returns the parent of a machine if it is a vApp.
+/// Returns the parent of a machine if the parent is a vApp.
 fn vapp(parent: Option<MoRef>) -> Option<MoRef> {
     parent.filter(|it| it.kind == Kind::VirtualApp)
 }

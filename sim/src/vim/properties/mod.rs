@@ -244,7 +244,8 @@ fn build(
     Object { kind, fields }
 }
 
-/// Continues a path inside a value: an element by key, then fields by name.
+/// Follows a path into a value: takes the list element with `key`, if any, and then the fields in
+/// `rest`.
 fn descend(value: Value, key: Option<&str>, rest: &[&str]) -> Option<Value> {
     let value = match (key, value) {
         (None, value) => value,

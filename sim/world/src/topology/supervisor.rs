@@ -12,7 +12,7 @@ const VCENTER: &str = "vc0";
 const CLASS: &str = "best-effort-small";
 const IMAGE: &str = "vmi-0123456789abcdef0";
 
-/// Founds the Supervisor of a fresh world.
+/// Adds a Supervisor with its initial objects to a fresh world.
 pub(super) fn found(world: &mut World, topology: &Topology, with: &SupervisorTopology) {
     world.add_supervisor(VCENTER, with);
     let zones = zones(world, topology);

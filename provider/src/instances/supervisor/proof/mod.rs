@@ -56,7 +56,7 @@ pub(super) enum Verdict {
 }
 
 impl Claim<'_> {
-    /// Checks what needs no evidence, and returns the identity of the node.
+    /// Checks the conditions that need no evidence, and returns the identity of the node.
     fn identity(&self) -> Result<Identity, Unknown> {
         let identity = identity(self.node)?;
         if let Identity::Uuid(key) = &identity
@@ -80,7 +80,7 @@ impl Claim<'_> {
     }
 }
 
-/// Judges by a complete list.
+/// Judges a claim by a complete list of machines. Asks for a new list if `evidence` is missing or too old.
 pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict {
     let identity = match claim.identity() {
         Ok(identity) => identity,
@@ -154,8 +154,8 @@ pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&Reading>) -> Verdict 
     }
 }
 
-/// Returns what a read by name objects to a list without the node's machine: a list can omit objects although it claims to
-/// be complete, and it can show an object as it was before. `view` has the result of the read.
+/// Returns the objection of a read by name to a list without the node's machine, if any. A list can omit objects although
+/// it claims to be complete, and it can show an object as it was before. `view` has the result of the read.
 pub(super) fn objection(node: &NodeIdentity, reading: &Reading, view: &View) -> Option<Unknown> {
     match &reading.read {
         Read::NotFound => None,

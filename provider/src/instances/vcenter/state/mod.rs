@@ -71,7 +71,7 @@ pub(super) struct Tracked {
     pub hidden: Option<(Unknown, Instant)>,
     /// Reason for which the machine does not count, and the time until which that holds.
     pub outside: Option<(String, Instant)>,
-    /// When absence was last proved.
+    /// Time at which absence was last proved.
     pub gone: Option<Instant>,
     /// Number of times in a row that a direct read or a search found the machine although the view does not show it,
     /// and the time until which the last result holds.
@@ -85,7 +85,7 @@ pub(super) struct Tracked {
 pub(super) struct JoinRequest {
     pub attempt: u64,
     pub candidates: Vec<MachineId>,
-    /// DNS name to search by, when there is no UUID.
+    /// DNS name to search by, if the node has no UUID.
     pub name: Option<String>,
     /// Reference to the machine from the node, if the node was initialized.
     pub reference: Option<MachineReference>,
@@ -124,8 +124,9 @@ pub(super) struct VcenterState {
     pub scope: Option<Known>,
     pub zones: ZoneCache,
     pub zone_wanted: BTreeSet<String>,
-    /// When polling: start of the last read that covered all machines, and end of the last read of each machine.
+    /// When polling: start of the last read that covered all machines.
     pub read_at: Option<Instant>,
+    /// When polling: end of the last read of each machine.
     pub read_times: BTreeMap<MoRef, Instant>,
     /// The last read, if it failed.
     pub read_failure: Option<ReadFailure>,

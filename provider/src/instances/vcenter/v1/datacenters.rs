@@ -32,7 +32,7 @@ pub(super) struct Resolved {
     pub(super) problems: Vec<String>,
 }
 
-/// Returns the datacenters that these names stand for; all, if there are no names.
+/// Returns the datacenters that these names stand for, or all datacenters if `names` is empty.
 pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> Resolved {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     // Every datacenter, once a search of the whole tree has shown them.

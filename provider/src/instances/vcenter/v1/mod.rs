@@ -48,7 +48,7 @@ struct Shared {
     skip_deletion: bool,
     state: Mutex<State>,
     desk: Desk,
-    /// For nodes without a known location.
+    /// Reads of whole inventories, for nodes without a known location.
     censuses: Censuses,
 }
 
@@ -63,7 +63,7 @@ struct State {
     /// Time of the first empty search per node, for nodes without a known location whose machine a person confirmed as
     /// gone.
     absent: BTreeMap<String, Instant>,
-    /// True for each vCenter whose last visit succeeded.
+    /// True for each vCenter in which the last search succeeded.
     is_well: Vec<bool>,
     /// True for each vCenter whose last search may have left datacenters out.
     is_narrowed: Vec<bool>,
@@ -122,7 +122,7 @@ impl VcenterV1 {
         })
     }
 
-    /// Health of each vCenter by name: true if the last visit succeeded or none was made yet, and no other vCenter answers
+    /// Health of each vCenter by name: true if the last search in it succeeded or none was made yet, and no other vCenter answers
     /// under its name.
     pub(crate) fn health(&self) -> Vec<(String, bool)> {
         let state = self.shared.lock();

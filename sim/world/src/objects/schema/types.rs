@@ -228,7 +228,7 @@ fn read_type(text: &'static str, names: &[&'static str]) -> Option<Type> {
     read_named(text, None, names)
 }
 
-/// `go` is Go's name of the type, if it has one of its own.
+/// Parses the type in `text`. `go` is Go's name of the type, if it has one of its own.
 fn read_named(
     text: &'static str,
     go: Option<&'static str>,

@@ -52,7 +52,7 @@ impl Document {
         self.0.pointer_mut(parent)?.as_object_mut()?.shift_remove(field)
     }
 
-    /// Removes a structure without fields.
+    /// Removes the structure at `pointer` if it has no fields.
     pub(super) fn forget_empty(&mut self, pointer: &str) {
         if found(&self.0, pointer).is_some_and(is_empty) {
             self.remove(pointer);

@@ -1,7 +1,8 @@
 //! VirtualMachineImage and ClusterVirtualMachineImage: v1alpha1 describes an image in its specification, the
 //! hub in its status.
 //!
-//! These kinds have no annotation, so a write in an older version drops the fields that this version does not have.
+//! No annotation of these kinds keeps the fields of the hub, so a write in an older version drops the fields that
+//! the older version lacks.
 
 use serde_json::{Map, Value, json};
 

@@ -191,7 +191,7 @@ fn exchange_names(object: &mut Document) {
     }
 }
 
-/// True if an object has been in the store. VM Operator knows the image of no other object.
+/// True if the object has been in the store. VM Operator converts the image of stored objects only.
 fn was_stored(object: &Value) -> bool {
     object.pointer("/metadata/generation").and_then(Value::as_i64).is_some_and(|n| n > 0)
 }
