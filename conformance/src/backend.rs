@@ -2,6 +2,7 @@
 //! here, so that one check tests a promise in every mode.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use sim::Face;
@@ -18,6 +19,15 @@ pub enum Backend {
     VCenter,
     /// A Supervisor: VirtualMachine objects.
     Supervisor,
+}
+
+impl FromStr for Backend {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|it| it.as_str() == text);
+        found.ok_or_else(|| "expected vcenter or supervisor".to_owned())
+    }
 }
 
 impl Backend {

@@ -59,7 +59,7 @@ pub struct Options {
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
     /// Mode of the provider: vcenter or supervisor. An existing lab keeps its mode.
-    #[arg(long, default_value = "vcenter", value_parser = backend)]
+    #[arg(long, default_value = "vcenter")]
     mode: Backend,
     /// Start dockerd if no engine answers (as root).
     #[arg(long)]
@@ -92,11 +92,6 @@ fn checkout(directory: &Path) -> anyhow::Result<PathBuf> {
     let found = std::fs::canonicalize(directory)
         .map_err(|error| Usage::error(format!("--project {named}: {error}; name a checkout")))?;
     project(&found)
-}
-
-fn backend(text: &str) -> Result<Backend, String> {
-    let found = Backend::ALL.into_iter().find(|it| it.as_str() == text);
-    found.ok_or_else(|| "expected vcenter or supervisor".to_owned())
 }
 
 impl Options {

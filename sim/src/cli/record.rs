@@ -7,10 +7,11 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::serve::exclusive;
 use super::{CliError, Terminal};
+use crate::Sim;
 use crate::ledger::Kind;
 use crate::recording::Recorder;
-use crate::{Sim, files};
 
 /// Time between writes: at most this much is lost if the process is killed.
 const EVERY: Duration = Duration::from_millis(500);
@@ -31,14 +32,7 @@ pub(super) struct Recording {
 impl Target {
     /// Opens the file, which no other sim may write.
     pub(super) fn open(path: &Path) -> Result<Self, CliError> {
-        let file = files::exclusive(path).map_err(|error| match error.kind() {
-            io::ErrorKind::ResourceBusy => CliError::input(
-                format!("--record {}: another sim writes it", path.display()),
-                "stop that one, or choose another file",
-            ),
-            _ => CliError::file("--record", path, &error),
-        })?;
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path: path.to_owned(), file: exclusive("--record", path)? })
     }
 
     /// Writes the state of the world, and then its events until [`Recording::end`]. The ledger gets a note, by which a reader knows

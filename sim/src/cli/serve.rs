@@ -102,7 +102,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     }
     // The command line overrides the saved token.
     listen.admin_token = admin_token.clone().or(listen.admin_token);
-    let spill = ledger.as_deref().map(ledger_file).transpose()?;
+    let spill = ledger.as_deref().map(|path| exclusive("--ledger", path)).transpose()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -173,14 +173,14 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     })
 }
 
-/// Opens the file of `--ledger`, which no other sim may write.
-fn ledger_file(path: &Path) -> Result<fs::File, CliError> {
+/// Opens the file of an option, which no other sim may write.
+pub(super) fn exclusive(option: &str, path: &Path) -> Result<fs::File, CliError> {
     files::exclusive(path).map_err(|error| match error.kind() {
         io::ErrorKind::ResourceBusy => CliError::input(
-            format!("--ledger {}: another sim writes it", path.display()),
+            format!("{option} {}: another sim writes it", path.display()),
             "stop that one, or choose another file",
         ),
-        _ => CliError::file("--ledger", path, &error),
+        _ => CliError::file(option, path, &error),
     })
 }
 
