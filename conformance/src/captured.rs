@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use sim::ledger::Record;
+use sim::world::Time;
 
 /// Reads the records of a ledger, case by case in the order in which the calls came in.
 ///
@@ -34,11 +35,18 @@ pub(crate) fn records(path: &Path) -> Result<Vec<Record>, String> {
     Ok(records)
 }
 
-/// Reads the ledger of one sim, from its first record on. A last line without an end is left out, because the sim may still write.
+/// The ledger of one sim, from its first record on.
+pub(crate) struct Whole {
+    pub(crate) records: Vec<Record>,
+    /// Number of the first missing record, if any, and the time until which no record is missing.
+    pub(crate) gap: Option<(u64, Time)>,
+}
+
+/// Reads the ledger of one sim. A last line without an end is left out, because the sim may still write.
 ///
 /// # Errors
 /// A sentence that names the file, the line and the remedy.
-pub(crate) fn whole(path: &Path) -> Result<Vec<Record>, String> {
+pub(crate) fn whole(path: &Path) -> Result<Whole, String> {
     let name = path.display();
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("--ledger {name}: cannot be read: {error}; name a ledger"))?;
@@ -51,13 +59,16 @@ pub(crate) fn whole(path: &Path) -> Result<Vec<Record>, String> {
         })?);
     }
     settle(&mut records, 0);
-    let missing = (1..).zip(&records).find(|(wanted, record)| record.seq != *wanted);
-    match missing {
-        Some((wanted, _)) => Err(format!(
-            "--ledger {name}: record {wanted} is missing; name a file of `sim serve --ledger`, which has every record"
-        )),
-        None => Ok(records),
+    let mut last = Time::ZERO;
+    let mut gap = None;
+    for (wanted, record) in (1..).zip(&records) {
+        if record.seq != wanted {
+            gap = Some((wanted, last));
+            break;
+        }
+        last = record.t;
     }
+    Ok(Whole { records, gap })
 }
 
 /// Sorts the records of a case, which begins at `from`, into the order in which the calls came in.

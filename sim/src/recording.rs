@@ -52,6 +52,18 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// Returns the recording without the events after `at`, and without the mark of a clean end.
+    #[must_use]
+    pub fn cut(self, at: Time) -> Self {
+        let until = at.min(self.until);
+        let entries = self.log.entries().filter(|(t, _)| *t <= until).cloned().collect::<Vec<_>>();
+        let log = match self.log.base() {
+            Some(base) => Log::recorded(base.clone(), entries),
+            None => self.log,
+        };
+        Self { log, until, has_ended: false }
+    }
+
     /// Returns the text of the note that a sim adds to its ledger when it begins a recording with this state. It tells which ledger
     /// belongs to which recording.
     pub fn note(state: &State) -> String {

@@ -42,7 +42,7 @@ pub use happening::{Happened, Happening};
 use provider::Replica;
 pub use provider::{Exit, Mutants};
 pub(crate) use provider::{LEASE, cloud_config, label};
-pub use recorded::Recorded;
+pub use recorded::{Recorded, Unusable};
 use running::Running;
 pub use scrape::{Checks, Sample, Scrape, sum};
 

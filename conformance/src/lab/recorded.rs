@@ -38,23 +38,38 @@ pub struct Recorded {
     pub killed: bool,
 }
 
+/// A recording that is not that of a run.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    /// The log has no state before its first event.
+    #[error("the recording has no state before its first event")]
+    NoState,
+    /// The start of a replica is outside the recording.
+    #[error("--start {0}: the time is outside the recording; correct it")]
+    Start(Timestamp),
+}
+
 impl Recorded {
-    /// Returns the run, for judges. Leaves out calls after the time until which the recording is complete.
+    /// Returns the run, for judges. Leaves out what comes after the time until which the recording is complete: a call that
+    /// ends later counts as open.
     ///
     /// # Errors
-    /// The start of a replica that is outside the recording.
-    pub fn into_run(self) -> Result<Run, Timestamp> {
+    /// [`Unusable`].
+    pub fn into_run(self) -> Result<Run, Unusable> {
         let Self { recording, mut ledger, of_others, .. } = self;
         let sim::Recording { log, until, has_ended: _ } = recording;
         ledger.retain(|call| call.t <= until);
-        let (base, end) = (log.base().cloned(), log.replay(until));
-        let (base, end) = base.zip(end).unwrap_or_else(|| unreachable!("a recording has a state"));
+        for call in &mut ledger {
+            call.ended.take_if(|ended| ended.at > until);
+        }
+        let base = log.base().cloned().ok_or(Unusable::NoState)?;
+        let end = log.replay(until).ok_or(Unusable::NoState)?;
         let started = |start: Timestamp| {
             let since = (start + SLACK).duration_since(base.epoch());
-            let since = Duration::try_from(since).map_err(|_| start)?;
+            let since = Duration::try_from(since).map_err(|_| Unusable::Start(start))?;
             let at = Time::after_start(since.saturating_sub(2 * SLACK));
             if since < base.age() || at > until {
-                return Err(start);
+                return Err(Unusable::Start(start));
             }
             let seq = ledger.iter().find(|call| call.t >= at).map_or(u64::MAX, |call| call.seq);
             Ok(Happened { at, seq, what: Happening::Starts(0) })

@@ -170,7 +170,7 @@ fn a_start_outside_the_recording_is_refused() {
     }
     for start in ["2025-12-31T23:59:50Z", "2026-01-01T03:00:00Z"] {
         let (code, told) = with(start);
-        let wanted = format!("--start {start}: this is outside the recording");
+        let wanted = format!("--start {start}: the time is outside the recording");
         assert!(code == Some(2) && told.contains(&wanted), "{code:?}: {told}");
     }
 }
@@ -190,6 +190,27 @@ fn a_ledger_of_another_simulator_or_with_a_gap_is_refused() {
     refused(&other, "it is not of the simulator that wrote");
     let gap: String = text.split_inclusive('\n').filter(|it| !it.contains("\"seq\":7,")).collect();
     refused(&gap, "record 7 is missing");
+}
+
+#[test]
+fn the_last_calls_of_a_simulator_that_still_runs_may_be_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = played(Backend::VCenter, None);
+    write(&run, directory.path());
+    let (recording, ledger) = (directory.path().join("recording"), directory.path().join("ledger"));
+    let text = std::fs::read_to_string(&recording).unwrap();
+    std::fs::write(&recording, text.replace(",\"end\":true", "")).unwrap();
+    let text = std::fs::read_to_string(&ledger).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let without = |missing: usize| {
+        let kept = lines.iter().enumerate().filter(|(n, _)| *n != missing).map(|(_, it)| *it);
+        std::fs::write(&ledger, kept.collect::<String>()).unwrap();
+        judge(directory.path(), &["--mode", "vcenter", "--killed"])
+    };
+    let (code, told) = without(lines.len() - 2);
+    assert!(code == Some(0) && told.contains("still runs or was killed"), "{code:?}: {told}");
+    let (code, told) = without(lines.len() / 2);
+    assert!(code == Some(2) && told.contains("is missing"), "{code:?}: {told}");
 }
 
 #[test]
