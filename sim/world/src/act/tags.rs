@@ -1,4 +1,5 @@
-//! Tagging: requests to the vAPI service, and commands of tests by name.
+//! Changes of tags: requests to the tagging service of vAPI, and the commands `tag.…`, which name
+//! their objects.
 
 use super::Act;
 use crate::command::{TagName, VcRequest};
@@ -61,8 +62,24 @@ impl Act<'_> {
     }
 
     fn attach(&mut self, vcenter: &str, tag: String, object: MoRef) -> Result<Outcome, VcFault> {
+        let category = self.tag(vcenter, &tag)?.category.clone();
+        self.check_attachable(vcenter, &category, Some(&tag), object)?;
+        if self.vcenter(vcenter)?.tags.attached(object).any(|id| *id == tag) {
+            return Ok(Outcome::Done);
+        }
+        self.emit_tag(vcenter, TagEvent::Attached { tag, object })
+    }
+
+    /// Refuses an object that cannot carry `tag` of this category besides its present tags. `None`
+    /// stands for a tag that does not exist yet.
+    fn check_attachable(
+        &self,
+        vcenter: &str,
+        category: &str,
+        tag: Option<&String>,
+        object: MoRef,
+    ) -> Result<(), VcFault> {
         let vc = self.vcenter(vcenter)?;
-        let Tag { category, .. } = self.tag(vcenter, &tag)?;
         let Category { cardinality, associable_types, name, .. } =
             self.category(vcenter, category)?;
         if vc.inventory.get(object).is_none() {
@@ -76,24 +93,32 @@ impl Act<'_> {
             )));
         }
         let of_category =
-            |id: &&String| vc.tags.tags.get(*id).is_some_and(|t| t.category == *category);
-        let other = vc.tags.attached(object).filter(of_category).any(|id| *id != tag);
+            |id: &&String| vc.tags.tags.get(*id).is_some_and(|t| t.category == category);
+        let other = vc.tags.attached(object).filter(of_category).any(|id| Some(id) != tag);
         if *cardinality == Cardinality::Single && other {
             return Err(VcFault::TagNotAttachable(format!(
                 "the object already carries a tag of category '{name}', which allows one"
             )));
         }
-        if vc.tags.attached(object).any(|id| *id == tag) {
-            return Ok(Outcome::Done);
-        }
-        self.emit_tag(vcenter, TagEvent::Attached { tag, object })
+        Ok(())
     }
 
+    /// Attaches a tag that the command names. Creates its category and the tag if they do not exist.
+    /// A refused command creates nothing.
     pub(super) fn attach_by_name(&mut self, name: &TagName) -> Result<(), VcFault> {
         let vcenter = self.vcenter_name(name.vcenter.clone())?;
         let object = self.object(&vcenter, &name.object)?;
-        let known = self.vcenter(&vcenter)?.tags.category_named(&name.category);
-        let category = match known.map(|(id, _)| id.clone()) {
+        if name.category.is_empty() || name.tag.is_empty() {
+            return Err(VcFault::InvalidArgument("name".into()));
+        }
+        let tags = &self.vcenter(&vcenter)?.tags;
+        let category = tags.category_named(&name.category).map(|(id, _)| id.clone());
+        let tag = category.as_ref().and_then(|category| tags.tag_named(category, &name.tag));
+        let tag = tag.map(|(id, _)| id.clone());
+        if let Some(category) = &category {
+            self.check_attachable(&vcenter, category, tag.as_ref(), object)?;
+        }
+        let category = match category {
             Some(id) => id,
             None => self.create_category(
                 &vcenter,
@@ -105,8 +130,7 @@ impl Act<'_> {
                 },
             )?,
         };
-        let known = self.vcenter(&vcenter)?.tags.tag_named(&category, &name.tag);
-        let tag = match known.map(|(id, _)| id.clone()) {
+        let tag = match tag {
             Some(id) => id,
             None => self.create_tag(
                 &vcenter,
@@ -128,7 +152,7 @@ impl Act<'_> {
         self.emit_tag(&vcenter, TagEvent::Detached { tag, object }).map(|_| ())
     }
 
-    /// Detaches every tag from an object that is about to be removed.
+    /// Detaches every tag from an object; callers then remove the object or change its id.
     pub(super) fn untag(&mut self, vcenter: &str, object: MoRef) {
         let Ok(vc) = self.vcenter(vcenter) else { return };
         let attached: Vec<String> = vc.tags.attached(object).cloned().collect();
@@ -191,5 +215,45 @@ impl Act<'_> {
     fn emit_tag(&mut self, vcenter: &str, event: TagEvent) -> Result<Outcome, VcFault> {
         self.emit_vc(vcenter, VcEvent::Tag(event));
         Ok(Outcome::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Command, Time, Topology};
+
+    /// Returns the command that attaches a tag to the first machine.
+    fn attach(category: &str, tag: &str) -> Command {
+        Command::AttachTag(TagName {
+            vcenter: None,
+            category: category.to_owned(),
+            tag: tag.to_owned(),
+            object: "node-0001".to_owned(),
+        })
+    }
+
+    #[test]
+    fn a_refused_attachment_creates_neither_category_nor_tag() {
+        let epoch = "2026-03-01T08:00:00Z".parse().unwrap();
+        let mut world = Topology::default().machines(1).build(epoch, 0);
+        let single = Category {
+            name: "single".to_owned(),
+            description: String::new(),
+            cardinality: Cardinality::Single,
+            associable_types: Vec::new(),
+        };
+        let request = VcRequest::CreateCategory(single);
+        world.apply(Time::ZERO, Command::Request { vcenter: "vc0".into(), request }).unwrap();
+        world.apply(Time::ZERO, attach("single", "first")).unwrap();
+        let before = world.vcenter("vc0").unwrap().tags.clone();
+        for (name, refused) in [
+            ("a second tag of a category that allows one", attach("single", "second")),
+            ("a new category and an empty tag name", attach("new", "")),
+            ("an empty category name", attach("", "tag")),
+        ] {
+            assert!(world.apply(Time::ZERO, refused).is_err(), "{name}");
+            assert_eq!(world.vcenter("vc0").unwrap().tags, before, "{name}");
+        }
     }
 }
