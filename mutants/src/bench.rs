@@ -1,4 +1,5 @@
-//! Runs the judge, and the provider's own tests, with a mutant or without one.
+//! Runs the judge (the program `conformance`) and the provider's own tests, with a mutant or
+//! without one.
 
 use std::collections::BTreeSet;
 use std::fs::Permissions;
@@ -17,26 +18,30 @@ use crate::draw::PROCESS;
 use crate::run::End;
 use crate::tree::Tree;
 
-/// Longest duration of a run, as a multiple of that without a mutant, and at least [`LEAST_DURATION`].
+/// Time limit of a run, as a multiple of its duration without a mutant, and at least
+/// [`LEAST_DURATION`].
 const PATIENCE: u32 = 3;
 const LEAST_DURATION: Duration = Duration::from_secs(60);
-/// Longest time without the verdict of a check, as a multiple of that without a mutant, and at least [`LEAST_SILENCE`]. A
-/// provider that spins exceeds this limit long before that of the whole run.
+/// Limit of the time without a new line of output, as a multiple of that time without a mutant, and
+/// at least [`LEAST_SILENCE`]. A provider in a busy loop exceeds this limit long before that of the
+/// whole run.
 const SILENCE: u32 = 6;
 const LEAST_SILENCE: Duration = Duration::from_secs(45);
 
-/// The families of checks that run with `v1`: all but EFF. Upstream's calls fail most of the EFF checks, and one list of a large
-/// fleet per node takes longer than all other checks together.
+/// The families of checks that are run in mode `v1`: all that have cases, except EFF. Upstream's
+/// calls fail most of the EFF checks. With one list of a large fleet per node the EFF checks also
+/// take longer than all other checks together.
 const V1: [&str; 10] = ["CCM", "ISO", "LIFE", "LIVE", "NODE", "OBS", "ROB", "SEC", "SESS", "ZONE"];
 
-/// Checks that are run with the provider as a process: its files, its endpoint and its signals.
+/// Checks that are run with the provider as a process. They execute the provider's code for files,
+/// endpoint and signals.
 const AS_PROCESS: [&str; 3] = ["NODE-INIT-001", "CCM-007", "CCM-008"];
 
 /// Results of the catalogue without a mutant, in one mode and way.
 #[derive(Clone, Debug)]
 pub(crate) struct Baseline {
     pub(crate) way: &'static str,
-    /// Checks that pass; the other checks prove nothing about a mutant.
+    /// Checks that pass without a mutant; other checks prove nothing about a mutant.
     checks: Vec<Passed>,
 }
 
@@ -44,16 +49,17 @@ pub(crate) struct Baseline {
 #[derive(Clone, Debug)]
 struct Passed {
     id: String,
-    /// Mutants whose code it executes.
+    /// Numbers of the mutants whose code the check executes.
     reached: BTreeSet<u32>,
     duration: Duration,
     longest_silence: Duration,
 }
 
 impl Baseline {
-    /// Returns the checks that execute the code of a mutant, and the bounds of a run of them: [`PATIENCE`] and [`SILENCE`] times
-    /// what they took without a mutant, at least [`LEAST_DURATION`] and [`LEAST_SILENCE`]. The mutant cannot change the result of
-    /// any other check.
+    /// Returns the checks that execute the code of a mutant, and the limits of a run of them:
+    /// [`PATIENCE`] and [`SILENCE`] times the times without a mutant, and at least
+    /// [`LEAST_DURATION`] and [`LEAST_SILENCE`]. The mutant cannot change the result of any other
+    /// check.
     pub(crate) fn checks_of(&self, number: u32) -> (Vec<String>, Bounds) {
         let checks = || self.checks.iter().filter(|it| it.reached.contains(&number));
         let duration: Duration = checks().map(|it| it.duration).sum();
@@ -66,7 +72,7 @@ impl Baseline {
     }
 }
 
-/// Longest duration of a run, and longest time in it without a verdict.
+/// Limits of a run: of its duration, and of the time without a line of output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     duration: Duration,
@@ -74,13 +80,14 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Bounds the duration alone.
+    /// Limits that bound the duration alone.
     pub(crate) fn duration(duration: Duration) -> Self {
         Self { duration, silence: duration }
     }
 }
 
-/// One run of the catalogue, or of the checks `ids` if that is not empty.
+/// A run of the catalogue with the mutant `number`, or without a mutant if `number` is 0. Runs only
+/// the checks `ids`, or all checks if `ids` is empty.
 pub(crate) struct Asked<'a> {
     pub(crate) number: u32,
     pub(crate) mode: &'a str,
@@ -91,7 +98,7 @@ pub(crate) struct Asked<'a> {
 
 /// End of a run of the judge.
 struct JudgeRun {
-    /// `None` if the run took too long.
+    /// `None` if the run exceeded its limits and was killed.
     status: Option<ExitStatus>,
     /// The `results.json` of the run; `None` if the run wrote none.
     results: Option<serde_json::Value>,
@@ -99,7 +106,8 @@ struct JudgeRun {
     longest_silence: Duration,
 }
 
-/// The programs that contain all mutants.
+/// The programs that contain all mutants: the judge, and the test programs with the directories in
+/// which they run.
 #[derive(Clone, Debug)]
 pub(crate) struct Bench {
     judge: PathBuf,
@@ -114,19 +122,21 @@ impl Bench {
         Ok(Self { judge, tests, dir: tree.dir() })
     }
 
-    /// Runs the judge; returns the first failure, if any.
+    /// Runs the judge. Returns `None` if every check has a verdict and none failed; otherwise the
+    /// first check that failed or has no verdict, or a hang or crash of the judge.
     pub(crate) async fn judge(&self, asked: &Asked<'_>) -> anyhow::Result<Option<End>> {
         if asked.way == PROCESS {
             return self.judge_one_by_one(asked).await;
         }
         match self.judge_with(asked, &["--fail-fast"]).await? {
-            // A check after that one may fail.
+            // A check after the first one without a verdict may fail.
             Some(End::Unsure(_)) if asked.ids.len() != 1 => self.judge_with(asked, &[]).await,
             end => Ok(end),
         }
     }
 
-    /// Runs each check by itself, because the judge of a process has no `--fail-fast`.
+    /// Runs one check after the other, up to the first that catches the mutant, because the judge
+    /// has no `--fail-fast` for a provider that is a process.
     async fn judge_one_by_one(&self, asked: &Asked<'_>) -> anyhow::Result<Option<End>> {
         let mut first = None;
         for id in asked.ids {
@@ -149,7 +159,8 @@ impl Bench {
         let first = |is_wanted: &dyn Fn(&str) -> bool| {
             verdicts.iter().find(|(_, verdict)| is_wanted(verdict)).map(|(id, _)| id.clone())
         };
-        // The exit code does not tell of a failure of a process in a check of our policy: other providers need not follow it.
+        // For a provider that is a process, the exit code does not show the failure of a check of
+        // our own policy, because other providers need not pass it.
         if let Some(failed) = first(&|verdict| verdict == "fail") {
             return Ok(Some(End::Check(failed)));
         }
@@ -161,7 +172,8 @@ impl Bench {
         Ok(Some(unsure.unwrap_or_else(crashed)))
     }
 
-    /// Runs each check without a mutant, in a process of its own.
+    /// Runs each check of a mode and way without a mutant, in a separate process; returns the
+    /// checks that pass.
     pub(crate) async fn baseline(
         &self,
         mode: &str,
@@ -188,7 +200,8 @@ impl Bench {
         Ok(Baseline { way, checks })
     }
 
-    /// Runs one check without a mutant; returns `None` if the check does not pass in a way that permits failures.
+    /// Runs one check without a mutant. If the check does not pass, returns an error in the ways
+    /// `auto` and [`PROCESS`], and `None` in the other ways.
     async fn baseline_of(
         &self,
         mode: &str,
@@ -209,7 +222,8 @@ impl Bench {
         // A check is partial as a process if some of its cases need virtual time.
         let holds = |verdict: &str| verdict == "pass" || way == PROCESS && verdict == "partial";
         let passes = verdicts(&told)?.iter().all(|(_, verdict)| holds(verdict));
-        // Not every check is for polling and for upstream's calls. All are for our usual way, and those of a process were chosen.
+        // Not every check must pass with polling or with upstream's calls. With `auto` all must
+        // pass, and as a process those that were chosen for it.
         ensure!(
             passes || !["auto", PROCESS].contains(&way),
             "{id} does not pass without a mutant, --mode {mode} --instances-mode {way}"
@@ -219,7 +233,7 @@ impl Bench {
         Ok(passes.then_some(passed))
     }
 
-    /// The checks that are run in this mode and way.
+    /// Returns the IDs of the checks that are run in this mode and way.
     async fn ids(&self, mode: &str, way: &str) -> anyhow::Result<Vec<String>> {
         if way == PROCESS {
             return Ok(AS_PROCESS.map(str::to_owned).into());
@@ -229,14 +243,18 @@ impl Bench {
         if way == "v1" {
             command.args(V1);
         }
-        let told = command.output().await.with_context(|| self.judge.display().to_string())?;
+        let told = command
+            .output()
+            .await
+            .with_context(|| format!("cannot start {}", self.judge.display()))?;
         ensure!(told.status.success(), "{} list: {}", self.judge.display(), told.status);
         let ids = listed(mode, &String::from_utf8_lossy(&told.stdout));
         ensure!(!ids.is_empty(), "{} lists no check of mode {mode}", self.judge.display());
         Ok(ids)
     }
 
-    /// Writes a script that starts the provider with a mutant: the judge passes none of its own variables on.
+    /// Writes a script that starts the provider with a mutant. The script sets the environment
+    /// variables, because the judge does not pass its own ones to the provider.
     fn write_launcher(
         &self,
         path: &Path,
@@ -245,7 +263,7 @@ impl Bench {
     ) -> anyhow::Result<()> {
         let provider = self.dir.join("build/debug/provider");
         let program = provider.display();
-        ensure!(provider.is_file(), "{program} is missing: `mutants build --tests` builds it");
+        ensure!(provider.is_file(), "{program} is missing; run `mutants build --tests` first");
         let reached = reached.map(|it| format!("MUTANTS_REACHED='{}' ", it.display()));
         let reached = reached.unwrap_or_default();
         let text = format!("#!/bin/sh\n{reached}MUTANT={number} exec '{program}' \"$@\"\n");
@@ -254,7 +272,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Runs the judge.
+    /// Runs the judge once. With `reached`, the judge, or the provider process that it starts,
+    /// writes the numbers of the mutants that it executes to that file.
     async fn run_judge(
         &self,
         asked: &Asked<'_>,
@@ -262,7 +281,8 @@ impl Bench {
         reached: Option<&Path>,
     ) -> anyhow::Result<JudgeRun> {
         let Asked { number, mode, way, ids, bounds } = *asked;
-        // Checks of one mutant run side by side.
+        // Runs with the same mutant and different checks may run at the same time, so each has a
+        // separate directory.
         let of = if let [id] = ids { id } else { "all" };
         let out = self.dir.join(format!("out-{mode}-{way}-{number}-{of}"));
         let launcher = out.with_extension("sh");
@@ -281,21 +301,26 @@ impl Bench {
         if let Some(reached) = reached {
             command.env("MUTANTS_REACHED", reached);
         }
-        let child = command.spawn().with_context(|| self.judge.display().to_string())?;
+        let child =
+            command.spawn().with_context(|| format!("cannot start {}", self.judge.display()))?;
         let ended = timeout(bounds.duration, read_output(child, bounds.silence)).await;
         let told = std::fs::read(out.join("results.json")).ok();
-        // They belong to this run only.
+        // These files belong to this run only.
         let _ = std::fs::remove_dir_all(&out);
         let _ = std::fs::remove_file(&launcher);
         let results = told.map(|told| serde_json::from_slice(&told)).transpose()?;
         let (status, longest_silence) = match ended {
-            Ok(read) => read.with_context(|| self.judge.display().to_string())?,
+            Ok(read) => {
+                read.with_context(|| format!("cannot read the output of {}", self.judge.display()))?
+            }
             Err(_) => (None, bounds.duration),
         };
         Ok(JudgeRun { status, results, longest_silence })
     }
 
-    /// Runs the test programs that execute a mutant; returns the first one that fails.
+    /// Runs the test programs that execute a mutant. Returns the first one that fails or takes
+    /// longer than `limit`; `None` if all pass. `reached` has the mutants that each test program
+    /// executes.
     pub(crate) async fn test(
         &self,
         number: u32,
@@ -314,20 +339,21 @@ impl Bench {
                 .env("INSTA_FORCE_PASS", "0")
                 .env("PROPTEST_CASES", "64");
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let name = program.file_stem().unwrap_or_default().to_string_lossy();
+            let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name);
+            let package = package.file_name().unwrap_or_default().to_string_lossy();
             let Ok(status) = timeout(limit, async { command.spawn()?.wait().await }).await else {
-                return Ok(Some(End::Hung));
+                return Ok(Some(End::Test(format!("{package} {name} hung"))));
             };
             if !status?.success() {
-                let name = program.file_stem().unwrap_or_default().to_string_lossy();
-                let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name).to_owned();
-                let package = package.file_name().unwrap_or_default().to_string_lossy();
                 return Ok(Some(End::Test(format!("{package} {name}"))));
             }
         }
         Ok(None)
     }
 
-    /// Mutants that the tests execute, one set per program. All tests must pass.
+    /// Returns the mutants that the tests execute, one set per test program. All tests must pass
+    /// without a mutant.
     pub(crate) async fn tests_reach(&self) -> anyhow::Result<Vec<BTreeSet<u32>>> {
         let mut all = Vec::new();
         for (i, (package, program)) in self.tests.iter().enumerate() {
@@ -347,8 +373,9 @@ impl Bench {
     }
 }
 
-/// Reads the output of a program to its end. Returns the exit status and the longest time between two lines. Ends the program and
-/// returns no status if the program prints nothing for as long as `silence`.
+/// Reads the output of a program to its end. Returns the exit status and the longest time between
+/// two lines. If the program prints nothing for as long as `silence`, kills it and returns no
+/// status.
 async fn read_output(
     mut child: Child,
     silence: Duration,
@@ -370,11 +397,12 @@ async fn read_output(
     Ok((Some(child.wait().await?), longest))
 }
 
-/// The IDs in the output of `conformance list` that have cases in a mode: `ID LEVEL vcenter 1, supervisor 2  TITLE`.
+/// Returns the IDs of the checks with cases in a mode from the output of `conformance list`, whose
+/// lines have the form `ID LEVEL vcenter 1, supervisor 2  TITLE`.
 fn listed(mode: &str, table: &str) -> Vec<String> {
     let has_cases = |line: &&str| {
         let words: Vec<&str> = line.split_whitespace().skip(2).take(4).collect();
-        // Titles come after the counts, and no title begins with the name of a mode.
+        // Titles come after the counts, and no title begins with the name of a mode and a number.
         let counts = words
             .chunks_exact(2)
             .take_while(|pair| pair[1].trim_end_matches(',').parse::<usize>().is_ok());
@@ -384,7 +412,7 @@ fn listed(mode: &str, table: &str) -> Vec<String> {
     table.lines().filter(has_cases).filter_map(id).collect()
 }
 
-/// Every check of a `results.json` and its verdict.
+/// Returns every check of a `results.json` with its verdict.
 fn verdicts(told: &serde_json::Value) -> anyhow::Result<Vec<(String, String)>> {
     let checks = told["checks"].as_array().context("results.json has no checks")?;
     let text = |it: &serde_json::Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
@@ -442,7 +470,7 @@ C-003       MUST    supervisor 3              A title
     }
 
     #[tokio::test]
-    async fn a_program_that_prints_nothing_is_ended() {
+    async fn a_program_that_prints_nothing_is_killed() {
         let (status, _) =
             read_output(shell("echo 1; exec sleep 600"), Duration::from_millis(50)).await.unwrap();
         assert_eq!(status, None);

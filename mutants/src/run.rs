@@ -1,4 +1,5 @@
-//! Runs the catalogue against mutants, and the provider's own tests against those that it does not catch.
+//! Runs the catalogue with mutants, and the provider's own tests with the mutants that the
+//! catalogue does not catch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,26 +15,27 @@ use crate::draw::{PROCESS, Plan, WAYS, drawn};
 use crate::handwritten::{self, CaughtBy};
 use crate::tree::{Built, Tree};
 
-/// Outcome of a mutant.
+/// Outcome of the runs with a mutant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum End {
-    /// A check failed: the first such check.
+    /// A check failed; the value is the ID of the first one.
     Check(String),
-    /// No check failed, but a check that passes without the mutant had no verdict: the first such check.
+    /// No check failed, but a check that passes without the mutant had no verdict; the value is the
+    /// ID of the first one.
     Unsure(String),
-    /// The run, or one check of it, took much longer than without the mutant, and was ended.
+    /// A run of the judge exceeded its time limits, so `mutants` killed it.
     Hung,
-    /// The judge itself ended without a verdict.
+    /// The judge ended without a verdict; the value is its exit status.
     Crashed(String),
-    /// The catalogue passed and a test of the provider failed: the program of the test.
+    /// The catalogue passed, but a test of the provider failed; the value names the test program.
     Test(String),
     /// No check and no test failed.
     Survived,
 }
 
 impl End {
-    /// True if the catalogue caught the mutant.
+    /// True if the catalogue caught the mutant, or if its run hung or crashed.
     pub(crate) fn is_caught(&self) -> bool {
         matches!(self, Self::Check(_) | Self::Hung | Self::Crashed(_))
     }
@@ -46,14 +48,15 @@ pub(crate) struct Result {
     pub(crate) line: usize,
     /// True if a run of the catalogue executes the mutated code at all.
     pub(crate) reached: bool,
-    /// The `--instances-mode`s in which the catalogue was run.
+    /// The ways in which the catalogue was run: instances modes, or [`PROCESS`].
     #[serde(default)]
     pub(crate) ways: Vec<String>,
     pub(crate) end: End,
 }
 
 impl Result {
-    /// Returns the instances modes in which the catalogue is still to be run.
+    /// Returns the ways in which the catalogue has yet to be run with a mutant; `before` is the
+    /// stored result of the mutant, if any.
     fn ways_left(before: Option<&Self>, mutant: &Built, plan: &Plan) -> Vec<&'static str> {
         if before.is_some_and(|it| it.end.is_caught() || matches!(it.end, End::Test(_))) {
             return Vec::new();
@@ -66,10 +69,11 @@ impl Result {
     }
 }
 
-/// Longest duration of one test program.
+/// Time limit of one test program.
 const TEST: Duration = Duration::from_secs(300);
 
-/// Runs a sample; mutants with a stored result are not run again.
+/// Runs a sample and stores the results. Does not repeat runs of the catalogue whose results are
+/// stored; with [`Plan::tests`] runs the tests again with mutants that survived.
 pub(crate) async fn sample(
     tree: &Tree,
     plan: &Plan,
@@ -139,13 +143,14 @@ pub(crate) async fn sample(
 /// Result of the catalogue for a mutant.
 #[derive(Debug, Default)]
 struct Judged {
-    /// Ways in which the mutant was run: instances modes, or a process.
+    /// Ways in which the catalogue was run with the mutant.
     ways: Vec<String>,
     reached: bool,
     end: Option<End>,
 }
 
-/// Runs the checks that execute a mutant, one instances mode after the other, until one of them catches it.
+/// Runs the checks that execute a mutant, in one way after the other, until a check catches the
+/// mutant. Leaves out [`PROCESS`] if an earlier way has executed the mutant.
 async fn judge(
     bench: &Bench,
     mode: &str,
@@ -178,7 +183,8 @@ fn results_file(tree: &Tree, mode: &str, seed: u64) -> PathBuf {
     tree.dir().join(format!("results-{mode}-{seed}.jsonl"))
 }
 
-/// The stored results of the sample of a mode and a seed, without mutants that the last build no longer has.
+/// Returns the stored results of the sample of a mode and a seed, without mutants that the last
+/// build does not contain.
 pub(crate) fn results(tree: &Tree, mode: &str, seed: u64) -> anyhow::Result<Vec<Result>> {
     let built: BTreeSet<String> = tree.built()?.into_iter().map(|it| it.name).collect();
     let mut results = known(&results_file(tree, mode, seed))?;
@@ -204,7 +210,8 @@ fn keep(file: &Path, result: &Result) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the handwritten mutants against the checks that must catch them; returns one line for each miss.
+/// Runs the handwritten mutants against the checks that must catch them; returns one line for each
+/// miss.
 pub(crate) async fn by_hand(
     tree: &Tree,
     jobs: usize,
@@ -217,7 +224,7 @@ pub(crate) async fn by_hand(
         let name = format!("by hand: {}", one.name);
         let mutant = built.iter().find(|it| it.name.ends_with(&name));
         let number = mutant
-            .with_context(|| format!("{name} was not built: `mutants build` does it"))?
+            .with_context(|| format!("{name} was not built; run `mutants build` first"))?
             .number;
         for by in one.caught_by {
             waiting.push((one.name.clone(), number, by));
