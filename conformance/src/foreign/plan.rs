@@ -1,4 +1,4 @@
-//! Decides if a case can be played with a provider that is a process, and at which pace.
+//! Decides whether a case can be played with a provider on the real clock, and at which pace.
 
 use std::time::Duration;
 
@@ -12,40 +12,46 @@ use crate::checks::Case;
 use crate::scenario::{Act, ProviderSetup, Scenario};
 use crate::verdict::Verdict;
 
-/// Pace of a case's world with a provider that does not run in virtual time.
+/// Pace at which a case can be played with a provider on the real clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// Compressed if nothing fails in the scenario and no leader is elected, else real time.
+    /// World time is compressed (`--compress`) if nothing fails in the scenario and no leader is
+    /// elected; otherwise the case runs in real time.
     #[default]
     Usual,
-    /// Real time, because the outcome depends on constants of providers.
+    /// The case runs in real time, because its outcome depends on constants of providers.
     Real,
-    /// Virtual time only, for this reason.
+    /// The case runs only in virtual time, for this reason, so it is not played with a provider on
+    /// the real clock.
     Virtual(&'static str),
 }
 
-/// Maximum number of machines: more are too much work for a case that shares the machine with others.
+/// Maximum number of machines per vCenter in a case. More would overload this computer, on which
+/// other cases run at the same time.
 const MOST_MACHINES: u32 = 500;
 
 /// Decision about a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// The case is played, with this number of seconds of world time per second.
+    /// The case is played, at this number of seconds of world time per second of the clock.
     Play(u32),
-    /// The case is not played.
+    /// The case is not played, and this verdict contains the reason.
     Not(Verdict),
 }
 
-/// Limits of a run.
+/// Settings of a run that [`Plan::of`] takes into account.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
+    /// Seconds of world time per second of the clock, in a case that need not run in real time.
     pub(super) compress: u32,
+    /// Maximum real time of a case.
     pub(super) longest: Duration,
     pub(super) apiserver: ApiServer,
 }
 
 impl Plan {
-    /// Decides about this case with this provider.
+    /// Decides whether a case of the check `entry` is played with the provider of this manifest,
+    /// and at which pace.
     pub(super) fn of(case: &Case, entry: &Entry, manifest: &Manifest, limits: Limits) -> Self {
         let skip = |why: String| Self::Not(Verdict::skipped(why));
         if let Some(feature) = entry.features.iter().find(|it| manifest.lacks(it)) {
@@ -58,7 +64,7 @@ impl Plan {
         }
         let backend = manifest.spec.mode;
         if !entry.backends.iter().any(|it| it == backend.as_str()) {
-            return skip(format!("it is about another backend than {backend}"));
+            return skip(format!("the check is about a backend other than {backend}"));
         }
         if let Pace::Virtual(why) = case.pace {
             return skip(format!("needs virtual time: {why}"));
@@ -76,7 +82,7 @@ impl Plan {
         if takes > limits.longest {
             let (takes, longest) = (takes.as_secs(), limits.longest.as_secs());
             return skip(format!(
-                "needs virtual time: {takes} s long, and --longest is {longest} s"
+                "needs virtual time: takes {takes} s, but --longest is {longest} s"
             ));
         }
         Self::Play(pace)
@@ -91,7 +97,7 @@ pub(super) fn hindrance(
 ) -> Option<String> {
     let machines = scenario.topology.machines;
     if machines > MOST_MACHINES {
-        return Some(format!("needs virtual time: a world of {machines} machines"));
+        return Some(format!("needs virtual time: the world has {machines} machines"));
     }
     if let Some(why) =
         cannot_set_up(scenario, manifest).or_else(|| cannot_act(scenario, manifest.driver()))
@@ -106,14 +112,24 @@ pub(super) fn hindrance(
     None
 }
 
-/// Returns the pace of a scenario in which nothing fails, where the usual one is `compress`. An election takes place in real
-/// time: the duration of a lease and the periods of its holder are constants of the provider.
+/// Returns the pace of a scenario in which nothing fails: `compress`, or 1 if replicas elect a
+/// leader. An election takes place in real time, because the duration of a lease and the periods of
+/// its holder are constants of the provider.
 pub(super) fn pace(scenario: &Scenario, compress: u32) -> u32 {
     if scenario.provider.elects() { 1 } else { compress }
 }
 
-/// True if something fails in the scenario. A provider then follows constants of its own: deadlines, back-offs, holds.
-/// No option shortens them, so such a scenario is played in real time.
+/// Returns the paces at which a case is played until this computer keeps up: `pace`, its half and
+/// its quarter, in whole numbers of at least 1. A delay counts by the world time that passed in it,
+/// so a lower pace permits a longer delay.
+pub(super) fn paces_of_repetitions(pace: u32) -> [u32; 3] {
+    [pace, pace / 2, pace / 4].map(|it| it.max(1))
+}
+
+/// True if an act of the scenario makes something fail: a fault rule, a changed Secret, or a
+/// command such as the stop of a vCenter. After a failure a provider follows its own constants:
+/// deadlines, back-offs, holds. No option shortens these constants, so a scenario with failures is
+/// played in real time.
 fn something_fails(scenario: &Scenario) -> bool {
     scenario.timeline.iter().any(|step| match &step.act {
         Act::Fault(_) | Act::Secret { .. } => true,
@@ -137,7 +153,8 @@ fn something_fails(scenario: &Scenario) -> bool {
     })
 }
 
-/// Returns the first part of the scenario's set-up that the manifest cannot express.
+/// Returns the reason why the manifest cannot express the scenario's set-up of the provider, or
+/// `None`.
 fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     let ProviderSetup {
         zones,
@@ -156,7 +173,7 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     } = &scenario.provider;
     let several = scenario.topology.vcenters > 1;
     if several && secret.is_some() {
-        return Some("a Secret names vCenters by address, and here all have the same".to_owned());
+        return Some("a Secret names vCenters by address, but all have the same one".to_owned());
     }
     let has = |knob: Knob| manifest.spec.knobs.contains_key(&knob);
     if !flags.is_empty() && !has(Knob::Flags) {
@@ -167,7 +184,7 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
         return Some("the manifest has no knob leaderElection, which an election needs".to_owned());
     }
     if scenario.asks_endpoint() && !matches!(manifest.driver(), Driver::Process(_)) {
-        return Some("the HTTPS endpoint of a container or a pod is not asked".to_owned());
+        return Some("the HTTPS endpoint of a container or a pod is not read".to_owned());
     }
     let written = |placeholder: &str| {
         let mut files = manifest.spec.files.keys();
@@ -186,10 +203,10 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
         || secret.is_some()
         || config.is_some();
     if special && !written("config.yaml") {
-        return Some("no file of the manifest has $(config.yaml), which this needs".to_owned());
+        return Some("no file of the manifest has $(config.yaml), as the case needs".to_owned());
     }
     if !zones && !written("config.yaml") && !written("config.labels") {
-        return Some("no file of the manifest has $(config.labels), so zones stay on".to_owned());
+        return Some("no file of the manifest has $(config.labels) to switch zones off".to_owned());
     }
     if !is_vcenter && !families.is_empty() && !has(Knob::IpFamily) {
         return Some("the manifest has no knob ipFamily".to_owned());
@@ -209,26 +226,27 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     None
 }
 
-/// Returns the reason why an act of the scenario cannot be carried out with replicas of this driver, or `None`.
+/// Returns the reason why an act of the scenario cannot be carried out with replicas of this
+/// driver, or `None`.
 fn cannot_act(scenario: &Scenario, driver: Driver<'_>) -> Option<String> {
     let why = |act: &Act| match (act, driver) {
         (Act::StepClocks(_), _) => {
             Some("needs virtual time: the clock of one process cannot be stepped")
         }
-        (Act::Scrape, _) => {
-            Some("needs virtual time: the endpoint of a provider that is a process is not read")
-        }
-        (Act::RenewCertificate | Act::SpoilCertificate, _) => Some(
-            "needs virtual time: the files of a serving certificate are not those of a process",
+        (Act::Scrape, _) => Some(
+            "needs virtual time: the endpoint of a provider that runs as a process is not read",
         ),
+        (Act::RenewCertificate | Act::SpoilCertificate, _) => {
+            Some("needs virtual time: a process gets no serving certificate that could change")
+        }
         (Act::SuspendLeader, Driver::Container(_) | Driver::Cluster(_)) => {
             Some("needs the driver process: a container and a pod cannot be suspended")
         }
         (Act::Token { .. }, Driver::Cluster(_)) => Some(
-            "a file of the provider changes at one moment, and a kubelet brings it to a pod when it comes to it",
+            "the case needs a changed token file at once, but a kubelet brings it to a pod only later",
         ),
         (Act::Token { .. }, _) if scenario.provider.replicas > 1 => {
-            Some("the token file of one replica can be rewritten, and here are several")
+            Some("only the token file of one replica can change, but the case has several replicas")
         }
         _ => None,
     };
@@ -320,7 +338,13 @@ mod tests {
     }
 
     #[test]
-    fn the_endpoint_of_a_pod_is_not_asked() {
+    fn a_case_on_a_late_computer_is_repeated_at_lower_paces() {
+        assert_eq!(paces_of_repetitions(10), [10, 5, 2]);
+        assert_eq!(paces_of_repetitions(1), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_scenario_that_reads_the_endpoint_of_a_pod_cannot_be_set_up() {
         let pod = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/cluster/vcenter.yaml");
         let manifest = |name| Manifest::load(name, date(2026, 1, 1)).unwrap();
         let (path, by) = ("/healthz".to_owned(), Caller::Anonymous);
@@ -328,7 +352,7 @@ mod tests {
             .at(Duration::from_secs(1), Act::Get { path, by });
         assert_eq!(cannot_set_up(&scenario, &manifest("ours-vcenter")), None);
         let why = cannot_set_up(&scenario, &manifest(pod)).unwrap_or_default();
-        assert!(why.contains("is not asked"), "{why}");
+        assert!(why.contains("a pod is not read"), "{why}");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Judges a foreign provider: each case has its own sim and process, and several run in parallel.
+//! Judges a provider on the real clock. Each case has its own sim and provider, and several cases
+//! run in parallel.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::calibration::{Calibration, silent};
 use super::host::{Host, Setup};
-use super::plan::{Limits, Plan, pace};
+use super::plan::{Limits, Plan, pace, paces_of_repetitions};
 use super::pulse::{Pulse, doubted, is_final};
 use crate::catalogue::{self, Class, Entry, Requirement};
 use crate::checks::{Case, Check, Outcome};
@@ -24,46 +25,48 @@ use crate::scenario::Scenario;
 use crate::suite::{Conclusion, Judged};
 use crate::verdict::{Reason, Verdict};
 
-/// Settings of a run.
+/// Settings of a run that judges a provider.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Seed of all random draws of a world.
     pub seed: u64,
     /// Number of parallel cases.
     pub jobs: usize,
-    /// Seconds of world time per second, where nothing fails.
+    /// Seconds of world time per second of the clock, in runs that need not take place in real
+    /// time.
     pub compress: u32,
-    /// Maximum real time of a case; longer cases are not run.
+    /// Maximum real time of a case; longer cases are skipped.
     pub longest: Duration,
-    /// Number of repetitions of a failure, except for a safety failure.
+    /// Maximum number of repetitions of a failed case; safety failures are not repeated.
     pub retries: u32,
-    /// Wall time at the start of the run.
+    /// Wall-clock time at the start of the run.
     pub now: Timestamp,
 }
 
-/// A provider that is judged.
+/// A provider to judge, with the settings of the run.
 #[derive(Debug)]
 pub struct Subject {
     setup: Arc<Setup>,
     settings: Settings,
     begin: Instant,
     pulse: Pulse,
+    /// World time by which calibration extends each case.
     extra: Duration,
     ledgers: Option<Arc<Ledgers>>,
 }
 
-/// Result of a life that was played with a fleet.
+/// Result of the life that measures the cost of calls, played with one fleet.
 #[derive(Debug)]
 pub(super) struct Life {
     /// Number of nodes in the fleet.
     pub(super) nodes: u32,
     /// Run of the life.
     pub(super) run: Run,
-    /// Delay of this machine during the life, if it was too long.
+    /// Longest delay of this computer during the life, if it was too long.
     pub(super) late: Option<Duration>,
 }
 
-/// One case with the entry of its check.
+/// One case to play at `pace`, with the catalogue entry of its check.
 struct Job {
     check: Arc<Check>,
     entry: &'static Entry,
@@ -72,7 +75,7 @@ struct Job {
 }
 
 impl Subject {
-    /// Prepares to judge a provider, without measurements.
+    /// Prepares to judge a provider, without calibration.
     ///
     /// Must be called inside a tokio runtime whose clock is real.
     pub fn new(setup: Arc<Setup>, settings: Settings) -> Self {
@@ -81,10 +84,11 @@ impl Subject {
         Self { setup, settings, begin, pulse, extra, ledgers: None }
     }
 
-    /// Measures the provider.
+    /// Measures the delays of the provider. If they are long, all later cases are extended.
     ///
     /// # Errors
-    /// Fails if the provider makes no call.
+    /// Fails if the environment of the provider cannot be made, if the provider makes no call, or
+    /// if a real API server differed from the world.
     pub async fn calibrate(&mut self) -> anyhow::Result<Calibration> {
         let pace = self.settings.compress;
         // The world begins in the past, with room for the longest measurement.
@@ -94,9 +98,9 @@ impl Subject {
         Ok(measured)
     }
 
-    /// True if any case of a check is played.
+    /// True if the provider can play at least one case of a check.
     pub fn plays(&self, check: &Check) -> bool {
-        let entry = catalogue::entry(check.id).expect("a test holds checks and catalogue together");
+        let entry = catalogue::entry(check.id).expect("every check is in the catalogue");
         let manifest = &self.setup.manifest;
         check
             .cases
@@ -109,10 +113,12 @@ impl Subject {
         Limits { compress, longest, apiserver: self.setup.apiserver() }
     }
 
-    /// Judges the provider by these checks; `done` gets each conclusion, in the order of the checks.
+    /// Judges the provider by these checks, and calls `done` with each conclusion, in the order of
+    /// the checks.
     ///
     /// # Errors
-    /// Fails if `stop` was cancelled; everything that was started has ended then.
+    /// Fails if `stop` is canceled; all cases have ended then. Also fails if `done` fails, or if a
+    /// ledger cannot be written.
     pub async fn judge(
         self: &Arc<Self>,
         checks: Vec<Check>,
@@ -125,8 +131,7 @@ impl Subject {
         let mut set = JoinSet::new();
         let mut waiting = Vec::new();
         for (n, check) in checks.into_iter().enumerate() {
-            let entry =
-                catalogue::entry(check.id).expect("a test holds checks and catalogue together");
+            let entry = catalogue::entry(check.id).expect("every check is in the catalogue");
             let check = Arc::new(check);
             let mut not_run = Vec::new();
             let mut cases = BTreeMap::new();
@@ -138,7 +143,7 @@ impl Subject {
                         let job = Job { check: Arc::clone(&check), entry, case, pace };
                         let (subject, room) = (Arc::clone(self), Arc::clone(&room));
                         set.spawn(async move {
-                            let _permit = room.acquire().await.expect("nobody closes it");
+                            let _permit = room.acquire().await.expect("it is never closed");
                             let begin = Instant::now();
                             let outcome = subject.conclude(&job).await;
                             let kept = subject.keep(n, &job, &outcome);
@@ -189,7 +194,8 @@ impl Subject {
     ) -> Conclusion {
         let mode = self.setup.manifest.spec.mode;
         let mut conclusion = Conclusion::of(entry, mode, outcomes, not_run, took);
-        // Other providers need not follow our policy, which goes beyond the contract.
+        // Other providers need not follow our policy, which goes beyond the contract of
+        // `k8s.io/cloud-provider`.
         if entry.is_policy() && entry.requirement == Requirement::Must {
             conclusion.requirement = Requirement::Should;
         }
@@ -204,22 +210,23 @@ impl Subject {
         conclusion
     }
 
-    /// Writes the ledger of a case, if ledgers are kept.
+    /// Writes the ledger of a case, if [`Self::keep_ledgers`] has set a destination.
     fn keep(&self, check: usize, job: &Job, outcome: &Outcome) -> anyhow::Result<()> {
         let Some(ledgers) = &self.ledgers else { return Ok(()) };
         ledgers.put((check, job.case), (job.check.id, self.setup.manifest.spec.mode), outcome)
     }
 
-    /// Sets the destination of ledgers.
+    /// Sets the destination for the ledgers of all cases.
     pub fn keep_ledgers(&mut self, ledgers: Arc<Ledgers>) {
         self.ledgers = Some(ledgers);
     }
 
-    /// Plays a case and repeats it if a failure may be an accident.
+    /// Plays a case. Repeats a failure that is not final, up to `retries` times. The case is flaky
+    /// if a repetition passes; otherwise its first outcome stands.
     async fn conclude(&self, job: &Job) -> Outcome {
         let mut outcome = self.play_on_a_machine_that_keeps_up(job).await;
         let Verdict::Fail(why) = outcome.verdict.clone() else { return outcome };
-        // A safety failure is final.
+        // A broken safety promise is final.
         if is_final(job.entry.class, &why) {
             return outcome;
         }
@@ -227,7 +234,7 @@ impl Subject {
             let again = self.play_on_a_machine_that_keeps_up(job).await;
             if again.verdict == Verdict::Pass {
                 outcome.verdict = Verdict::Flaky(why.reworded(|why| {
-                    format!("held when it was tried again ({attempt}); before: {why}")
+                    format!("passed on repetition {attempt}; failed before: {why}")
                 }));
                 break;
             }
@@ -235,28 +242,31 @@ impl Subject {
         outcome
     }
 
+    /// Plays a case. If the verdict does not count because this computer was late, plays the case
+    /// again at half the pace, and then at a quarter of it; a lower pace permits a longer delay. If
+    /// no verdict counts, the outcome is a harness error.
     async fn play_on_a_machine_that_keeps_up(&self, job: &Job) -> Outcome {
         let mut last = None;
-        for _ in 0..2 {
+        for pace in paces_of_repetitions(job.pace) {
             let begin = Instant::now();
-            let outcome = self.play(job).await;
-            let late = self.pulse.worst_since(begin, job.pace);
+            let outcome = self.play(job, pace).await;
+            let late = self.pulse.worst_since(begin, pace);
             match late.and_then(|late| doubted(job.entry.class, &outcome.verdict, late)) {
                 None => return outcome,
                 Some(verdict) => last = Some(Outcome { verdict, ..outcome }),
             }
         }
-        last.expect("it was played twice")
+        last.expect("the loop plays the case")
     }
 
-    async fn play(&self, job: &Job) -> Outcome {
+    async fn play(&self, job: &Job, pace: u32) -> Outcome {
         let case: &Case = &job.check.cases[job.case];
         let mut scenario = case.scenario.clone();
         scenario.horizon += self.extra;
         let name = format!("{}-{}", job.check.id, job.case);
-        let (run, refused) = self.live(&name, &scenario, job.pace).await;
+        let (run, refused) = self.live(&name, &scenario, pace).await;
         let mut outcome = tokio::task::block_in_place(|| case.outcome(run));
-        // A safety failure counts, even if the cluster failed.
+        // A broken safety invariant counts even if the run otherwise proves nothing.
         let is_unsafe = |why: &Reason| why.invariant.is_some_and(|it| it.class() == Class::Safety);
         if let Some(error) = refused
             && !outcome.verdict.reason().is_some_and(is_unsafe)
@@ -266,8 +276,9 @@ impl Subject {
         outcome
     }
 
-    /// Plays a scenario at `pace`, in seconds of world time per second; returns an error in addition if the run proves
-    /// nothing.
+    /// Plays a scenario at `pace`, in seconds of world time per second of the clock. Also returns
+    /// an error if the run proves nothing: the environment of the provider could not be made, or a
+    /// real API server differed from the world.
     async fn live(
         &self,
         name: &str,
@@ -275,7 +286,8 @@ impl Subject {
         pace: u32,
     ) -> (Run, Option<anyhow::Error>) {
         let mut scenario = scenario.clone();
-        // A provider that declares `TagZones` unsupported gets no zones and is not judged by them.
+        // A provider that declares `TagZones` unsupported gets no configuration of zones, and
+        // judges do not expect zones of it.
         scenario.provider.zones &= !self.setup.manifest.lacks("TagZones");
         let epoch = self.epoch(pace, scenario.horizon);
         let mut lab = Lab::beginning_at(&scenario, &self.stage(), epoch);
@@ -295,11 +307,13 @@ impl Subject {
         }
     }
 
-    /// Plays a scenario at the usual pace, or in real time if replicas elect a leader, extended for a slow provider. Returns
-    /// the delay of this machine in addition, if it was too long.
+    /// Plays a scenario at the usual pace, or in real time if replicas elect a leader. The scenario
+    /// is extended for a slow provider. Also returns the longest delay of this computer, if it was
+    /// too long.
     ///
     /// # Errors
-    /// Fails if the provider cannot be started.
+    /// Fails if the environment of the provider cannot be made, or if a real API server differed
+    /// from the world.
     pub async fn witness(
         &self,
         name: &str,
@@ -318,7 +332,8 @@ impl Subject {
     /// Plays the life that measures the cost of calls, with a fleet of `n` nodes.
     ///
     /// # Errors
-    /// Fails if the provider cannot be started or makes no call; the latter error has the end of its log.
+    /// Fails if the environment of the provider cannot be made, or if the provider makes no call;
+    /// in the latter case the error contains the end of its log.
     pub(super) async fn live_with(&self, n: u32) -> anyhow::Result<Life> {
         let scenario = bill::life(n, self.setup.manifest.spec.mode);
         let pace = self.settings.compress;
@@ -333,6 +348,7 @@ impl Subject {
         Ok(Life { nodes: n, run, late: self.pulse.worst_since(begin, pace) })
     }
 
+    /// Returns the settings of the lab: the provider's mode and the seed.
     pub(super) fn stage(&self) -> Stage {
         Stage {
             mode: self.setup.manifest.spec.mode.into(),
@@ -341,7 +357,9 @@ impl Subject {
         }
     }
 
-    /// Returns the start time of a world. A world that runs faster starts early enough to stay behind the provider's clock.
+    /// Returns the wall-clock time at which a world begins that lasts for `lasts` of world time. A
+    /// world that runs faster than the clock begins so early that it stays behind the provider's
+    /// clock.
     fn epoch(&self, pace: u32, lasts: Duration) -> Timestamp {
         let now = self.settings.now + self.begin.elapsed();
         if pace == 1 { now } else { now - lasts - Duration::from_secs(60) }
