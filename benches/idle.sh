@@ -1,24 +1,25 @@
 #!/usr/bin/env bash
-# Measures an idle provider: resident memory and processor time with all nodes initialized and nothing happening.
+# Measures resident memory and processor time of an idle provider: all nodes are initialized, and no machine changes.
 #
-#   benches/idle.sh [NODES [SECONDS]]        5000 and 60 by default
+#   benches/idle.sh [NODES [SECONDS]]        by default 5000 and 60
 #
-# Needs the release binaries (cargo build --release --locked -p sim -p provider) and curl. Kubelets renew their leases
-# meanwhile, as real ones do. Raised client rates let the provider initialize the nodes in seconds, not in minutes.
+# Needs the release binaries (cargo build --release --locked -p sim -p provider) and curl. The simulated kubelets renew
+# their leases during the measurement, as real ones do. Higher client rates let the provider initialize the nodes in
+# seconds, not in minutes.
 set -euo pipefail
 
 nodes=${1:-5000} seconds=${2:-60}
 . "$(dirname "${BASH_SOURCE[0]}")/started.sh"
 start "$nodes" --kube-api-qps=1000 --kube-api-burst=1000
-waiting() { # how many nodes are not initialised
+waiting() { # prints the number of uninitialized nodes
   curl -fsS --cacert "$SIM_CA" -H "Authorization: Bearer $token" "$SIM_CLUSTER/api/v1/nodes" |
     grep -o '"key":"node.cloudprovider.kubernetes.io/uninitialized"' | wc -l
 }
 begin=$SECONDS
 until [ "$(waiting)" -eq 0 ]; do running "$provider" provider; sleep 1; done
-echo "$nodes nodes initialised within $((SECONDS - begin + 1)) s"
+echo "$nodes nodes initialized within $((SECONDS - begin + 1)) s"
 
-sleep 15 # what follows the last write
+sleep 15 # until the work after the last write has ended
 ticks() { awk '{print $14 + $15}' "/proc/$provider/stat"; }
 before=$(ticks)
 sleep "$seconds"

@@ -1,17 +1,17 @@
-# Sourced by idle.sh and soak.sh: starts a simulator with nodes and a provider that serves them, and ends both.
+# Functions for idle.sh and soak.sh, which source this file: `start` starts a simulator with nodes and a provider that
+# manages them. At the exit of the script both end.
 #
-#   start NODES PROVIDER_OPTION…     sets sim, provider, token and the variables of `sim serve --env`; dir is a temporary folder
+#   start NODES PROVIDER_OPTION…     sets sim and provider (process ids), token, and the variables of `sim serve --env`
 #
-# `serve` has further options of `sim serve`.
-#
-# Processes in `others` are ended first.
+# dir is a temporary folder. The caller may add options of `sim serve` to the array `serve` before it calls `start`, and ids
+# of processes to the array `others`. At the exit the processes in `others` end before provider and simulator.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 release=${CARGO_TARGET_DIR:-$root/target}/release
 me=$(basename "$0")
 for program in sim provider; do
-  [ -x "$release/$program" ] || { echo "$me: no $release/$program; cargo build --release --locked -p sim -p provider" >&2; exit 1; }
+  [ -x "$release/$program" ] || { echo "$me: $release/$program is missing: cargo build --release --locked -p sim -p provider" >&2; exit 1; }
 done
-command -v curl >/dev/null || { echo "$me: curl is needed: apt-get install curl" >&2; exit 1; }
+command -v curl >/dev/null || { echo "$me: curl is missing: apt-get install curl" >&2; exit 1; }
 
 dir=$(mktemp -d) sim='' provider='' others=() serve=()
 cleanup() {
@@ -23,7 +23,7 @@ cleanup() {
   rm -rf "$dir"
 }
 trap cleanup EXIT
-running() { kill -0 "$1" 2>/dev/null || { echo "$me: $2 ended:" >&2; tail -n 5 "$dir/$2.log" >&2; exit 1; }; }
+running() { kill -0 "$1" 2>/dev/null || { echo "$me: $2 has ended; its last log lines:" >&2; tail -n 5 "$dir/$2.log" >&2; exit 1; }; }
 
 start() {
   local nodes=$1; shift

@@ -22,7 +22,7 @@ RUNS = [
     ("run --mode vcenter --no-cost NODE-DEL LIFE-005", [r"^NODE-DEL-0(01|02|04|06|07|10) ", r"^LIFE-005 ", r"passed, "]),
     (
         "run --mode vcenter --no-cost NODE-DEL-002 --mutant ErrorIsGone",
-        [r"^NODE-DEL-002 .*FAIL", r"^  (FAIL: deleted: node-0001$|case:|remedy:)", r"FindAllByUuid .*111", r"^ *111\.000s", r"^  again:"],
+        [r"^NODE-DEL-002 .*FAIL", r"^  (FAIL: the provider deleted Nodes of existing machines: node-0001$|case:|remedy:)", r"FindAllByUuid .*111", r"^ *111\.000s", r"^  again:"],
     ),
 ]
 

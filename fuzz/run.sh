@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Builds a fuzz target with coverage instrumentation and runs it. Needs Rust and a C++ compiler, no nightly.
+# Builds a fuzz target with coverage instrumentation and runs it. Needs stable Rust, a C++ compiler and Python 3.
 #
-#   fuzz/run.sh TARGET [SECONDS]     patch, selectors, protobuf, json, soap, vapi, world, rules, config; 60 seconds by default
+#   fuzz/run.sh TARGET [SECONDS]     patch, selectors, protobuf, json, soap, vapi, world, rules or config; by default 60 s
 #
-# The fuzzer keeps its corpus in fuzz/corpus/TARGET, beside the seeds that fuzz/seeds.py makes from files of the repository. It
-# writes an input that breaks a promise to fuzz/artifacts/TARGET; copy such an input to fuzz/inputs/TARGET. Inputs there are
-# committed: they are seeds too, and `cargo test` plays them.
+# The fuzzer keeps its corpus in fuzz/corpus/TARGET, beside the seeds that fuzz/seeds.py generates from files of the
+# repository. It writes an input on which the target fails to fuzz/artifacts/TARGET. Copy such an input to
+# fuzz/inputs/TARGET and commit it. The fuzzer uses these inputs as further seeds. `cargo test` replays them for every target
+# but patch and selectors.
 set -euo pipefail
 cd "$(dirname "$0")"
 target=${1:?"usage: fuzz/run.sh TARGET [SECONDS]"} seconds=${2:-60}

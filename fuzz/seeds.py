@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the seeds of the fuzz targets from objects and requests in the repository, in the input formats of the targets."""
+"""Generates seeds for the fuzz targets json, patch, protobuf and selectors, in the input formats of the targets.
+
+The seeds come from objects and requests in the repository.
+"""
 
 import json
 import pathlib

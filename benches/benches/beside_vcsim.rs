@@ -1,11 +1,13 @@
-//! Compares our vCenter with vcsim: the same client, the same requests, TLS on loopback, one simulator after the other.
+//! Compares our sim with govmomi's vcsim: the same client sends the same requests with TLS on
+//! loopback, to one simulator after the other.
 //!
-//! Both run as processes, as users run them: ours with 1,000 and with 10,000 machines, vcsim with 1,000. The bench
-//! prints the time from process start to the first answered login, and per operation the rate over eight connections
-//! and the latency over one. vcsim needs Go; without Go the bench prints a note and measures ours alone.
+//! Both run as processes, as users run them: our sim with 1,000 and with 10,000 machines, vcsim
+//! with 1,000. The bench prints the time from process start to the first answered login, and per
+//! operation the rate over eight connections and the latency over one. Building vcsim needs Go;
+//! without Go the bench prints a note and measures only our sim.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its figures")]
-#![expect(clippy::disallowed_methods, reason = "wall time is what is measured")]
+#![expect(clippy::disallowed_methods, reason = "the bench measures wall time")]
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +15,15 @@ use benches::peer::{Peer, Program};
 use benches::{envelope, read_machine};
 use futures::future::join_all;
 
-/// Number of calls before a measurement; `LASTS` is the duration of a measurement.
+/// Number of calls of each operation before its measurement.
 const WARM: usize = 100;
+/// Duration of each of the two measurements of an operation: latency, then rate.
 const LASTS: Duration = Duration::from_secs(3);
+/// Number of concurrent connections for the rate.
 const CONNECTIONS: usize = 8;
 
-/// Measurements of one operation.
+/// Measurements of one operation: calls per second over [`CONNECTIONS`] connections, and the median
+/// and 99th percentile of the latency over one connection.
 struct Figures {
     rate: f64,
     median: Duration,
@@ -31,7 +36,7 @@ async fn main() {
     let mut reference: Option<Vec<f64>> = None;
     println!(
         "{:<22} {:<40} {:>10} {:>10} {:>10} {:>8}",
-        "who", "operation", "calls/s", "median", "p99", "ratio"
+        "program", "operation", "calls/s", "median", "p99", "ratio"
     );
     for program in programs {
         let program = match program {
@@ -46,7 +51,9 @@ async fn main() {
     }
 }
 
-/// Starts a program, measures and prints every operation, and stops it; returns the rates in their order.
+/// Starts a program, measures every operation, prints the figures, and stops the program.
+/// `reference` has the rates of the first program, for the ratios. Returns the rates in the order
+/// of the operations.
 async fn measure(program: &Program, reference: Option<&[f64]>) -> Vec<f64> {
     let peer = program.start().await;
     println!(
@@ -82,16 +89,17 @@ async fn measure(program: &Program, reference: Option<&[f64]>) -> Vec<f64> {
     rates
 }
 
-/// Sends the requests in turn, over one connection and then over eight at once.
+/// Sends the requests in turn, first over one connection and then over [`CONNECTIONS`] connections
+/// at once.
 async fn ask(peer: &Peer, requests: &[String]) -> Figures {
     let mut turn = requests.iter().cycle();
     for _ in 0..WARM {
-        peer.call(turn.next().expect("there are requests").clone()).await;
+        peer.call(turn.next().expect("at least one request").clone()).await;
     }
     let mut took = Vec::new();
     let begin = Instant::now();
     while begin.elapsed() < LASTS {
-        let request = turn.next().expect("there are requests").clone();
+        let request = turn.next().expect("at least one request").clone();
         let sent = Instant::now();
         peer.call(request).await;
         took.push(sent.elapsed());
@@ -102,7 +110,7 @@ async fn ask(peer: &Peer, requests: &[String]) -> Figures {
         let mut turn = requests.iter().cycle().skip(connection * requests.len() / CONNECTIONS);
         let mut calls = 0;
         while begin.elapsed() < LASTS {
-            peer.call(turn.next().expect("there are requests").clone()).await;
+            peer.call(turn.next().expect("at least one request").clone()).await;
             calls += 1;
         }
         calls

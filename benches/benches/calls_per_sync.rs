@@ -1,4 +1,5 @@
-//! Counts calls per node and sync exactly, and compares them with the committed budgets. No timing.
+//! Counts the provider's calls exactly, per phase and number of nodes, and compares the counts with
+//! the committed budgets. Measures no times.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 
@@ -15,5 +16,5 @@ fn main() {
     for deviation in &deviations {
         println!("{deviation}");
     }
-    assert!(deviations.is_empty(), "the counts are not the committed ones");
+    assert!(deviations.is_empty(), "the counts above differ from the committed budgets");
 }

@@ -1,11 +1,12 @@
-//! Measures the memory of a day of virtual time in a large cluster: every node renews its lease every ten seconds and
-//! reports its status every five minutes; a client watches the Nodes as informers do. Memory must not keep growing. It
-//! reaches its peak within the first hour, when the watch logs are full: about 435 MiB with 5,000 nodes.
+//! Measures the memory of a sim with a large cluster during a day of virtual time. Every kubelet
+//! renews its lease every 10 s and reports its status every 5 min, and a client watches the Nodes
+//! as informers do. Memory must not grow without bound. It reaches its peak within the first hour,
+//! when the watch logs are full: about 435 MiB with 5,000 nodes.
 //!
-//! `cargo bench -p benches --bench fleet -- [NODES] [HOURS]`, by default 5,000 and 24.
+//! `cargo bench -p benches --bench fleet -- [NODES] [HOURS]`; the defaults are 5,000 and 24.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
-#![expect(clippy::disallowed_methods, reason = "wall time is what is measured")]
+#![expect(clippy::disallowed_methods, reason = "the bench measures wall time")]
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use sim::world::Topology;
 use sim::{Sim, VIRTUAL_EPOCH};
 use tower::ServiceExt as _;
 
-/// Limit of memory in bytes: 2 GiB, which a laptop can spare.
+/// Maximum of the resident memory in bytes: 2 GiB, which a laptop can spare.
 const MAX_RESIDENT: u64 = 2 << 30;
 
 fn main() {
@@ -31,14 +32,15 @@ fn main() {
     let took = begin.elapsed();
     let resident = peak_resident().unwrap_or_default();
     println!(
-        "{hours} h, {n_nodes} nodes with heartbeats: {took:.2?} of wall time, {n_events} events told to a watcher, {} MiB resident at most",
+        "{hours} h, {n_nodes} nodes with heartbeats: {took:.2?} of wall time, {n_events} events sent to a watch, {} MiB resident at most",
         resident >> 20
     );
-    assert!(n_events > 0, "nobody was told of anything");
-    assert!(resident < MAX_RESIDENT, "more than 2 GiB");
+    assert!(n_events > 0, "the watch received no event");
+    assert!(resident < MAX_RESIDENT, "the process used more than 2 GiB of memory");
 }
 
-/// Lets the time pass; returns the number of events that the watcher received.
+/// Runs a sim with a watch for this number of hours of virtual time. Prints the peak memory every
+/// hour. Returns the number of events that the watch received.
 async fn live(n_nodes: u32, hours: u32) -> u64 {
     let sim = Sim::builder()
         .topology(Topology::zones(3).machines(n_nodes))
@@ -60,20 +62,22 @@ async fn live(n_nodes: u32, hours: u32) -> u64 {
     0
 }
 
-/// Watches until `end`, with a new watch whenever one ends; returns the number of events.
+/// Watches `path` until `end`, and starts a new watch whenever one ends. Returns the number of
+/// events, not counting bookmarks.
 async fn follow(sim: &Sim, path: &str, end: tokio::time::Instant) -> u64 {
     let service = sim.cluster().service("informer");
     let uri = format!("{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds=3600");
     let mut n_events = 0;
     while tokio::time::Instant::now() < end {
-        let request = http::Request::get(&uri).body(Empty::<Bytes>::new()).expect("a good request");
+        let request =
+            http::Request::get(&uri).body(Empty::<Bytes>::new()).expect("the request is valid");
         let answer = service.clone().oneshot(request).await.expect("an answer");
         assert!(answer.status().is_success(), "{}", answer.status());
         let mut body = answer.into_body();
         while let Ok(Some(frame)) = tokio::time::timeout_at(end, body.frame()).await {
-            let bytes = frame.expect("a watch that does not break").into_data().unwrap_or_default();
+            let bytes = frame.expect("the watch does not break").into_data().unwrap_or_default();
             n_events += u64::from(!bytes.starts_with(b"{\"type\":\"BOOKMARK\""));
-            assert!(!bytes.starts_with(b"{\"type\":\"ERROR\""), "the watch fell behind");
+            assert!(!bytes.starts_with(b"{\"type\":\"ERROR\""), "the watch sent an error event");
         }
     }
     n_events

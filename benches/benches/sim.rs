@@ -1,7 +1,9 @@
-//! Measures the sim: building worlds, reading properties, searching, delivering one change to a filter
-//! over ten thousand machines. Requests and answers are real bytes: SOAP is decoded and encoded.
+//! Measures times of the sim: building worlds, decoding and encoding SOAP, reading properties,
+//! searching, and delivering one change to a filter over 10,000 machines. The client calls the sim
+//! in process with SOAP bytes, so that all times but those of building include decoding and
+//! encoding.
 
-#![allow(missing_docs, reason = "criterion's macros generate functions without any")]
+#![allow(missing_docs, reason = "criterion's macros generate functions without docs")]
 
 use benches::{Bench, envelope, read_machine, runtime};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
@@ -39,7 +41,7 @@ fn reading(criterion: &mut Criterion) {
     }
 }
 
-/// Measures the codec: a call that does nothing, a long request, a long answer.
+/// Measures decoding and encoding of SOAP: a call with little work, a long request, a long answer.
 fn coding(criterion: &mut Criterion) {
     let runtime = runtime();
     let bench = runtime.block_on(Bench::new(1_000));
@@ -100,7 +102,7 @@ fn searching(criterion: &mut Criterion) {
     }
 }
 
-/// Measures the update that a client waiting for ten thousand machines gets when one of them changes.
+/// Measures a change of one machine and its delivery to a client whose filter has 10,000 machines.
 fn delivering(criterion: &mut Criterion) {
     let runtime = runtime();
     let bench = runtime.block_on(Bench::new(10_000));

@@ -1,4 +1,4 @@
-//! Code that benches share: a sim with an in-process client that writes SOAP by hand.
+//! Code that the benches share: a sim with an in-process client that sends hand-written SOAP.
 
 pub mod peer;
 
@@ -10,7 +10,7 @@ use sim::world::{PROVIDER_USER, Topology};
 use sim::{Service, Sim};
 use tower::ServiceExt;
 
-/// A sim and a logged-in connection to its vCenter.
+/// A sim and a logged-in client of its vCenter.
 #[derive(Debug)]
 pub struct Bench {
     /// The sim.
@@ -19,14 +19,14 @@ pub struct Bench {
     cookie: String,
 }
 
-/// An envelope around an operation.
+/// Builds a SOAP envelope around the XML of an operation.
 pub fn envelope(operation: &str) -> String {
     format!(
         r#"<?xml version="1.0" encoding="UTF-8"?><Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body>{operation}</Body></Envelope>"#
     )
 }
 
-/// A `RetrievePropertiesEx` request for some properties of one machine.
+/// Builds a `RetrievePropertiesEx` request for some properties of one machine.
 pub fn read_machine(id: &str, paths: &[&str]) -> String {
     let paths: String = paths.iter().map(|path| format!("<pathSet>{path}</pathSet>")).collect();
     envelope(&format!(
@@ -35,7 +35,8 @@ pub fn read_machine(id: &str, paths: &[&str]) -> String {
 }
 
 impl Bench {
-    /// Starts a sim with this number of machines and no nodes, and logs in.
+    /// Starts a sim with three zones, this number of machines and no Nodes, and logs in with the
+    /// provider's account.
     ///
     /// # Panics
     /// If the sim refuses the login of the provider's account.
@@ -50,7 +51,7 @@ impl Bench {
             password.expose()
         ));
         let response = bench.send(login).await;
-        assert!(response.status().is_success(), "the login was refused");
+        assert!(response.status().is_success(), "the sim refused the login");
         let cookie = response.headers().get(http::header::SET_COOKIE);
         bench.cookie = cookie
             .and_then(|cookie| cookie.to_str().ok())
@@ -72,7 +73,7 @@ impl Bench {
     /// Sends an envelope and returns the length of the answer in bytes.
     ///
     /// # Panics
-    /// If the answer is a fault.
+    /// If the answer has an error status, as every fault has.
     pub async fn call(&self, body: String) -> usize {
         self.text(body).await.len()
     }
@@ -80,18 +81,18 @@ impl Bench {
     /// Sends an envelope and returns the answer.
     ///
     /// # Panics
-    /// If the answer is a fault.
+    /// If the answer has an error status, as every fault has.
     pub async fn text(&self, body: String) -> String {
         let response = self.send(body).await;
         let status = response.status();
-        let body = response.into_body().collect().await.expect("the answer is whole").to_bytes();
+        let body = response.into_body().collect().await.expect("the answer is complete").to_bytes();
         let text = String::from_utf8(body.to_vec()).expect("answers are UTF-8");
         assert!(status.is_success(), "{text}");
         text
     }
 }
 
-/// A runtime on the real clock.
+/// Creates a single-threaded runtime on the real clock.
 ///
 /// # Panics
 /// If the runtime cannot be built.
@@ -99,5 +100,5 @@ pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime starts")
 }
 
-/// A day.
+/// 24 hours.
 pub const DAY: Duration = Duration::from_secs(24 * 3600);

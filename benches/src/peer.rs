@@ -1,4 +1,5 @@
-//! A vCenter simulator as a process, ours or another one, and a client that treats both alike.
+//! A vCenter simulator as a process, our sim or vcsim, and a client that sends both the same
+//! requests.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use crate::envelope;
 
 const USER: &str = "administrator@vsphere.local";
 
-/// Program of a simulator.
+/// The program of a vCenter simulator, with its arguments.
 #[derive(Debug)]
 pub struct Program {
     /// Name of the program in tables.
@@ -23,7 +24,7 @@ pub struct Program {
     arguments: Vec<String>,
 }
 
-/// A running simulator and a session in it. Dropping it kills the process.
+/// A running simulator and a session in it. Dropping this value kills the process.
 #[derive(Debug)]
 pub struct Peer {
     /// Time from process start to the first answered login.
@@ -34,15 +35,16 @@ pub struct Peer {
 }
 
 impl Program {
-    /// Our `sim serve`, from the build directory of this bench.
+    /// Our `sim serve` with this number of machines in three zones and no Nodes, from the build
+    /// directory of this bench.
     ///
     /// # Errors
-    /// A message with the missing program and the command that builds it.
+    /// Returns a message that names the missing program and the command that builds it.
     pub fn sim(machines: u32) -> Result<Self, String> {
         let here = std::env::current_exe().map_err(|err| err.to_string())?;
         let binary = here.ancestors().nth(2).map(|dir| dir.join("sim"));
         let binary = binary.filter(|binary| binary.is_file());
-        let binary = binary.ok_or("there is no sim: cargo build --release --locked -p sim")?;
+        let binary = binary.ok_or("sim is not built: cargo build --release --locked -p sim")?;
         let arguments =
             ["serve", "--nodes", "0", "--zones", "3", "--vcenter-listen", "127.0.0.1:0"];
         let arguments = arguments.into_iter().chain(["--cluster-listen", "127.0.0.1:0"]);
@@ -52,16 +54,18 @@ impl Program {
         Ok(Self { name: format!("sim, {machines} VMs"), binary, arguments })
     }
 
-    /// vcsim of govmomi, built from its module by `conformance/peers/build.sh`.
+    /// vcsim of govmomi with this number of machines; `conformance/peers/build.sh` builds it.
     ///
     /// # Errors
-    /// A message if the build fails, usually because Go is missing.
+    /// Returns a message if the build fails, usually because Go is missing.
     pub fn vcsim(machines: u32) -> Result<Self, String> {
         let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/peers/build.sh");
         let output = Command::new(build).arg("vcsim").stderr(Stdio::inherit()).output();
-        let output = output.map_err(|err| format!("vcsim cannot be built: {err}"))?;
+        let output = output.map_err(|err| {
+            format!("cannot build vcsim: cannot start conformance/peers/build.sh: {err}")
+        })?;
         if !output.status.success() {
-            return Err("vcsim cannot be built".into());
+            return Err("cannot build vcsim: see the output above".into());
         }
         let binary = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
         let machines_text = machines.to_string();
@@ -74,8 +78,8 @@ impl Program {
     /// Starts the program and logs in.
     ///
     /// # Panics
-    /// If the program does not start, or refuses the administrator.
-    #[expect(clippy::disallowed_methods, reason = "wall time is what is measured")]
+    /// If the program does not start, or refuses the login of the administrator.
+    #[expect(clippy::disallowed_methods, reason = "the bench measures wall time")]
     pub async fn start(&self) -> Peer {
         let begin = Instant::now();
         let mut process = Command::new(&self.binary)
@@ -90,7 +94,7 @@ impl Program {
         let port = port.parse().expect("a port is a number");
         let endpoint = Endpoint { name: self.name.clone(), host: host.to_owned(), port };
         let trust = TlsTrust { insecure: true, ..TlsTrust::default() };
-        let transport = https(&endpoint, &trust).expect("trusting anyone is possible");
+        let transport = https(&endpoint, &trust).expect("no certificate authority is needed");
         let cookie = String::new();
         let mut peer = Peer { started_in: Duration::ZERO, process, transport, cookie };
         peer.login(&password).await;
@@ -99,12 +103,14 @@ impl Program {
     }
 }
 
-/// The address that the process prints, and the administrator's password.
+/// Reads the output of the process until it contains the URL and, unless the URL has credentials,
+/// the administrator's password. Returns both. A URL with credentials comes from vcsim, whose
+/// password is `bench`.
 fn address(process: &mut Child) -> (String, String) {
-    let output = process.stdout.take().expect("its output is ours");
+    let output = process.stdout.take().expect("standard output is a pipe");
     let (mut url, mut password) = (String::new(), "bench".to_owned());
     for line in BufReader::new(output).lines() {
-        let line = line.expect("its output is text");
+        let line = line.expect("the output is text");
         if let Some(value) = line.trim().strip_prefix("export GOVC_URL=") {
             url = value.to_owned();
             if value.contains('@') {
@@ -116,7 +122,7 @@ fn address(process: &mut Child) -> (String, String) {
             break;
         }
     }
-    assert!(!url.is_empty(), "it ended without saying where it listens");
+    assert!(!url.is_empty(), "the process ended without printing GOVC_URL");
     (url, password)
 }
 
@@ -126,7 +132,7 @@ impl Peer {
             r#"<Login xmlns="urn:vim25"><_this type="SessionManager">SessionManager</_this><userName>{USER}</userName><password>{password}</password></Login>"#
         ));
         let response = self.send(login).await;
-        assert!(response.status().is_success(), "the login was refused");
+        assert!(response.status().is_success(), "the simulator refused the login");
         let cookie = response.headers().get(http::header::SET_COOKIE);
         let cookie = cookie.and_then(|cookie| cookie.to_str().ok()).expect("a login sets a cookie");
         self.cookie = cookie.split(';').next().unwrap_or_default().to_owned();
@@ -139,17 +145,17 @@ impl Peer {
             .header(http::header::COOKIE, &self.cookie)
             .body(Full::new(Bytes::from(body)))
             .expect("the request is well-formed");
-        self.transport.clone().oneshot(request).await.expect("it answers")
+        self.transport.clone().oneshot(request).await.expect("the simulator answers")
     }
 
     /// Sends an envelope and returns the answer.
     ///
     /// # Panics
-    /// If the answer is a fault.
+    /// If the answer has an error status, as every fault has.
     pub async fn call(&self, body: String) -> Bytes {
         let response = self.send(body).await;
         let status = response.status();
-        let body = response.into_body().collect().await.expect("the answer is whole").to_bytes();
+        let body = response.into_body().collect().await.expect("the answer is complete").to_bytes();
         assert!(status.is_success(), "{}", String::from_utf8_lossy(&body));
         body
     }
@@ -158,7 +164,7 @@ impl Peer {
         String::from_utf8_lossy(&self.call(body).await).into_owned()
     }
 
-    /// The UUIDs of all machines.
+    /// Returns the BIOS UUIDs of all machines.
     pub async fn uuids(&self) -> Vec<String> {
         let view = self
             .text(envelope(
@@ -177,7 +183,7 @@ impl Peer {
             .collect()
     }
 
-    /// The reference of the machine with this UUID.
+    /// Returns the id of the machine with this BIOS UUID, such as `vm-17`.
     ///
     /// # Panics
     /// If no machine has this UUID.
@@ -192,14 +198,14 @@ impl Peer {
     }
 }
 
-/// The texts between each `from` and the next `to`.
+/// Iterates over the texts between each `from` and the next `to`.
 fn values<'a>(text: &'a str, from: &'a str, to: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(from).skip(1).filter_map(move |rest| Some(rest.split_once(to)?.0))
 }
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // Errors are ignored: the process may have ended by itself.
+        // Ignores errors, because the process may have ended by itself.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

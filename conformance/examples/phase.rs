@@ -1,4 +1,4 @@
-//! Prints one phase of a cost table, call by call: `phase vcenter-v1 join 10`.
+//! Prints the calls of one phase of a cost table: `phase vcenter-v1 join 10`.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use conformance::cost::Subject;
 use conformance::lab::{Stage, run};

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds a peer (a program of others) from its Go module and prints the path of the binary.
+# Builds a peer (a program of another project) from its Go module and prints the path of the binary.
 #
 #   conformance/peers/build.sh govc             -> ~/.cache/vsphere-lab/peers/govc-0.55.1-<hash>/govc
 #   conformance/peers/build.sh kube-apiserver   -> ~/.cache/vsphere-lab/peers/kubernetes-1.36.3-<hash>/kube-apiserver
 #
-# Each folder here is a module. A module with a main.go builds the program of its own name. Any other module builds the
-# commands that its tools.go imports, with the version stamped in as Kubernetes' own build does it. Steps go to stderr, the
-# path to stdout. A built program stays in the cache, outside the tree. Its key is the version of the module's first
-# requirement and a hash of the module's files and of the way they are linked.
+# Each folder beside this script is a module. A module with a main.go builds one program with the name of the folder. Any
+# other module builds the commands that its tools.go imports, and stamps the version in as Kubernetes' own build does.
+# The script prints its steps to stderr and the path to stdout. A built program stays in a cache outside the tree. The
+# cache key is the version of the module's first requirement, and a hash of the module's files and of the linking mode.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -15,12 +15,12 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/vsphere-lab/peers
 
 say() { printf 'peers: %s\n' "$*" >&2; }
 die() { say "$1"; say "remedy: $2"; exit 1; }
-commands() { sed -nE 's,^[[:space:]]*_ "(.*)",\1,p' "$1/tools.go"; } # MODULE: the packages it imports as tools
+commands() { sed -nE 's,^[[:space:]]*_ "(.*)",\1,p' "$1/tools.go"; } # MODULE: prints the packages that it imports as tools
 peers() {
   local module
   for module in "$here"/*/go.mod; do
     module=${module%/go.mod}
-    [ ! -e "$module/run.sh" ] || continue # not built here
+    [ ! -e "$module/run.sh" ] || continue # its own run.sh builds it
     if [ -f "$module/main.go" ]; then basename "$module"; else commands "$module" | sed 's,.*/,,'; fi
   done | paste -sd' '
 }
@@ -35,30 +35,30 @@ for dir in "$here"/*/; do
     module=$dir package=$found
   fi
 done
-[ -n "$module" ] || die "no peer is called '$name'" "one of: $(peers)"
+[ -n "$module" ] || die "unknown peer '$name'" "name one of: $(peers)"
 
 cd "$module"
 version=$(sed -nE 's/^(require )?[[:space:]]*[a-z][^ ]*\.[^ ]+ v([^ ]+).*/\2/p' go.mod | head -n 1)
 hash=$({ cat go.mod go.sum ./*.go; echo static; } | sha256sum | cut -c1-12)
 dir=$cache/$(basename "$module")-$version-$hash
 if [ -x "$dir/$name" ]; then
-  say "$name $version: in the cache"
+  say "$name $version: found in the cache"
   printf '%s\n' "$dir/$name"
   exit 0
 fi
 
 wanted=$(sed -nE 's/^go ([0-9]+\.[0-9]+).*/\1/p' go.mod)
-command -v go >/dev/null || die "building $name needs Go $wanted or newer, and there is no go in PATH" \
+command -v go >/dev/null || die "building $name needs Go $wanted or newer, but go is not in PATH" \
   "install it from https://go.dev/dl/ (or your distribution's package, if it is recent enough)"
 have=$(go env GOVERSION | sed -E 's/^go([0-9]+\.[0-9]+).*/\1/')
 [ "$(printf '%s\n%s\n' "$wanted" "$have" | sort -V | head -n 1)" = "$wanted" ] ||
   [ "$(go env GOTOOLCHAIN)" != local ] ||
-  die "building $name needs Go $wanted or newer, this is $have" "install a newer one from https://go.dev/dl/"
+  die "building $name needs Go $wanted or newer, but go is $have" "install a newer one from https://go.dev/dl/"
 
 mkdir -p "$dir"
 scratch=$(mktemp -d "$dir/build.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
-say "$name $version: building (a minute or two when nothing is cached; kube-apiserver takes three or four)"
+say "$name $version: building (takes a minute or two without Go's build cache; kube-apiserver three or four)"
 started=$SECONDS
 # The linker ignores variables of packages that a program does not contain.
 stamp=
@@ -68,9 +68,9 @@ for variable in k8s.io/component-base/version.gitVersion k8s.io/client-go/pkg/ve
 done
 [ "$package" != . ] || stamp=
 tags=$(sed -n 's,^// tags: ,,p' ./*.go)
-# Links statically, because some peers run in images that hold nothing else.
+# Links statically, because some peers run in images that contain nothing else.
 CGO_ENABLED=0 go build -mod=readonly -trimpath -tags "$tags" -ldflags "-s -w $stamp" -o "$scratch/$name" "$package" ||
-  die "$name did not build" "read the lines above; without a network, set GOPROXY to a mirror that has the modules of $module/go.mod"
+  die "cannot build $name" "read the lines above; without a network, set GOPROXY to a mirror that has the modules of $module/go.mod"
 mv "$scratch/$name" "$dir/$name"
 say "$name $version: built in $((SECONDS - started)) s"
 printf '%s\n' "$dir/$name"

@@ -4,10 +4,10 @@
 #   conformance/peers/cluster.sh            prints "URL TOKEN ETCD" and runs until its standard input ends or a signal comes
 #   conformance/peers/cluster.sh COMMAND…   runs COMMAND with KUBE_SERVER, KUBE_TOKEN and KUBE_ETCD set; exits with its code
 #
-# The binaries come from KUBEBUILDER_ASSETS if it is set, else from build.sh. Nothing is left behind. Tokens: admin-token
-# (system:masters), and alice-token and bob-token, whose users have no rights of their own. With CLUSTER_AUDIT=FILE the API
-# server logs every write to FILE as a line of JSON, without bodies. With CLUSTER_AUDIT_OF=GROUP as well it logs instead
-# every request of the users in GROUP, reads included.
+# The binaries come from the folder KUBEBUILDER_ASSETS if it is set, else from build.sh. The script removes all its files at
+# the end. Bearer tokens: admin-token (group system:masters), and alice-token and bob-token, whose users have only the rights
+# of every authenticated user. With CLUSTER_AUDIT=FILE the API server logs every write to FILE as a line of JSON, without
+# bodies. With CLUSTER_AUDIT_OF=GROUP in addition it logs instead every request, including reads, of the users in GROUP.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 say() { printf 'cluster: %s\n' "$*" >&2; }
@@ -44,7 +44,7 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-free_port() { # one that nobody answers on; a race for it shows as a server that does not come up, and is tried again
+free_port() { # prints a port on which no server answers; if another program takes it first, the start fails and is tried again
   local port
   while :; do
     port=$((20000 + RANDOM % 12000))
@@ -105,14 +105,14 @@ for _ in 1 2 3; do
 done
 if [ -z "$up" ]; then
   tail -n 15 "$dir/etcd.log" "$dir/kube-apiserver.log" >&2
-  die "etcd and kube-apiserver do not get ready" "read the ends of their logs above"
+  die "etcd and kube-apiserver did not become ready" "read the ends of their logs above"
 fi
 
 if [ $# -gt 0 ]; then
   KUBE_SERVER=https://127.0.0.1:$port KUBE_TOKEN=admin-token KUBE_ETCD=http://127.0.0.1:$client "$@"
 else
   printf 'https://127.0.0.1:%s admin-token http://127.0.0.1:%s\n' "$port" "$client"
-  # Waits for a background reader, because a signal interrupts `wait` and not a program in the foreground.
+  # Waits for a reader in the background, because a signal interrupts `wait`, but not a program in the foreground.
   exec 3<&0
   cat <&3 >/dev/null &
   reader=$!

@@ -1,4 +1,4 @@
-"""Requests of the helpers of story.sh to servers, with the token and the trusted certificate from the environment."""
+"""Requests to servers for the Python helpers of story.sh. Tokens and the trusted certificate come from the environment."""
 import json
 import os
 import ssl
@@ -6,7 +6,8 @@ import urllib.request
 
 
 def ask(method, url, body=None, content_type="application/json"):
-    """Returns the document of the answer. Raises urllib's error for a refusal."""
+    """Sends a request with the token for the URL's server. Returns the JSON document of the answer; raises urllib's error
+    for an error status."""
     token = os.environ.get("SIM_ADMIN_TOKEN", "")
     for name in ("CLUSTER", "SUPERVISOR"):
         server = os.environ.get(f"SIM_{name}" if name == "SUPERVISOR" else name)
@@ -22,6 +23,7 @@ def ask(method, url, body=None, content_type="application/json"):
 
 
 def trust(url):
+    """Returns the TLS context for a URL. The certificate of a real API server is not checked, because it signs its own."""
     if not url.startswith("https"):
         return None
     if os.environ.get("CLUSTER_AUDIT") and url.startswith(os.environ["CLUSTER"]):

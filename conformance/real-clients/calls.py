@@ -2,11 +2,13 @@
 """Prints the calls of the provider so far as one line of JSON: {"delete nodes": 1, "patch nodes": 50, …}
 
   calls.py writes                    writes to Nodes of the workload cluster
-  calls.py supervisor [LEFT-OUT]     calls to the Supervisor, except operations that begin with LEFT-OUT
-  calls.py refusals                  refusals of the Supervisor: {"refused": N, "late": M}, late if a newer token was known already
+  calls.py supervisor [LEFT-OUT…]    calls to the Supervisor, except operations that begin with a LEFT-OUT
+  calls.py refusals                  calls that the Supervisor refused with 401: {"refused": N, "late": M}; M of them began
+                                     after a call with the new token had succeeded
 
-Writes come from the audit log of a real cluster if CLUSTER_AUDIT names one, else from the ledger of the sim. A refused call has
-its status beside it. Calls of the helpers of a story are left out by their user agents; simulated kubelets make no calls.
+Writes come from the audit log of a real cluster if CLUSTER_AUDIT names one, else from the ledger of the sim. A call with an
+error status is counted as "OPERATION: STATUS". The script leaves out the calls of the helpers of a story, which it recognizes
+by their user agents. Simulated kubelets make no calls.
 """
 import collections
 import json
@@ -20,6 +22,7 @@ HELPERS = ("Python-urllib", "kubectl")
 
 
 def writes(admin):
+    """Yields every write to Nodes: (user agent, operation, status)."""
     audit = os.environ.get("CLUSTER_AUDIT")
     for agent, verb, resource, status in servers.audited(audit) if audit else servers.recorded(admin):
         if resource.split("/")[0] == "nodes":
@@ -36,13 +39,15 @@ def asked(admin):
 
 
 def supervisor(admin):
+    """Yields every call to the Supervisor: (user agent, operation, status)."""
     for it in asked(admin):
-        # An open watch has no end yet.
+        # An open watch has not ended and counts as a success.
         yield it["client"].get("user_agent", ""), it["op"], it.get("ended", {}).get("status", 200)
 
 
 def refusals(admin):
-    """Counts refusals. A refused call is late if it began after the first success that follows the first refusal."""
+    """Counts the calls that were refused with 401. Such a call is late if it began after the first success that follows the
+    first refusal."""
     ours = [it for it in asked(admin) if not it["client"].get("user_agent", "").startswith(HELPERS) and "ended" in it]
     refused = [it for it in ours if it["ended"].get("status") == 401]
     first = min((it["ended"]["at"] for it in refused), default=0)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A stock Go cloud controller manager (conformance/peers/ccm) against `sim serve` and a real kube-apiserver.
+"""Runs a stock Go cloud controller manager (conformance/peers/ccm) against `sim serve` and a real kube-apiserver, and compares.
 
   conformance/real-clients/ccm.py [--ccm CCM] [--sim SIM] [--against sim|real] [--content-type TYPE]
 
-Plays one story on both, with Protobuf bodies (client-go's default) and with JSON. After each act all nodes and services
-have to be the same; at the end also events, leases, and the number of the manager's writes for each verb and resource.
-The comparison leaves out uids, times, versions, and the addresses and ports that a server draws. `--against real` plays
-the story on two real servers, which proves the comparison itself. Takes a minute and a half.
+Plays the same story on both servers, with Protobuf bodies (client-go's default) and with JSON. After each act all nodes and
+services must be the same on both; at the end also the events, the lease, and the numbers of the manager's writes by verb and
+resource. The comparison leaves out uids, times, versions, and the addresses and ports that a server draws. `--against real`
+plays the story on two real servers, which tests the comparison itself. Takes a minute and a half.
 """
 import collections
 import concurrent.futures
@@ -29,7 +29,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class Story:
-    """One run on one server: the machines of the cloud, the replicas of the manager, and the objects after each act."""
+    """One run of the story on one server: the machines of the cloud, the replicas of the manager, and the recorded objects."""
 
     def __init__(self, server, ccm, content_type):
         self.server, self.ccm, self.content_type = server, ccm, content_type
@@ -46,7 +46,7 @@ class Story:
             self.ccm, "--cloud-provider=file", f"--cloud-config={self.cloud}", f"--kubeconfig={self.server.kubeconfig}",
             f"--kube-api-content-type={self.content_type}", "--authentication-skip-lookup", "--secure-port=0",
             "--allocate-node-cidrs", "--cluster-cidr=10.244.0.0/16", "--node-monitor-period=1s",
-            # Long enough that no round falls among the joins, where it would write an address that is about to be written.
+            # So long that no round runs while nodes join, because it would write an address that their initialization writes too.
             "--node-status-update-frequency=10s", "--route-reconciliation-period=2s", "--leader-elect-lease-duration=10s",
             "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=1s", "--v=4"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log))
@@ -70,7 +70,7 @@ class Story:
         return "".join(f"{path.name}: {line}\n" for path in logs for line in path.read_text().splitlines()[-12:])
 
     def machines(self, **changes):
-        """Changes machines by name, or deletes those that are None, and shows the manager all changes at once."""
+        """Changes machines, by name. A change of None deletes the machine. The manager sees all changes at the same moment."""
         for name, change in changes.items():
             name = name.replace("_", "-")
             if change is None:
@@ -82,7 +82,7 @@ class Story:
         scratch.rename(self.cloud)
 
     def join(self, n):
-        """Adds a machine, and the node that its kubelet registers."""
+        """Adds a machine, and creates the node that its kubelet would register."""
         name = f"node-{n}"
         self.machines(**{name: {"id": f"machine-{n}", "type": "m1.large", "region": "r1", "zone": f"z{n % 3}",
                                 "addresses": [f"192.0.2.{n}"]}})
@@ -94,11 +94,12 @@ class Story:
             "status": {"addresses": [{"type": "Hostname", "address": name}], "conditions": [ready("True")]}})
 
     def kubelet(self, n, status):
+        """Sets the condition Ready of a node, as its kubelet or the node controller would."""
         patch = {"status": {"conditions": [ready(status)]}}
         self.server.must("PATCH", f"{NODES}/node-{n}/status", patch, STRATEGIC)
 
     def until(self, holds, path, what):
-        """Waits until `holds` is true of the object at `path`, which is None if the object is gone."""
+        """Waits up to 60 s until `holds` is true of the object at `path`. `holds` gets None if the object does not exist."""
         last = []
 
         def check():
@@ -108,12 +109,12 @@ class Story:
         wait_until(lambda: f"{self.server.name}: {what}: {json.dumps(last)[:1500]}\n{self.log()}", check, 60)
 
     def events(self):
-        """Returns the events of the manager. The API server writes some too, at any time."""
+        """Returns the events that the manager has written. Leaves out those of the API server, which can come at any time."""
         events = self.server.must("GET", "/api/v1/events")["items"]
         return [it for it in events if it["metadata"]["managedFields"][0]["manager"] == "ccm"]
 
     def recorded(self, *wanted):
-        """Waits for events, each given as object name and reason. An event that is given twice has to come twice."""
+        """Waits for events, each given as object name and reason. An event that is given twice must exist twice."""
         missing = collections.Counter()
 
         def check():
@@ -121,13 +122,14 @@ class Story:
             missing.clear()
             missing.update(collections.Counter(wanted) - found)
             return not missing
-        wait_until(lambda: f"{self.server.name}: events: missing are {dict(missing)}\n{self.log()}", check, 60)
+        wait_until(lambda: f"{self.server.name}: missing events: {dict(missing)}\n{self.log()}", check, 60)
 
     def act(self, name):
-        """Ends an act: records the nodes and services as they are now."""
+        """Ends an act: records the present nodes and services for the comparison."""
         self.seen.append((name, {path: self.list(path) for path in (NODES, SERVICES)}))
 
     def list(self, path):
+        """Returns the normalized objects of a collection in a fixed order."""
         return sorted(map(normal, self.server.must("GET", path)["items"]), key=lambda it: json.dumps(it, sort_keys=True))
 
     # ---- the story
@@ -172,7 +174,7 @@ class Story:
 
         self.server.must("DELETE", f"{SERVICES}/goes")
         self.until(lambda it: it is None, f"{SERVICES}/goes", "a service that goes")
-        # The manager still tries to write a status then, in vain; its next action for a service shows that it has tried.
+        # The manager still tries to write a status of this service, in vain. Its next action for a service shows that it has tried.
         self.act("service deleted")
 
         ports = {"spec": {"ports": [port(80), port(443)]}}
@@ -183,14 +185,15 @@ class Story:
                    f"{SERVICES}/changes", "no balancer, no finalizer")
         self.act("service changes")
 
-        # Each controller sends its events in order, when it has time; a manager that ends loses its unsent events.
+        # Waits for the events: each controller sends its events in order, but later, and a manager that ends loses its unsent events.
         self.recorded(*((f"node-{n}", "Synced") for n in range(1, N_NODES + 1)), ("node-3", "DeletingNode"),
                       ("stays", "EnsuredLoadBalancer"), ("goes", "DeletedLoadBalancer"), ("changes", "DeletedLoadBalancer"))
         self.kill(self.replicas[0])
         self.until(lambda it: it["spec"]["holderIdentity"] not in ("", first), LEASE, "another leader")
-        # The controllers start one by one. The service controller looks every 100 ms if its caches are filled, so the node
-        # controller may finish a node before the service controller sees any. Then no balancer gets another node, and no
-        # event says so, on either server. So the node comes after a second event for the balancer of `stays`.
+        # The controllers start one by one. The service controller checks every 100 ms if its caches are filled, so the node
+        # controller may initialize a node before the service controller sees any node. Then the service controller does not
+        # update its balancers and writes no event about it, on either server. So the node joins only after a second event for the
+        # balancer of `stays`, which shows that the service controller works.
         self.recorded(("stays", "EnsuredLoadBalancer"), ("stays", "EnsuredLoadBalancer"))
         self.join(N_NODES + 1)
         self.until(joined(f"192.0.2.{N_NODES + 1}"), f"{NODES}/node-{N_NODES + 1}", "a node that joins the second leader")
@@ -202,8 +205,9 @@ class Story:
         self.seen.append(("writes", self.writes()))
 
     def writes(self):
-        """Counts the successful writes of each kind. Lease renewals and events depend on the clock, so they count only as
-    "some". Conflicts of the controllers with each other depend on it too and are tried again, so they are left out."""
+        """Counts the writes of the manager by verb, resource and, for a failure, status. The numbers of lease renewals and events
+        depend on the clock, so they count only as "some". Conflicts between controllers depend on the clock too and are tried
+        again, so they are left out."""
         counts = collections.Counter()
         for agent, verb, resource, status in self.server.writes():
             if not agent.startswith("ccm/") or status == 409:
@@ -212,7 +216,7 @@ class Story:
             timed = what == "update leases" or resource == "events"
             counts[what] = "some" if timed else counts[what] + 1
         if counts["update nodes"] < N_NODES:
-            raise Failed(f"{self.server.name}: the writes of the manager are not on record: {counts}")
+            raise Failed(f"{self.server.name}: the record of writes lacks those of the manager: {counts}")
         return dict(sorted(counts.items()))
 
 
@@ -253,15 +257,16 @@ def balanced(*ports):
     return holds
 
 
-LEFT_OUT = {  # what names an object or a moment of one server, and what it draws
+LEFT_OUT = {  # fields that name an object or a moment of one server, or that contain values that a server draws
     "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "lastHeartbeatTime", "lastTransitionTime",
     "acquireTime", "renewTime", "time", "holderIdentity", "clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"}
 
 
 def normal(it):
+    """Returns a value without the contents of the fields in LEFT_OUT."""
     if isinstance(it, dict):
         found = {key: "…" if key in LEFT_OUT else normal(value) for key, value in it.items()}
-        if "managedFields" in found:  # they stand in the order of their times, which are seconds
+        if "managedFields" in found:  # their order depends on their times, which have whole seconds
             found["managedFields"].sort(key=lambda entry: (entry["manager"], entry.get("subresource", "")))
         return found
     return [normal(value) for value in it] if isinstance(it, list) else it
@@ -273,7 +278,7 @@ def event(it):
             it["message"].split("_")[0], it["source"].get("component", ""), it.get("reportingComponent", ""))
 
 
-# ---- two runs
+# ---- a run on each server, and the comparison
 
 def play(server, ccm, content_type):
     story = Story(server, ccm, content_type)
@@ -300,7 +305,7 @@ def compare(left, right, names):
 
 def main():
     options = comparison.Options(__doc__, "ccm")
-    options.parser.add_argument("--content-type", choices=CONTENT_TYPES, help="one of the two alone")
+    options.parser.add_argument("--content-type", choices=CONTENT_TYPES, help="content type to play alone [default: both]")
     args = options.parse()
     looked_at = failed = 0
     for content_type in [args.content_type] if args.content_type else CONTENT_TYPES:

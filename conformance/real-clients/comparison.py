@@ -1,6 +1,6 @@
 """Shared parts of the scripts that compare `sim serve` with a real API server: options, the two servers, and exit codes.
 
-Exit codes: 0 if all is the same, 1 if something differs or did not happen in time, 2 if the arguments are invalid.
+Exit codes: 0 if everything is the same, 1 if something differs or does not happen in time, 2 if the arguments are invalid.
 """
 import argparse
 import contextlib
@@ -17,10 +17,10 @@ class Options:
     def __init__(self, doc, client, sim_always=False):
         self.client, self.sim_always = client, sim_always
         self.parser = argparse.ArgumentParser(description=doc.splitlines()[0], allow_abbrev=False)
-        self.parser.add_argument(f"--{client}", metavar="FILE", help="the client; built if left out")
-        self.parser.add_argument("--sim", metavar="FILE", help="the sim; target/release/sim if left out")
+        self.parser.add_argument(f"--{client}", metavar="FILE", help="the client [default: built from its Go module]")
+        self.parser.add_argument("--sim", metavar="FILE", help="the sim [default: target/release/sim]")
         self.parser.add_argument(
-            "--against", choices=("sim", "real"), default="sim", help="what the real server is compared with")
+            "--against", choices=("sim", "real"), default="sim", help="server to compare with the real server: the sim, or another real server [default: sim]")
 
     def wrong(self, sentence):
         """Ends the script with exit code 2, for invalid arguments."""
@@ -31,20 +31,21 @@ class Options:
         args = self.parser.parse_args()
         if args.against == "real" and not self.sim_always:
             if args.sim:
-                self.wrong(f"--sim {args.sim}: --against real starts no sim; leave out one of the two")
+                self.wrong(f"--sim {args.sim}: --against real does not start a sim; leave out one of the two")
         else:
             target = os.environ.get("CARGO_TARGET_DIR", servers.ROOT / "target")
             args.sim = args.sim or os.environ.get("SIM_BIN") or f"{target}/release/sim"
             if not program(args.sim):
-                self.wrong(f"--sim {args.sim}: no program is there; build it with: cargo build --release --locked -p sim")
+                self.wrong(f"--sim {args.sim}: is not a program; build it with: cargo build --release --locked -p sim")
         path = getattr(args, self.client)
         if path and not program(path):
-            self.wrong(f"--{self.client} {path}: no program is there; leave the option out to have it built")
+            self.wrong(f"--{self.client} {path}: is not a program; leave the option out to have it built")
         args.client = str(pathlib.Path(path or servers.built(self.client)).resolve())
         return args
 
 
 def program(path):
+    """True if the path is that of an executable file."""
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
@@ -56,7 +57,7 @@ def pair(args):
 
 
 def run(main):
-    """Ends the process: with 0 if `main` returns 0 failures, else with 1."""
+    """Runs `main` and ends the process: with 0 if `main` returns 0 failures, else with 1."""
     try:
         sys.exit(main() > 0)
     except servers.Failed as failure:

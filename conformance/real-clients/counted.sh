@@ -1,5 +1,5 @@
-# Sourced by stories that count their checks: `ok` runs a command and prints its result, `verdict` prints the counts and ends the story.
-# Needs $dir, a folder of the story's own, which gets the output of the last command.
+# Functions for scripts that count their checks; to be sourced. `ok` runs a command and prints if it succeeded, `verdict` prints the
+# counts and fails if a check failed. Needs $dir, a folder of the script, into which `ok` writes the output of the command.
 passed=0 failed=0
 ok() { # WHAT COMMAND…
   local what=$1
@@ -10,7 +10,7 @@ ok() { # WHAT COMMAND…
     failed=$((failed + 1)) && printf 'FAIL %s\n' "$what" && tail -n 20 "$dir/why" | sed 's/^/     | /'
   fi
 }
-verdict() { # the last line, and how the story ends
+verdict() { # prints the counts; its exit code is that of the script
   echo "$passed passed, $failed failed"
   [ "$failed" -eq 0 ]
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs govc against `sim serve`, and checks its output as well as its exit code.
+# Runs govc against `sim serve`, and checks the output and the exit code of each command.
 #
 #   conformance/real-clients/govc.sh [GOVC [SIM]]
 #
@@ -9,9 +9,9 @@ set -uo pipefail
 VMS=20
 ZONES=3
 DC=DC0
-NAME='node-[0-9]+'          # how machines are called
-CLUSTER="$DC"'_C[0-9]+'     # and clusters, one per zone
-VM=${VM:-}                  # the machine to work on; the first that `find` names when empty
+NAME='node-[0-9]+'          # pattern of the names of machines
+CLUSTER="$DC"'_C[0-9]+'     # pattern of the names of clusters, one per zone
+VM=${VM:-}                  # name of the machine to work on; if empty, the first one that `find` prints
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 GOVC=${1:-${GOVC_BIN:-}}
@@ -28,9 +28,9 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# ---- the sim, up within ten seconds
+# ---- the sim, which must answer within ten seconds
 for v in $(compgen -e | grep -E '^GOV(C|MOMI)_'); do unset "$v"; done
-deadline() { # SECONDS COMMAND…: again and again until it succeeds
+deadline() { # SECONDS COMMAND…: repeats the command until it succeeds; fails after SECONDS
   local end=$((SECONDS + $1))
   shift
   until "$@"; do
@@ -57,26 +57,26 @@ fi
 passed=0 failed=0 out= err= code=0
 pass() { passed=$((passed + 1)); printf 'ok   %s\n' "$1"; }
 fail() { failed=$((failed + 1)); printf 'FAIL %s\n' "$1"; printf '%s\n' "code: $code" "$out" "$err" | head -n 25 | sed 's/^/     | /'; }
-run() { # GOVC ARGUMENTS…: sets out, err, code
+run() { # ARGUMENTS…: runs govc and sets out, err and code
   out=$(timeout 120 "$GOVC" "$@" 2>"$dir/err"); code=$?; err=$(cat "$dir/err")
 }
-ok() { # NAME TEST…: passes when govc ended well and the test holds
+ok() { # NAME TEST…: passes if govc ended with 0 and the test succeeds
   local name=$1
   shift
   if [ "$code" -eq 0 ] && "$@"; then pass "$name"; else fail "$name"; fi
 }
-lines() { # COUNT REGEX: so many lines match, whole
+lines() { # COUNT REGEX: succeeds if exactly so many lines of the output match completely
   [ "$(grep -cEx -- "$2" <<<"$out")" -eq "$1" ]
 }
-all() { # COUNT REGEX: so many lines, and all match
+all() { # COUNT REGEX: succeeds if the output has exactly so many lines and all match
   lines "$1" "$2" && [ "$(grep -c '' <<<"$out")" -eq "$1" ]
 }
 is() { [ "$out" = "$1" ]; }
 silent() { [ -z "$out" ] && [ -z "$err" ]; }
-refused() { # NAME REGEX: govc failed and said this
+refused() { # NAME REGEX: passes if govc failed and its error output matches
   if [ "$code" -ne 0 ] && grep -qE -- "$2" <<<"$err"; then pass "$1"; else fail "$1"; fi
 }
-json() { # EXPRESSION: true in Python, with the document as d
+json() { # EXPRESSION: succeeds if the Python expression is true, with the JSON document of the output as d
   python3 -c 'import json, sys; d = json.loads(sys.argv[1]); sys.exit(not eval(sys.argv[2]))' "$out" "$1" 2>>"$dir/err"
 }
 field() { sed -nE "s/^ *$1: +(.*[^ ]) *$/\1/p" <<<"$out"; }
@@ -94,7 +94,7 @@ ok 'about -json: the same instance UUID' json "d['about']['instanceUuid'] == '$i
 # ---- find
 run find / -type m
 ok "find -type m: $VMS machines" all $VMS "/$DC/vm/(.*/)?$NAME"
-ok 'find -type m: all different' [ "$(sort -u <<<"$out" | grep -c '')" -eq $VMS ]
+ok 'find -type m: all paths are distinct' [ "$(sort -u <<<"$out" | grep -c '')" -eq $VMS ]
 path=$(grep -E -- "/${VM:-.*}$" <<<"$out" | sort | head -n 1)
 folder=${path%/*} name=${path##*/}
 siblings=$(grep -cE "^$folder/[^/]+$" <<<"$out")
@@ -131,8 +131,8 @@ uuid=$(field UUID) address=$(field 'IP address')
 run vm.info -vm.uuid "$uuid"
 ok 'vm.info by UUID' [ "$(field Name) $(field UUID)" = "$name $uuid" ]
 run vm.info -json "$name"
-ok 'vm.info -json: one identity everywhere' json "(lambda v: len(d['virtualMachines']) == 1 and v['name'] == '$name' and v['config']['uuid'] == v['summary']['config']['uuid'] == '$uuid')(d['virtualMachines'][0])"
-ok 'vm.info -json: the guest agrees' json "d['virtualMachines'][0]['guest']['ipAddress'] == '$address'"
+ok 'vm.info -json: name and UUID agree in all fields' json "(lambda v: len(d['virtualMachines']) == 1 and v['name'] == '$name' and v['config']['uuid'] == v['summary']['config']['uuid'] == '$uuid')(d['virtualMachines'][0])"
+ok 'vm.info -json: the guest has the same address' json "d['virtualMachines'][0]['guest']['ipAddress'] == '$address'"
 second=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["virtualMachines"][0]["config"]["instanceUuid"])' "$out")
 ref=$(python3 -c 'import json, sys; r = json.loads(sys.argv[1])["virtualMachines"][0]["self"]; print(r["type"] + ":" + r["value"])' "$out")
 run vm.info -vm.uuid "$second"
@@ -146,9 +146,9 @@ refused 'vm.info by an unknown UUID' 'no such VM'
 run vm.power -off "$name"
 ok 'vm.power -off' is "Powering off $ref... OK"
 run object.collect -s "$path" runtime.powerState
-ok 'vm.power -off: it is off' is poweredOff
+ok 'vm.power -off: the machine is off' is poweredOff
 run find / -type m -runtime.powerState poweredOff
-ok 'vm.power -off: and no other' is "$path"
+ok 'vm.power -off: no other machine is off' is "$path"
 run vm.power -off "$name"
 refused 'vm.power -off again' 'InvalidPowerState|current state \(Powered off\)'
 run vm.power -on "$name"
@@ -191,7 +191,7 @@ ok 'tags.rm' silent
 run tags.category.rm -f govc-check
 ok 'tags.category.rm' silent
 run tags.category.ls
-ok 'tags.category.rm: it is gone' lines 0 'govc-check'
+ok 'tags.category.rm: the category is gone' lines 0 'govc-check'
 
 # ---- object.collect
 run object.collect "$path" name config.uuid runtime.powerState
@@ -210,7 +210,7 @@ deadline 20 grep -q poweredOn "$dir/changes"
 "$GOVC" vm.power -off "$name" >/dev/null
 wait $waiting
 code=$? out=$(cat "$dir/changes") err=$(cat "$dir/err")
-ok 'object.collect -n 1: a change is told' [ "$(awk '{print $3}' <<<"$out" | paste -sd' ')" = 'poweredOn poweredOff' ]
+ok 'object.collect -n 1: reports a change' [ "$(awk '{print $3}' <<<"$out" | paste -sd' ')" = 'poweredOn poweredOff' ]
 
 # ---- vm.create, vm.change, vm.destroy
 run find / -type n
@@ -227,19 +227,19 @@ ok 'vm.change: extra configuration' lines 1 ' +guestinfo.check: +yes'
 run vm.destroy made-by-a-check
 ok 'vm.destroy' silent
 run find / -type m
-ok 'vm.destroy: it is gone' all $VMS "/$DC/vm/(.*/)?$NAME"
+ok 'vm.destroy: the machine is gone' all $VMS "/$DC/vm/(.*/)?$NAME"
 
 # ---- sessions and trust
 run session.ls
 user='VSPHERE\.LOCAL\\[Aa]dministrator' # as vCenter shows administrator@vsphere.local
-ok 'session.ls: every command has logged out' lines 1 ".* ($GOVC_USERNAME|$user) .* \. .*"
+ok 'session.ls: all earlier commands have logged out' lines 1 ".* ($GOVC_USERNAME|$user) .* \. .*"
 GOVC_PASSWORD=wrong run about
 refused 'a wrong password' 'incorrect user name or password|InvalidLogin'
 GOVC_TLS_CA_CERTS='' run about
-refused 'a certificate that nobody vouches for' 'x509|certificate'
+refused 'a certificate of an unknown authority' 'x509|certificate'
 GOVC_PERSIST_SESSION=true run about
 GOVC_PERSIST_SESSION=true run ls /
-ok 'a session that was kept is used again' is "/$DC"
+ok 'a kept session is used again' is "/$DC"
 GOVC_PERSIST_SESSION=true run session.logout
 ok 'session.logout' silent
 
@@ -248,7 +248,7 @@ kill -TERM "$sim"
 code=0 out=$(tail -n 5 "$dir/sim.out") err=
 if deadline 10 gone; then wait "$sim"; code=$?; else code=still-running; fi
 err=$(tail -n 10 "$dir/sim.err")
-if [ "$code" = 0 ]; then pass 'sim: SIGTERM ends it cleanly'; sim=; else fail 'sim: SIGTERM ends it cleanly'; fi
+if [ "$code" = 0 ]; then pass 'SIGTERM ends the sim cleanly'; sim=; else fail 'SIGTERM ends the sim cleanly'; fi
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Exits with 0 if an expression is true of documents from servers, else with 1: judge.py WHY EXPRESSION URL…
+"""Exits with 0 if an expression about documents from servers is true, else with 1: judge.py WHY EXPRESSION URL…
 
-EXPRESSION is Python, with the documents as d[0], d[1], …. If it is false, the script writes it and the documents to WHY. The
-servers are those that a sim names in its environment, the workload cluster (CLUSTER with CLUSTER_TOKEN), and the Supervisor
-(with SUPERVISOR_TOKEN).
+The script reads a JSON document from each URL. EXPRESSION is Python, with the documents as d[0], d[1], …. If the expression is
+false, the script writes it and the documents to the file WHY. The URLs are those of the sim's admin port (SIM_ADMIN), the
+workload cluster (CLUSTER, with CLUSTER_TOKEN) and the Supervisor (SIM_SUPERVISOR, with SUPERVISOR_TOKEN).
 """
 import json
 import sys

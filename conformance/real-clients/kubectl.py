@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""kubectl against `sim serve` and a real kube-apiserver: the same commands, and what they print compared.
+"""Runs the same kubectl commands against `sim serve` and a real kube-apiserver, and compares their output.
 
   conformance/real-clients/kubectl.py [--kubectl KUBECTL] [--sim SIM] [--against sim|real] [--only TEXT] [--write]
 
-The file kubectl/commands has the commands, a line of bash each; their manifests are beside it. Exit code, standard output and
-standard error have to be the same, except for values that name an object or a moment of one server (see NORMAL in
-transcripts.py). The file kubectl/differences lists the differences that stay, each with its reason. A difference that is not
-listed fails, and so does a listed one that is gone.
-`--against real` compares two real servers, which proves the comparison itself. `--only` runs all commands and prints those that
-contain TEXT, with the answers of both servers. `--write` updates kubectl/differences and keeps the reasons.
+The file kubectl/commands has the commands, each a line of bash; their manifests are beside it. Exit code, standard output and
+standard error must be the same, except for values that name an object or a moment of one server (see NORMAL in transcripts.py).
+The file kubectl/differences lists the differences that stay, each with its reason. The script fails for a difference that is not
+listed, and for a listed one that no longer exists.
+`--against real` compares two real servers, which tests the comparison itself. `--only` runs all commands, and for those that
+contain TEXT prints the output of both servers. `--write` updates kubectl/differences and keeps the reasons.
 """
 import comparison
 import servers

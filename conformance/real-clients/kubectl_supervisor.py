@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""kubectl against the Supervisor of `sim serve` and a real kube-apiserver that has the Supervisor's definitions and objects.
+"""Runs the same kubectl commands against the Supervisor of `sim serve` and a real kube-apiserver with the same definitions and objects.
 
   conformance/real-clients/kubectl_supervisor.py [--kubectl KUBECTL] [--sim SIM] [--against sim|real] [--only TEXT] [--write]
 
-Works as kubectl.py does, with the commands in kubectl-supervisor/commands. The script runs those below the heading `VERSION` for each
-version of VM Operator's kinds. The real server has no conversion webhook, so its answers are right only in the version that it stores.
-For each older version the script replaces the definitions by ones that store that version, and copies the objects as the Supervisor
-shows them there. The real server has no VM Operator either, so the commands create objects with the annotation that pauses VM Operator,
-and with the values that its webhook would fill in. `--against real` compares two real servers, also with objects from the sim.
+Works as kubectl.py does, with the commands in kubectl-supervisor/commands. It runs the commands below the heading `VERSION` once for
+each version of VM Operator's kinds. The real server has no conversion webhook, so its answers are right only in the version that it
+stores. So for each older version the script replaces the definitions on the real server by ones that store this version, and copies
+the objects as the Supervisor shows them in it. The real server has no VM Operator either. So the commands create objects with the
+annotation that pauses VM Operator, and with the values that its webhook would fill in. `--against real` compares two real servers,
+both with objects from the sim.
 """
 import contextlib
 
@@ -18,9 +19,10 @@ import transcripts
 VERSIONS = [f"v1alpha{n}" for n in (6, 5, 4, 3, 2, 1)]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "vmoperator.vmware.com"
-CONVERTED = {"virtualmachineclasses": True, "clustervirtualmachineimages": False, "virtualmachines": True}  # in a namespace?
+CONVERTED = {"virtualmachineclasses": True, "clustervirtualmachineimages": False, "virtualmachines": True}  # True if namespaced
 ZONES = {"availabilityzones": False, "zones": True}
-# The annotation in older versions that holds the hub's object as one line. Its text is not kubectl's, so it is dropped.
+# In older versions an annotation contains the object in the newest version as one line. The comparison drops it, because its text does
+# not come from kubectl.
 NORMAL = [
     (r"^.*vmoperator\.vmware\.com/conversion: .*\n", ""),
     (r'^.*"vmoperator\.vmware\.com/conversion": .*\n', ""),
@@ -33,7 +35,7 @@ def path(group, version, resource, namespaced):
 
 
 class Copy:
-    """A real server that gets the definitions and objects of the Supervisor."""
+    """Copies the definitions and objects of the Supervisor `source` to the server `real`."""
 
     def __init__(self, source, real):
         self.source, self.real = source, real
@@ -41,6 +43,7 @@ class Copy:
         self.definitions = {it["metadata"]["name"]: it for it in found}
 
     def begin(self):
+        """Copies all definitions and objects, in the newest version."""
         self.real.must("POST", "/api/v1/namespaces", {"metadata": {"name": "lab"}})
         for name, definition in self.definitions.items():
             self.define(name, definition["spec"])
@@ -63,7 +66,7 @@ class Copy:
                 self.real.must("PATCH", f"{here}/{it['metadata']['name']}", free, "application/merge-patch+json")
             self.real.must("DELETE", f"{DEFINITIONS}/{resource}.{GROUP}")
         for name in names:
-            servers.wait_until(f"{name} goes", lambda: self.real.ask("GET", f"{DEFINITIONS}/{name}")[0] == 404)  # pylint: disable=W0640
+            servers.wait_until(f"{name} is gone", lambda: self.real.ask("GET", f"{DEFINITIONS}/{name}")[0] == 404)  # pylint: disable=W0640
             spec = self.definitions[name]["spec"]
             versions = [{**it, "storage": it["name"] == version} for it in spec["versions"]]
             self.define(name, {**spec, "versions": versions, "conversion": {"strategy": "None"}})
@@ -85,7 +88,7 @@ class Copy:
         servers.wait_until("definitions are established", all_are)
 
     def objects(self, collection):
-        """Copies all objects of a kind, statuses too."""
+        """Copies all objects of a kind, with their statuses."""
         servers.wait_until(f"{collection} is served", lambda: self.real.ask("GET", collection)[0] == 200)
         for it in self.source.must("GET", collection)["items"]:
             for drawn in ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"):

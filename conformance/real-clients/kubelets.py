@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Stands in for kubelets in a real cluster: what they, and the controller that notices when one falls silent, write of Nodes.
+"""Writes Nodes in place of kubelets, and of the controller that notices a silent kubelet, because a real cluster here has neither.
 
-  kubelets.py register              a Node for each machine of the sim, waiting for a cloud provider
-  kubelets.py report NODE STATUS    its condition Ready is True, False or Unknown from now on
+  kubelets.py register              creates a Node for each machine of the sim, with the taint for uninitialized nodes
+  kubelets.py report NODE STATUS    sets the condition Ready of a Node to True, False or Unknown
 """
 import os
 import sys
@@ -19,7 +19,7 @@ def ready(status):
 
 def register(machine):
     name = machine["name"]
-    # The firmware shows a guest the first three groups in the other byte order.
+    # The guest sees the first three groups of the UUID in the other byte order.
     system = str(uuid.UUID(bytes=uuid.UUID(machine["uuid"]).bytes_le))
     asking.ask("POST", NODES, {
         "apiVersion": "v1", "kind": "Node",

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Measures how long after a VirtualMachine its Node shows an address: lag.py WHY VM NODE ADDRESS SECONDS
+"""Measures the delay from the moment a VirtualMachine shows an address until its Node does: lag.py WHY VM NODE ADDRESS SECONDS
 
-VM and NODE are URLs of objects. The script fails if the Node takes longer than SECONDS, or if the address does not come within a
-minute. It writes the measured time to WHY, and prints it if the Node was in time. See judge.py for the servers.
+VM and NODE are URLs of the two objects. The script fails if the delay is longer than SECONDS, or if one of them does not show the
+address within a minute. It writes the measured delay to the file WHY, and prints it if it is not too long. See judge.py for the servers.
 """
 import sys
 import time
@@ -31,9 +31,9 @@ def main():
     except OSError as error:
         seen[repr(error)] = None
     lag = seen[node] - seen[vm] if {vm, node} <= set(seen) else None
-    measured = f"{lag:.2f} s" if lag is not None else f"seen by {sorted(seen) or 'nobody'} within {PATIENCE:.0f} s"
+    measured = f"{lag:.2f} s" if lag is not None else f"address shown within {PATIENCE:.0f} s only by: {sorted(seen) or 'none'}"
     with open(why, "w") as out:
-        out.write(f"{measured}, and not within {seconds} s\n")
+        out.write(f"{measured}; expected at most {seconds} s\n")
     if lag is None or lag > float(seconds):
         sys.exit(1)
     print(f"     {measured}")

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Prints a free port of 127.0.0.1 for a server that is started later.
+"""Prints a free port of 127.0.0.1 for a server that starts later.
 
-The system gives ports of its own range to programs that connect or ask for any port. A free port of that range can be taken
-before the server starts, so this script draws a port below the range.
+The system assigns ports of its ephemeral range to programs that connect or request any port. Another program could get a free
+port of that range before the server starts, so this script draws a port below the range.
 """
 import random
 import socket
 
 LOWEST = 10_000
-# The first port of the system's range on Linux by default.
+# The first port of the ephemeral range on Linux by default.
 USUAL = 32_768
 
 
@@ -22,14 +22,14 @@ def free_port():
     for _ in range(1_000):
         port = random.randrange(LOWEST, below)
         with socket.socket() as it:
-            # Ignores connections that have ended, as servers do.
+            # A port that only ended connections still occupy counts as free, as for servers.
             it.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 it.bind(("127.0.0.1", port))
             except OSError:
                 continue
         return port
-    raise OSError(f"127.0.0.1: of 1000 ports drawn from {LOWEST} to {below}, none is free")
+    raise OSError(f"127.0.0.1: none of 1000 random ports from {LOWEST} to {below} is free")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""What the chart lets the provider do in a cluster is what it does there, no more and no less, with a real kube-apiserver.
+"""Checks with a real kube-apiserver that the chart's roles grant exactly the requests that the provider makes in a cluster.
 
   conformance/real-clients/rbac.py [--provider FILE] [--sim FILE] [--judge FILE] [--mode vcenter|supervisor|namespace] [--servers N]
 
-The roles come from provider/deploy/{vcenter,supervisor}.yaml, and from chart/tests for another namespace than kube-system. With all
-roles, our provider runs as their ServiceAccount: it initializes nodes, taints one whose machine is off, deletes one whose machine is
-gone, and initializes one again. By the audit log no request is refused, each verb is used, and the provider asks for nothing else, in
-particular no PersistentVolumes. Then the script takes away each verb of each resource in turn. The same story then reaches a request
-that is refused for the lack of that verb, and the act that BREAKS names does not happen.
+The roles come from provider/deploy/{vcenter,supervisor}.yaml, and from chart/tests for a namespace other than kube-system. First our
+provider plays a story with all roles, as their ServiceAccount: it initializes nodes, taints one whose machine is off, deletes one whose
+machine is gone, and initializes one again. The audit log must show that the API server refuses no request, that the provider uses each
+verb, and that it requests nothing else, in particular no PersistentVolumes. Then the script takes away one verb of one resource at a
+time and plays the same story. Now the API server must refuse a request for the lack of this verb, and the act that BREAKS names must
+not happen.
 
-Each story has a sim, a provider and a ServiceAccount of its own. N API servers (default 3) play the stories side by side, a minute in all.
+Each story has its own sim, provider and ServiceAccount. N API servers (default 3) play the stories in parallel. Takes a minute in all.
 """
 import argparse
 import base64
@@ -42,14 +43,14 @@ SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
 STRATEGIC = "application/strategic-merge-patch+json"
 ANY_PORT = [f"--{face}-listen=127.0.0.1:0" for face in ("vcenter", "cluster", "supervisor", "admin")]
 
-# The act of the story below that does not happen without a verb, by (resource, verb).
+# The first act of the story below that cannot happen without a verb, by (resource, verb).
 BREAKS = {
     ("nodes", "list"): "initialized",
     ("nodes", "watch"): "later node initialized",
     ("nodes", "patch"): "initialized",
     ("nodes", "delete"): "deleted",
     ("nodes/status", "patch"): "initialized",
-    ("events", "create"): "told by an event",
+    ("events", "create"): "event created",
     ("events", "patch"): "repeated event counted",
     ("leases", "get"): "initialized",
     ("leases", "create"): "initialized",
@@ -61,7 +62,7 @@ BREAKS = {
 
 
 class Role:
-    """The RBAC objects of a manifest. `of` copies them for another ServiceAccount, optionally without one verb."""
+    """The RBAC objects of a manifest, and the verbs that they grant."""
 
     def __init__(self, objects):
         self.objects = [it for it in objects if it["kind"] in ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")]
@@ -72,7 +73,7 @@ class Role:
         self.grants = sorted({(resource, verb) for _, resource, verb in self.walk()})
 
     def walk(self):
-        """Yields (rule, resource, verb) for every rule."""
+        """Yields (rule, resource, verb) for every verb of every rule."""
         for it in self.objects:
             for rule in it.get("rules", ()):
                 for resource in rule["resources"]:
@@ -80,12 +81,12 @@ class Role:
                         yield rule, resource, verb
 
     def of(self, name, without=None):
-        """Returns copies for the ServiceAccount `name`, without the verb `without`."""
+        """Returns copies of the objects for the ServiceAccount `name`. `without` is a (resource, verb) that they do not grant."""
         copy = Role(json.loads(json.dumps(self.objects)))
         for rule, resource, verb in list(copy.walk()):
             if (resource, verb) == without:
                 if len(rule["resources"]) > 1:
-                    raise Failed(f"a rule of the chart is about several resources: {rule['resources']}; write one for each")
+                    raise Failed(f"a rule of the chart has several resources: {rule['resources']}; write one rule for each")
                 rule["verbs"].remove(verb)
         for it in copy.objects:
             it["rules"] = [rule for rule in it.get("rules", ()) if rule["verbs"]] or None
@@ -123,7 +124,7 @@ def objects(kubectl, server, manifest):
 
 
 class Sim(servers.Sim):
-    """The sim with the machines of a story."""
+    """The sim of one story, with four machines and no Nodes."""
 
     def __init__(self, binary, mode):
         self.mode = mode
@@ -136,9 +137,9 @@ class Sim(servers.Sim):
         return ["--vms=4", "--zones=2", "--nodes=0", f"--record={self.dir}/recording", *more]
 
     def judge(self, judge, log, start, killed):
-        """Stops the sim and judges all that it recorded. Returns the exit code and the output."""
+        """Stops the sim and judges its recording. Returns the exit code and the output lines of `conformance judge`."""
         token_file = self.dir / "supervisor.token"
-        if self.mode == "supervisor":  # the sim takes its own file away
+        if self.mode == "supervisor":  # the sim removes its own file when it ends
             shutil.copy(self.dir / "mounts/etc/cloud/ccm-provider/token", token_file)
         self.process.terminate()
         if self.process.wait(20) != 0:
@@ -152,7 +153,8 @@ class Sim(servers.Sim):
         return judged.returncode, judged.stdout.splitlines()
 
     def switch_off(self, name):
-        """Switches a machine off: in Supervisor mode through its VirtualMachine, or VM Operator would switch it on again."""
+        """Switches a machine off. In Supervisor mode this goes through its VirtualMachine, because otherwise VM Operator would switch
+        the machine on again."""
         if self.mode == "supervisor":
             self.virtual_machine("PATCH", name, {"spec": {"powerState": "PoweredOff"}})
         else:
@@ -183,7 +185,7 @@ class Sim(servers.Sim):
 
 
 class Story:
-    """One provider with a role, and the acts that it has to perform."""
+    """One provider with the rights of a role, perhaps without one verb, and the acts that it must perform."""
 
     def __init__(self, server, sim, args, role, without):
         self.server, self.sim, self.args, self.role, self.without = server, sim, args, role, without
@@ -197,7 +199,7 @@ class Story:
             server.must("POST", collection(it), it)
 
     def reset(self):
-        """Removes the objects of the previous story."""
+        """Creates the namespace and removes the objects of the previous story."""
         self.server.ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         for path in (NODES, f"/api/v1/namespaces/{self.namespace}/events", "/api/v1/namespaces/default/events"):
             self.server.must("DELETE", path)
@@ -226,7 +228,7 @@ class Story:
             stdin=subprocess.DEVNULL, stdout=open(self.log, "w"), stderr=subprocess.STDOUT)
 
     def vcenter(self):
-        """Writes the configuration as the chart does, and the credentials into a Secret. Returns the flags."""
+        """Writes the configuration as the chart does, and stores the credentials in a Secret. Returns the provider's flags."""
         known = self.sim.known
         host, port = known["SIM_VC0_URL"].removeprefix("https://").rsplit(":", 1)
         account = {"username": known["SIM_VC0_PROVIDER_USERNAME"], "password": known["SIM_VC0_PROVIDER_PASSWORD"]}
@@ -245,7 +247,7 @@ class Story:
         return ["--cloud-provider=vsphere-paravirtual", f"--cloud-config={config}", *self.sim.known["SIM_SUPERVISOR_FLAGS"].split()]
 
     def allow_metrics(self):
-        """Creates an account for a scraper, which may read the metrics."""
+        """Creates a ServiceAccount for a scraper that may read the metrics."""
         name = f"{self.account}-scraper"
         rbac = {"apiVersion": "rbac.authorization.k8s.io/v1"}
         for it in (
@@ -286,6 +288,7 @@ class Story:
                            "kubeProxyVersion", "operatingSystem", "architecture"), "")}}})
 
     def falls_silent(self, name):
+        """Sets the condition Ready of a node to Unknown, as the node controller does for a silent kubelet."""
         self.server.must("PATCH", f"{NODES}/{name}/status", {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, STRATEGIC)
 
     def taints(self, name):
@@ -312,12 +315,13 @@ class Story:
                 yield resource, it["verb"], it["responseStatus"]["code"]
 
     def refused(self):
+        """Returns (resource, verb) of each request that the API server has refused with 403."""
         return {(resource, verb) for resource, verb, status in self.requests() if status == 403}
 
     # ---- the story
 
     def acts(self):
-        """Returns the acts in order: (name, action that starts the act, check that it has happened)."""
+        """Returns the acts in order: (name, function that starts the act, function that is true once it has happened)."""
         first, off, gone, late = [it["name"] for it in self.sim.machines()]
         machine = {it["name"]: it for it in self.sim.machines()}
 
@@ -338,7 +342,7 @@ class Story:
         return (
             ("initialized", joins, lambda: self.initialized(first, off, gone)),
             ("still leading", nothing, lambda: self.process.poll() is None and ("leases", "update", 200) in set(self.requests())),
-            ("told by an event", nothing, lambda: len(self.events("Synced")) >= 3),
+            ("event created", nothing, lambda: len(self.events("Synced")) >= 3),
             ("later node initialized", lambda: self.register(machine[late]), lambda: self.initialized(late)),
             ("tainted", lambda: falls(off, self.sim.switch_off), lambda: SHUTDOWN in (self.taints(off) or ())),
             ("deleted", lambda: falls(gone, self.sim.delete), lambda: self.taints(gone) is None),
@@ -348,50 +352,50 @@ class Story:
         )
 
     def whole(self):
-        """Plays the story with every rule. Returns the problems, one sentence each."""
+        """Plays the story with all rights of the role. Returns the problems, one sentence each."""
         for name, do, holds in self.acts():
             do()
             wait_until(lambda name=name: f"{name}: {self.last_words()}", holds, 40, 0.1)
         self.process.terminate()
         if self.process.wait(10) != 0:
-            raise Failed(f"SIGTERM ends it with {self.process.returncode}: {self.last_words()}")
+            raise Failed(f"the provider ended after SIGTERM with {self.process.returncode}: {self.last_words()}")
         asked = set(self.requests())
         granted = set(self.args.roles[self.mode].grants)
         refused = {f"{verb} {resource} is refused" for resource, verb, status in asked if status == 403}
-        # A 404 also shows that the verb was granted: the provider looks for the lease before it creates it.
+        # A 404 also shows that the verb was granted: the provider gets the lease before it creates it.
         used = {(resource, verb) for resource, verb, status in asked if status != 403}
-        return sorted(refused | {f"{verb} {resource} is granted and not used" for resource, verb in granted - used}
-                      | {f"{verb} {resource} is used and no rule of the chart grants it" for resource, verb in used - granted}) + self.volumes()
+        return sorted(refused | {f"{verb} {resource} is granted but not used" for resource, verb in granted - used}
+                      | {f"{verb} {resource} is used, but no rule of the chart grants it" for resource, verb in used - granted}) + self.volumes()
 
     def volumes(self):
-        """Returns requests for volumes, refused or not, because a cloud provider has no use for them."""
+        """Returns the requests for volumes, refused or not, which are problems because a cloud provider does not need them."""
         return [f"{verb} {resource}" for resource, verb, _ in self.requests() if resource.startswith("persistentvolume")]
 
     def lacking(self):
-        """Plays the story without one verb. Returns the problems, one sentence each."""
+        """Plays the story without one verb, up to the act that BREAKS names. Returns the problems, one sentence each."""
         breaks = BREAKS.get(self.without)
         if breaks is None:
-            return [f"nobody has said what breaks without {self.without}: add it to BREAKS"]
+            return [f"BREAKS has no entry for {self.without}; add one"]
         for name, do, holds in self.acts():
             do()
             if name != breaks:
-                wait_until(lambda name=name: f"{name}, which needs nothing of {self.without}: {self.last_words()}", holds, 40, 0.1)
+                wait_until(lambda name=name: f"{name}, which should not need {self.without}: {self.last_words()}", holds, 40, 0.1)
                 continue
-            # `holds` itself sends the request of an act that begins outside the provider.
+            # Calls `holds` again and again, because for some acts `holds` itself makes the provider send the request.
             wait_until(lambda: f"no request was refused: {self.last_words()}", lambda: not holds() and self.without in self.refused(), 20, 0.1)
             if name == "still leading":
-                wait_until("the lease cannot be renewed, and the provider goes on", lambda: self.process.poll() is not None, 20, 0.1)
+                wait_until("the provider still runs, although it cannot renew its lease", lambda: self.process.poll() is not None, 20, 0.1)
             elif holds():
-                return [f"{name} all the same"]
+                return [f"the act happened without the verb: {name}"]
             break
-        return [f"{verb} {resource} is refused as well" for resource, verb in sorted(self.refused() - {self.without})] + self.volumes()
+        return [f"{verb} {resource} is refused too" for resource, verb in sorted(self.refused() - {self.without})] + self.volumes()
 
     def last_words(self):
         return "\n".join(self.log.read_text().splitlines()[-4:]) if self.log.exists() else "no log"
 
     def end(self):
-        """Ends the provider. Returns the invariants that it broke by the recording of the sim, which shows sessions and secrets; the
-        Nodes are in another cluster."""
+        """Ends the provider, and judges it by the recording of the sim. Returns the output of the judge if it found a violation. The
+        recording shows sessions and secrets, but no Nodes, because these are in another cluster."""
         if self.process is None:
             return []
         killed = self.process.poll() is None
@@ -399,16 +403,16 @@ class Story:
             self.process.kill()
             self.process.wait()
         code, told = self.sim.judge(self.args.judge, self.log, self.started, killed)
-        # Exit code 7: the provider made no call to the sim, because it lacks a verb that it needs before.
+        # Exit code 7 means that the provider made no call to the sim, because it lacks a verb that it needs before its first call.
         held = code == 0 or (code == 7 and self.without)
         self.sim.keep = not held
         return [] if held else told
 
 
 def play(server, args, mode, without):
-    """Plays one story. Returns its name, its problems, and the number of each request of the provider."""
+    """Plays one story. Returns its name, its problems, and the numbers of the provider's requests by resource, verb and status."""
     resource, verb = without or ("", "")
-    name = f"{mode}: without {verb} {resource} not: {BREAKS.get(without)}" if without else f"{mode}: every rule is needed, and no other"
+    name = f"{mode}: without {verb} {resource} no: {BREAKS.get(without)}" if without else f"{mode}: all rules are needed and suffice"
     with Sim(args.sim, mode) as sim:
         story = Story(server, sim, args, args.roles[mode], without)
         try:
@@ -427,12 +431,12 @@ def main():
     parser.add_argument("--provider", default=os.environ.get("PROVIDER_BIN") or f"{target}/release/provider")
     parser.add_argument("--sim", default=os.environ.get("SIM_BIN") or f"{target}/release/sim")
     parser.add_argument("--judge", default=os.environ.get("JUDGE_BIN") or f"{target}/release/conformance")
-    parser.add_argument("--mode", choices=tuple(MANIFESTS), action="append", help="all if left out")
-    parser.add_argument("--servers", type=int, default=3, help="how many API servers play side by side")
+    parser.add_argument("--mode", choices=tuple(MANIFESTS), action="append", help="mode to test; can be repeated [default: all]")
+    parser.add_argument("--servers", type=int, default=3, help="number of API servers that play stories in parallel [default: 3]")
     args = parser.parse_args()
     for name, crate in (("provider", "provider"), ("sim", "sim"), ("judge", "conformance")):
         if not os.access(getattr(args, name), os.X_OK):
-            parser.error(f"--{name} {getattr(args, name)}: no program is there; cargo build --release --locked -p {crate}")
+            parser.error(f"--{name} {getattr(args, name)}: is not a program; build it: cargo build --release --locked -p {crate}")
     kubectl = servers.built("kubectl")
     for name in ("etcd", "kube-apiserver"):
         servers.built(name)
@@ -442,11 +446,11 @@ def main():
     args.roles, ready = {}, threading.Event()
 
     def fill(server):
-        """Reads the manifests with the first server, and queues the stories, the longest first."""
+        """Reads the manifests with kubectl on the first server, and queues the stories, the longest first."""
         modes = args.mode or tuple(MANIFESTS)
         for mode in modes:
             args.roles[mode] = Role(objects(kubectl, server, MANIFESTS[mode]))
-        if "namespace" in modes: # the roles are those of vCenter mode; what is asked is whether they fit together there
+        if "namespace" in modes: # plays only the whole story, because the roles are those of vCenter mode in another namespace
             stories.put(("namespace", None))
             modes = [mode for mode in modes if mode != "namespace"]
         for without in (None, *sorted(BREAKS, key=lambda it: list(BREAKS.values()).index(BREAKS[it]), reverse=True)):
@@ -484,7 +488,7 @@ def main():
             if it.exception():
                 ready.set()
                 failed.append(str(it.exception()))
-                print(f"FAIL an API server or what it was for: {it.exception()}", flush=True)
+                print(f"FAIL an API server, or the script on it, failed: {it.exception()}", flush=True)
     print(f"{len(passed)} passed, {len(failed)} failed")
     return len(failed) > 0
 

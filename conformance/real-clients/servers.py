@@ -1,7 +1,7 @@
-"""The two API servers for real clients: a real etcd and kube-apiserver, and `sim serve`.
+"""Starts the two API servers for real clients: a real etcd and kube-apiserver, and `sim serve`.
 
-Each server starts empty. When it is closed, its folder goes too, unless something failed: then the folder stays, with
-logs and records of requests. `writes` returns the writes of clients, from the real server's audit log or the sim's ledger.
+Each server starts empty. At the end of its `with` block it stops, and its folder is removed. If something failed, the folder stays,
+with logs and records of requests. `writes` returns the writes of clients, from the real server's audit log or the sim's ledger.
 Needs only Python's standard library.
 """
 import json
@@ -22,11 +22,11 @@ WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 
 class Failed(Exception):
-    """The comparison needs something that did not happen."""
+    """Error for something that a script needs and that did not happen; ends the script."""
 
 
 def built(name):
-    """Returns the path of a peer's binary, and builds the peer if it is not in the cache."""
+    """Returns the path of a peer's binary. Builds the peer if it is not in the cache."""
     answer = subprocess.run([ROOT / "conformance/peers/build.sh", name], stdout=subprocess.PIPE, text=True)
     if answer.returncode:
         sys.exit(answer.returncode)
@@ -34,7 +34,8 @@ def built(name):
 
 
 def wait_until(what, holds, seconds=60.0, pause=0.05):
-    """Returns the value of `holds` once it is true. Raises Failed, with `what`, if that takes longer than `seconds`."""
+    """Calls `holds` again and again until it returns a true value, and returns this value. Raises Failed with the text `what` after
+    `seconds`."""
     end = time.monotonic() + seconds
     while True:
         found = holds()
@@ -55,7 +56,7 @@ def audited(path):
 
 
 def recorded(admin, face="k8s.guest"):
-    """Yields the writes in the ledger of a sim, in the same form."""
+    """Yields the ended writes in the ledger of a sim: (user agent, verb, resource, status)."""
     with urllib.request.urlopen(admin + "/ledger?op=@write", timeout=20) as answer:
         for line in answer.read().decode().splitlines():
             it = json.loads(line)
@@ -70,14 +71,14 @@ def token_in(kubeconfig):
 
 
 class Api:
-    """A Kubernetes API: its URL, its token, and requests to it."""
+    """A Kubernetes API with its URL and token, and functions that send requests to it."""
 
     def __init__(self, name, url="", token="", tls=None):
         self.name, self.url, self.token = name, url, token
         self.tls = tls or ssl._create_unverified_context()  # pylint: disable=protected-access
 
     def ask(self, method, path, body=None, content_type="application/json"):
-        """Returns the answer as (status, document), also if the document is a Status of a failure."""
+        """Sends a request and returns the answer as (status, document), also for an error status."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, method=method, headers={
             "Authorization": f"Bearer {self.token}", "Accept": "application/json", "Content-Type": content_type})
@@ -92,7 +93,7 @@ class Api:
                 return error.code, {"message": text.decode(errors="replace")}
 
     def must(self, method, path, body=None, content_type="application/json"):
-        """Works as `ask` and returns the document. Raises Failed if the request fails."""
+        """Sends a request and returns the document of the answer. Raises Failed for an error status."""
         status, answer = self.ask(method, path, body, content_type)
         if status >= 300:
             raise Failed(f"{self.name}: {method} {path}: {status} {answer.get('message', answer)}")
@@ -105,7 +106,7 @@ class Server(Api):
     def __init__(self, name):
         super().__init__(name)
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"real-clients-{name}-"))
-        self.keep = False  # whether its folder is evidence
+        self.keep = False  # True if the folder must stay as evidence
         self.kubeconfig = self.dir / "kubeconfig"
 
     def __enter__(self):
@@ -119,13 +120,13 @@ class Server(Api):
             self.process.kill()
             self.process.wait()
         if failure or self.keep:
-            print(f"what {self.name} and its clients left: {self.dir}", flush=True)
+            print(f"files of {self.name} and its clients: {self.dir}", flush=True)
         else:
             shutil.rmtree(self.dir, ignore_errors=True)
 
 
 class Real(Server):
-    """kube-apiserver over etcd."""
+    """A real kube-apiserver with etcd."""
 
     def __init__(self, name="real"):
         super().__init__(name)
@@ -135,7 +136,7 @@ class Real(Server):
             env={**os.environ, "CLUSTER_AUDIT": str(self.audit)})
         line = self.process.stdout.readline().split()
         if len(line) < 2:
-            raise Failed("no API server came up; the lines above say why")
+            raise Failed("the API server did not start; the lines above have the reason")
         self.url, self.token = line[:2]
         self.kubeconfig.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "it",
@@ -149,7 +150,7 @@ class Real(Server):
 
 
 class Sim(Server):
-    """The cluster of `sim serve`, without machines and with RBAC."""
+    """The workload cluster of `sim serve`, without machines and with RBAC."""
     faces = ("vcenter", "cluster", "admin")
     variables = ("SIM_CLUSTER", "KUBECONFIG")
 
@@ -182,7 +183,7 @@ class Sim(Server):
 
 
 class Supervisor(Sim):
-    """The Supervisor of `sim serve`."""
+    """The Supervisor of `sim serve`, with the world of kubectl-supervisor/world.yaml."""
     faces = (*Sim.faces, "supervisor")
     variables = ("SIM_SUPERVISOR", "SIM_SUPERVISOR_KUBECONFIG")
 
@@ -191,7 +192,7 @@ class Supervisor(Sim):
 
 
 class World(Sim):
-    """The cluster of `sim serve` whose machines belong to a Supervisor (`supervisor`). Any client may do everything."""
+    """The workload cluster of `sim serve`, without RBAC, and the API of the Supervisor (`supervisor`) that manages its machines."""
     faces = Supervisor.faces
 
     def __init__(self, binary, name, machines):

@@ -1,11 +1,12 @@
-# Shared parts of the stories of our provider: checks, the sim, the workload cluster, and the provider as a process. To be sourced, with
-# the arguments of the script:
+# Shared parts of the scripts that test our provider as a process: checks, the sim, the workload cluster, and the provider. To be
+# sourced, with the arguments of the script:
 #
 #   [--cluster built-in|real] [PROVIDER [SIM [JUDGE]]]
 #
-# The workload cluster is the sim's own, with simulated kubelets, or a real etcd and kube-apiserver, where the story itself acts for the
-# kubelets. PROVIDER defaults to target/release/provider, SIM to target/release/sim, JUDGE to target/release/conformance. The sourcing
-# script sets `mode`, and fills the array `provider_flags` before it calls `start`, and the array `secrets` with options of the judge.
+# The workload cluster is that of the sim, with simulated kubelets, or a real etcd and kube-apiserver, where the script itself writes
+# the Nodes in place of kubelets. PROVIDER defaults to target/release/provider, SIM to target/release/sim, JUDGE to
+# target/release/conformance. The sourcing script sets `mode`, fills the array `provider_flags` before it calls `start`, and fills the
+# array `secrets` with --secret options of `conformance judge`.
 
 me=$(basename "$0")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -15,7 +16,7 @@ cluster=built-in
 if [ "${1:-}" = --cluster ]; then
   cluster=${2:-}
   shift 2 || true
-  [[ $cluster =~ ^(built-in|real)$ ]] || { echo "$me: --cluster '$cluster': there are built-in and real" >&2; exit 2; }
+  [[ $cluster =~ ^(built-in|real)$ ]] || { echo "$me: --cluster '$cluster': expected built-in or real" >&2; exit 2; }
 fi
 PROVIDER=${1:-${PROVIDER_BIN:-$target/provider}}
 SIM=${2:-${SIM_BIN:-$target/sim}}
@@ -46,12 +47,12 @@ fail() {
   [ ! -s "$dir/why" ] || sed 's/^/     | /' "$dir/why"
   tail -n 12 "$dir/provider.log" 2>/dev/null | cut -c1-240 | sed 's/^/     log | /'
 }
-ok() { # NAME COMMAND…
+ok() { # NAME COMMAND…: passes if the command succeeds
   local name=$1
   shift
   if "$@"; then pass "$name"; else fail "$name"; fi
 }
-until_so() { # NAME SECONDS COMMAND…: again and again until it holds
+until_so() { # NAME SECONDS COMMAND…: repeats the command until it succeeds; fails after SECONDS, or if the sim has ended
   local name=$1 end=$((SECONDS + $2))
   shift 2
   until "$@"; do
@@ -65,8 +66,8 @@ until_so() { # NAME SECONDS COMMAND…: again and again until it holds
 }
 alive() { kill -0 "$1" 2>/dev/null; }
 ended() { ! alive "$1"; }
-judge() { "$here/judge.py" "$dir/why" "$@"; } # EXPRESSION URL…: says in $dir/why what it saw
-verdict() { # every invariant in all that the sim recorded, then the last line, and how the script ends
+judge() { "$here/judge.py" "$dir/why" "$@"; } # EXPRESSION URL…: see judge.py; $dir/why gets the documents if the expression is false
+verdict() { # stops the sim, judges its whole recording by every invariant, and prints the counts; its exit code is that of the script
   kill -TERM "$sim"
   wait "$sim"
   printf 'exit code %s\n' $? >"$dir/why"
@@ -76,14 +77,14 @@ verdict() { # every invariant in all that the sim recorded, then the last line, 
     "$JUDGE" judge --record "$dir/recording" --ledger "$dir/ledger" --provider-log "$dir/provider.log" --mode "$mode" \
       --monitor-period 1 --policies "${starts[@]}" "${secrets[@]}" >"$dir/why" 2>&1
   }
-  ok 'every invariant held from the beginning to the end' judged
+  ok 'every invariant held during the whole run' judged
   sed 's/^/     /' "$dir/why"
   echo "$passed passed, $failed failed"
   [ "$failed" -eq 0 ]
 }
 
 # ---- the sim, and the workload cluster
-serve() { # OPTION…: the sim, its Nodes where they belong. Sets what it exports, CLUSTER and CLUSTER_TOKEN
+serve() { # OPTION…: starts the sim and the workload cluster. Sets the sim's variables, CLUSTER, CLUSTER_TOKEN, CLUSTER_AUDIT, nodes and world
   [ "$cluster" = built-in ] || set -- "$@" --nodes 0
   "$SIM" serve "$@" --env "$dir/env" --record "$dir/recording" --ledger "$dir/ledger" --vcenter-listen 127.0.0.1:0 --cluster-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 \
     >"$dir/sim.out" 2>"$dir/sim.err" &
@@ -110,9 +111,9 @@ real_cluster() {
   mkfifo "$dir/real.in"
   CLUSTER_AUDIT=$CLUSTER_AUDIT "$root/conformance/peers/cluster.sh" <"$dir/real.in" >"$dir/real.out" &
   real=$!
-  exec 9>"$dir/real.in" # it runs until this is closed
+  exec 9>"$dir/real.in" # cluster.sh runs until this is closed
   until [ -s "$dir/real.out" ]; do
-    ! ended "$real" || { echo 'FAIL no API server came up; the lines above say why'; exit 1; }
+    ! ended "$real" || { echo 'FAIL the API server did not start; the lines above have the reason'; exit 1; }
     sleep 0.1
   done
   read -r CLUSTER CLUSTER_TOKEN _ <"$dir/real.out"
@@ -125,14 +126,14 @@ clusters: [{name: it, cluster: {server: $CLUSTER, insecure-skip-tls-verify: true
 users: [{name: it, user: {token: $CLUSTER_TOKEN}}]
 contexts: [{name: it, context: {cluster: it, user: it}}]
 CONFIG
-  "$here/kubelets.py" register || { echo 'FAIL no Nodes could be registered'; exit 1; }
+  "$here/kubelets.py" register || { echo 'FAIL cannot register the Nodes'; exit 1; }
 }
-# The real cluster has no kubelets, and no controller that notices a silent kubelet.
+# Sets the condition Ready in a real cluster, which has no kubelets and no controller that notices a silent kubelet.
 kubelet() { # NODE True|Unknown
   [ "$cluster" = built-in ] || "$here/kubelets.py" report "$1" "$2"
 }
 calls() { "$here/calls.py" "$@"; }
-called() { # JSON WHAT…: whether the provider called exactly that; see calls.py
+called() { # JSON WHAT…: succeeds if the calls of the provider are exactly those in JSON; see calls.py
   local wanted=$1 found
   shift
   found=$(calls "$@")
@@ -142,18 +143,18 @@ called() { # JSON WHAT…: whether the provider called exactly that; see calls.p
 # ---- the provider
 port=$("$here/ports.py")
 starts=() secrets=()
-start() { # FLAG…: beside those of the story
+start() { # FLAG…: starts the provider with these flags in addition to `provider_flags`
   starts+=(--start "$(date -u +%FT%TZ)")
   "$PROVIDER" "${provider_flags[@]}" --kubeconfig="$KUBECONFIG" --authentication-skip-lookup --leader-elect=false \
     --bind-address=127.0.0.1 --secure-port="$port" --authorization-always-allow-paths=/readyz,/metrics --v=2 --node-monitor-period=1s --node-status-update-frequency=5s \
     "$@" >>"$dir/provider.log" 2>&1 &
   provider=$!
 }
-stop() { # within ten seconds, and with exit code 0
+stop() { # sends SIGTERM to the provider; succeeds if it ends within ten seconds with exit code 0
   kill -TERM "$provider"
   local end=$((SECONDS + 10))
   while alive "$provider"; do
-    [ "$SECONDS" -lt "$end" ] || { echo 'still running after ten seconds' >"$dir/why"; return 1; }
+    [ "$SECONDS" -lt "$end" ] || { echo 'the provider still runs ten seconds after SIGTERM' >"$dir/why"; return 1; }
     sleep 0.1
   done
   wait "$provider"
@@ -162,7 +163,7 @@ stop() { # within ten seconds, and with exit code 0
   echo "exit code $code" >"$dir/why"
   [ $code -eq 0 ]
 }
-served() { # a provider that is up says so, and what it has done
+served() { # checks the provider's endpoint: readiness and metrics
   ok 'health: ready' [ "$(curl -ksS "https://127.0.0.1:$port/readyz" | head -c 2)" = ok ]
-  ok 'metrics: nodes are counted' [ "$(curl -ksS "https://127.0.0.1:$port/metrics" | grep -c '^[a-z_]*nodes_initialized[a-z_]* [1-9]')" -ge 1 ]
+  ok 'metrics: initialized nodes are counted' [ "$(curl -ksS "https://127.0.0.1:$port/metrics" | grep -c '^[a-z_]*nodes_initialized[a-z_]* [1-9]')" -ge 1 ]
 }

@@ -1,8 +1,9 @@
-"""Runs commands of kubectl on two servers and compares their output; shared by kubectl.py and kubectl_supervisor.py.
+"""Runs kubectl commands on two servers and compares their output; shared by kubectl.py and kubectl_supervisor.py.
 
-A suite is a folder: `commands`, a line of bash each, its manifests, and `differences`, which lists the differences that stay,
-each with its reason. Exit code, standard output and standard error have to be the same, except for values that name an object or
-a moment of one server (see NORMAL). A difference that is not listed fails, and so does a listed one that is gone.
+A suite is a folder with three parts: the file `commands`, each a line of bash, their manifests, and the file `differences`, which
+lists the commands whose output may differ, each with the reason. Exit code, standard output and standard error must be the same,
+except for values that name an object or a moment of one server (see NORMAL). A difference that is not listed is a failure, and so
+is a listed one that no longer exists.
 """
 import concurrent.futures
 import difflib
@@ -18,11 +19,11 @@ import servers
 PRELUDE = servers.HERE / "kubectl/prelude.sh"
 TROUBLE = "exit code 99"  # see prelude.sh
 UNKNOWN = "not looked into yet"
-# Replacements, in order. Ages and times depend on the clock; the server draws uids, versions, addresses and ports.
+# Replacements in the output, in order. Ages and times depend on the clock; the server draws uids, versions, addresses and ports.
 NORMAL = [(re.compile(pattern, re.M), text) for pattern, text in (
-    # Every three minutes a real server checks its cluster addresses, and reports one that was given out at that moment.
+    # Every three minutes a real server checks its cluster addresses, and reports an address that it allocates at that moment.
     (r"^.*Cluster IP .* is not allocated; repairing.*\n?", ""),
-    # client-go prints this if a wait of a second ends before its watch has delivered an event: a matter of milliseconds.
+    # client-go prints this if a wait of one second ends before its watch has delivered an event, which depends on milliseconds.
     (r"^.*very short watch: .*\n?", ""),
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<uid>"),
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
@@ -39,15 +40,15 @@ NORMAL = [(re.compile(pattern, re.M), text) for pattern, text in (
     (r"\b10\.(9[6-9]|10\d|11[01])\.\d+\.\d+\b", "<cluster-ip>"),
     (r"\b3[0-2]\d{3}\b", "<node-port>"),
     (r"(?<![^ (\n])(\d+[dhm])?(\d+[shd]|\d{1,2}m)\b", "<age>"),  # 100m is a tenth of a processor
-    (r"(?<=\S) {2,}", "  "),  # columns are as wide as their widest cell, which may be an age
+    (r"(?<=\S) {2,}", "  "),  # the width of a column is that of its widest cell, which may be an age
     (r"[ \t]+$", ""),
-    # The empty table of events that is left if the only event was the one above.
+    # The empty table of events, which remains if the only event was the one that the first replacement removes.
     (r"^Events:\n +Type +Reason .*\n +---- .*\n(?! )", "Events:  <none>\n"),
 )]
 
 
 class Suite:
-    """A folder of commands. `each` lists the values of VERSION in the lines from the heading `VERSION` on."""
+    """A folder of commands. The lines from the heading `VERSION` on are used once for each value in `each`, in place of VERSION."""
 
     def __init__(self, folder, each=(), also_normal=()):
         self.folder, self.each = folder, each
@@ -58,19 +59,20 @@ class Suite:
         """Returns headings as "## …" and commands, in order."""
         lines = [line for line in (self.folder / "commands").read_text().splitlines() if line.strip()]
         lines = [line for line in lines if line.startswith("## ") or not line.startswith("#")]
-        # The lines from `## VERSION` on come last, once for each version.
+        # The lines from `## VERSION` on come last. They are repeated for each version.
         of_each = next((n for n, line in enumerate(lines) if line == "## VERSION"), len(lines))
         lines = lines[:of_each] + [line.replace("VERSION", one) for one in self.each for line in lines[of_each:]]
         twice = {line for line in lines if lines.count(line) > 1}
         if twice:
-            sys.exit(f"{self.name('commands')}: stands twice, tell them apart by a comment: {twice.pop()}")
+            sys.exit(f"{self.name('commands')}: a command occurs twice; distinguish the two by a comment: {twice.pop()}")
         return lines
 
     def name(self, file):
         return f"{self.folder.name}/{file}"
 
     def differences(self):
-        """Returns the reason of each command that may differ: an unindented line, with indented lines below it."""
+        """Returns the reasons of the commands that may differ. The file has each command in an unindented line, and its reason in
+        the indented lines below."""
         known, command = {}, None
         path = self.folder / "differences"
         for line in path.read_text().splitlines() if path.exists() else ():
@@ -82,7 +84,7 @@ class Suite:
         return known
 
     def write(self, listed):
-        """Writes `differences` anew, below the comment at its head."""
+        """Replaces the entries of `differences`; the comment at its head stays."""
         path = self.folder / "differences"
         head = [it for it in path.read_text().splitlines() if it.startswith("# ")] if path.exists() else []
         body = [f"{line}\n    {reason}" for line, reason in listed.items()]
@@ -95,7 +97,7 @@ class Suite:
 
 
 class Shell:
-    """The folder and environment in which the commands for one server run."""
+    """The folder and the environment in which the commands run on one server."""
 
     def __init__(self, suite, server, kubectl):
         self.suite, self.name, self.dir = suite, server.name, server.dir / "work"
@@ -120,7 +122,7 @@ class Shell:
 
 
 def compare(suite, left, right, args, entered=lambda heading: None):
-    """Runs all commands on both servers, and calls `entered` before each heading. Returns the number of failures."""
+    """Runs all commands on both servers and prints the results. Calls `entered` at each heading. Returns the number of failures."""
     only, known, passed, failed, listed = args.only, suite.differences(), 0, 0, {}
     gone = [line for line in known if line not in suite.lines]
     with concurrent.futures.ThreadPoolExecutor(2) as both:
@@ -138,8 +140,8 @@ def compare(suite, left, right, args, entered=lambda heading: None):
                 print(f"ok   {line}" if same else f"ok   {line}   (differs: {known[line]})")
             else:
                 failed += 1
-                print(f"FAIL {line}" + ("   (it cannot do what it is for)" if a.startswith(TROUBLE) else
-                                         f"   (listed in {suite.name('differences')}, and the same)" if same else ""))
+                print(f"FAIL {line}" + ("   (it could not carry out its steps)" if a.startswith(TROUBLE) else
+                                         f"   (listed in {suite.name('differences')}, but the output is the same)" if same else ""))
             show = only is not None and only in line
             if show or a.startswith(TROUBLE) or (not same and line not in known):
                 texts = a.splitlines(), b.splitlines()
@@ -148,7 +150,7 @@ def compare(suite, left, right, args, entered=lambda heading: None):
     if args.write:
         suite.write(listed)
     for line in gone:
-        print(f"FAIL {suite.name('differences')} lists what is not among the commands: {line}")
+        print(f"FAIL {suite.name('differences')} lists a command that {suite.name('commands')} does not contain: {line}")
     print(f"{passed} passed ({sum(it in known for it in listed)} of them differ as listed), {failed + len(gone)} failed")
     return failed + len(gone)
 
@@ -156,9 +158,9 @@ def compare(suite, left, right, args, entered=lambda heading: None):
 def options(suite, doc, sim_always=False):
     """Returns the options of a script that runs a suite."""
     given = comparison.Options(doc, "kubectl", sim_always)
-    given.parser.add_argument("--only", metavar="TEXT", help="commands to show in full")
-    given.parser.add_argument("--write", action="store_true", help=f"bring {suite.name('differences')} up to date")
+    given.parser.add_argument("--only", metavar="TEXT", help="text that selects commands whose output is printed in full")
+    given.parser.add_argument("--write", action="store_true", help=f"update {suite.name('differences')}")
     args = given.parse()
     if args.only is not None and not any(args.only in line for line in suite.lines):
-        given.wrong(f"--only {args.only!r}: no command contains it; they stand in {suite.folder / 'commands'}")
+        given.wrong(f"--only {args.only!r}: no command in {suite.folder / 'commands'} contains this text")
     return args

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""The Go provider that ours replaces, in paravirtual mode, beside ours with --instances-mode=v1: the same story, and the Nodes compared.
+"""Plays the same story with the upstream Go provider in paravirtual mode and with ours (--instances-mode=v1), and compares the Nodes.
 
   conformance/real-clients/upstream.py --binary FILE [--provider FILE] [--sim FILE] [--machines N]
 
-FILE is a vsphere-cloud-controller-manager of kubernetes/cloud-provider-vsphere; nothing here builds it. Each provider has a `sim serve`
-of its own, both with the same seed. After each act the Nodes have to be the same, except for values that name a moment or a writer. The
-script prints the calls of each provider to the Supervisor and to the cluster side by side. During the join the calls to the Supervisor
-have to be the same, call for call; later calls depend on the clock. Takes three minutes.
+--binary names a vsphere-cloud-controller-manager of kubernetes/cloud-provider-vsphere, which this project does not build. Each provider
+has its own `sim serve`, both with the same seed. After each act the Nodes must be the same, except for values that name a moment or a
+writer. The script prints the calls of both providers to the Supervisor and to the cluster side by side. During the join the numbers of
+calls to the Supervisor must be the same for each operation; later calls depend on the clock. Takes three minutes.
 
-The Go provider reads fixed paths and dials a fixed name. It runs in a mount namespace with an /etc of its own, which needs root.
+The Go provider reads files at fixed paths and connects to a fixed host name. So the script runs it in a mount namespace with a private
+/etc, which needs root.
 """
 import argparse
 import collections
@@ -26,7 +27,7 @@ UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
 NODES = "/api/v1/nodes"
 MERGE = "application/merge-patch+json"
-# Puts the files that a provider mounts into an /etc that only this provider sees.
+# Makes an /etc that only the provider sees, with the files that a Supervisor mounts, and starts the provider.
 ETC = """
 set -e
 etc=$(mktemp -d)
@@ -45,7 +46,7 @@ LEFT_OUT = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "las
 
 
 class Story:
-    """One provider in its world, and the Nodes and calls after each act."""
+    """One provider in its own world, and its Nodes and calls as recorded after each act."""
 
     def __init__(self, world, command):
         self.world, self.command, self.seen, self.counted = world, command, [], collections.Counter()
@@ -69,10 +70,10 @@ class Story:
             self.process.wait()
 
     def until(self, what, holds):
-        """Waits until `holds` is true of the nodes by name."""
+        """Waits up to 150 s until `holds` is true of the nodes, which it gets by name."""
         def check():
             if self.process and self.process.poll() is not None:
-                raise Failed(f"{self.world.name}: it ended with {self.process.returncode}\n{self.log()}")
+                raise Failed(f"{self.world.name}: the provider ended with {self.process.returncode}\n{self.log()}")
             return holds({it["metadata"]["name"]: it for it in self.world.must("GET", NODES)["items"]})
         wait_until(lambda: f"{self.world.name}: {what}\n{self.log()}", check, 150, 0.2)
 
@@ -83,7 +84,7 @@ class Story:
         self.world.supervisor.must(method, f"{self.vms}/{name}", body, MERGE)
 
     def act(self, name):
-        """Ends an act: records the nodes as they are, and the calls since the last act."""
+        """Ends an act: records the present nodes, and the calls since the end of the previous act."""
         nodes = sorted((normal(it) for it in self.world.must("GET", NODES)["items"]), key=lambda it: it["metadata"]["name"])
         calls = collections.Counter()
         for face, agent, op, status in self.world.calls():
@@ -96,8 +97,8 @@ class Story:
     def play(self):
         self.until("all nodes register", lambda nodes: len(nodes) == self.world.machines)
         self.start()
-        # The Go provider stores addresses after it has removed the taint.
-        self.until("no node waits any more", lambda nodes: all(UNINITIALIZED not in taints(it) and addresses(it) for it in nodes.values()))
+        # Waits for addresses too, because the Go provider writes them after it has removed the taint.
+        self.until("all nodes are initialized", lambda nodes: all(UNINITIALIZED not in taints(it) and addresses(it) for it in nodes.values()))
         self.act("join")
 
         self.world.happen({"guest.ip.set": {"machine": "node-0001", "addresses": [["10.77.0.1"]]}})
@@ -139,7 +140,7 @@ def play(story):
 
 
 def beside(name, theirs, ours):
-    """Prints calls side by side. Returns True if those to the Supervisor are the same."""
+    """Prints the calls of both providers side by side. Returns True if those to the Supervisor are the same."""
     print(f"     {'calls: ' + name:48} upstream  ours")
     for face, op in sorted(theirs.keys() | ours.keys()):
         print(f"     {face:16}{op:32} {theirs[face, op]:8}  {ours[face, op]:4}")
@@ -168,18 +169,18 @@ def compare(upstream, ours):
 def main():
     target = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--binary", metavar="FILE", required=True, help="the Go provider")
-    parser.add_argument("--provider", metavar="FILE", default=f"{target}/release/provider", help="ours")
-    parser.add_argument("--sim", metavar="FILE", default=f"{target}/release/sim", help="the sim")
-    parser.add_argument("--machines", metavar="N", type=int, default=20, help="how many there are, 5 at least")
+    parser.add_argument("--binary", metavar="FILE", required=True, help="the upstream Go provider")
+    parser.add_argument("--provider", metavar="FILE", default=f"{target}/release/provider", help="our provider [default: target/release/provider]")
+    parser.add_argument("--sim", metavar="FILE", default=f"{target}/release/sim", help="the sim [default: target/release/sim]")
+    parser.add_argument("--machines", metavar="N", type=int, default=20, help="number of machines, at least 5 [default: 20]")
     args = parser.parse_args()
     for option in ("binary", "provider", "sim"):
         if not comparison.program(getattr(args, option)):
-            parser.error(f"--{option} {getattr(args, option)}: no program is there")
+            parser.error(f"--{option} {getattr(args, option)}: is not a program; name an executable file")
     if args.machines < 5:
-        parser.error(f"--machines {args.machines}: the story needs five")
+        parser.error(f"--machines {args.machines}: write 5 or more, because the story changes five machines")
     if os.geteuid() != 0:
-        parser.error("a mount namespace with an /etc of its own takes root")
+        parser.error("a mount namespace with a private /etc needs root; run this as root")
     with World(args.sim, "upstream", args.machines) as theirs, World(args.sim, "ours", args.machines) as ours:
         flags = ours.known["SIM_SUPERVISOR_FLAGS"].split()
         stories = [

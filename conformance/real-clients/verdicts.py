@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Holds the verdicts of two reports against each other: of a provider in virtual time and as a process, or of one with two API servers.
+"""Compares the verdicts of two reports: of a provider in virtual time and as a process, or of a provider with two API servers.
 
   conformance/real-clients/verdicts.py VIRTUAL PROCESS
   conformance/real-clients/verdicts.py BUILTIN REAL
 
-Each is a folder that `conformance run --out` wrote. What was not run the second time is counted and not compared; what was
-late because the machine was counts as nothing either. Two failures are equal only if case, invariant and cause agree; the cause is
-the invariant where one was broken, else the words of the reason that have no digit. Ends with 1 if a verdict differs, if nothing was
-compared, or if more than a quarter of what was run was too late to tell.
+Each argument is a folder that `conformance run --out` wrote. A check that the second run did not run is counted, but not compared.
+The same holds for a check without a verdict because the machine was late. Two failures are equal only if case, invariant and cause
+agree. The cause is the invariant if one was broken, else the words of the reason that contain no digit. Exits with 1 if a verdict
+differs, if no check was compared, or if more than a quarter of the checks that were run have no verdict because the machine was late.
 """
 import json
 import pathlib
@@ -17,12 +17,13 @@ NOT_COMPARED = ("skipped", "not-supported", "harness-error")
 
 
 def verdicts(folder):
+    """Returns the stage of a report, and its checks by ID."""
     results = json.loads((pathlib.Path(folder) / "results.json").read_text())
     return results["stage"], {it["id"]: it for it in results["checks"]}
 
 
 def failure(check):
-    """Returns the parts of a failure by which two failures are the same one."""
+    """Returns the parts of a failure that must be equal in two equal failures."""
     invariant = check.get("invariant")
     words = () if invariant is not None else tuple(
         word for word in check.get("reason", "").split() if not any(it.isdigit() for it in word)

@@ -1,8 +1,11 @@
-//! Plays v1 and V2 of Supervisor mode on the same generated histories and requires the same writes to Nodes.
+//! Plays generated histories in Supervisor mode with the instances modes `v1` and `auto` (here
+//! "V2"), and requires that both write the same to Nodes.
 //!
-//! v1 asks at every period, as upstream does; V2 watches each change. With a period between two happenings, V2 must have written
-//! every provider ID, label and list of addresses that v1 wrote, byte for byte, and the Nodes must be equal once all is calm. A
-//! change that is undone within a period is visible to V2 only. Both must keep the invariants.
+//! v1 reads the machines once per period, as upstream does. V2 watches every change. At least one
+//! period passes between two happenings, so V2 must have written every provider ID, label and list
+//! of addresses that v1 wrote, byte for byte, and the Nodes must be equal at the calm end. V2 may
+//! write more, because only V2 sees a change that is undone within a period. Both must keep the
+//! invariants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,37 +24,41 @@ use crate::judge;
 use crate::lab::{Mode, Run, Stage, run};
 use crate::scenario::{Act, Scenario};
 
-/// Machines in the world.
+/// Number of machines at the beginning.
 const MACHINES: u32 = 6;
-/// Address sync period of both; short, so that much happens in few hours.
+/// Address sync period of v1 and V2; short, so that a history of few minutes has many periods.
 const STATUS: Duration = Duration::from_secs(60);
-/// Seconds in which a period begins and v1 asks about every machine.
+/// Minimum pause before a happening, in seconds. It exceeds [`STATUS`], so that v1 reads every
+/// machine between two happenings.
 const SEEN: u8 = 70;
-/// Pause after the last happening: two address periods, a NotReady node judged and held, a kubelet up again.
+/// Pause after the last happening. It suffices for two address sync periods, for a decision about a
+/// NotReady node including the hold, and for the return of a kubelet.
 const CALM: Duration = Duration::from_secs(300);
 
-/// Something that happens to a machine through its object, or to its guest.
+/// A change of a machine, its guest or its kubelet, or a restart of the provider. A `u32` in first
+/// place is the number of the machine.
 #[derive(Clone, Debug)]
 pub enum Happening {
-    /// The machine is switched on or off.
+    /// The machine is switched on (true) or off (false).
     Power(u32, bool),
-    /// The guest gets another address.
+    /// The guest gets the address 10.77.0.n; n is the second number.
     Address(u32, u8),
-    /// The tools stop or start again.
+    /// VMware Tools in the guest start (true) or stop (false).
     Tools(u32, bool),
-    /// The kubelet stops or starts again.
+    /// The kubelet starts (true) or stops (false).
     Kubelet(u32, bool),
-    /// The machine moves to another host.
+    /// The machine moves to the host whose index is the second number.
     Moved(u32, u32),
     /// The machine is deleted.
     Deleted(u32),
-    /// A machine joins.
+    /// A machine with this number in its name is created and joins the cluster. Nothing happens if
+    /// the machine exists already.
     Joins(u8),
-    /// The provider dies and is started again.
+    /// The provider is killed and starts again.
     Restart,
 }
 
-/// Happenings and the pauses before them, in seconds.
+/// Happenings, each with the pause before it in seconds.
 pub type History = Vec<(u8, Happening)>;
 
 /// Generates histories of one to eleven happenings.
@@ -68,7 +75,7 @@ pub fn histories() -> impl Strategy<Value = History> {
         2 => (0..20_u8).prop_map(H::Joins),
         1 => Just(H::Restart),
     ];
-    // v1 sees each happening, because a period passes between two of them.
+    // v1 sees each happening, because at least one period passes between two of them.
     prop::collection::vec((SEEN..SEEN + 60, happening), 1..12)
 }
 
@@ -104,7 +111,7 @@ fn acts(happening: &Happening) -> Vec<Act> {
     vec![Act::World(command)]
 }
 
-/// The history as a scenario, with calm at its end.
+/// Returns the history as a scenario with a calm end.
 pub fn scenario(history: &History) -> Scenario {
     let topology = Topology::zones(3).machines(MACHINES);
     let mut scenario =
@@ -116,7 +123,8 @@ pub fn scenario(history: &History) -> Scenario {
             scenario = scenario.at(at, act);
         }
     }
-    // Machines that are off and kubelets that are silent stay so: v1 and V2 must agree about them, too.
+    // The calm repairs nothing: v1 and V2 must also agree about machines that are off and kubelets
+    // that are silent.
     scenario.horizon = at + CALM;
     scenario
 }
@@ -124,11 +132,12 @@ pub fn scenario(history: &History) -> Scenario {
 /// Writes and final state of Nodes in one run.
 #[derive(Debug, PartialEq, Eq)]
 struct Said {
-    /// Every Node at the end: labels, provider ID, taints, addresses.
+    /// Every Node at the end, by name: labels, provider ID, taints, addresses.
     end: BTreeMap<String, Value>,
-    /// Every value that was written, by Node and field.
+    /// Every value that the fields `providerID`, `labels` and `addresses` of an initialized Node
+    /// had during the run, as Node, field and value.
     written: BTreeSet<(String, String, String)>,
-    /// Calls to the Supervisor.
+    /// Number of calls to the Supervisor.
     calls: u64,
 }
 
@@ -152,14 +161,15 @@ fn said(run: &Run) -> Said {
         end.insert(name, fields);
     }
     let mut written = BTreeSet::new();
-    // Includes Nodes that are gone at the end.
+    // `nodes_by_name` includes Nodes that are gone at the end.
     for (name, events) in run.nodes_by_name() {
         for (_, op, node) in events {
             let open = node["spec"]["taints"].as_array().into_iter().flatten();
             let waits = open
                 .map(|it| it["key"].as_str())
                 .any(|key| key == Some("node.cloudprovider.kubernetes.io/uninitialized"));
-            // Fields of an uninitialized Node are the kubelet's, and a deletion event repeats an earlier state.
+            // Skips uninitialized Nodes, whose fields the kubelet wrote, and deletion events, which
+            // repeat an earlier state.
             if waits || *op == Op::Deleted {
                 continue;
             }
@@ -176,12 +186,12 @@ fn said(run: &Run) -> Said {
     Said { end, written, calls }
 }
 
-/// A history on which v1 and V2 differ.
+/// A difference between v1 and V2, or an invariant that one of them breaks.
 #[derive(Debug)]
 pub struct Difference {
     /// Description of the difference.
     pub what: String,
-    /// The shortest history that shows it.
+    /// Scenario of the shortest history found that shows the difference.
     pub scenario: Scenario,
 }
 
@@ -201,14 +211,16 @@ pub struct Compared {
     pub nodes: u64,
     /// Number of values that v1 wrote.
     pub values: u64,
-    /// Calls to the Supervisor: by v1 and by V2.
+    /// Number of calls to the Supervisor by v1 and by V2.
     pub calls: (u64, u64),
 }
 
-/// Plays `runs` histories with v1 and with V2, the latter with a deliberate defect if `mutant` names one.
+/// Plays `runs` histories with v1 and with V2 and compares the results. If `mutant` is set, V2 runs
+/// with this deliberate defect.
 ///
 /// # Errors
-/// Returns the first difference, with the shortest history that shows it.
+/// Returns the first difference or broken invariant, with the shortest history found that shows
+/// one.
 pub fn compare(
     runs: u32,
     seed: u64,
@@ -234,7 +246,7 @@ pub fn compare(
         let (v1, broken_by_v1) = played(InstancesMode::V1, None);
         let (v2, broken_by_v2) = played(InstancesMode::Auto, mutant);
         differs(&v1, &v2).map_err(TestCaseError::fail)?;
-        // v1 and V2 may be wrong in the same way, so each is judged by itself.
+        // v1 and V2 may be wrong in the same way, so each must also keep the invariants.
         for (name, broken) in [("v1", broken_by_v1), ("V2", broken_by_v2)] {
             if let Some(violation) = broken.first() {
                 return Err(TestCaseError::fail(format!("{name} breaks {violation}")));
@@ -264,17 +276,17 @@ pub fn compare(
 fn differs(v1: &Said, v2: &Said) -> Result<(), String> {
     let (first, second): (Vec<_>, Vec<_>) = (v1.end.keys().collect(), v2.end.keys().collect());
     if first != second {
-        return Err(format!("at the end v1 has nodes {first:?}, V2 has {second:?}"));
+        return Err(format!("the nodes at the end differ: v1 has {first:?}, V2 has {second:?}"));
     }
     for (name, node) in &v1.end {
         if v2.end[name] != *node {
-            return Err(format!("node {name} at the end: v1 {node}\nV2 {}", v2.end[name]));
+            return Err(format!("node {name} differs at the end: v1 {node}\nV2 {}", v2.end[name]));
         }
     }
     match v1.written.difference(&v2.written).next() {
         None => Ok(()),
         Some((name, field, value)) => {
-            Err(format!("v1 wrote {field} of node {name} as {value}, V2 never did"))
+            Err(format!("v1 wrote {field} of node {name} as {value}, but V2 never did"))
         }
     }
 }

@@ -1,5 +1,6 @@
-//! The system that a provider asks for machines: vCenter or a Supervisor. Checks take its differences from
-//! here, so that one check tests a promise in every mode.
+//! The backend of a provider: the system from which it reads machines, vCenter or a Supervisor.
+//! Checks take the differences between backends from here, so that one check tests a promise in
+//! every mode.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,14 +11,14 @@ use sim::ledger::Record;
 use sim::world::objects::GroupResource;
 use sim::world::{Command, ControlPlane};
 
-/// The system that a provider asks for machines.
+/// The system from which a provider reads machines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
-    /// vCenter: searches, properties, tags.
+    /// vCenter, which a provider reads through searches, properties and tags.
     #[default]
     VCenter,
-    /// A Supervisor: VirtualMachine objects.
+    /// A Supervisor, which a provider reads through VirtualMachine objects.
     Supervisor,
 }
 
@@ -31,10 +32,10 @@ impl FromStr for Backend {
 }
 
 impl Backend {
-    /// Every backend, in the order in which they are judged.
+    /// Every backend, in the order in which a run of the catalogue judges them.
     pub const ALL: [Self; 2] = [Self::VCenter, Self::Supervisor];
 
-    /// Returns the word of the catalogue and the command line.
+    /// Returns the word for this backend in the catalogue and on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::VCenter => "vcenter",
@@ -42,7 +43,7 @@ impl Backend {
         }
     }
 
-    /// Returns the name within a sentence.
+    /// Returns the name for use within a sentence.
     pub const fn name(self) -> &'static str {
         match self {
             Self::VCenter => "vCenter",
@@ -50,7 +51,7 @@ impl Backend {
         }
     }
 
-    /// Returns the name in a headline.
+    /// Returns the name for use in a headline.
     pub const fn title(self) -> &'static str {
         match self {
             Self::VCenter => "vCenter mode",
@@ -63,7 +64,7 @@ impl Backend {
         matches!(self, Self::VCenter)
     }
 
-    /// Returns the face of the simulator that answers requests for machines.
+    /// Returns the face of the simulator that answers the provider's requests for machines.
     pub const fn face(self) -> Face {
         match self {
             Self::VCenter => Face::Soap,
@@ -71,7 +72,7 @@ impl Backend {
         }
     }
 
-    /// Returns the operations on machines, as patterns of fault rules.
+    /// Returns the operations that read machines, as patterns of fault rules.
     pub const fn operations(self) -> &'static [&'static str] {
         match self {
             Self::VCenter => &[
@@ -98,7 +99,8 @@ impl Backend {
         }
     }
 
-    /// True for a call that waits for changes: the long poll of vCenter, the watch of a Supervisor.
+    /// True for a call that waits for changes: the long poll of vCenter or the watch of a
+    /// Supervisor.
     pub fn is_news(self, call: &Record) -> bool {
         match self {
             Self::VCenter => call.op == "WaitForUpdatesEx",
@@ -106,8 +108,8 @@ impl Backend {
         }
     }
 
-    /// Returns the command that ends what keeps a provider up to date: the sessions of vCenter, the watches
-    /// of a Supervisor.
+    /// Returns the command that cuts off the provider's news: it expires all sessions of vCenter,
+    /// or ends all watches of the Supervisor.
     pub const fn cut(self) -> Command {
         match self {
             Self::VCenter => Command::ExpireSessions { vcenter: None, family: None },
@@ -116,7 +118,7 @@ impl Backend {
     }
 }
 
-/// The resource of machines in a Supervisor.
+/// Returns the resource of VirtualMachine objects, the machines of a Supervisor.
 pub(crate) fn virtual_machines() -> GroupResource {
     GroupResource::of("vmoperator.vmware.com", "virtualmachines")
 }

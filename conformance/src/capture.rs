@@ -1,4 +1,4 @@
-//! Captures the log of a provider during one run, apart from the logs of other runs.
+//! Captures the log of the provider during one run, separate from the logs of other runs.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,7 +19,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use crate::judge::Secrets;
 use crate::scenario::Scenario;
 
-/// Shortest word that is kept, in bytes.
+/// Minimum length of a word that [`Words`] keeps, in bytes.
 const SHORTEST: usize = 6;
 
 /// Log lines of one run.
@@ -35,9 +35,9 @@ pub(crate) struct Captured {
 #[derive(Clone, Debug, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
-/// Set of the words in a log. A provider at level trace logs gigabytes in hours of virtual time, mostly repetitions, and the
-/// search for secrets needs each word only once. A line that contains a password with blanks is kept whole, because such a
-/// password is not one word.
+/// The distinct words of a log. The search for secrets needs each word only once, and a provider at
+/// level trace logs gigabytes in hours of virtual time, mostly repetitions. A password with blanks
+/// is not one word, so a line that contains one of `phrases` is kept whole.
 #[derive(Clone, Debug, Default)]
 struct Words {
     words: Arc<Mutex<HashSet<Box<[u8]>>>>,
@@ -57,14 +57,14 @@ impl Words {
 impl io::Write for Words {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut words = self.words.lock().expect("no writer panics");
-        // The formatter calls `write` once per event.
+        // The formatter calls `write` once per event, so `bytes` is a whole line.
         if let Some(phrases) = &self.phrases
             && phrases.told_by(&String::from_utf8_lossy(bytes)).is_some()
         {
             words.insert(bytes.trim_ascii().into());
         }
         for word in bytes.split(|byte| byte.is_ascii_whitespace()) {
-            // Every secret is longer, and most short words are times.
+            // The search for secrets ignores shorter secrets, and most shorter words are times.
             if word.len() >= SHORTEST && !words.contains(word) {
                 words.insert(word.into());
             }
@@ -95,14 +95,16 @@ impl Lines {
 impl Captured {
     /// Returns an empty capture for a run of `scenario`.
     pub(crate) fn of(scenario: &Scenario) -> Self {
-        let phrases = Secrets::with_blanks(scenario).expect("a scenario has a few passwords");
+        let phrases = Secrets::with_blanks(scenario)
+            .expect("the few passwords of a scenario fit one searcher");
         let whispers = Words { phrases: phrases.map(Arc::new), ..Words::default() };
         Self { whispers, ..Self::default() }
     }
 
-    /// Runs `work` and captures its log lines at every level, on the current thread only.
+    /// Runs `work` and captures its log lines at every level, on the current thread only. Leaves
+    /// out lines of the sim below level info.
     pub(crate) fn during<R>(&self, work: impl FnOnce() -> R) -> R {
-        // The sim runs on the same thread; its lines are not searched for secrets.
+        // Leaves out the sim, which runs on the same thread: its log is not searched for secrets.
         let lower = filter_fn(|it| *it.level() > Level::INFO && !it.target().starts_with("sim"));
         let told = tracing_subscriber::fmt::layer()
             .with_writer(self.lines.clone())
@@ -118,17 +120,18 @@ impl Captured {
         tracing::subscriber::with_default(subscriber, work)
     }
 
-    /// Marks the begin of the run; log lines count time from here.
+    /// Marks the beginning of the run, from which the log lines count the time.
     pub(crate) fn begin(&self) {
         self.begin.0.get_or_init(Instant::now);
     }
 
-    /// Returns all lines so far, of level info and above.
+    /// Returns all captured lines of level info and above.
     pub(crate) fn text(&self) -> String {
         self.lines.text()
     }
 
-    /// Returns the words of all lines so far below level info.
+    /// Returns the distinct words of all captured lines below level info, and each of these lines
+    /// that contains a password with blanks; sorted, one per line.
     pub(crate) fn whispers(&self) -> String {
         self.whispers.text()
     }
@@ -146,7 +149,8 @@ impl FormatTime for SinceBegin {
     }
 }
 
-/// Splits captured logs into lines with the time of each, as [`Captured`] writes them.
+/// Splits a log into lines with their times: each line begins with the time in seconds since the
+/// beginning of the run. Leaves out lines without a time.
 pub(crate) fn lines(logs: &str) -> impl Iterator<Item = (Duration, &str)> {
     logs.lines().filter_map(|line| {
         let (time, rest) = line.split_once(' ')?;
@@ -192,6 +196,6 @@ mod tests {
         });
         let secrets = Secrets::with_blanks(&scenario).unwrap().unwrap();
         let told = secrets.told_by(&captured.whispers());
-        assert_eq!(told.as_deref(), Some("a password, as it is"));
+        assert_eq!(told.as_deref(), Some("a password, in plain text"));
     }
 }

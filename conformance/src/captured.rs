@@ -1,14 +1,16 @@
-//! Ledgers in files, as `sim serve --ledger`, `sim ledger` and `conformance run --out` write them.
+//! Reads ledger files, which `sim serve --ledger`, `sim ledger` and `conformance run --out` write.
 
 use std::path::Path;
 
 use sim::ledger::Record;
 use sim::world::Time;
 
-/// Reads the records of a ledger, case by case in the order in which the calls came in.
+/// Reads the records of a ledger file. The cases stay in the order of the file, and the records of
+/// each case are in the order in which the calls arrived.
 ///
 /// # Errors
-/// A sentence that names the file, the line and the remedy.
+/// Returns a sentence that names the file, the invalid line if the file can be read, and the
+/// remedy.
 pub(crate) fn records(path: &Path) -> Result<Vec<Record>, String> {
     let name = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| {
@@ -20,7 +22,7 @@ pub(crate) fn records(path: &Path) -> Result<Vec<Record>, String> {
     for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         match Record::from_line(line) {
             Ok(record) => records.push(record),
-            // Line that begins a case in the file of `conformance run --out`.
+            // In a file of `conformance run --out`, this line begins a case.
             Err(_) if line.starts_with("{\"check\":") => {
                 settle(&mut records, of_case);
                 of_case = records.len();
@@ -35,21 +37,24 @@ pub(crate) fn records(path: &Path) -> Result<Vec<Record>, String> {
     Ok(records)
 }
 
-/// The ledger of one sim, from its first record on.
+/// The ledger of one sim, with the first gap if records are missing.
 pub(crate) struct Whole {
     pub(crate) records: Vec<Record>,
-    /// Number of the first missing record, if any, and the time until which no record is missing.
+    /// Number of the first missing record, if any, and the time of the last record before it.
     pub(crate) gap: Option<(u64, Time)>,
 }
 
-/// Reads the ledger of one sim. A last line without an end is left out, because the sim may still write.
+/// Reads the ledger of one sim. Leaves out a last line without a line break, because the sim may
+/// still be writing it.
 ///
 /// # Errors
-/// A sentence that names the file, the line and the remedy.
+/// Returns a sentence that names the file, the invalid line if the file can be read, and the
+/// remedy.
 pub(crate) fn whole(path: &Path) -> Result<Whole, String> {
     let name = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("--ledger {name}: cannot be read: {error}; name a ledger"))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        format!("--ledger {name}: cannot be read: {error}; name a ledger.jsonl")
+    })?;
     let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     let mut records = Vec::new();
     for (n, line) in lines.enumerate() {
@@ -71,9 +76,11 @@ pub(crate) fn whole(path: &Path) -> Result<Whole, String> {
     Ok(Whole { records, gap })
 }
 
-/// Sorts the records of a case, which begins at `from`, into the order in which the calls came in.
+/// Sorts the records from index `from` on, which belong to one case, into the order in which the
+/// calls arrived.
 ///
-/// A sim writes a call at its end, and a long one also while it is open: the later line counts.
+/// A sim writes a call when it ends, and a long call also while it is open. Of two lines for one
+/// call, the function keeps the later one.
 fn settle(records: &mut Vec<Record>, from: usize) {
     let mut case = records.split_off(from);
     case.sort_by_key(|record| record.seq);

@@ -1,4 +1,5 @@
-//! The table of all checks: the promise, the providers that it binds, the reason and the source of each.
+//! The catalogue: for each check its promise, the providers to which it applies, its reason and its
+//! source.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,22 +9,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
 
-/// The committed table.
+/// Text of `catalogue.yaml`.
 const TABLE: &str = include_str!("../catalogue.yaml");
 
-/// Binding force of a check.
+/// Requirement level of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Requirement {
-    /// A failure is a defect.
+    /// A failure is a defect of the provider.
     Must,
-    /// A failure needs a reason.
+    /// A failure is acceptable if the provider has a reason for it.
     Should,
-    /// For information.
+    /// The result is only information.
     Info,
 }
 
-/// Defines an enum whose values are one word each, in the table, on the command line and in reports.
+/// Defines an enum with one word per value. This word stands for the value in `catalogue.yaml` and
+/// in reports, and for surfaces also on the command line.
 macro_rules! words {
     ($(#[$of:meta])* $type:ident { $($(#[$doc:meta])* $name:ident = $word:literal,)+ }) => {
         $(#[$of])*
@@ -33,10 +35,10 @@ macro_rules! words {
         }
 
         impl $type {
-            /// Every value, in the order of the table.
+            /// Every value, in the order of its definition.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// Returns the word of the table.
+            /// Returns the word that stands for the value.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)+
@@ -53,7 +55,7 @@ macro_rules! words {
 }
 
 words! {
-    /// A rung of the ladder.
+    /// Level of a check, from the basic promises (L0) to the most demanding ones (L5).
     Level {
         /// The provider starts, authenticates and initializes one node.
         Boots = "L0",
@@ -71,17 +73,18 @@ words! {
 }
 
 words! {
-    /// A kind of promise.
+    /// Class of a promise.
     Class {
-        /// Something bad never happens; one occurrence is final.
+        /// The provider never does something harmful. One violation is final: no repetition of the
+        /// check excuses it.
         Safety = "safety",
-        /// Something good happens in time.
+        /// The provider does its work in time.
         Liveness = "liveness",
-        /// The provider does not do more than needed.
+        /// The provider needs few calls, bytes and other resources.
         Efficiency = "efficiency",
         /// A failure of one object or server does not affect the others.
         Isolation = "isolation",
-        /// The provider leaves nothing behind.
+        /// The provider leaves no sessions or other objects behind.
         Hygiene = "hygiene",
         /// The provider meets the expectations of Kubernetes.
         Contract = "contract",
@@ -89,75 +92,76 @@ words! {
 }
 
 impl Class {
-    /// True if a provider that does little keeps promises of this class, so that a run in which it could do
-    /// little proves nothing.
+    /// True if a provider can keep promises of this class by doing nothing, so that a run proves
+    /// them only if the provider worked in it.
     pub const fn asks_for_restraint(self) -> bool {
         matches!(self, Self::Safety | Self::Efficiency | Self::Hygiene)
     }
 }
 
 words! {
-    /// A part of a provider that can be seen from outside.
+    /// Surface of a promise: the part of a provider's visible behavior that the promise is about.
     Surface {
-        /// Nodes.
+        /// Node objects.
         Node = "node",
-        /// Zones and regions.
+        /// Zones and regions of nodes.
         Zone = "zone",
-        /// Load balancers.
+        /// Load balancers for Services.
         LoadBalancer = "lb",
-        /// Routes.
+        /// Routes for pod networks.
         Route = "route",
-        /// The autoscaler.
+        /// Cooperation with the cluster autoscaler.
         Autoscaler = "autoscaler",
         /// Sessions and logins.
         Session = "session",
-        /// Flags and files.
+        /// Command line flags and configuration files.
         Config = "config",
-        /// Metrics, health and events.
+        /// Metrics, health checks and Kubernetes Events.
         Observability = "observability",
-        /// Secrets and certificates.
+        /// Access rights, certificates, and the secrecy of credentials.
         Security = "security",
     }
 }
 
-/// One entry of the table.
+/// One entry of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Permanent ID.
+    /// Permanent ID of the check.
     pub id: String,
-    /// The promise, as a sentence.
+    /// Promise of the check, as a sentence.
     pub title: String,
-    /// Binding force.
+    /// Requirement level.
     pub requirement: Requirement,
-    /// Rung of the ladder.
+    /// Level of the check.
     pub level: Level,
     /// Class of the promise.
     pub class: Class,
     /// Surface that the promise is about.
     pub surface: Surface,
-    /// Backends it applies to.
+    /// Backends to which the check applies.
     pub backends: Vec<String>,
-    /// Profiles it belongs to.
+    /// Groups of checks to which the check belongs, such as `NODE-VCENTER`.
     pub profiles: Vec<String>,
-    /// Features it needs.
+    /// Features that a provider needs for the check to apply.
     pub features: Vec<String>,
-    /// Source of the promise.
+    /// Source of the promise, such as a file of upstream; begins with `policy` if the check
+    /// requires more than the contract of Kubernetes.
     pub source: String,
-    /// The scenario that exercises it.
+    /// Name of the scenario that tests the promise, or `None` if none exists yet.
     pub scenario: Option<String>,
-    /// Exact rule by which the check is judged.
+    /// Exact rule by which the judge decides.
     pub oracle: String,
     /// Bound in calls, bytes or time, as text, if the check has one.
     pub budget: Option<String>,
     /// Maximum number of calls by backend, if the check counts calls.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<Backend, u64>,
-    /// Reason for the promise.
+    /// Reason for the promise, which `conformance explain` prints.
     pub why: String,
-    /// Instructions for the author of a provider that fails.
+    /// Advice for the author of a provider that fails the check.
     pub remedy: String,
-    /// ID of the check that tests the same promise, if this one is an alias.
+    /// ID of the check that tests the same promise, if this entry is an alias.
     #[serde(rename = "alias-of")]
     pub alias_of: Option<String>,
 }
@@ -166,36 +170,40 @@ impl Entry {
     /// Returns the maximum number of calls with this backend.
     ///
     /// # Panics
-    /// Panics if the entry has no such number; a test compares the checks with the catalogue.
+    /// Panics if the entry has no number for this backend.
     pub fn allowed(&self, backend: Backend) -> u64 {
         self.calls[&backend]
     }
 
-    /// Returns all bounds in words, or `None` if the entry has none.
+    /// Returns the budget and the numbers of calls as one text, or `None` if the entry has neither.
     pub fn bound(&self) -> Option<String> {
         let calls = self.calls.iter().map(|(at, n)| format!("{}: at most {n} calls", at.name()));
         let calls: Vec<String> = self.budget.iter().cloned().chain(calls).collect();
         (!calls.is_empty()).then(|| calls.join("; "))
     }
 
-    /// True if the check requires more than the contract of Kubernetes.
+    /// True if the source is a policy, that is, the check requires more than the contract of
+    /// Kubernetes.
     pub fn is_policy(&self) -> bool {
         self.source.starts_with("policy")
     }
 }
 
-/// Returns every entry, in the order of the table.
+/// Returns every entry, in the order of `catalogue.yaml`.
 pub fn entries() -> &'static [Entry] {
     static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
-    ENTRIES.get_or_init(|| serde_saphyr::from_str(TABLE).expect("a test reads the committed table"))
+    ENTRIES.get_or_init(|| {
+        serde_saphyr::from_str(TABLE).expect("a test proves that catalogue.yaml parses")
+    })
 }
 
-/// Returns the entry with this ID.
+/// Returns the entry with this ID, or `None` if the catalogue has none.
 pub fn entry(id: &str) -> Option<&'static Entry> {
     entries().iter().find(|entry| entry.id == id)
 }
 
-/// Returns the error text for an unknown ID, with the nearest known one.
+/// Returns the error text for an unknown ID, with the most similar known ID or, if none is similar,
+/// the command that lists the IDs.
 pub fn unknown_id(id: &str) -> String {
     let known = entries().iter().map(|entry| entry.id.as_str());
     let hint = nearest(&id.to_uppercase(), known).map(|near| format!("; is it {near}?"));
@@ -203,14 +211,15 @@ pub fn unknown_id(id: &str) -> String {
     format!("no check is called {id:?}{hint}")
 }
 
-/// Returns the known word with the fewest edits to `word`; `None` if the edits exceed half of its length.
+/// Returns the known word with the smallest edit distance to `word`, or `None` if this distance
+/// exceeds half the length of the known word.
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let scored = known.map(|it| (edits(word, it), it));
     let (n, near) = scored.min_by_key(|(n, _)| *n)?;
     (2 * n <= near.chars().count()).then_some(near)
 }
 
-/// Levenshtein distance of two words, in characters.
+/// Returns the Levenshtein distance of two words, in characters.
 fn edits(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -257,8 +266,10 @@ mod tests {
     fn an_alias_points_to_a_check_that_is_not_an_alias() {
         for it in entries() {
             if let Some(target) = &it.alias_of {
-                let target = entry(target).unwrap_or_else(|| panic!("{}: no {target}", it.id));
-                assert!(target.alias_of.is_none(), "{} points to another alias", it.id);
+                let target = entry(target).unwrap_or_else(|| {
+                    panic!("{}: the catalogue lacks the alias target {target}", it.id)
+                });
+                assert!(target.alias_of.is_none(), "the alias {} points to another alias", it.id);
             }
         }
     }
@@ -269,12 +280,18 @@ mod tests {
         for backend in Backend::ALL {
             for check in crate::checks::all(backend) {
                 let id = check.id;
-                let entry = entry(id).unwrap_or_else(|| panic!("{id} is not in the table"));
-                assert!(entry.alias_of.is_none(), "{id} is an alias");
-                assert!(seen.insert((backend, id)), "{id} is there twice");
+                let entry = entry(id).unwrap_or_else(|| panic!("{id} is not in the catalogue"));
+                assert!(
+                    entry.alias_of.is_none(),
+                    "{id} has cases, but the catalogue declares it an alias"
+                );
+                assert!(seen.insert((backend, id)), "{id} occurs twice");
                 assert!(!check.cases.is_empty(), "{id} has no cases");
                 let declared = entry.backends.iter().any(|it| it == backend.as_str());
-                assert!(declared, "the table does not say that {id} speaks of {backend}");
+                assert!(
+                    declared,
+                    "the catalogue does not list {backend} among the backends of {id}"
+                );
             }
         }
         assert!(seen.len() >= 140, "only {} checks run", seen.len());
@@ -286,7 +303,7 @@ mod tests {
         let bound = entry.bound().unwrap();
         assert_eq!(bound, "vCenter: at most 4 calls; Supervisor: at most 2 calls");
         assert_eq!(Backend::ALL.map(|it| entry.allowed(it)), [4, 2]);
-        // An entry with a number of calls does not repeat it as text.
+        // An entry with numbers of calls must not repeat them as text.
         for it in entries().iter().filter(|it| !it.calls.is_empty()) {
             assert_eq!(it.budget, None, "{}", it.id);
         }

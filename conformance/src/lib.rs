@@ -1,8 +1,9 @@
-//! Tests whether a vSphere cloud provider keeps its promises.
+//! Conformance suite for vSphere cloud providers: tests whether a provider keeps its promises.
 //!
-//! `catalogue.yaml` holds the promises ([`catalogue`]); [`checks`] test them, each with a
-//! [`scenario`] that the [`lab`] plays in virtual time; [`judge`] examines everything that happened.
-//! [`kubernetes`] compares the simulated Kubernetes API with a real one.
+//! `catalogue.yaml` lists the promises ([`catalogue`]). The cases in [`checks`] test them: the
+//! [`lab`] plays the [`scenario`] of each case, by default in virtual time, and [`judge`] examines
+//! the world's log and the calls of the run. [`kubernetes`] compares the simulated Kubernetes API
+//! with a real one.
 
 pub mod alike;
 pub mod backend;

@@ -1,8 +1,9 @@
-//! `conformance`: judges a vSphere cloud provider and explains each verdict.
+//! The program `conformance`: judges a vSphere cloud provider and explains each verdict.
 
 use std::process::ExitCode;
 
-/// Every thread creates and drops hundreds of worlds. This allocator returns their memory (docs/decisions/0013).
+/// Allocator that reuses the memory of dropped worlds across threads, because every thread creates
+/// and drops hundreds of worlds (docs/decisions/0013).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

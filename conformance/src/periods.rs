@@ -1,7 +1,8 @@
 //! Computes time limits from the provider's own periods.
 //!
-//! The bounds are those at the top of `catalogue.yaml`, for clouds that answer at once: F is the address sync period, P
-//! the monitor period. Judges and horizons use these functions, so a provider with other periods gets other limits.
+//! The limits are those at the top of `catalogue.yaml`, for clouds that answer at once: F is the
+//! address sync period, P the monitor period. Judges and scenarios use these functions, so a
+//! provider with other periods gets other limits.
 
 use std::time::Duration;
 
@@ -10,20 +11,22 @@ use sim::world::Command;
 
 use crate::scenario::{Act, ProviderSetup, Scenario};
 
-/// Silence after which the control plane calls a node NotReady.
+/// Time without a heartbeat after which the control plane marks a node NotReady.
 pub const GRACE: Duration = Duration::from_secs(50);
-/// Longest pause of a provider before it retries after a failure: one minute, lengthened by half.
+/// Longest pause of a provider before it retries after a failure: one minute plus half of it.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// The same after a refused credential, where an earlier retry would lock the account (SESS-007).
+/// Longest pause of a provider before another login after vCenter refused the credentials. An
+/// earlier retry would lock the account (SESS-007).
 const LOCKED: Duration = Duration::from_secs(300);
 /// Minimum time between two proofs of absence when many machines are gone at once.
 const HOLD: Duration = Duration::from_secs(30);
-/// Time during which a vCenter that was started answers 503.
+/// Time for which a starting vCenter answers 503.
 const SERVICE_START: Duration = Duration::from_secs(60);
-/// Time from power-on to a running kubelet.
+/// Time from power-on of a machine until its kubelet runs.
 const BOOT: Duration = Duration::from_secs(30);
-/// Default lease duration and retry period of `LeaderElection`.
+/// Default lease duration of leader election.
 const LEASE: Duration = Duration::from_secs(15);
+/// Default retry period of leader election.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// The periods of a provider.
@@ -37,43 +40,45 @@ pub struct Periods {
 }
 
 impl Periods {
-    /// Returns the periods of a set-up.
+    /// Returns the periods of a provider with this set-up.
     pub fn of(setup: &ProviderSetup) -> Self {
         let elects = setup.elects();
         Self { status: setup.status_period, monitor: setup.monitor_period, elects }
     }
 
-    /// Returns `T_init`, the limit for one initialization.
+    /// Returns `T_init`, the limit for one initialization: 10 s.
     pub const fn init(self) -> Duration {
         Duration::from_secs(10)
     }
 
-    /// Returns `T_life`, the limit for a decision about nodes that are not Ready, without the hold.
+    /// Returns `T_life`, the limit for a decision about nodes that are not Ready, without the hold:
+    /// 2 P + 5 s.
     pub fn life(self) -> Duration {
         2 * self.monitor + Duration::from_secs(5)
     }
 
-    /// Returns the limit for the hold of nodes whose machines are all gone at once; the provider then releases a tenth
-    /// of them per monitor period.
+    /// Returns the limit for the deletion of nodes that the hold delays because their machines are
+    /// all gone at once. After the hold, the provider deletes a tenth of them per monitor period.
     fn hold(self) -> Duration {
         2 * HOLD + 10 * self.monitor
     }
 
-    /// Returns the limit until a replica leads again: the lease expires, and a standby looks twice. Zero without leader
-    /// election.
+    /// Returns the limit from the loss of a leader until another replica leads: the duration of the
+    /// lease, the longest pause of a standby between two reads of it (2.2 retry periods), and 5 s.
+    /// Zero without leader election.
     pub fn takeover(self) -> Duration {
         if self.elects { LEASE + RETRY * 22 / 10 + Duration::from_secs(5) } else { Duration::ZERO }
     }
 
-    /// Returns the time before the end in which the provider must write nothing.
+    /// Returns the length of the time before the end in which the provider must not write: 30 s.
     pub const fn quiet() -> Duration {
         Duration::from_secs(30)
     }
 
-    /// Returns the limit from the moment when every fault is healed until everything must be right. It excludes the
-    /// start of vCenter and the pause of a provider before another login.
+    /// Returns the limit from the end of the last fault until everything must be right. The limit
+    /// excludes the start of vCenter and the pause before another login after refused credentials.
     pub fn settled(self) -> Duration {
-        // A changed address may take two passes (NODE-ADDR-004).
+        // A changed address may take two sync periods (NODE-ADDR-004).
         let addresses = 2 * self.status;
         let nodes = BOOT + GRACE + self.life() + self.hold();
         let joins = BOOT + self.init();
@@ -82,7 +87,8 @@ impl Periods {
 }
 
 impl Scenario {
-    /// Sets the horizon to the time when everything must be right, counted from the last step.
+    /// Sets the horizon to the time at which everything must be right: the last step plus the limit
+    /// of [`Periods::settled`], and more if a step starts a vCenter or makes it refuse credentials.
     #[must_use]
     pub fn settling(mut self) -> Self {
         let last = self.timeline.last().map(|step| step.at).unwrap_or_default();
@@ -98,8 +104,9 @@ impl Scenario {
 }
 
 impl Scenario {
-    /// True if the scenario lasts until everything must be right: nothing happens in the time that [`Self::settling`]
-    /// gives, no fault rule stays in force, and a provider runs.
+    /// True if everything must be right at the end of the scenario: it lasts at least as long as
+    /// [`Self::settling`] would make it, no fault rule stays in force, and at the end a provider
+    /// runs that may delete Nodes.
     pub fn is_settled(&self) -> bool {
         let settles = self.clone().settling().horizon <= self.horizon;
         let mut in_force = false;
@@ -133,7 +140,8 @@ impl Scenario {
     }
 }
 
-/// Formats a duration as Go does, like `5m0s` or `300ms`; a part below a millisecond is left out.
+/// Formats a duration in Go's syntax, like `5m0s` or `300ms`. Leaves out parts below a millisecond;
+/// the shortest result is `1ms`.
 pub(crate) fn go_duration(duration: Duration) -> String {
     let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
     if seconds == 0 {
@@ -171,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_is_written_as_go_writes_it() {
+    fn a_duration_is_formatted_in_the_syntax_of_go() {
         for (millis, wanted) in [
             (300_000, "5m0s"),
             (5_000, "5s"),

@@ -1,4 +1,4 @@
-//! Runs the checks of the catalogue and collects their conclusions.
+//! Runs checks of the catalogue and combines the results of their cases into conclusions.
 
 mod judged;
 
@@ -16,31 +16,32 @@ use crate::lab::Stage;
 use crate::verdict::Verdict;
 pub use judged::{Calls, Judged};
 
-/// Selection of checks.
+/// Selection of checks by ID and by surface.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// IDs or prefixes of IDs; empty selects all.
+    /// IDs or prefixes of IDs; an empty list selects all.
     pub ids: Vec<String>,
-    /// Surfaces; empty selects all.
+    /// Surfaces; an empty list selects all.
     pub surfaces: Vec<String>,
 }
 
-/// Conclusion of one check.
+/// Result of one check, from the verdicts of its cases.
 #[derive(Debug)]
 pub struct Conclusion {
     /// Entry of the check in the catalogue.
     pub entry: &'static Entry,
     /// Backend of the provider.
     pub backend: Backend,
-    /// Binding force for the provider that was judged.
+    /// Requirement level of the check for the provider that was judged.
     pub requirement: Requirement,
-    /// The worst verdict of its cases.
+    /// Verdict of the check; [`Self::of`] computes it from the verdicts of the cases.
     pub verdict: Verdict,
-    /// Judgements of the cases that were played.
+    /// Results of the cases that were played.
     pub outcomes: Vec<Judged>,
-    /// Cases that were not run: name and verdict with the reason.
+    /// Cases that were not played: name, and verdict with the reason.
     pub not_run: Vec<(String, Verdict)>,
-    /// Command that repeats the check, if it differs from the one for our provider in virtual time.
+    /// Command that repeats the check. If `None`, [`Self::evidence`] gives the command for our
+    /// provider in virtual time.
     pub again: Option<String>,
     /// Wall time of the check.
     pub took: Duration,
@@ -53,33 +54,33 @@ pub struct Summary {
     pub id: String,
     /// Backend of the provider.
     pub mode: Backend,
-    /// The promise.
+    /// Promise of the check.
     pub title: String,
-    /// Binding force.
+    /// Requirement level of the check for the provider that was judged.
     pub requirement: Requirement,
-    /// The verdict and its reason.
+    /// Verdict of the check with its reason.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// Number of cases that were run.
+    /// Number of cases that were played.
     pub cases: usize,
-    /// Number of cases that were not run.
+    /// Number of cases that were not played.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_run: usize,
-    /// Cases that were run and did not pass, for a check with several cases.
+    /// Cases that were played and did not pass; empty if only one case was played.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_passed: Vec<CaseSummary>,
-    /// Broken invariants by number, with the number of violations; includes those that do not fail this check.
+    /// Number of violations per invariant number, including violations that do not fail this check.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub broken: BTreeMap<u8, usize>,
     /// Number of calls to vCenters in all cases.
     pub vcenter_calls: usize,
     /// Number of calls to Supervisors in all cases.
     pub supervisor_calls: usize,
-    /// Number of calls to the cluster in all cases.
+    /// Number of calls to the workload cluster in all cases.
     pub cluster_calls: usize,
 }
 
-/// One case of a check with several.
+/// One case in `results.json` that did not pass.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseSummary {
     /// Name of the case.
@@ -101,7 +102,9 @@ fn is_zero(n: &usize) -> bool {
 }
 
 impl Filter {
-    /// True if the filter selects a check: by its own ID or that of an alias, and by its surface.
+    /// True if the filter selects the check with this ID. It does if the surface of the check is in
+    /// `surfaces`, and `ids` contains the ID of the check, a prefix of it, or the ID of an alias of
+    /// the check. An empty list selects every check.
     pub fn wants(&self, id: &str) -> bool {
         let surface = catalogue::entry(id).map(|entry| entry.surface.as_str()).unwrap_or_default();
         let named = |id: &str| self.ids.iter().any(|wanted| id.starts_with(wanted.as_str()));
@@ -109,12 +112,13 @@ impl Filter {
             && (self.surfaces.is_empty() || self.surfaces.iter().any(|wanted| wanted == surface))
     }
 
-    /// Returns the selected checks of a mode.
+    /// Returns the selected checks for a backend.
     pub fn checks(&self, backend: Backend) -> Vec<Check> {
         checks::all(backend).into_iter().filter(|check| self.wants(check.id)).collect()
     }
 
-    /// Returns the requested aliases, each with the check that tests it.
+    /// Returns the IDs of this filter that are aliases, each with the ID of the check that tests
+    /// its promise.
     pub fn aliases(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         catalogue::entries().iter().filter_map(|entry| {
             let target = entry.alias_of.as_deref()?;
@@ -122,10 +126,11 @@ impl Filter {
         })
     }
 
-    /// Checks that every requested ID, prefix and surface is that of some check.
+    /// Verifies that every ID, prefix and surface of the filter exists in the catalogue.
     ///
     /// # Errors
-    /// Returns a sentence about the first that is not, with the nearest known name.
+    /// Returns a text about the first one that does not exist, with the most similar name if one is
+    /// similar enough.
     pub fn validate(&self) -> Result<(), String> {
         let entries = catalogue::entries();
         for id in &self.ids {
@@ -152,14 +157,16 @@ impl Filter {
 }
 
 impl Conclusion {
-    /// Runs a check.
+    /// Plays all cases of a check and combines their results. `clock` returns the wall time since
+    /// any fixed point.
     pub fn reach(check: &Check, stage: &Stage, clock: &mut dyn FnMut() -> Duration) -> Self {
         Self::reach_and_show(check, stage, false, clock, &mut |_, _| Ok(()))
-            .expect("nothing that is shown fails")
+            .expect("the closure for `show` returns no error")
     }
 
-    /// Runs a check; with `fail_fast`, its cases up to the first that fails. `show` sees each case, with its index, while its world
-    /// and ledger still exist.
+    /// Plays the cases of a check and combines their results. With `fail_fast`, does not play the
+    /// cases after the first one that fails. Calls `show` after each case that was played, with the
+    /// index of the case and its outcome, which still contains world and ledger.
     ///
     /// # Errors
     /// Returns the first error of `show`.
@@ -178,7 +185,9 @@ impl Conclusion {
             let has_failed = |it: &Judged| matches!(it.verdict, Verdict::Fail(_));
             if fail_fast && cases.last().is_some_and(has_failed) {
                 let rest = check.cases[n..].iter().map(|it| it.name.clone());
-                not_run.extend(rest.map(|it| (it, Verdict::skipped("a case before it failed"))));
+                not_run.extend(
+                    rest.map(|it| (it, Verdict::skipped("an earlier case of the check failed"))),
+                );
                 break;
             }
             let outcome = case.run(stage);
@@ -187,13 +196,15 @@ impl Conclusion {
             cases.push(Judged::of(outcome, now.saturating_sub(before)));
             before = now;
         }
-        let entry = catalogue::entry(check.id).expect("a test holds checks and catalogue together");
+        let entry =
+            catalogue::entry(check.id).expect("a test verifies that the catalogue has every check");
         let took = before.saturating_sub(begin);
         Ok(Self::of(entry, stage.mode.backend(), cases, not_run, took))
     }
 
-    /// Combines the cases of a check: the worst verdict of those that were played, or partial if these held and others were
-    /// not played.
+    /// Combines the results of cases. The verdict is the worst one of the played cases, or partial
+    /// if all played cases passed and others were not played. If no case was played, it is the
+    /// verdict of the first case in `not_run`.
     pub fn of(
         entry: &'static Entry,
         backend: Backend,
@@ -220,7 +231,7 @@ impl Conclusion {
         Self { entry, backend, requirement, verdict, outcomes, not_run, took, again }
     }
 
-    /// Returns the entry for `results.json`.
+    /// Returns the entry of the check for `results.json`.
     pub fn summary(&self) -> Summary {
         let calls = |of: fn(&Calls) -> usize| self.outcomes.iter().map(|it| of(&it.calls)).sum();
         Summary {
@@ -239,8 +250,8 @@ impl Conclusion {
         }
     }
 
-    /// Returns the broken invariants of all cases with the number of violations, including those that do not fail this
-    /// check.
+    /// Returns the number of violations in all cases per invariant number, including violations
+    /// that do not fail this check.
     fn broken(&self) -> BTreeMap<u8, usize> {
         let mut broken = BTreeMap::new();
         for violation in self.outcomes.iter().flat_map(|it| &it.broken) {
@@ -249,16 +260,16 @@ impl Conclusion {
         broken
     }
 
-    /// Returns the cases that did not pass, if the check has several.
+    /// Returns the played cases that did not pass; none if only one case was played.
     fn not_passed(&self) -> impl Iterator<Item = &Judged> {
         let several = self.outcomes.len() > 1;
         self.outcomes.iter().filter(move |it| several && it.verdict.reason().is_some())
     }
 
-    /// Returns the report of a failure: the case, the events around it, the state of each machine beside its Node, and the
-    /// command that repeats the check.
+    /// Returns a report about a case that did not pass: its evidence, the other cases that did not
+    /// pass, and the command that repeats the check. Returns `None` if all played cases passed.
     pub fn evidence(&self, stage: &Stage) -> Option<String> {
-        // Shows the case that the verdict is about.
+        // Prefers a case with the verdict of the check.
         let is_worst = |it: &&Judged| it.verdict.word() == self.verdict.word();
         let not_passed = || self.outcomes.iter().filter(|it| it.verdict.reason().is_some());
         let outcome = not_passed().find(is_worst).or_else(|| not_passed().next())?;
@@ -297,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_of_which_a_case_was_not_played_is_partial() {
+    fn a_check_with_a_case_that_was_not_played_is_partial_if_the_others_pass() {
         let entry = catalogue::entry("NODE-INIT-001").unwrap();
         let judged = |verdict| {
             let (case, took, calls) = ("cold".to_owned(), Duration::ZERO, Calls::default());

@@ -1,4 +1,4 @@
-//! The verdicts of a check.
+//! Verdicts of checks and cases, with their reasons.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use sim::world::Time;
 
 use crate::judge::{Invariant, Violation};
 
-/// A verdict. A check that exercised nothing is inconclusive, not passed.
+/// Result of a check or a case. A check that exercised nothing is inconclusive, not passed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum Verdict {
@@ -16,24 +16,24 @@ pub enum Verdict {
     Pass,
     /// The promise held in every case that was played, but some cases were not played.
     Partial(Reason),
-    /// The promise was broken; the reason says how.
+    /// The provider broke the promise; the reason says how.
     Fail(Reason),
-    /// The subject of the check did not occur.
+    /// The run did not exercise the promise, so it proves nothing.
     Inconclusive(Reason),
-    /// The promise was broken once and held when the check was repeated.
+    /// The provider broke the promise at first, and kept it when the case was repeated.
     Flaky(Reason),
-    /// The harness failed or its machine was too slow, so the check concludes nothing.
+    /// The harness failed or its computer was too slow, so the check concludes nothing.
     HarnessError(Reason),
-    /// The provider declares that it does not support this.
+    /// The provider declares that it lacks a feature that the promise needs.
     NotSupported(Reason),
-    /// The check was not run.
+    /// The check or case was not run, for another reason.
     Skipped(Reason),
 }
 
 /// Reason for a verdict other than pass: a sentence for people and fields for programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// The sentence.
+    /// Sentence for people.
     #[serde(rename = "reason")]
     pub text: String,
     /// The moment that the sentence is about, in nanoseconds since the world began.
@@ -48,7 +48,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// Returns this reason with other words.
+    /// Returns this reason with the text that `words` makes of the present text.
     #[must_use]
     pub fn reworded(self, words: impl FnOnce(&str) -> String) -> Self {
         Self { text: words(&self.text), ..self }
@@ -87,7 +87,7 @@ impl From<&Violation> for Reason {
     }
 }
 
-/// A moment that a sentence may be about.
+/// A value that may name the moment that a reason is about.
 pub trait Moment {
     /// Returns the moment, if the value has one.
     fn moment(self) -> Option<Time>;
@@ -111,7 +111,7 @@ impl<M: Moment> Moment for Option<M> {
     }
 }
 
-/// Adds to a sentence the moment that it is about.
+/// Turns a sentence into a reason with the moment that the sentence is about.
 pub trait Told {
     /// Returns a reason with this sentence and moment.
     fn at(self, moment: impl Moment) -> Reason;
@@ -144,7 +144,7 @@ impl Verdict {
         Self::HarnessError(why.into())
     }
 
-    /// Returns `NotSupported`: the provider does not claim the promise.
+    /// Returns `NotSupported`: the provider lacks a feature that the promise needs.
     pub fn not_supported(why: impl Into<Reason>) -> Self {
         Self::NotSupported(why.into())
     }
@@ -154,7 +154,7 @@ impl Verdict {
         Self::Skipped(why.into())
     }
 
-    /// Returns this verdict if it is not a pass, else the next one.
+    /// Returns this verdict if it is not `Pass`, else the verdict that `next` returns.
     pub fn and(self, next: impl FnOnce() -> Self) -> Self {
         match self {
             Self::Pass => next(),
@@ -200,7 +200,8 @@ impl Verdict {
         matches!(self, Self::Pass | Self::Partial(_))
     }
 
-    /// Returns this verdict with the name of a case in its reason.
+    /// Returns this verdict with the name of a case in its reason; an empty name means none. A pass
+    /// has no reason and stays unchanged.
     #[must_use]
     pub fn of_case(mut self, case: &str) -> Self {
         let reason = match &mut self {
@@ -217,8 +218,9 @@ impl Verdict {
         self
     }
 
-    /// True if two runs of one check ended alike. Two failures do so only if case, invariant and cause agree: the cause
-    /// is the broken invariant, or else the words without their numbers.
+    /// True if two runs of one check have the same kind of verdict. Two failures must also name the
+    /// same case and the same invariant. If neither names an invariant, their texts must agree in
+    /// all words that contain no digit.
     pub fn agrees_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Fail(one), Self::Fail(two)) => {
@@ -230,7 +232,8 @@ impl Verdict {
         }
     }
 
-    /// Returns the worse of two verdicts: a failure outweighs an inconclusive case.
+    /// Returns the worse of two verdicts. From best to worst: pass, partial, skipped, not
+    /// supported, inconclusive, flaky, harness error, fail.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         let rank = |verdict: &Self| match verdict {
@@ -247,7 +250,8 @@ impl Verdict {
     }
 }
 
-/// Returns the words of a sentence that repeat whenever the same thing happens: those without a digit.
+/// Returns the words of `text` that contain no digit. Two reports of the same problem agree in
+/// these words, while times, names and counts differ.
 fn cause(text: &str) -> Vec<&str> {
     text.split_whitespace().filter(|word| !word.contains(|it: char| it.is_ascii_digit())).collect()
 }

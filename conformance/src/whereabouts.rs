@@ -4,7 +4,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-/// Returns an ID of this boot of the machine and of the PID namespace: process IDs have no meaning elsewhere.
+/// Returns an ID of the current boot and PID namespace. Only within these does a process ID
+/// identify a process.
 pub(crate) fn here() -> anyhow::Result<String> {
     let space = Path::new("/proc/self/ns/pid");
     let space = std::fs::read_link(space).with_context(|| space.display().to_string())?;
@@ -18,21 +19,24 @@ fn boot() -> anyhow::Result<String> {
     Ok(boot.trim().to_owned())
 }
 
-/// Returns the start time of a process, in clock ticks of the kernel; it distinguishes processes that reuse an ID.
+/// Returns the start time of a process, in clock ticks of the kernel, or `None` if the process does
+/// not run. The start time distinguishes two processes that had the same ID.
 fn started(process: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // Start time is field 22; only the name before field 3 may contain blanks, and it stands in parentheses.
+    // The start time is field 22. Only field 2, the name in parentheses, may contain blanks.
     stat.rsplit_once(") ")?.1.split(' ').nth(19).map(str::to_owned)
 }
 
-/// Returns a line that identifies this process, for [`may_run`].
+/// Returns a line that identifies this process, as input for [`may_run`].
 pub(crate) fn this_process() -> anyhow::Result<String> {
     let process = std::process::id();
-    let started = started(process).context("/proc does not tell of this process")?;
+    let started =
+        started(process).context("cannot read the start time of this process from /proc")?;
     Ok(format!("{process} {started} {}", here()?))
 }
 
-/// True if the process of that line runs, or may run in a PID namespace that is not visible from here.
+/// True if the process that `line` identifies runs, or may run in another PID namespace of the same
+/// boot. False if `line` does not identify a process.
 pub(crate) fn may_run(line: &str) -> anyhow::Result<bool> {
     let mut words = line.split_whitespace();
     let (Some(process), Some(since), Some(place)) = (words.next(), words.next(), words.next())
@@ -40,7 +44,8 @@ pub(crate) fn may_run(line: &str) -> anyhow::Result<bool> {
         return Ok(false);
     };
     if place != here()? {
-        // A reboot ends all processes, so only the same boot counts.
+        // A process of another PID namespace is invisible and may run, unless a reboot has ended
+        // it.
         return Ok(place.starts_with(&boot()?));
     }
     Ok(process.parse().ok().and_then(started).as_deref() == Some(since))
@@ -51,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_known_by_its_start_and_its_place() {
+    fn a_process_is_identified_by_its_start_time_boot_and_namespace() {
         let this = this_process().unwrap();
         assert!(may_run(&this).unwrap(), "{this}");
         let words: Vec<&str> = this.split(' ').collect();

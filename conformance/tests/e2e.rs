@@ -1,6 +1,6 @@
-//! Runs the suite in containers, from `cargo test -p conformance --test e2e -- --ignored`: a kind cluster for each mode, every
-//! scenario, and a complete cleanup. Needs a Docker engine, or root and `dockerd` (see `kind/README.md`); takes a quarter of an
-//! hour.
+//! Runs the suite in containers: a kind cluster for each mode, every scenario, and a complete
+//! cleanup. Start it with `cargo test -p conformance --test e2e -- --ignored`. It needs a Docker
+//! engine, or root and `dockerd` (see `kind/README.md`), and takes a quarter of an hour.
 
 use std::process::Command;
 
@@ -9,8 +9,8 @@ fn all(mode: &str) {
     conformance.args(["e2e", "all", "--start-engine", "--mode", mode]);
     conformance.args(["--name", &format!("cargo-test-{mode}")]);
     let done = conformance.current_dir(env!("CARGO_MANIFEST_DIR")).status();
-    let done = done.expect("cargo has built it");
-    assert!(done.success(), "{done}: the lines above name the scenario and what was seen");
+    let done = done.expect("cargo has built the program");
+    assert!(done.success(), "{done}: the output above names the scenario and the failure");
 }
 
 #[test]

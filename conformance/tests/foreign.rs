@@ -1,12 +1,14 @@
-//! Judges a provider of any vendor under plain `cargo test`, one test per check:
+//! Judges a provider of any vendor under plain `cargo test`, with one test per check:
 //!
 //! ```console
 //! $ PROVIDER=mine.yaml cargo test -p conformance --test foreign -- NODE-ID
 //! ```
 //!
-//! `PROVIDER` is a `kind: Provider` manifest or the name of a built-in one; `PROVIDER_BINARY` is the program for `$(binary)` in
-//! it. Checks that need virtual time are ignored. Without `PROVIDER` nothing is tested. A vendor has such a test in its own
-//! repository, with a baseline: `conformance/examples/vendor`.
+//! `PROVIDER` is the file of a `kind: Provider` manifest or the name of a built-in one.
+//! `PROVIDER_BINARY` is the program that replaces `$(binary)` in the manifest. Checks that cannot
+//! be played with this provider are ignored, for example because they need virtual time. Without
+//! `PROVIDER` nothing is tested. A vendor can have a similar test with a baseline in its own
+//! repository: `conformance/examples/vendor`.
 
 use std::io::Write as _;
 use std::process::ExitCode;

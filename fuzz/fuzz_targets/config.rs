@@ -1,4 +1,5 @@
-//! vsphere.conf in both dialects, and Secrets of Supervisor mode.
+//! Fuzz target: the provider parses `vsphere.conf` in both formats (INI and YAML), and checks its
+//! syntax in Supervisor mode.
 
 #![no_main]
 

@@ -1,4 +1,6 @@
-//! JSON bodies, read as Go reads them.
+//! Fuzz target: the sim's JSON reader gives the same value as serde_json for every body that
+//! serde_json accepts. If only the sim's reader accepts a body, the value stays the same when it is
+//! written and read again.
 
 #![no_main]
 

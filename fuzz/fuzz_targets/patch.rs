@@ -1,7 +1,10 @@
-//! Patches: a JSON patch applies whole or not at all and stays within bounds; a merge patch applied twice gives the
-//! same result as once, as does a strategic one without directives.
+//! Fuzz target: patches. The sim applies a JSON patch as a whole or not at all, and bounds the
+//! depth of the result. A merge patch applied twice gives the same result as once. So does a
+//! strategic merge patch, unless it has directives, nulls in lists, or elements of one list that
+//! may have the same key.
 //!
-//! Input: a byte that chooses kind and resource, a line with a document, and the patch as the rest.
+//! Input: a byte that chooses the kind of patch and the resource, a line with a document, and the
+//! patch as the rest.
 
 #![no_main]
 
@@ -35,11 +38,11 @@ fuzz_target!(|input: &[u8]| {
 fn json(document: &Value, patch: &Value) {
     let before = document.clone();
     let patched = json_patch(document, patch);
-    assert_eq!(*document, before, "a patch works on a copy");
-    assert_eq!(json_patch(document, patch), patched, "a patch is a function");
+    assert_eq!(*document, before, "the patch changed the original document");
+    assert_eq!(json_patch(document, patch), patched, "the same patch gave another result");
     let Ok(patched) = patched else { return };
-    assert!(depth(&patched) <= 256.max(depth(document)), "deeper than anybody can read");
-    // Whole or not at all: a patch whose last operation cannot apply fails as a whole.
+    assert!(depth(&patched) <= 256.max(depth(document)), "the result is deeper than 256 levels");
+    // A patch whose last operation fails must fail as a whole.
     if let Value::Array(operations) = patch {
         let mut broken = operations.clone();
         broken.push(json!({"op": "test", "path": "", "value": {"no such": "document"}}));
@@ -50,8 +53,8 @@ fn json(document: &Value, patch: &Value) {
 
 fn merge(document: &Value, patch: &Value) {
     let Ok(once) = merge_patch(document, patch) else { return };
-    assert_eq!(merge_patch(&once, patch).as_ref(), Ok(&once), "twice is not once");
-    assert_eq!(merge_patch(&once, &json!({})).as_ref(), Ok(&once), "nothing changes something");
+    assert_eq!(merge_patch(&once, patch).as_ref(), Ok(&once), "a second application changes it");
+    assert_eq!(merge_patch(&once, &json!({})).as_ref(), Ok(&once), "an empty patch changes it");
 }
 
 fn strategic(document: &Value, patch: &Value, def: &ResourceDef) {
@@ -59,15 +62,16 @@ fn strategic(document: &Value, patch: &Value, def: &ResourceDef) {
     let Ok(once) = apply(document, patch) else { return };
     assert!(depth(&once) <= depth(document) + depth(patch) + 1);
     if document.is_object() {
-        assert_eq!(apply(&once, &json!({})).as_ref(), Ok(&once), "nothing changes something");
+        assert_eq!(apply(&once, &json!({})).as_ref(), Ok(&once), "an empty patch changes it");
     }
-    // A new list accepts elements without their key, and the next patch fails on them, as in the real server.
-    // A new list also drops nulls, while a replaced list keeps them until it is decoded. Equal elements all
-    // stay in a new list, and the next patch merges them.
+    // Patches with directives, nulls in lists or similar list elements are not idempotent in the
+    // real server either. A new list accepts elements without their key, and the next patch fails
+    // on them. A new list drops nulls, but a replaced list keeps them until the server decodes it.
+    // A new list keeps equal elements, and the next patch merges them.
     let is_peculiar =
         patch.to_string().contains('$') || has_null_in_list(patch, false) || has_twins(patch);
     if let (false, Ok(twice)) = (is_peculiar, apply(&once, patch)) {
-        assert_eq!(twice, once, "twice is not once");
+        assert_eq!(twice, once, "a second application changes it");
     }
 }
 
@@ -80,7 +84,7 @@ fn has_null_in_list(value: &Value, is_in_list: bool) -> bool {
     }
 }
 
-/// True if elements of one list are equal, or may have the same key.
+/// True if two elements of one list are equal, or have an equal field and so possibly the same key.
 fn has_twins(value: &Value) -> bool {
     let Value::Array(items) = value else {
         return value.as_object().is_some_and(|fields| fields.values().any(has_twins));

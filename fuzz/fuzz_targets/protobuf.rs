@@ -1,4 +1,5 @@
-//! Protobuf bodies: each is refused, or reads the same after it is written again.
+//! Fuzz target: the sim refuses a protobuf body, or decodes it to an object that stays the same
+//! when it is encoded and decoded again.
 
 #![no_main]
 

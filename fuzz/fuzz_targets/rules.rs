@@ -1,4 +1,5 @@
-//! Fault rules, as users write them.
+//! Fuzz target: the sim parses fault rules in YAML or JSON, or refuses them with a remedy. An
+//! accepted rule stays the same when it is written and read again.
 
 #![no_main]
 

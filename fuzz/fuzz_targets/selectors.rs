@@ -1,6 +1,8 @@
-//! Selectors: a label selector prints as text that parses to the same selector and selects the same objects.
+//! Fuzz target: selectors. A label selector prints as text that parses to the same selector, which
+//! selects the same objects. A field selector always parses to the same selector, and with one more
+//! condition selects no additional object.
 //!
-//! Input: a line for labels, a line for fields.
+//! Input: a line with a label selector and a line with a field selector.
 
 #![no_main]
 
@@ -35,7 +37,8 @@ fuzz_target!(|text: &str| {
     for resource in ["nodes", "pods", "events"] {
         let def = STORE.resource(&GroupResource::core(resource)).expect("a built-in resource");
         let Ok(selector) = FieldSelector::parse(fields, def) else { continue };
-        // The same text always parses to the same selector, and an additional condition never selects more.
+        // The same text always parses to the same selector, and an additional condition never
+        // selects more.
         assert_eq!(FieldSelector::parse(fields, def).as_ref(), Ok(&selector));
         if let Ok(more) = FieldSelector::parse(&format!("{fields},metadata.name=a"), def) {
             for object in &*OBJECTS {

@@ -1,4 +1,4 @@
-//! Envelopes to a vCenter.
+//! Fuzz target: a simulated vCenter answers any SOAP body with an envelope, and then still serves.
 
 #![no_main]
 

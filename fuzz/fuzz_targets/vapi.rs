@@ -1,4 +1,5 @@
-//! REST requests to a vCenter.
+//! Fuzz target: a simulated vCenter answers any REST request with JSON or an empty body, never with
+//! a server error other than 503, and then still serves.
 
 #![no_main]
 

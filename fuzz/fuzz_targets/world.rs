@@ -1,4 +1,4 @@
-//! World files, as users write them.
+//! Fuzz target: the sim parses world files in YAML or JSON, or refuses them with a remedy.
 
 #![no_main]
 

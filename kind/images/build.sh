@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the images of sim and provider around static binaries, and prints their names. Nothing is pulled.
+# Builds the images of sim and provider around static binaries, and prints their names. Pulls nothing.
 #
 #   kind/images/build.sh [sim | provider]...      -> vsphere-lab/sim:0.1.0, vsphere-lab/provider:0.1.0
 #
-# Builds both images by default. Steps go to stderr, the names to stdout, in the order of the arguments. IMAGE_TAG=TAG
-# replaces the version, for an image beside the one that others use.
+# Builds both images by default. Prints its progress to stderr and the names to stdout, in the order of the arguments.
+# IMAGE_TAG=TAG replaces the version as the tag, so that the new image does not replace one that is in use.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,21 +23,21 @@ trap 'rm -rf "$scratch"' EXIT
 
 cd "$root"
 for name in "$@"; do
-  case $name in sim | provider) ;; *) die "there is no image '$name'" "name sim or provider, or none for both" ;; esac
+  case $name in sim | provider) ;; *) die "unknown image '$name'" "write sim or provider, or no name for both" ;; esac
 done
-say "static binaries"
+say "building static binaries"
 built=$("$here/static.sh") || die "sim and provider did not build" "read the lines above"
 for name in "$@"; do
   binary=$built/$name
-  ! readelf -l "$binary" 2>/dev/null | grep -q INTERP || die "$binary wants a dynamic linker" "build with the gnu or musl target of Linux"
+  ! readelf -l "$binary" 2>/dev/null | grep -q INTERP || die "$binary needs a dynamic linker" "build with the gnu or musl target of Linux"
   mkdir "$scratch/$name"
   install -m 755 "$binary" "$scratch/$name/$name"
   strip "$scratch/$name/$name" 2>/dev/null || true
-  # An image from scratch lacks a /tmp. A tmpfs that is mounted there gets the mode of the folder below it. With
-  # --read-only and no tmpfs, sim does without the files that it would write there.
+  # An image from scratch has no /tmp. A tmpfs that is mounted on this folder gets its mode. With --read-only and without a
+  # tmpfs, sim writes no files there.
   mkdir "$scratch/$name/tmp"
   chmod 1777 "$scratch/$name/tmp"
-  if [ "$name" = provider ]; then # upstream's path, for manifests that name the command
+  if [ "$name" = provider ]; then # adds upstream's path, for manifests that name the command
     mkdir "$scratch/$name/bin"
     ln -s ../provider "$scratch/$name/bin/vsphere-cloud-controller-manager"
   fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the promises of the images. The image of sim prints the same as the binary, is healthy without a writable file system and without
 # privileges, with and without a token, and exits with 0 at SIGTERM. The image of the provider has the program under its own name and under
-# upstream's path. Under the same limits the provider initializes nodes, reports that it is ready, and exits with 0 at SIGTERM.
+# upstream's path. Under the same restrictions the provider initializes nodes, becomes ready, and exits with 0 at SIGTERM.
 #
 #   kind/images/check.sh [IMAGE [SIM [PROVIDER]]]      default: vsphere-lab/sim:0.1.0, target/release/sim, vsphere-lab/provider:0.1.0
 set -uo pipefail
@@ -31,7 +31,7 @@ within() { # SECONDS COMMAND…
   until "$@"; do [ "$SECONDS" -lt "$end" ] || return 1; sleep 0.1; done
 }
 healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$name")" = healthy ]; }
-ends() { # SIGTERM alone, and the exit code is 0; a kubelet waits 30 s before it kills
+ends() { # sends SIGTERM; true if the container ends with exit code 0 within 20 s (a kubelet kills it after 30 s)
   docker kill --signal TERM "$name" >/dev/null && [ "$(timeout 20 docker wait "$name")" = 0 ]
 }
 
@@ -48,18 +48,18 @@ server=
 run "$image" serve "${listen[@]}"
 logs() { docker logs "$name" >"$dir/container" 2>&1; printed "$dir/container"; }
 within 20 logs
-ok 'docker run IMAGE serve prints what sim serve prints' diff <(plain <"$dir/binary") <(plain <"$dir/container")
+ok 'docker run IMAGE serve prints the same as sim serve' diff <(plain <"$dir/binary") <(plain <"$dir/container")
 gone
 
 confined=(--read-only --cap-drop ALL --security-opt no-new-privileges)
 run "${confined[@]}" "$image"
-ok 'healthy: read-only, without capabilities' within 20 healthy
+ok 'healthy: with a read-only file system, without capabilities' within 20 healthy
 ok 'SIGTERM: exit code 0' ends
 gone
 run "${confined[@]}" "$image" serve --admin-listen 0.0.0.0:8900
-ok 'healthy: with a token that the check does not know' within 20 healthy
-ok 'the admin port wants that token' [ "$(docker exec "$name" /sim ledger 2>&1 | grep -c 'bearer token')" = 1 ]
-ok 'SIGTERM: exit code 0, with that too' ends
+ok 'healthy: with a token that the health check does not have' within 20 healthy
+ok 'the admin port requires that token' [ "$(docker exec "$name" /sim ledger 2>&1 | grep -c 'bearer token')" = 1 ]
+ok 'SIGTERM: exit code 0, with a token' ends
 gone
 run "${confined[@]}" --tmpfs /tmp -e SIM_ADMIN_TOKEN=known "$image" serve --admin-listen 0.0.0.0:8900 --supervisor /tmp/mounts
 ok 'healthy: with a tmpfs, a Supervisor and a token' within 20 healthy
@@ -67,14 +67,14 @@ ok 'docker exec IMAGE /sim finds token and port by itself' docker exec "$name" /
 gone
 run "${confined[@]}" -e SIM_ADMIN=http://127.0.0.1:1 --health-interval 1s --health-start-period 1s --health-retries 1 "$image"
 unhealthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$name")" = unhealthy ]; }
-ok 'unhealthy: where nothing answers' within 20 unhealthy
+ok 'unhealthy: if nothing answers at SIM_ADMIN' within 20 unhealthy
 gone
 
 # ---- the provider
 ok 'provider: prints its version' docker run --rm "${confined[@]}" "$provider" --version
-ok 'provider: the same under the path of upstream' diff <(docker run --rm "$provider" --version) \
+ok "provider: prints the same version under upstream's path" diff <(docker run --rm "$provider" --version) \
   <(docker run --rm --entrypoint /bin/vsphere-cloud-controller-manager "$provider" --version)
-ok 'provider: is nobody' [ "$(docker inspect -f '{{.Config.User}}' "$provider")" = 65532:65532 ]
+ok 'provider: runs as user 65532' [ "$(docker inspect -f '{{.Config.User}}' "$provider")" = 65532:65532 ]
 "$sim" serve "${listen[@]}" --vms 3 --env "$dir/env" >"$dir/serve" 2>&1 &
 server=$!
 serves() { [ -s "$dir/env" ]; }
@@ -94,11 +94,11 @@ CONF
 cp "$SIM_CA" "$dir/given/ca.pem"
 cp "$KUBECONFIG" "$dir/given/kubeconfig"
 chmod -R a+rX "$dir/given"
-port=$((20000 + $$ % 10000)) # below those that the system picks
+port=$((20000 + $$ % 10000)) # below the ephemeral ports of the system
 run "${confined[@]}" --network host --volume "$dir/given:/given:ro" --entrypoint /bin/vsphere-cloud-controller-manager "$provider" \
   --cloud-provider=vsphere --cloud-config=/given/vsphere.conf --kubeconfig=/given/kubeconfig --secure-port=$port --bind-address=127.0.0.1
 ready() { curl -fsSk "https://127.0.0.1:$port/readyz"; }
-ok 'provider: ready, read-only and without capabilities' within 30 ready
+ok 'provider: ready, with a read-only file system and without capabilities' within 30 ready
 token=$(sed -nE 's/^ +token: +//p' "$KUBECONFIG" | head -n 1)
 initialized() { [ "$(curl -fsSk -H "Authorization: Bearer $token" "$SIM_CLUSTER/api/v1/nodes" | grep -o '"providerID": *"vsphere://' | wc -l)" = 3 ]; }
 ok 'provider: three nodes are initialized' within 30 initialized

@@ -1,4 +1,4 @@
-# The provider, under its own path and under upstream's, for manifests that name the command.
+# The provider, at its own path and at upstream's path, for manifests that name the command.
 FROM scratch
 LABEL org.opencontainers.image.title="provider" \
       org.opencontainers.image.description="A cloud provider for Kubernetes on vSphere" \

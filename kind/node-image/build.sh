@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds a node image for kind where none can be pulled, from Debian packages and Go modules, in the local engine, and prints
-# its name. Building needs root, x86-64, and a running Docker engine (../engine.sh starts one).
+# Builds a node image for kind from Debian packages and Go modules, in the local engine, and prints its name. For machines that
+# cannot pull kind's image. Needs root, x86-64, and a running Docker engine (../engine.sh starts one).
 #
 #   kind/node-image/build.sh      -> vsphere-lab/node:<Kubernetes version>-<hash of all inputs>
 #
-# An existing image is not built again. The slow parts, the programs and the Debian, stay in ~/.cache/vsphere-lab under a hash of their
-# inputs, so that an interrupted build continues with them. Steps go to stderr, the name to stdout.
+# Does not build an existing image again. The slow parts (programs, Debian packages) stay in ~/.cache/vsphere-lab under a hash of their
+# inputs, so that a build after an interrupted one uses them. Prints its progress to stderr and the name to stdout.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -17,7 +17,7 @@ packages=systemd,systemd-sysv,dbus,conntrack,iptables,nftables,iproute2,ethtool,
 
 say() { printf 'node image: %s\n' "$*" >&2; }
 die() { say "$1"; say "remedy: $2"; exit 1; }
-leftovers() { # of builds that were killed
+leftovers() { # removes folders and containers of builds that were killed
   local name
   for name in $(cd "$cache" && ls -d build.* 2>/dev/null; docker ps -a --filter label=io.vsphere-lab.build=node-image --format '{{.Names}}'); do
     case $name in
@@ -28,7 +28,7 @@ leftovers() { # of builds that were killed
 }
 alive() { [ -e "/proc/$1" ]; }
 hash_of() { sha256sum | cut -c1-12; } # of standard input
-step() { # NAME COMMAND…: with a line before and one after it
+step() { # NAME COMMAND…: runs the command, and prints a line before and after it
   local name=$1 started=$SECONDS
   shift
   say "$name …"
@@ -47,14 +47,14 @@ inputs=$({
 } | hash_of)
 image=vsphere-lab/node:$version-$inputs
 if docker image inspect "$image" >/dev/null 2>&1; then
-  say "$image: there"
+  say "$image: exists already"
   printf '%s\n' "$image"
   exit 0
 fi
-[ "$(uname -m)" = x86_64 ] || die "this is a machine of $(uname -m), and only x86_64 was ever tried" "name an image: --image"
-[ "$(id -u)" = 0 ] || die "a root file system is made with debootstrap, and that needs root" "run this as root"
+[ "$(uname -m)" = x86_64 ] || die "the architecture $(uname -m) is not supported, only x86_64" "name an existing image: --image"
+[ "$(id -u)" = 0 ] || die "debootstrap needs root to make a root file system" "run this as root"
 for tool in docker debootstrap jq gcc go; do
-  command -v "$tool" >/dev/null || die "there is no $tool in PATH" \
+  command -v "$tool" >/dev/null || die "$tool is not in PATH" \
     "apt-get install docker.io debootstrap jq gcc libc6-dev; Go from https://go.dev/dl/"
 done
 mkdir -p "$cache"
@@ -67,7 +67,7 @@ label() { printf 'LABEL io.vsphere-lab.image=node\n'; }
 
 # --- parts of the image
 
-binaries() { # every program, linked into $scratch/bin
+binaries() { # builds every program, and links it into $scratch/bin
   mkdir -p "$scratch/bin"
   local name path
   for name in kubeadm kubelet kubectl kube-apiserver kube-controller-manager kube-scheduler kube-proxy etcd \
@@ -77,7 +77,7 @@ binaries() { # every program, linked into $scratch/bin
   done
 }
 
-debian() { # a root file system, as a tar in the cache
+debian() { # makes a root file system of Debian, as a tar file in the cache
   tarball=$cache/debian-$suite-$(printf %s "$packages" | hash_of).tar
   [ ! -s "$tarball" ] || return 0
   local mirror
@@ -92,7 +92,7 @@ debian() { # a root file system, as a tar in the cache
   rm -rf "$scratch/debian"
 }
 
-layout() { # what kind's own images/base does to a Debian, with its own files
+layout() { # does the same as kind's images/base, with the files of kind: adds programs and files to the root file system
   local node=$scratch/node kind files unit
   mkdir -p "$node"
   tar -C "$node" -xf "$tarball"
@@ -116,7 +116,7 @@ layout() { # what kind's own images/base does to a Debian, with its own files
   settings "$node"
 }
 
-systemd() { # NODE: the services of a machine that is a container
+systemd() { # NODE: enables the services that a machine in a container needs, and removes the others
   local units=$1/lib/systemd/system
   find "$units/sysinit.target.wants/" -name systemd-tmpfiles-setup.service -delete
   rm -f "$units"/multi-user.target.wants/* "$1"/etc/systemd/system/*.wants/* "$units"/local-fs.target.wants/* \
@@ -130,7 +130,7 @@ systemd() { # NODE: the services of a machine that is a container
   ln -sf /lib/systemd/system/dbus.socket "$1/etc/systemd/system/sockets.target.wants/dbus.socket"
 }
 
-settings() { # NODE
+settings() { # NODE: writes the settings of containerd, kubelet and machine ID
   # Without CAP_SYS_RESOURCE no process may lower an oom_score_adj.
   sed -i 's/restrict_oom_score_adj = false/restrict_oom_score_adj = true/' "$1/etc/containerd/config.toml"
   grep -q 'restrict_oom_score_adj = true' "$1/etc/containerd/config.toml"
@@ -139,12 +139,12 @@ settings() { # NODE
       >"$1/etc/containerd/cri-base.json"
   # kubelet refuses cgroup v1 without --fail-cgroupv1=false.
   echo 'KUBELET_EXTRA_ARGS="--runtime-cgroups=/system.slice/containerd.service --fail-cgroupv1=false"' >"$1/etc/default/kubelet"
-  # An empty file gives each node a machine ID of its own at its first start. A kubelet without DMI reports it as system UUID.
+  # Because of the empty file each node gets its own machine ID at its first start. A kubelet without DMI reports it as system UUID.
   rm -f "$1/var/lib/dbus/machine-id"
   : >"$1/etc/machine-id"
 }
 
-base() { # the image that containers of nodes start from, without the cluster's images
+base() { # builds the node image without the cluster's images
   base=vsphere-lab/node-base:$inputs
   tar -C "$scratch/node" --numeric-owner -c . | docker import - "$base-files"
   # `docker import` cannot set the stop signal, so a build sets it.
@@ -153,14 +153,13 @@ base() { # the image that containers of nodes start from, without the cluster's 
     DOCKER_BUILDKIT=0 docker build -q -t "$base" -
 }
 
-# Builds an image from a folder: NAME FOLDER [INSTRUCTION]
-scratch_image() {
+scratch_image() { # NAME FOLDER [INSTRUCTION]: builds an image from the folder
   printf 'FROM scratch\nCOPY . /\nENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin\n%s\n' "${3:-}" >"$2.Dockerfile"
   DOCKER_BUILDKIT=0 docker build -q -t "$1" -f "$2.Dockerfile" "$2"
   names+=("$1")
 }
 
-images() { # what kubeadm asks for, each around one program
+images() { # builds the images that kubeadm needs, each from one program
   local all name folder image
   names=()
   all=$("$scratch/bin/kubeadm" config images list --kubernetes-version "$version" 2>/dev/null)
@@ -169,7 +168,7 @@ images() { # what kubeadm asks for, each around one program
     name=${image##*/} name=${name%%:*} folder=$scratch/images/$name
     mkdir -p "$folder"
     case $name in
-      pause) continue ;; # named by containerd, below
+      pause) continue ;; # built below, under the name in containerd's configuration
       coredns)
         cp -L "$scratch/bin/coredns" "$folder/"
         scratch_image "$image" "$folder" 'ENTRYPOINT ["/coredns"]'
@@ -189,7 +188,7 @@ images() { # what kubeadm asks for, each around one program
   docker save -o "$scratch/images.tar" "${names[@]}"
 }
 
-packet_filter() { # FOLDER: nft and the iptables over it, with their libraries, for kube-proxy
+packet_filter() { # FOLDER: copies nft, iptables over nft, and their libraries, for kube-proxy
   local node=$scratch/node name library
   mkdir -p "$1"/usr/{sbin,lib64} "$1/usr/lib/x86_64-linux-gnu" "$1/run" "$1/tmp"
   cp "$node"/usr/sbin/{nft,xtables-nft-multi} "$1/usr/sbin/"
@@ -206,7 +205,7 @@ packet_filter() { # FOLDER: nft and the iptables over it, with their libraries, 
   done
 }
 
-node() { # the cluster's images go into the store of the base's containerd
+node() { # starts the base image, imports the cluster's images into its containerd, and commits the node image
   local name=vsphere-lab-node-build-$$ n=0
   docker run -d --name "$name" --label io.vsphere-lab.build=node-image --privileged --entrypoint sleep "$base" infinity
   docker exec -d "$name" /usr/local/bin/containerd
@@ -223,7 +222,7 @@ node() { # the cluster's images go into the store of the base's containerd
   docker image rm "${names[@]}" >/dev/null
 }
 
-step "programs of Kubernetes $version (cold: ten minutes)" binaries
+step "programs of Kubernetes $version (ten minutes without a cache)" binaries
 step "Debian $suite" debian
 step "layout" layout
 step "base image" base

@@ -8,7 +8,7 @@ use crate::find::Mutant;
 use crate::handwritten;
 use crate::tree::Built;
 
-/// Sample to run.
+/// A sample to run, and the ways in which to run it.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) mode: String,
@@ -16,27 +16,29 @@ pub(crate) struct Plan {
     pub(crate) sample: usize,
     pub(crate) jobs: usize,
     pub(crate) tests: bool,
-    /// True to run each mutant that survives in every other instances mode, too.
+    /// True if each mutant that survives is also run in the other instances modes.
     pub(crate) all_ways: bool,
-    /// True to run each mutant that no run in virtual time executes with the provider as a process.
+    /// True if each mutant that no run in virtual time executes is also run with the provider as a
+    /// process.
     pub(crate) process: bool,
-    /// Parts of names; only mutants of the sample with one of them are run. Empty for all.
+    /// Texts; only mutants of the sample whose names contain one of them are run. Empty means all.
     pub(crate) only: Vec<String>,
 }
 
-/// Stands beside the instances modes for a run of the provider as a process.
+/// Way that is not an instances mode: a run with the provider as a process.
 pub(crate) const PROCESS: &str = "process";
-/// Everything that a mutant may be run with.
+/// The ways in which a mutant may be run: the instances modes, and [`PROCESS`].
 pub(crate) const WAYS: [&str; 5] = ["auto", "watch", "poll", "v1", PROCESS];
 
 impl Plan {
-    /// True if the mutant with this name is run.
+    /// True if the plan includes the mutant with this name.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|part| name.contains(part.as_str()))
     }
 
-    /// Returns the instances modes in which a mutant of this file is run: the one that is for this code, then the others if they are
-    /// wanted.
+    /// Returns the ways in which a mutant of this file is run: first the instances mode that
+    /// executes this code, then the other ones if `all_ways` is true, then [`PROCESS`] if `process`
+    /// is true.
     pub(crate) fn ways(&self, file: &str) -> Vec<&'static str> {
         let own = way(file);
         // With a vCenter, `watch` is the same as `auto`.
@@ -49,12 +51,13 @@ impl Plan {
     }
 }
 
-/// Code that runs with a Supervisor alone, and code that runs with a vCenter alone.
+/// Paths of code that runs only with a Supervisor.
 const SUPERVISOR_ALONE: [&str; 3] = [
     "provider/src/instances/supervisor",
     "provider/src/supervisor",
     "provider/src/telemetry/supervisor.rs",
 ];
+/// Paths of code that runs only with a vCenter.
 const VCENTER_ALONE: [&str; 15] = [
     "provider/vcenter",
     "provider/src/instances/vcenter",
@@ -66,7 +69,8 @@ const VCENTER_ALONE: [&str; 15] = [
     "provider/src/app/credentials.rs",
     "provider/src/controllers/node/record.rs",
     "provider/src/model/reference.rs",
-    // A Supervisor's provider checks that the file is YAML or INI, and reads none of its keys.
+    // In Supervisor mode the provider checks that the file is YAML or INI, and reads none of its
+    // keys.
     "provider/src/config/credentials.rs",
     "provider/src/config/host.rs",
     "provider/src/config/ini.rs",
@@ -83,7 +87,7 @@ fn is_of(mode: &str, file: &str) -> bool {
     !other.iter().any(|it| file.starts_with(it))
 }
 
-/// The sample of a mode's mutants, drawn by seed.
+/// Returns the sample of a mode's mutants, drawn by seed, without the handwritten ones.
 pub(crate) fn drawn(built: &[Built], plan: &Plan) -> Vec<Built> {
     let mut all: Vec<Built> =
         built.iter().filter(|it| !it.by_hand && is_of(&plan.mode, &it.file)).cloned().collect();
@@ -92,12 +96,14 @@ pub(crate) fn drawn(built: &[Built], plan: &Plan) -> Vec<Built> {
     all
 }
 
-/// Digest of a seed and the name of a mutant. A sample has the least, so that it changes little when sources change.
+/// Digest of the seed and the name of a mutant. A sample has the mutants with the least digests, so
+/// that it changes little when the sources change.
 fn rank(seed: u64, name: &str) -> Vec<u8> {
     Sha256::digest(format!("{seed} {name}")).to_vec()
 }
 
-/// The handwritten mutants, and for each mode twice as many others as a sample has, because some do not compile.
+/// Returns the handwritten mutants, and for each mode twice as many others as a sample has, because
+/// some do not compile.
 pub(crate) fn drawable(all: Vec<Mutant>, seed: u64, sample: usize) -> Vec<Mutant> {
     let mut ranked: Vec<&Mutant> = all.iter().filter(|it| !handwritten::is(it)).collect();
     ranked.sort_by_cached_key(|it| rank(seed, &it.name()));
@@ -109,9 +115,11 @@ pub(crate) fn drawable(all: Vec<Mutant>, seed: u64, sample: usize) -> Vec<Mutant
     all.into_iter().filter(|it| handwritten::is(it) || names.contains(&it.name())).collect()
 }
 
-/// The `--instances-mode` that runs the code of this file; each mode is a provider of its own.
+/// Returns the first `--instances-mode` in which a mutant of this file is run, because it executes
+/// the code of the file. Some code runs only with `v1` or only with `poll`; all other code runs
+/// with `auto`.
 fn way(file: &str) -> &'static str {
-    // Only upstream's way calls for one machine at a time.
+    // Only the mode `v1`, like upstream, makes calls for one machine at a time.
     let is_v1 = ["/v1.rs", "/singly.rs", "/desk.rs"].iter().any(|it| file.ends_with(it));
     if file.contains("/v1/") || is_v1 {
         "v1"

@@ -1,4 +1,5 @@
-//! Finds the places for small bugs in a source: the mutants of cargo-mutants, and single statements left out.
+//! Finds the places for mutants in a source: those of cargo-mutants, and single statements that can
+//! be left out.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,15 +14,16 @@ use syn::{
 use crate::values;
 use crate::weave::Wrap;
 
-/// A small bug.
+/// A small bug that can be woven into a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mutant {
     /// The file, from the root of the workspace.
     pub(crate) file: String,
     /// The line, from 1.
     pub(crate) line: usize,
-    /// Description with the function around it; unique in its file, and the same when lines move.
+    /// Description with the function around it; unique in its file, and unchanged when lines move.
     pub(crate) what: String,
+    /// The change of the source.
     pub(crate) wrap: Wrap,
 }
 
@@ -36,7 +38,7 @@ impl Mutant {
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) mutants: Vec<Mutant>,
-    /// Test-only modules in files of their own.
+    /// Names of test-only modules in separate files.
     pub(crate) tests: Vec<String>,
 }
 
@@ -92,6 +94,8 @@ impl Finder<'_> {
         self.add(range, what, format!("(if @ {{ {with} }} else {{ "), " })".to_owned());
     }
 
+    /// Adds the mutants of a function: wrong results, and those in its body. Functions for tests
+    /// and functions that are `const` or `unsafe` get none.
     fn function(&mut self, attributes: &[Attribute], signature: &Signature, block: &Block) {
         if is_test(attributes) || signature.constness.is_some() || signature.unsafety.is_some() {
             return;
@@ -153,7 +157,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         }
     }
 
-    // Values that the compiler computes cannot depend on the active mutant.
+    // The compiler computes these values, so they cannot depend on the active mutant.
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
     fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
@@ -207,6 +211,9 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 }
 
 impl Finder<'_> {
+    /// Adds the mutants of an arm of a match. An arm with a guard gets one mutant in which the
+    /// guard is always true and one in which it is always false; another arm gets, if `can_go`, one
+    /// without the arm.
     fn guard(&mut self, arm: &Arm, can_go: bool) {
         let pattern = self.text_of(&arm.pat).split_whitespace().collect::<Vec<_>>().join(" ");
         let short: String = pattern.chars().take(60).collect();
@@ -228,7 +235,7 @@ impl Finder<'_> {
     }
 }
 
-/// Operators that can replace an operator.
+/// Returns the operators that replace an operator in mutants.
 fn others(it: &BinOp) -> &'static [&'static str] {
     match it {
         BinOp::Eq(_) => &["!="],
@@ -257,7 +264,7 @@ fn others(it: &BinOp) -> &'static [&'static str] {
     }
 }
 
-/// True if a condition binds a name, which its replacement would not bind.
+/// True if a condition binds a name (`let`), which its replacement would not bind.
 fn has_let(expr: &Expr) -> bool {
     match expr {
         Expr::Let(_) => true,
@@ -278,7 +285,8 @@ fn is_open(pat: &Pat) -> bool {
     }
 }
 
-/// True if a statement has an effect: a call, or an assignment to a field, an element or a reference.
+/// True if a statement has an effect: a call, or an assignment to a field, an element or a
+/// reference.
 fn is_act(expr: &Expr) -> bool {
     match expr {
         Expr::Call(_) | Expr::MethodCall(_) => true,
@@ -289,7 +297,7 @@ fn is_act(expr: &Expr) -> bool {
     }
 }
 
-/// True if an item exists in tests or fuzzing only, or is a deliberate bug itself.
+/// True if an item exists only for tests, fuzzing or the feature `mutants`.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|it| {
         it.path().is_ident("test")
@@ -314,7 +322,7 @@ mod tests {
     use crate::weave::weave;
 
     fn woven(source: &str) -> Vec<(String, String)> {
-        let found = find("it.rs", source).expect("it is Rust");
+        let found = find("it.rs", source).expect("valid Rust");
         let each = found.mutants.iter().map(|it| {
             let text = weave(source, &[(1, &it.wrap)]);
             let text = text.replace("/*mutant 1*/", "").replace("crate::woven::active(1)", "ON");
@@ -328,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bug_is_where_it_says() {
+    fn each_mutant_changes_the_place_that_its_name_describes() {
         let all = woven("impl Plan { fn is_due(&self) -> bool { self.at < 3 } }");
         assert_eq!(
             all,

@@ -1,7 +1,9 @@
-//! Decides if a small sample is worse than chance explains.
+//! Decides if the result of a small sample is so bad that chance does not explain it.
 //!
-//! Samples of twenty mutants, drawn anew each week, vary: a fixed share would fail a good catalogue every few weeks. The gate
-//! computes how often a catalogue with the expected share would show a sample this poor, and fails below one in a thousand.
+//! The results of samples of twenty mutants, drawn anew each week, vary: a fixed share would fail a
+//! good catalogue every few weeks. So the gate computes the probability that a catalogue with the
+//! expected share catches as few mutants of a sample or fewer. It fails if that probability is
+//! below one in a thousand.
 
 /// The probability below which chance no longer explains a sample.
 const SIGNIFICANCE: f64 = 0.001;
@@ -12,12 +14,14 @@ pub(crate) fn is_too_few(caught: usize, counted: usize, percent: u8) -> bool {
     at_most(caught, counted, share) < SIGNIFICANCE
 }
 
-/// The probability of at most `k` successes in `n` trials that succeed with probability `p` each: the binomial distribution.
+/// The probability of at most `k` successes in `n` trials that succeed with probability `p` each:
+/// the binomial distribution.
 fn at_most(k: usize, n: usize, p: f64) -> f64 {
     if k >= n {
         return 1.0;
     }
-    // One row of Pascal's triangle, weighted: chance[i] is the probability of i successes so far.
+    // One row of Pascal's triangle, weighted: after each round, chance[i] is the probability of i
+    // successes in the first `trial` trials.
     let mut chance = vec![0.0; n + 1];
     chance[0] = 1.0;
     for trial in 1..=n {
@@ -50,10 +54,10 @@ mod tests {
 
     #[test]
     fn a_sample_is_too_few_when_chance_does_not_explain_it() {
-        assert!(!is_too_few(3, 13, 50), "one sample in twenty-two is as poor");
-        assert!(is_too_few(1, 16, 50), "one in 3,855");
-        assert!(is_too_few(0, 10, 50), "one in 1,024");
-        assert!(!is_too_few(0, 9, 50), "one in 512");
-        assert!(!is_too_few(0, 0, 80), "nothing that counts was drawn");
+        assert!(!is_too_few(3, 13, 50), "probability 1 in 22");
+        assert!(is_too_few(1, 16, 50), "probability 1 in 3,855");
+        assert!(is_too_few(0, 10, 50), "probability 1 in 1,024");
+        assert!(!is_too_few(0, 9, 50), "probability 1 in 512");
+        assert!(!is_too_few(0, 0, 80), "a sample without mutants that count");
     }
 }

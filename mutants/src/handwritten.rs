@@ -1,6 +1,8 @@
-//! Handwritten mutants: past bugs, and bugs that vendors make. Each one names the checks that catch it.
+//! Handwritten mutants: past bugs of our provider, and bugs of vendors. Each names the checks that
+//! must catch it.
 //!
-//! They are kept outside the product's sources: a piece of a source, and its replacement.
+//! A file outside the sources of the provider describes each mutant by a piece of a source and its
+//! replacement.
 
 use std::ops::Range;
 use std::path::Path;
@@ -21,23 +23,26 @@ pub(crate) struct Handwritten {
     /// Name of the mutant.
     pub(crate) name: String,
     /// Description of the bug, in a sentence.
-    #[expect(dead_code, reason = "for those who read the file")]
+    #[expect(dead_code, reason = "documentation in the file")]
     what: String,
     file: String,
-    /// A piece of that file that occurs once: an expression or statements. Whitespace matches any other whitespace.
+    /// A piece of that file that occurs once: an expression or statements. Whitespace matches any
+    /// whitespace.
     find: String,
-    /// A longer piece around `find`, if that occurs more than once in the file.
+    /// A longer piece that contains `find` and occurs once, if `find` occurs more than once in the
+    /// file.
     within: Option<String>,
-    /// Name that the statements bind.
+    /// Name of the variable that the statements bind and later code uses.
     binds: Option<String>,
-    /// Replacement of the piece.
+    /// Replacement of `find`.
     replace: String,
-    /// Checks that fail with it; see [`CaughtBy`].
+    /// Checks that must fail with the mutant; see [`CaughtBy`].
     pub(crate) caught_by: Vec<String>,
 }
 
-/// A check that catches a mutant.
+/// A check that must catch a mutant, and the mode in which it does.
 pub(crate) struct CaughtBy<'a> {
+    /// Backend of the provider: `vcenter` or `supervisor`.
     pub(crate) mode: &'a str,
     /// The provider's `--instances-mode` in the run.
     pub(crate) way: &'a str,
@@ -48,10 +53,10 @@ impl<'a> CaughtBy<'a> {
     /// Parses `vcenter NODE-DEL-001` or `vcenter/poll NODE-DEL-001`.
     pub(crate) fn read(text: &'a str) -> anyhow::Result<Self> {
         let (whole, id) =
-            text.split_once(' ').context("a mode and the ID of a check are wanted")?;
+            text.split_once(' ').context("expected MODE ID or MODE/INSTANCES-MODE ID")?;
         let (mode, way) = whole.split_once('/').unwrap_or((whole, "auto"));
-        ensure!(["vcenter", "supervisor"].contains(&mode), "the mode is vcenter or supervisor");
-        ensure!(["auto", "poll", "v1"].contains(&way), "after the slash stands auto, poll or v1");
+        ensure!(["vcenter", "supervisor"].contains(&mode), "mode: expected vcenter or supervisor");
+        ensure!(["auto", "poll", "v1"].contains(&way), "instances mode: expected auto, poll or v1");
         Ok(Self { mode, way, id })
     }
 }
@@ -61,7 +66,7 @@ pub(crate) fn read(root: &Path) -> anyhow::Result<Vec<Handwritten>> {
     let text = std::fs::read_to_string(root.join(FILE)).context(FILE)?;
     let all: Vec<Handwritten> = serde_saphyr::from_str(&text).context(FILE)?;
     for one in &all {
-        ensure!(!one.caught_by.is_empty(), "{FILE}: {}: caughtBy names no check", one.name);
+        ensure!(!one.caught_by.is_empty(), "{FILE}: {}: caught_by is empty", one.name);
         for by in &one.caught_by {
             CaughtBy::read(by)
                 .with_context(|| format!("{FILE}: {}: caught_by: '{by}'", one.name))?;
@@ -70,7 +75,7 @@ pub(crate) fn read(root: &Path) -> anyhow::Result<Vec<Handwritten>> {
     Ok(all)
 }
 
-/// All handwritten mutants in the form that is woven into sources.
+/// Returns all handwritten mutants, ready to be woven into the sources.
 pub(crate) fn mutants(root: &Path) -> anyhow::Result<Vec<Mutant>> {
     read(root)?.into_iter().map(|it| mutant(root, it)).collect()
 }
@@ -109,16 +114,14 @@ fn mutant(root: &Path, it: Handwritten) -> anyhow::Result<Mutant> {
     Ok(Mutant { file, line, what: format!("by hand: {name}"), wrap })
 }
 
-/// Place of a piece in a source, with any whitespace between its words.
+/// Returns the place of a piece in a source; any whitespace may separate the words of the piece.
+/// Fails unless the piece occurs exactly once.
 fn place(source: &str, piece: &str) -> anyhow::Result<Range<usize>> {
     let words: Vec<String> = piece.split_whitespace().map(regex::escape).collect();
     let all: Vec<_> = regex::Regex::new(&words.join(r"\s+"))?.find_iter(source).collect();
     match all[..] {
         [one] => Ok(one.range()),
-        _ => bail!(
-            "it is there {} times, and has to be there once; make it longer, or mend it",
-            all.len()
-        ),
+        _ => bail!("occurs {} times instead of once; make it longer or correct it", all.len()),
     }
 }
 
@@ -127,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_piece_is_in_its_source_once_and_no_two_cross() {
+    fn each_piece_occurs_once_in_its_source_and_no_two_pieces_cross() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let all = mutants(root).unwrap();
         for (n, one) in all.iter().enumerate() {

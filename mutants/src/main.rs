@@ -1,6 +1,8 @@
-//! `mutants`: puts small bugs into our provider, all in one build, and finds out which of them the conformance catalogue catches.
+//! `mutants`: puts small bugs ("mutants") into our provider, all in one build, and finds out which
+//! of them the conformance catalogue catches.
 //!
-//! A vendor has only the catalogue. A bug that it misses in our provider it will miss in the vendor's.
+//! A vendor has only the catalogue: a bug that the catalogue misses in our provider it would also
+//! miss in the vendor's.
 
 mod bench;
 mod draw;
@@ -27,7 +29,7 @@ use crate::tree::Tree;
 #[derive(Debug, Parser)]
 #[command(
     version,
-    about = "Put small bugs into our provider and see which of them the catalogue catches"
+    about = "Puts small bugs (mutants) into our provider and shows which of them the catalogue catches"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -36,21 +38,23 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Name every bug that can be put in
+    /// Lists all possible mutants
     List,
-    /// Build the judge with all of them; which one is active is said when it is started
+    /// Builds the judge, with the provider and all mutants in it; each start of the judge activates
+    /// one of them
     Build {
         /// Also builds the provider's own tests, for `run --tests`
         #[arg(long)]
         tests: bool,
-        /// Builds the handwritten mutants and enough others for samples of this number; all others are left out [default: all]
+        /// Builds only the handwritten mutants and enough others for samples of this size [default:
+        /// all mutants]
         #[arg(long)]
         sample: Option<usize>,
         /// Seed of the samples
         #[arg(long, default_value_t = 0, requires = "sample")]
         seed: u64,
     },
-    /// Runs a sample of the mutants, drawn by seed
+    /// Runs the catalogue with each mutant of a sample, drawn by seed
     Run(Run),
     /// Runs the handwritten mutants against the checks that must catch them
     ByHand {
@@ -92,15 +96,16 @@ struct Run {
     /// Runs only mutants of the sample whose names contain this text; repeatable
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
-    /// Also runs each mutant that survives in every other instances mode
+    /// Also runs each mutant that survives in the other instances modes
     #[arg(long)]
     all_instances_modes: bool,
-    /// Also runs each mutant that no run in virtual time executes, with the provider as a process; needs `build --tests`
+    /// Runs each mutant that no run in virtual time executes with the provider as a process, too;
+    /// needs `build --tests`
     #[arg(long)]
     process: bool,
-    /// Fail if a catalogue that catches this share would show samples as poor as those of all modes together less than once in a
-    /// thousand times.
-    /// Mutants that no run reaches, equivalent ones and those in a named hole (mutants/survivors.yaml) do not count
+    /// Fails if a catalogue that catches this share of all mutants would catch as few of these
+    /// samples with a probability below 0.1 %. Mutants that no run reaches, equivalent ones and
+    /// those in a named hole (mutants/survivors.yaml) do not count
     #[arg(long, value_name = "PERCENT")]
     at_least: Option<u8>,
 }
@@ -151,7 +156,7 @@ async fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
                 tree.build(&all, tests, &mut |line| drop(writeln!(std::io::stderr(), "{line}")))?;
             writeln!(
                 out,
-                "{} mutants in one build; {} do not compile",
+                "{} mutants in one build; left out {} that do not compile",
                 built.len(),
                 all.len() - built.len()
             )?;
@@ -174,6 +179,8 @@ async fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Runs the sample of each mode in the arguments. Returns exit code 1 if the samples together are
+/// worse than `--at-least` permits.
 async fn sample(tree: &Tree, arguments: &Run) -> anyhow::Result<ExitCode> {
     let Run { seed, sample, jobs, tests, at_least, process, .. } = *arguments;
     let all_ways = arguments.all_instances_modes;
@@ -198,10 +205,10 @@ async fn sample(tree: &Tree, arguments: &Run) -> anyhow::Result<ExitCode> {
     }
     let Some(percent) = at_least else { return Ok(ExitCode::SUCCESS) };
     let too_few = gate::is_too_few(n_caught, n_counted, percent);
-    let verdict = if too_few { "too few" } else { "as many as such a sample may have" };
+    let verdict = if too_few { "too few" } else { "enough for a sample of this size" };
     writeln!(
         std::io::stdout(),
-        "{n_caught} of {n_counted} that count were caught, {percent} % expected: {verdict}"
+        "caught {n_caught} of {n_counted} mutants that count, {percent} % expected: {verdict}"
     )?;
     Ok(ExitCode::from(u8::from(too_few)))
 }

@@ -1,4 +1,5 @@
-//! Writes `docs/kill-matrix.md`: the results of the samples, and the explanation of each mutant that the catalogue misses.
+//! Writes `docs/kill-matrix.md`: the results of the samples, and the explanation of each mutant
+//! that the catalogue misses.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,31 +14,32 @@ use crate::tree::Tree;
 /// File that explains survivors, from the root of the workspace.
 const SURVIVORS: &str = "mutants/survivors.yaml";
 
-/// Explanations of mutants that the catalogue does not catch.
+/// The explanations of mutants that the catalogue does not catch, from [`SURVIVORS`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Survivors {
-    /// Reasons why mutants cannot be told from the original program, by name of the mutant. A mode and a colon before the name
-    /// restrict the reason to runs of that mode.
+    /// Reasons why no run can distinguish a mutant from the original program, by name of the
+    /// mutant. A mode and a colon before the name restrict the reason to runs of that mode.
     #[serde(default)]
     equivalent: BTreeMap<String, String>,
-    /// Behavior that no check looks at.
+    /// Behavior that no check covers.
     #[serde(default)]
     holes: Vec<Hole>,
 }
 
+/// Behavior that no check of the catalogue covers.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hole {
     /// Name of the behavior.
     name: String,
-    /// Reason, and the check that would look at it.
+    /// Reason why no check covers the behavior, or the tests that cover it.
     why: String,
-    /// Beginnings of names of mutants.
+    /// Prefixes of the names of the mutants in this behavior.
     of: Vec<String>,
 }
 
-/// Explanation of a mutant that the catalogue does not catch.
+/// Explanation of one mutant that the catalogue does not catch.
 enum Kind<'a> {
     Equivalent(&'a str),
     Hole(&'a Hole),
@@ -61,7 +63,7 @@ impl Survivors {
     }
 }
 
-/// The text of the page, from the results of the samples of this seed.
+/// Returns the text of the page, from the stored results of the samples of this seed.
 pub(crate) fn text(
     tree: &Tree,
     seed: u64,
@@ -74,7 +76,7 @@ pub(crate) fn text(
         let results = run::results(tree, mode, seed)?;
         ensure!(
             !results.is_empty(),
-            "no results: `mutants run --mode {mode} --seed {seed}` makes them"
+            "no stored results; run `mutants run --mode {mode} --seed {seed}` first"
         );
         summary(&mut out, &survivors, mode, seed, &results);
         body(&mut bodies, &survivors, mode, &results);
@@ -88,16 +90,18 @@ pub(crate) fn text(
 const HEAD: &str = "\
 # Which bugs the catalogue catches
 
-Small bugs are put into our provider, one at a time, and the catalogue is run as a vendor runs it. A bug that the catalogue misses in
-our provider, it also misses in a vendor's. `mutants/` makes the bugs (decision 12), and `mutants report` writes this page from the
-results of runs. A bug is run in the instances mode of its code; some that survive there are run in the other instances modes, too.
+`mutants` puts small bugs into our provider, one at a time, and runs the catalogue as a vendor runs it. A bug that the catalogue misses in
+our provider it would also miss in a vendor's. The crate `mutants/` makes the bugs (decision 12), and `mutants report` writes this page
+from the results. Each bug runs in the instances mode that executes its code; some that survive there also run in the other modes.
 
-- *Drawn*: bugs in code that the mode can execute.
-- *Run with*: the instances modes in which the catalogue was run, and `process` where a few checks ran the provider as a process.
-- *Reached*: bugs whose line a check executes. Many others are in code for files, sockets and signals, which virtual time does not use.
-- *Tests*: the provider's own tests, run with each bug that the catalogue misses.
+- *Drawn*: bugs of the sample, all in code that the mode can execute.
+- *Run with*: the instances modes in which the catalogue ran, and `process` if a few checks also ran the provider as a process.
+- *Reached*: bugs whose code a check executes. Many others are in code for files, sockets and signals, which virtual time does not use.
+- *Tests*: the provider's own tests, which run with each bug that the catalogue misses.
+- *Equivalent*: bugs that no run can distinguish from the original program. The shares do not count them.
+- *Hole*: behavior that no check covers; the last table gives the reasons.
 
-| mode | seed | drawn | reached | caught by the catalogue | of those reached and not equivalent | of all not equivalent | caught by tests | by both, of all not equivalent | equivalent | in a hole that has a name | unexplained |
+| mode | seed | drawn | reached | caught by the catalogue | share of reached bugs | share of all bugs | caught only by tests | share of all bugs caught by either | equivalent | in a hole | unexplained |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 ";
 
@@ -105,7 +109,8 @@ fn is_caught(result: &Result) -> bool {
     result.end.is_caught()
 }
 
-/// Number of these mutants that the catalogue should catch: a run reaches them, and no explanation exempts them.
+/// Number of the mutants that count for `--at-least`: a run reaches them, and the catalogue catches
+/// them or no explanation exempts them.
 pub(crate) fn counted(survivors: &Survivors, mode: &str, results: &[Result]) -> usize {
     let counts = |it: &&Result| {
         it.reached && (is_caught(it) || matches!(survivors.kind(mode, &it.name), Kind::Unknown))
@@ -145,7 +150,7 @@ fn body(out: &mut String, survivors: &Survivors, mode: &str, results: &[Result])
         let what = match &result.end {
             End::Check(id) => id.clone(),
             End::Hung => "took too long".to_owned(),
-            _ => "the judge could not go on".to_owned(),
+            _ => "the judge crashed".to_owned(),
         };
         *by.entry(what).or_default() += 1;
     }
@@ -157,16 +162,13 @@ fn body(out: &mut String, survivors: &Survivors, mode: &str, results: &[Result])
     );
     let mut left: Vec<&Result> = results.iter().filter(|it| !is_caught(it)).collect();
     left.sort_by(|a, b| a.name.cmp(&b.name));
-    let _ = writeln!(
-        out,
-        "| mutant | run with | reached | what becomes of it |\n| --- | --- | --- | --- |"
-    );
+    let _ = writeln!(out, "| mutant | run with | reached | result |\n| --- | --- | --- | --- |");
     for result in left {
         let what = match (survivors.kind(mode, &result.name), &result.end) {
             (Kind::Equivalent(why), _) => format!("equivalent: {why}"),
             (_, End::Test(program)) => format!("caught by the tests of {program}"),
             (Kind::Hole(hole), _) => format!("hole: {}", hole.name),
-            (Kind::Unknown, _) => "nothing notices".to_owned(),
+            (Kind::Unknown, _) => "not caught".to_owned(),
         };
         let reached = if result.reached { "yes" } else { "no" };
         let (name, ways) = (result.name.replace('|', "\\|"), result.ways.join(", "));
@@ -177,8 +179,8 @@ fn body(out: &mut String, survivors: &Survivors, mode: &str, results: &[Result])
 fn by_hand(out: &mut String, tree: &Tree) -> anyhow::Result<()> {
     let _ = write!(
         out,
-        "\n## Written by hand\n\nBugs that were there once, and those that vendors make. `mutants by-hand` fails if one is not caught by \
-         each check that is named.\n\n| bug | caught by |\n| --- | --- |\n"
+        "\n## Written by hand\n\nPast bugs of our provider, and bugs of vendors. `mutants by-hand` fails unless each named check \
+         catches its bug.\n\n| bug | caught by |\n| --- | --- |\n"
     );
     for one in handwritten::read(tree.root())? {
         let _ = writeln!(out, "| {} | {} |", one.name, one.caught_by.join(", "));
@@ -187,7 +189,7 @@ fn by_hand(out: &mut String, tree: &Tree) -> anyhow::Result<()> {
 }
 
 fn holes(out: &mut String, survivors: &Survivors) {
-    let _ = write!(out, "\n## Holes\n\n| hole | why, and what would look at it |\n| --- | --- |\n");
+    let _ = write!(out, "\n## Holes\n\n| hole | why, and what covers it |\n| --- | --- |\n");
     for Hole { name, why, .. } in &survivors.holes {
         let _ = writeln!(out, "| {name} | {why} |");
     }

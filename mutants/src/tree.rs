@@ -1,4 +1,5 @@
-//! Makes a copy of the workspace with every mutant woven in, and drops the mutants that do not compile.
+//! Makes a copy of the workspace with all mutants woven in, builds it, and drops the mutants that
+//! do not compile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,14 +12,15 @@ use crate::find::{Found, Mutant, find};
 use crate::handwritten;
 use crate::weave::{owner, weave};
 
-/// Crates that get mutants.
+/// Directories of the crates that get mutants.
 const CRATES: [&str; 2] = ["provider", "provider/vcenter"];
 /// Cargo arguments that build the crates' own tests.
 const TESTS: [&str; 6] = ["test", "--no-run", "-p", "provider", "-p", "provider-vcenter"];
-/// Source of the module that decides which mutant is active; each of those crates gets it.
+/// Source of the module that decides which mutant is active; the copy of each crate of [`CRATES`]
+/// gets this module.
 const WOVEN: &str = include_str!("../woven.rs");
 
-/// A mutant in the build.
+/// A mutant in the last build.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Built {
     pub(crate) number: u32,
@@ -29,7 +31,7 @@ pub(crate) struct Built {
     pub(crate) by_hand: bool,
 }
 
-/// The workspace and the place of its copy.
+/// The workspace, and the target directory below which its copy is.
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: PathBuf,
@@ -44,7 +46,7 @@ impl Tree {
             .output()
             .context("cargo metadata")?;
         let told: serde_json::Value = serde_json::from_slice(&out.stdout)
-            .context("there is no workspace here: run it in the project's folder")?;
+            .context("not in a workspace; run this program in the folder of the project")?;
         let of = |key: &str| told[key].as_str().map(PathBuf::from).context(format!("no {key}"));
         Ok(Self { root: of("workspace_root")?, target: of("target_directory")? })
     }
@@ -54,19 +56,20 @@ impl Tree {
         self.target.join("mutants")
     }
 
-    /// The root of the workspace itself.
+    /// The root directory of the workspace, not of its copy.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// All possible mutants of the crates: the handwritten ones first, the others in the order of files and lines.
+    /// Returns all possible mutants of the crates: first the handwritten ones, then the others in
+    /// the order of files, except those that cross a handwritten one.
     pub(crate) fn all(&self) -> anyhow::Result<Vec<Mutant>> {
         let by_hand = handwritten::mutants(&self.root)?;
         let mut all = by_hand.clone();
         for file in self.sources()? {
             let source = std::fs::read_to_string(self.root.join(&file)).context(file.clone())?;
             let mut found = find(&file, &source).context(file.clone())?.mutants;
-            // Pieces must be nested or apart.
+            // Two pieces must not overlap unless one contains the other.
             found.retain(|it| {
                 by_hand.iter().all(|other| other.file != file || !it.wrap.crosses(&other.wrap))
             });
@@ -75,7 +78,8 @@ impl Tree {
         Ok(all)
     }
 
-    /// Source files of the crates that are not tests.
+    /// Returns the source files of the crates that get mutants: without test modules, `main.rs` and
+    /// `mutant.rs`.
     fn sources(&self) -> anyhow::Result<Vec<String>> {
         let mut sources = Vec::new();
         let mut tests: BTreeSet<PathBuf> = BTreeSet::new();
@@ -99,7 +103,8 @@ impl Tree {
             }
             sources.push(file);
         }
-        // A separate program, and the deliberate defects in the product itself.
+        // Leaves out the main program, which is a separate crate, and the deliberate defects of the
+        // feature `mutants`.
         let left_out = |file: &str| file.ends_with("/main.rs") || file.ends_with("/mutant.rs");
         sources
             .retain(|it| !left_out(it) && !Path::new(it).ancestors().any(|it| tests.contains(it)));
@@ -122,7 +127,8 @@ impl Tree {
         Ok(files)
     }
 
-    /// Copies the files without mutants. An unchanged file is not written, so that it is not built again.
+    /// Copies the files of the workspace that get no mutants, and adds [`WOVEN`] to each crate.
+    /// Does not write unchanged files, so that cargo does not build them again.
     fn copy(&self) -> anyhow::Result<()> {
         let tree = self.dir().join("tree");
         let sources: BTreeSet<String> = self.sources()?.into_iter().collect();
@@ -135,7 +141,9 @@ impl Tree {
         Ok(())
     }
 
-    /// Builds all mutants into one program, and into the crates' tests if wanted; leaves out mutants that do not compile.
+    /// Builds the judge with these mutants, and the crates' tests if `tests` is true. Leaves out
+    /// mutants that do not compile, but fails if a handwritten one does not. Returns the mutants in
+    /// the build, and stores them for [`Tree::built`].
     pub(crate) fn build(
         &self,
         mutants: &[Mutant],
@@ -155,12 +163,12 @@ impl Tree {
                 if wrong.is_empty() {
                     break;
                 }
-                say(format!("{} mutants do not compile and are left out", wrong.len()));
+                say(format!("leaving out {} mutants that do not compile", wrong.len()));
                 for number in wrong {
                     let Some(mutant) = left.remove(&number) else { continue };
                     if handwritten::is(mutant) {
                         bail!(
-                            "{}: does not compile; mend it in {}",
+                            "{}: does not compile; correct it in {}",
                             mutant.what,
                             handwritten::FILE
                         );
@@ -182,12 +190,13 @@ impl Tree {
         Ok(built)
     }
 
-    /// Notes the sample that the next build is for; `None` if it has all mutants.
+    /// Notes the seed and size of the samples for which the next build is made; `None` if the build
+    /// has all mutants.
     pub(crate) fn note_sample(&self, sample: Option<(u64, usize)>) -> anyhow::Result<()> {
         write(&self.dir().join("sample.json"), &serde_json::to_vec(&sample)?)
     }
 
-    /// Fails if the last build was for another sample than the one of this seed and number.
+    /// Fails if the last build does not contain the samples of this seed and size.
     pub(crate) fn is_built_for(&self, seed: u64, sample: usize) -> anyhow::Result<()> {
         let text = std::fs::read(self.dir().join("sample.json")).unwrap_or(b"null".to_vec());
         let built: Option<(u64, usize)> = serde_json::from_slice(&text)?;
@@ -195,21 +204,21 @@ impl Tree {
             && (of != seed || n < sample)
         {
             bail!(
-                "the last build is for samples of {n} with seed {of}: run `mutants build`, or with --sample {sample} --seed {seed}"
+                "the last build is for samples of {n} with seed {of}; run `mutants build`, alone or with --sample {sample} --seed {seed}"
             );
         }
         Ok(())
     }
 
-    /// Mutants of the last build.
+    /// Returns the mutants of the last build.
     pub(crate) fn built(&self) -> anyhow::Result<Vec<Built>> {
         let path = self.dir().join("mutants.json");
         let text =
-            std::fs::read(&path).context("nothing was built yet: `mutants build` does it")?;
+            std::fs::read(&path).context("nothing was built yet; run `mutants build` first")?;
         Ok(serde_json::from_slice(&text)?)
     }
 
-    /// Writes every source with its mutants; returns the woven texts by file.
+    /// Writes every source with its mutants into the copy; returns the woven texts by file.
     fn weave(&self, left: &BTreeMap<u32, &Mutant>) -> anyhow::Result<BTreeMap<String, String>> {
         let mut by_file: BTreeMap<&str, Vec<(u32, &crate::weave::Wrap)>> = BTreeMap::new();
         for (number, mutant) in left {
@@ -229,7 +238,8 @@ impl Tree {
         Ok(woven)
     }
 
-    /// Numbers of the mutants that the compiler refuses.
+    /// Runs cargo in the copy; returns the numbers of the mutants that the compiler refuses. Fails
+    /// if cargo fails without refusing a mutant.
     fn compile(
         &self,
         command: &[&str],
@@ -263,14 +273,15 @@ impl Tree {
         }
         if wrong.is_empty() && !out.status.success() {
             bail!(
-                "the copy does not compile, and not because of a mutant:\n{}",
+                "the copy of the workspace does not compile, but no mutant is the cause:\n{}",
                 unknown.join("\n")
             );
         }
         Ok(wrong)
     }
 
-    /// The judge with all mutants, and the crates' test programs if wanted.
+    /// Returns the paths of the judge with all mutants and, if `tests` is true, of the crates' test
+    /// programs, which it builds if necessary.
     pub(crate) fn programs(&self, tests: bool) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
         let judge = self.dir().join("build/release/conformance");
         if !tests {
@@ -296,7 +307,7 @@ impl Tree {
         Ok((judge, tests))
     }
 
-    /// Directory in which a test program expects to run.
+    /// Returns the directory in which a test program expects to run.
     pub(crate) fn package_of(&self, program: &Path) -> PathBuf {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         let tree = self.dir().join("tree");
@@ -308,8 +319,8 @@ impl Tree {
     }
 }
 
-/// Returns the mutant that contains a place in the compiler's message. For a place inside a macro, returns the mutant that
-/// contains the call of the macro.
+/// Returns the mutant that contains a place in the compiler's message. For a place inside a macro,
+/// returns the mutant that contains the call of the macro.
 fn owner_of(span: &serde_json::Value, woven: &BTreeMap<String, String>) -> Option<u32> {
     let text = woven.get(span["file_name"].as_str()?);
     let byte = usize::try_from(span["byte_start"].as_u64()?).ok()?;
@@ -319,9 +330,10 @@ fn owner_of(span: &serde_json::Value, woven: &BTreeMap<String, String>) -> Optio
     }
 }
 
-/// Copies a file and sets its time. A new copy gets the time of the original: a crate without mutants then counts as built if the
-/// caller has put the project's own build beside the tree. A changed copy gets the present time, because the build in the tree
-/// may be younger than the change of the original.
+/// Copies a file, unless the copy is the same already, and sets the modification time of the copy.
+/// A new copy gets the time of the original: if the caller has put the project's own build beside
+/// the tree, cargo then does not build a crate without mutants again. A changed copy gets the
+/// present time, because the build beside the tree may be younger than the change of the original.
 fn mirror(from: &Path, to: &Path) -> anyhow::Result<()> {
     let is_new = !to.exists();
     write(to, &std::fs::read(from).with_context(|| from.display().to_string())?)?;

@@ -1,10 +1,11 @@
-//! Wrong results for functions: values that fit the syntax of the return type.
+//! Wrong results for functions: values chosen by the syntax of the return type, as by
+//! cargo-mutants.
 //!
-//! The choice is that of cargo-mutants. Values that the compiler refuses are left out.
+//! The compiler may refuse a value; the build then drops the mutant.
 
 use syn::{GenericArgument, Path, PathArguments, ReturnType, Type};
 
-/// Expressions for a wrong result; empty if none is known for the type.
+/// Returns expressions for a wrong result; empty if this module has none for the type.
 pub(crate) fn of(output: &ReturnType) -> Vec<String> {
     match output {
         ReturnType::Default => vec!["()".to_owned()],

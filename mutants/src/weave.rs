@@ -1,7 +1,8 @@
-//! Weaves all mutants of a file into one text; each takes effect only if its number is the active one.
+//! Weaves all mutants of a file into one text. A mutant takes effect only if its number is the
+//! active one, so that hundreds of mutants need only one build.
 //!
-//! So hundreds of bugs cost one build. Two comments with the number of the mutant enclose each piece and the code
-//! around it. They lead from an error of the compiler to the mutant.
+//! Two comments with the number of the mutant enclose each changed piece. They lead from an error
+//! of the compiler to the mutant.
 
 use std::ops::Range;
 
@@ -25,7 +26,7 @@ impl Wrap {
     }
 }
 
-/// The source with all wraps around its pieces, each with the number of its mutant.
+/// Returns the source with all wraps around their pieces, each with the number of its mutant.
 pub(crate) fn weave(source: &str, wraps: &[(u32, &Wrap)]) -> String {
     let mut order: Vec<usize> = (0..wraps.len()).collect();
     order.sort_by_key(|&i| {
@@ -33,7 +34,7 @@ pub(crate) fn weave(source: &str, wraps: &[(u32, &Wrap)]) -> String {
         (range.start, !range.is_empty(), std::cmp::Reverse(range.end), i)
     });
     let mut text = String::with_capacity(source.len() * 2);
-    // Wraps that have begun and not ended, innermost last.
+    // Wraps that are open at this place, innermost last.
     let mut open: Vec<usize> = Vec::new();
     let mut at = 0;
     for i in order {
@@ -49,7 +50,7 @@ pub(crate) fn weave(source: &str, wraps: &[(u32, &Wrap)]) -> String {
     text
 }
 
-/// Ends the wraps that end before a place, or at it.
+/// Writes the ends of the open wraps that end before or at `place`.
 fn close(
     text: &mut String,
     source: &str,
@@ -84,7 +85,7 @@ fn mark(number: u32) -> String {
     format!("/*mutant {number}*/")
 }
 
-/// The innermost mutant whose text contains this byte of a woven source.
+/// Returns the innermost mutant whose text contains this byte of a woven source.
 pub(crate) fn owner(woven: &str, byte: usize) -> Option<u32> {
     let mut open: Vec<u32> = Vec::new();
     let mut rest = 0;
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_inside_of_pieces_stay_inside() {
+    fn a_wrap_around_an_inner_piece_stays_inside_the_outer_wrap() {
         let source = "a == b && c";
         let outer = wrap(0..11, "(if @ { a == b || c } else { ", " })");
         let inner = wrap(0..6, "(if @ { a != b } else { ", " })");
@@ -133,12 +134,12 @@ mod tests {
     }
 
     #[test]
-    fn the_compilers_errors_find_their_mutant() {
+    fn the_owner_of_a_byte_is_the_innermost_mutant_around_it() {
         let source = "a == b && c";
         let outer = wrap(0..11, "(if @ { OUTER } else { ", " })");
         let inner = wrap(0..6, "(if @ { INNER } else { ", " })");
         let woven = weave(source, &[(7, &outer), (12, &inner)]);
-        let of = |what: &str| owner(&woven, woven.find(what).expect("it is there"));
+        let of = |what: &str| owner(&woven, woven.find(what).expect("part of the text"));
         assert_eq!((of("OUTER"), of("INNER"), of("&& c")), (Some(7), Some(12), Some(7)));
         assert_eq!(owner(&woven, woven.len()), None);
     }

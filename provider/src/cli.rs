@@ -1,8 +1,10 @@
-//! The command line of upstream, flag by flag.
+//! Parses the command line, which has every flag of upstream.
 //!
-//! Every flag of the Go framework parses. A flag without an effect here logs a note once at start; if such a flag concerns
-//! security, the start fails. Durations are written as in Go, underscores count as dashes, `--flag value` and
-//! `--flag=value` both work, and a bare boolean flag means true.
+//! The parser accepts every flag of the Go framework. If a flag without an effect in this provider
+//! is set to something that the provider does not do anyway, the provider logs a note once at
+//! start; if such a flag concerns security, the start fails. Durations have Go's form, underscores
+//! in names of flags count as dashes, `--flag value` and `--flag=value` both work (except that a
+//! boolean flag needs the second form), and a boolean flag without a value means true.
 
 mod controllers;
 mod duration;
@@ -35,13 +37,13 @@ pub struct Arguments {
     pub master: Option<String>,
     /// `--bind-address`.
     pub bind_address: IpAddr,
-    /// `--secure-port`; 0 serves nothing.
+    /// `--secure-port`; with 0 the provider has no HTTPS endpoint.
     pub secure_port: u16,
     /// Settings of the HTTPS endpoint.
     pub serving: ServingArguments,
     /// `--strict-config`.
     pub unknown_keys: UnknownKeys,
-    /// `--v`: 0 logs least, 2 is usual, 4 and more is for debugging.
+    /// `--v`: 0 logs least, 2 is usual, 4 and more are for debugging.
     pub verbosity: u8,
     /// `--logging-format`: true if log lines are JSON.
     pub json_logs: bool,
@@ -53,16 +55,16 @@ pub struct Arguments {
     pub notes: Vec<String>,
 }
 
-/// Reason why a command line cannot be used.
+/// Reason why the parser returns no arguments.
 #[derive(Debug, thiserror::Error)]
 pub enum ArgumentsError {
-    /// Help, version, or a command line that does not parse; clap writes the text.
+    /// A request for help or version, or a command line that clap cannot parse; the text is clap's.
     #[error("{0}")]
     Clap(#[from] clap::Error),
     /// Flags of Supervisor mode that are invalid or contradict each other.
     #[error("{0}")]
     Supervisor(#[from] SupervisorSettingsError),
-    /// An invalid value.
+    /// A flag with an invalid value, or a flag that this provider refuses.
     #[error("--{flag}: {what}")]
     Value {
         /// Name of the flag.
@@ -76,7 +78,7 @@ fn fail(flag: &'static str, what: impl Into<String>) -> ArgumentsError {
     ArgumentsError::Value { flag, what: what.into() }
 }
 
-/// The command, for help and completion.
+/// Returns the clap command with all flags, for parsing, help and completion.
 pub fn command() -> Command {
     let mut command = Command::new("provider")
         .about("A vSphere cloud provider for Kubernetes (vCenter and Supervisor mode)")
@@ -108,7 +110,7 @@ pub fn command() -> Command {
     command
 }
 
-/// Reads a command line, the name of the program first.
+/// Parses a command line whose first word is the name of the program.
 ///
 /// # Errors
 ///
@@ -143,7 +145,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
     let mode = flags.text("instances-mode");
     let mode = mode.parse::<InstancesMode>().map_err(|what| fail("instances-mode", what))?;
     if mode == InstancesMode::V1 && options.concurrent_node_syncs > 1 {
-        let note = "--concurrent-node-syncs has no effect on the look-ups of machines with --instances-mode=v1: they are made one at a time";
+        let note = "--concurrent-node-syncs has no effect on the look-ups of machines: --instances-mode=v1 makes one at a time";
         notes.push(note.to_owned());
     }
     let supervisor = if is_supervisor {
@@ -178,11 +180,11 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
     })
 }
 
-/// Reads `--logging-format`, or its older name `--log-format`; true for JSON.
+/// Parses `--logging-format`, or its older name `--log-format`; returns true for JSON.
 fn is_json(flags: Flags<'_>) -> Result<bool, ArgumentsError> {
     let (format, older) = (flags.text("logging-format"), flags.text("log-format"));
     if !older.is_empty() && flags.is_given("logging-format") && older != format {
-        let what = format!("{older:?} is not what --logging-format says; leave this one out");
+        let what = format!("{older:?} contradicts --logging-format; omit --log-format");
         return Err(fail("log-format", what));
     }
     let (flag, text) =
@@ -231,20 +233,22 @@ fn options(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<Options, Argumen
     })
 }
 
-/// Reads `--kube-api-qps` and `--kube-api-burst`, with client-go's rule: a rate without a burst is an error.
+/// Parses `--kube-api-qps` and `--kube-api-burst`. As in client-go, a positive rate needs a
+/// positive burst.
 fn pace(flags: Flags<'_>) -> Result<(f64, u32), ArgumentsError> {
     let qps: f64 = flags.parsed("kube-api-qps", "a number of requests per second")?;
     if !qps.is_finite() {
         return Err(fail("kube-api-qps", format!("{qps} is not a number of requests per second")));
     }
-    // Without a limit the burst is unused, and Go's burst is a signed number.
+    // A negative rate means no limit, and then the burst does not matter; it may be negative,
+    // because it is signed in Go.
     let burst = if qps < 0.0 {
         flags.parsed::<i32>("kube-api-burst", "a number of requests")?.max(0).unsigned_abs()
     } else {
         flags.parsed("kube-api-burst", "a number of requests")?
     };
     if qps > 0.0 && burst == 0 {
-        let what = "must be more than 0 where --kube-api-qps is";
+        let what = "must be more than 0, because --kube-api-qps is";
         return Err(fail("kube-api-burst", what));
     }
     Ok((qps, burst))
@@ -255,7 +259,7 @@ fn leader_election(
     period: &dyn Fn(&'static str) -> Result<std::time::Duration, ArgumentsError>,
 ) -> Result<LeaderElection, ArgumentsError> {
     if flags.text("leader-elect-resource-lock") != "leases" {
-        return Err(fail("leader-elect-resource-lock", "only leases are supported"));
+        return Err(fail("leader-elect-resource-lock", "only the value leases is supported"));
     }
     let election = LeaderElection {
         namespace: flags.text("leader-elect-resource-namespace"),
@@ -279,17 +283,22 @@ fn node_labels(text: &str) -> Result<BTreeMap<String, String>, ArgumentsError> {
     let mut labels = BTreeMap::new();
     for pair in text.split(',').filter(|pair| !pair.is_empty()) {
         let Some((key, value)) = pair.split_once('=') else {
-            return Err(fail("node-labels", format!("{pair:?} is not key=value")));
+            return Err(fail("node-labels", format!("{pair:?} is not of the form KEY=VALUE")));
         };
         if !valid_label(key) {
-            return Err(fail("node-labels", format!("invalid key {key:?}")));
+            return Err(fail("node-labels", format!("invalid key {key:?} of a label")));
         }
         labels.insert(key.to_owned(), value.to_owned());
     }
     Ok(labels)
 }
 
-/// Notes about flags that are set without effect; an error for a flag that concerns security.
+/// Returns notes about the flags that have no effect and are set to something that the provider
+/// does not do anyway.
+///
+/// # Errors
+///
+/// If such a flag concerns security, or if a boolean flag without effect has an invalid value.
 fn notes(flags: Flags<'_>) -> Result<Vec<String>, ArgumentsError> {
     let mut notes = Vec::new();
     for Flag { name, kind, fate, .. } in FLAGS {
@@ -317,6 +326,7 @@ fn notes(flags: Flags<'_>) -> Result<Vec<String>, ArgumentsError> {
     Ok(notes)
 }
 
+/// The flags of a command line, as texts.
 #[derive(Clone, Copy)]
 struct Flags<'a>(&'a ArgMatches);
 
@@ -330,12 +340,12 @@ impl Flags<'_> {
         self.0.value_source(name) == Some(ValueSource::CommandLine)
     }
 
-    /// All texts of a flag whose values add up.
+    /// All values of a flag that may be repeated, in order.
     fn all(self, name: &str) -> Vec<String> {
         self.0.get_many::<String>(name).into_iter().flatten().cloned().collect()
     }
 
-    /// The last text of a flag that keeps every text; empty if the flag is absent.
+    /// The last value of a flag that may be repeated; empty if the flag is absent.
     fn last(self, name: &str) -> String {
         let texts = self.0.get_many::<String>(name);
         texts.and_then(Iterator::last).cloned().unwrap_or_default()
@@ -371,7 +381,8 @@ fn boolean(name: &'static str, text: &str) -> Result<bool, ArgumentsError> {
     }
 }
 
-/// Replaces underscores in the name of a flag by dashes, and accepts component-base's spellings of `--version`.
+/// Replaces underscores in the name of a flag by dashes, and component-base's spellings `raw` and
+/// `true` of `--version` by the plain flag.
 fn normalize(argument: String) -> String {
     if matches!(argument.as_str(), "--version=raw" | "--version=true") {
         return "--version".to_owned();

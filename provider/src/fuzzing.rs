@@ -1,21 +1,29 @@
-//! Properties of the code of this crate that reads foreign bytes, for fuzz targets.
+//! Checks that fuzz targets run: properties of the code in this crate that parses untrusted bytes.
 //!
-//! Compiled only for fuzzing and for tests, which replay the committed inputs; the targets are in `fuzz/`.
+//! Compiled only for fuzzing and for tests. The targets are in `fuzz/`; a test replays their
+//! committed inputs.
 
 use crate::{Config, UnknownKeys};
 
-/// Checks the parsers of vsphere.conf in both dialects: the text is accepted, or refused with an error that names the file; a
-/// second parse gives the same result; strict mode only refuses more. The syntax check of Supervisor mode must not panic.
+/// Checks properties of the parsers of `vsphere.conf` (YAML and INI) with one text:
+///
+/// - A parse returns a configuration with a vCenter, or an error of less than 4000 bytes that names
+///   the file.
+/// - A second parse returns the same.
+/// - Strict mode refuses the text or returns the configuration that the other mode returns.
+/// - The syntax check of Supervisor mode does not panic.
+///
+/// Bytes that are not UTF-8 pass without a parse.
 ///
 /// # Panics
 /// If a property does not hold.
 pub fn config(text: &[u8]) {
-    // The process refuses other bytes before it parses them.
+    // The process refuses bytes that are not UTF-8 before it parses them.
     let Ok(text) = std::str::from_utf8(text) else { return };
     let read = |unknown| Config::parse("vsphere.conf", text, unknown);
     let loose = read(UnknownKeys::Warn);
     match &loose {
-        Ok((config, _)) => assert!(!config.vcenters.is_empty(), "a configuration names a vCenter"),
+        Ok((config, _)) => assert!(!config.vcenters.is_empty(), "no vCenter"),
         Err(error) => {
             let words = error.to_string();
             assert!(words.contains("vsphere.conf"), "{words}");
@@ -26,7 +34,7 @@ pub fn config(text: &[u8]) {
     assert_eq!(format!("{loose:?}"), format!("{again:?}"));
     if let Ok((strict, _)) = read(UnknownKeys::Refuse) {
         let loose = loose.ok().map(|(config, _)| format!("{config:?}"));
-        assert_eq!(Some(format!("{strict:?}")), loose, "strictness only refuses");
+        assert_eq!(Some(format!("{strict:?}")), loose, "strict mode changes the result");
     }
     let _ = Config::check_unused("vsphere.conf", text);
 }
@@ -39,12 +47,12 @@ mod tests {
     fn the_committed_fuzzing_inputs_pass_their_checks() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/inputs/config");
         let mut n_played = 0;
-        for input in fs::read_dir(&folder).expect("the inputs are committed") {
-            let path = input.expect("a file").path();
+        for input in fs::read_dir(&folder).expect("the folder of fuzzing inputs exists") {
+            let path = input.expect("a directory entry").path();
             println!("{}", path.display());
-            super::config(&fs::read(&path).expect("it can be read"));
+            super::config(&fs::read(&path).expect("a readable input"));
             n_played += 1;
         }
-        assert!(n_played > 0, "{}", folder.display());
+        assert!(n_played > 0, "no fuzzing input in {}", folder.display());
     }
 }

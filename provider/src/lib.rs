@@ -1,29 +1,35 @@
-//! A vSphere cloud provider for Kubernetes: the cloud-node and cloud-node-lifecycle controllers over vCenter or over a
-//! Supervisor.
+//! A vSphere cloud provider for Kubernetes: runs the cloud-node and cloud-node-lifecycle
+//! controllers against vCenter or a Supervisor.
 //!
-//! Replaces `kubernetes/cloud-provider-vsphere`; in vCenter mode with the same flags, `vsphere.conf`, Secrets, labels,
-//! addresses and provider IDs. `docs/differences-from-upstream.md` lists the intended differences.
+//! Replaces `kubernetes/cloud-provider-vsphere` ("upstream"). In vCenter mode our provider takes
+//! upstream's flags, `vsphere.conf` and Secrets, and writes upstream's labels, addresses and
+//! provider IDs. `docs/differences-from-upstream.md` lists the intended differences.
 //!
 //! # Map
 //!
-//! - [`app`](run): [`run`] builds and starts everything, and no other code does; `main` adds files, signals and sockets.
-//! - `config`: `vsphere.conf` in YAML or INI, into one validated [`Config`].
+//! - [`app`](run): [`run`] builds and starts everything, and no other code does; `main` supplies
+//!   files, signals and sockets.
+//! - `config`: parses `vsphere.conf`, in YAML or INI, into one validated [`Config`].
 //! - `model`: vocabulary. `instances`: lookups of machines ([`Instances`] and its two backends).
 //! - `supervisor`: files, token and flags of Supervisor mode.
-//! - `controllers`: pure decisions in `plan`s, side effects in `run`s. `cluster`: access to the API server.
+//! - `controllers`: pure decisions in `plan`s, side effects in `run`s. `cluster`: access to the API
+//!   server.
 //!
 //! # Guarantees
 //!
-//! - *Unknown never deletes.* The provider deletes a Node only after a proof that its machine is gone; see
-//!   [`Instances::exists`].
-//! - *The caller supplies the world.* Below `main` the code uses no clock but tokio's, no environment, no file, no
-//!   unseeded randomness and no global. Two runs with the same [`Deps::seed`] in the same world make the same calls.
-//! - *One login per vCenter* and kind of API, shared by all callers, ended when [`run`] returns.
+//! - *Unknown never deletes.* The provider deletes a Node only after a proof that its machine is
+//!   gone; see [`Instances::exists`].
+//! - *The caller supplies every input.* Below `main` the code reads tokio's clock and
+//!   [`Deps::clock`] only, and uses no environment, file, global or unseeded randomness. Two runs
+//!   with the same [`Deps::seed`] against servers that answer alike make the same calls.
+//! - *One session per vCenter and kind of API.* All callers share it, and [`run`] ends it before it
+//!   returns.
 //!
 //! # In process
 //!
-//! [`run`] needs no sockets, no files and no threads besides the runtime's, so it runs under tokio's paused clock. Pass
-//! it a [`kube::Client`] over any tower service and a [`Connector`] that returns one for each vCenter:
+//! [`run`] needs no sockets, no files and no threads besides the runtime's, so it runs under
+//! tokio's paused clock. Pass it a [`kube::Client`] over any tower service, and a [`Connector`]
+//! that returns a [`Transport`] for each vCenter:
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -44,7 +50,7 @@
 //! };
 //! let stop = deps.stop.clone();
 //! let running = tokio::spawn(provider::run(config, Options::default(), deps));
-//! // … watch what it does, then:
+//! // … watch what the provider does, then:
 //! stop.cancel();
 //! running.await??;
 //! # Ok(())

@@ -4,7 +4,7 @@ mod process;
 
 use std::process::ExitCode;
 
-/// Exit code for a command line or a configuration that cannot be used.
+/// Exit code for an invalid command line or configuration, including the files that they name.
 const BAD_INPUT: u8 = 2;
 
 fn main() -> ExitCode {

@@ -1,32 +1,35 @@
-//! Deliberate one-line defects at real decision points, for the conformance suite to catch.
+//! Deliberate defects at decision points of the provider, which the conformance suite must catch.
 //!
-//! Without the feature `mutants` the binary contains none of them: every check for a mutant is `false` at compile time.
+//! Without the feature `mutants` the binary contains none of them: `mutant!` is then `false` at
+//! compile time.
 
-/// A deliberate defect.
+/// A deliberate defect of the provider.
 #[cfg(feature = "mutants")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mutant {
-    /// The provider takes "unknown" for "gone" before it deletes a Node.
+    /// The answer `Unknown` about a machine counts as a proof that the machine is gone.
     ErrorIsGone,
-    /// The provider takes one empty search for a proof of absence.
+    /// vCenter: one search that finds no machine counts as a proof that the machine is gone.
     EmptySearchIsGone,
     /// Missing guest information clears the published addresses.
     EmptyClearsAddresses,
     /// Every caller without a session logs in by itself.
     NoSingleFlight,
-    /// The provider removes the taint although addresses (and zone) are not known yet.
+    /// The provider removes the uninitialized taint although addresses or zone are not known yet.
     TaintBeforeAddresses,
-    /// The provider may delete any number of nodes at once.
+    /// The provider deletes any number of nodes in one round, without a hold.
     NoMassGuard,
     /// The provider reads zones although they are switched off.
     ZonesWhenOff,
-    /// The provider does not notice a lost collector version, and never builds the view again.
+    /// After the fault `InvalidCollectorVersion` the provider no longer updates its view, and never
+    /// builds it again.
     IgnoreInvalidCollectorVersion,
-    /// An unknown power state counts as switched off.
+    /// A machine whose existence is unknown counts as existing, and an unknown power state counts
+    /// as switched off.
     ShutdownOnUnknown,
     /// Every call logs in anew.
     LoginPerCall,
-    /// Calls have no deadline.
+    /// Calls to vCenters have no deadline.
     NoDeadline,
     /// The provider tries a rejected credential again at once.
     NoLockout,
@@ -36,43 +39,52 @@ pub enum Mutant {
     NoUidPrecondition,
     /// The provider writes addresses even when they did not change.
     AlwaysWriteAddresses,
-    /// The provider leaves its sessions behind at the end.
+    /// The provider does not log out when it ends.
     NoLogout,
-    /// A deletion that failed or had to wait uses the old proof.
+    /// A deletion that failed or had to wait uses the old proof again.
     StaleProof,
-    /// The provider leads and does nothing else: no login, no watch, no controller.
+    /// The provider holds the leader lease and does nothing else: no login, no watch, no
+    /// controller.
     Idle,
-    /// Supervisor: a 404 for the whole collection counts as an empty list, and any 404 for a read as absence.
+    /// Supervisor: a 404 for the whole collection counts as an empty list, and any 404 for a read
+    /// counts as absence.
     CollectionNotFoundIsGone,
-    /// Supervisor: a UUID in capitals matches no node.
+    /// Supervisor: a VirtualMachine whose UUID has capital letters matches no node by UUID.
     UuidCaseMatters,
-    /// Supervisor: a missing UUID counts as another UUID, in a machine without one and in the provider ID `vsphere://`.
+    /// Supervisor: a VirtualMachine without a UUID, and a node with the provider ID `vsphere://`,
+    /// match nothing, so that the machine counts as gone.
     EmptyUuidIsGone,
-    /// Supervisor: after 410 the watch continues from now, and the view counts as current without a new list.
+    /// Supervisor: after 410 the watch continues from now, and the view counts as current without a
+    /// new list.
     StaleViewAfterGone,
-    /// Supervisor: the provider reads the token only once. `TokenSource::with_mutant` sets this defect, because the caller
-    /// passes the source in.
+    /// Supervisor: the provider reads the token only once. `TokenSource::with_mutant` sets this
+    /// defect, because the caller of `run` makes the source.
     TokenNeverReread,
-    /// Supervisor: the guard at once releases the deletions that it holds, on the same proof, a tenth of the nodes per
-    /// period.
+    /// Supervisor: in each round the guard releases up to a tenth of the nodes (at least one) as
+    /// soon as it holds them, with their first proof. The remaining held nodes need a second proof,
+    /// as without the defect.
     GuardSkipped,
-    /// Supervisor: the provider deletes nodes although no node was matched to a machine since the start.
+    /// Supervisor: the provider deletes nodes although it has not matched any node to a machine
+    /// since its start.
     NeverMatchedSkipped,
-    /// Supervisor: a machine that the view does not have counts as gone, without a list.
+    /// Supervisor: a machine that the view does not contain counts as gone, without a list as
+    /// proof.
     ProofFromView,
-    /// Supervisor: a provider ID of another provider counts as a machine that does not exist.
+    /// Supervisor: the machine of a node with the provider ID of another provider counts as gone.
     ForeignIdIsGone,
-    /// Supervisor: the provider keeps waiting for a silent watch, and its view never becomes stale.
+    /// Supervisor: the provider waits for a silent watch until the next periodic list, and silence
+    /// never makes the view stale.
     WatchStallUnnoticed,
-    /// Supervisor: where watching is forbidden, each lookup makes its own list at once.
+    /// Supervisor: while the provider polls, each lookup makes its own list at once.
     ListPerNode,
-    /// Supervisor: after a list without any machine only nodes that are not ready count as missing.
+    /// Supervisor: after a list without any machine the backend reports no missing machines, so
+    /// that the guard counts only the nodes that are not ready and whose machines are gone.
     EmptyListBelieved,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
-    /// Defects of vCenter mode and of both modes.
+    /// Defects of vCenter mode; some of them also affect Supervisor mode.
     pub const ALL: [Mutant; 18] = [
         Mutant::ErrorIsGone,
         Mutant::EmptySearchIsGone,
@@ -94,7 +106,7 @@ impl Mutant {
         Mutant::Idle,
     ];
 
-    /// Defects of Supervisor mode only, for instances modes with a view.
+    /// Further defects for Supervisor mode, in the instances modes that keep a view.
     pub const SUPERVISOR: [Mutant; 12] = [
         Mutant::CollectionNotFoundIsGone,
         Mutant::UuidCaseMatters,

@@ -1,4 +1,5 @@
-//! The tasks of one run: each has a span, ends on request, and ends the whole run if it panics.
+//! The tasks of one run of the provider: each has a span, ends on request, and ends the whole run
+//! if it panics.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -18,7 +19,8 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Creates a group below `kill`, which drops its tasks at any await; a task that panics cancels `panicked`.
+    /// Creates a group of tasks. Cancelling `kill` drops the tasks at their next await; a task that
+    /// panics cancels `panicked`.
     pub(crate) fn new(kill: &CancellationToken, panicked: &CancellationToken) -> Self {
         Self {
             tracker: TaskTracker::new(),
@@ -30,13 +32,14 @@ impl Tasks {
         }
     }
 
-    /// Returns the group with tasks that do nothing while `suspension` suspends them.
+    /// Returns the group; `suspension` can suspend the tasks that the group spawns from now on.
     #[cfg(feature = "mutants")]
     pub(crate) fn suspended_by(self, suspension: &Suspension) -> Self {
         Self { suspension: suspension.clone(), ..self }
     }
 
-    /// Runs a future that ends by itself once [`Tasks::stopping`] is cancelled, after finishing its current work.
+    /// Spawns a future. Once the token of [`Tasks::stopping`] is cancelled, the future must finish
+    /// its current work and end by itself.
     pub(crate) fn spawn(&self, span: Span, future: impl Future<Output = ()> + Send + 'static) {
         let (kill, panicked) = (self.kill.clone(), self.panicked.clone());
         #[cfg(feature = "mutants")]
@@ -45,7 +48,7 @@ impl Tasks {
             async move {
                 let caught = AssertUnwindSafe(future).catch_unwind();
                 if let Some(Err(_)) = kill.run_until_cancelled(caught).await {
-                    tracing::error!("a task panicked");
+                    tracing::error!("a task panicked; ending the run");
                     panicked.cancel();
                 }
             }
@@ -53,7 +56,7 @@ impl Tasks {
         );
     }
 
-    /// Runs a future that may be dropped at any await once the group stops.
+    /// Spawns a future that the group drops at its next await once the group stops.
     pub(crate) fn spawn_droppable(
         &self,
         span: Span,
@@ -70,7 +73,8 @@ impl Tasks {
         self.stop.clone()
     }
 
-    /// Tells all tasks to stop and waits for them; returns false if some did not end within `grace`.
+    /// Requests all tasks to stop and waits up to `grace` for their end; returns false if some have
+    /// not ended by then.
     pub(crate) async fn stop(&self, grace: Duration) -> bool {
         self.stop.cancel();
         self.tracker.close();
@@ -78,8 +82,8 @@ impl Tasks {
     }
 }
 
-/// Stops tasks for a while, as SIGSTOP stops a process: the events that they wait for happen, but the tasks notice them
-/// only after [`Suspension::resume`].
+/// Suspends tasks for a while, as SIGSTOP suspends a process: the events that the tasks wait for
+/// happen, but the tasks notice them only after [`Suspension::resume`].
 #[cfg(feature = "mutants")]
 #[derive(Clone, Debug, Default)]
 pub struct Suspension(std::sync::Arc<std::sync::Mutex<Suspended>>);
@@ -97,7 +101,7 @@ impl Suspension {
         self.0.lock().expect("nothing panics under this lock")
     }
 
-    /// Stops every task.
+    /// Suspends every future that [`Suspension::over`] runs, until [`Suspension::resume`].
     pub fn suspend(&self) {
         self.lock().is_suspended = true;
     }
@@ -112,7 +116,7 @@ impl Suspension {
         waiting.into_iter().for_each(std::task::Waker::wake);
     }
 
-    /// Wraps a future that does nothing while suspended.
+    /// Runs a future, but does not poll it while suspended.
     pub async fn over<F: Future>(self, future: F) -> F::Output {
         let mut future = std::pin::pin!(future);
         std::future::poll_fn(move |context| {

@@ -1,7 +1,9 @@
-//! Runs a sim on real sockets, for clients that do not know of the sim: raw HTTP over TLS, and a child process.
+//! Runs a sim on real sockets, for two clients without code of the sim: raw HTTP over TLS, and
+//! curl.
 //!
-//! `cargo run -p sim --example foreign_client` asks a simulated vCenter for its content, breaks it, and asks again.
-//! The system picks the ports, so any number of such tests run beside each other.
+//! `cargo run -p sim --example foreign_client` calls a simulated vCenter, adds a fault rule, and
+//! calls it again. The operating system picks the ports, so that any number of such programs can
+//! run at the same time.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -28,12 +30,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let sim = Sim::builder().topology(Topology::zones(3).machines(20)).start();
     let endpoints = sim.listen(ListenOptions::default()).await?;
     let vcenter = &endpoints.vcenters["vc0"];
-    println!("a vCenter listens at {}", vcenter.url);
+    println!("the vCenter listens at {}", vcenter.url);
 
     let (status, body) = hello(&endpoints).await?;
-    println!("it answers {status}, {} bytes", body.len());
+    println!("the vCenter answers with status {status} and {} bytes", body.len());
 
-    // Another program, with its own TLS library.
+    // The second client is curl, a program with another TLS library.
     let directory = std::env::temp_dir().join(format!("foreign-client-{}", std::process::id()));
     std::fs::create_dir(&directory)?;
     let authority = directory.join("ca.pem");
@@ -45,20 +47,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
     std::fs::remove_dir_all(&directory)?;
     match output {
         Ok(output) => println!("curl: {}, {} bytes", output.status, output.stdout.len()),
-        Err(error) => println!("curl is not there: {error}"),
+        Err(error) => println!("cannot run curl: {error}"),
     }
 
     sim.fault(Rule::new("reset", [Action::Reset]).op(["RetrieveServiceContent"]))?;
     match hello(&endpoints).await {
-        Ok((status, _)) => println!("it still answers {status}"),
-        Err(error) => println!("a rule breaks the connection: {error}"),
+        Ok((status, _)) => println!("the vCenter still answers with status {status}"),
+        Err(error) => println!("the fault rule breaks the connection: {error}"),
     }
-    println!("\nwhat the ledger has:\n{}", sim.ledger().counts());
+    println!("\ncalls in the ledger:\n{}", sim.ledger().counts());
     sim.shutdown().await;
     Ok(())
 }
 
-/// Sends one request on a connection of its own.
+/// Calls `RetrieveServiceContent` on a new connection. Returns status and body of the answer.
 async fn hello(endpoints: &Endpoints) -> Result<(u16, Bytes), Box<dyn Error>> {
     let mut roots = rustls::RootCertStore::empty();
     let pem = endpoints.ca_pem().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A request, classified once: its face, operation, target and caller.
+//! Calls: requests that a face has classified by operation, target and caller.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Identity;
 
-/// A protocol front end.
+/// Protocol front end of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Face {
     /// vim25 over SOAP, at `/sdk`.
@@ -41,17 +41,18 @@ impl Face {
     }
 }
 
-/// Kind of work that an operation does; rules name it `@read`, `@write`, `@login`, `@longpoll`, `@task`.
+/// Kind of work that an operation does; rules name it `@read`, `@write`, `@login`, `@longpoll`,
+/// `@task`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Answers at once without changing anything.
+    /// Answers at once and changes neither the world nor the views and filters of a session.
     Read,
-    /// Changes the world.
+    /// Changes the world, or the views and filters of a session.
     Write,
-    /// Opens or closes a session.
+    /// Logs in, or ends a session.
     Login,
-    /// May wait for something to happen: `WaitForUpdatesEx`, watches.
+    /// May wait until the world changes, as `WaitForUpdatesEx` and watches do.
     Longpoll,
     /// Starts a vSphere task.
     Task,
@@ -70,7 +71,7 @@ impl Class {
     }
 }
 
-/// Object that a call refers to. Unknown parts are absent.
+/// Object that a call refers to. Fields that the call does not name are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Target {
@@ -86,26 +87,30 @@ pub struct Target {
     /// Managed object id (`vm-17`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moref: Option<String>,
-    /// UUID that the call asks for.
+    /// UUID by which the call looks a machine up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
 }
 
-/// Client of a connection, as far as the transport knows it.
+/// Client side of a connection, as the transport sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// Label that the driver gave the connection or its listener (`provider`, `provider-1`); empty without one.
+    /// Label of the connection or of its listener, such as `provider` or `provider-1`. The code
+    /// that runs the sim sets it; empty by default.
     pub client: String,
-    /// Number of the connection on its listener, from 1.
+    /// Number of the connection among those to the same server, from 1.
     pub connection: u64,
-    /// Address of the client; empty in process.
+    /// Socket address of the client; empty for a client in this process.
     pub address: String,
-    /// Identity in the client certificate; set after the TLS handshake if the client shows one.
+    /// Identity in the client certificate. The listener of a Kubernetes API server sets it after
+    /// the TLS handshake if the client sends a certificate.
     pub identity: Arc<OnceLock<Identity>>,
 }
 
 impl Peer {
-    /// True for a labelled client in this process, which needs no credentials. A client behind a socket has an address.
+    /// True for a client in this process that has a label. A Kubernetes API server requires no
+    /// credentials from such a client. A client behind a socket has an address and is never
+    /// trusted.
     pub(crate) fn is_trusted(&self) -> bool {
         !self.client.is_empty() && self.address.is_empty()
     }
@@ -115,11 +120,12 @@ impl Peer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Caller {
-    /// The driver's label of the connection, else the user as the face knows it.
+    /// Label of the connection ([`Peer::client`]); without one, `user`. Without either, a vCenter
+    /// writes `anonymous`, and a Kubernetes API server leaves the field empty.
     pub client: String,
     /// The `User-Agent` header.
     pub user_agent: String,
-    /// The authenticated user, as far as the face can tell before the login check.
+    /// User of the session or credential that the call carries, read before the login check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
 }
@@ -128,19 +134,20 @@ pub struct Caller {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestNote {
-    /// Body length in bytes.
+    /// Length of the body in bytes; 0 if the server cannot read the body.
     pub bytes: u64,
-    /// The part of the arguments that a reader of a transcript wants to see, redacted.
+    /// Main arguments for readers of the ledger, without secrets.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }
 
-/// A request as it came off the transport, with its whole body.
+/// A request as the transport delivered it, with its body.
 #[derive(Debug)]
 pub struct Incoming {
     /// Method, URI, version and headers.
     pub parts: http::request::Parts,
-    /// The whole body.
+    /// The whole body. An API server cuts a body beyond its limit; a body that the server cannot
+    /// read is empty.
     pub body: Bytes,
     /// Client of the connection.
     pub peer: Peer,
@@ -151,9 +158,9 @@ pub struct Incoming {
 pub struct Call {
     /// Front end that serves the call.
     pub face: Face,
-    /// Name of the vCenter or of the cluster.
+    /// Name of the server: that of a vCenter, `cluster` or `supervisor`.
     pub server: String,
-    /// `RetrievePropertiesEx`, `tagging.tag.get`, `patch nodes/status`.
+    /// Name of the operation: `RetrievePropertiesEx`, `tagging.tag.get`, `patch nodes/status`.
     pub operation: String,
     /// Kind of work that the operation does.
     pub class: Class,
@@ -161,7 +168,7 @@ pub struct Call {
     pub target: Target,
     /// Client that made the call.
     pub caller: Caller,
-    /// One-way digest of the session or credential that the call carries.
+    /// One-way digest of the session token or bearer token that the call carries.
     pub session: Option<String>,
     /// Part of the request that the ledger keeps.
     pub request: RequestNote,

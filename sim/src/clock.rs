@@ -10,10 +10,11 @@ use tokio::time::Instant;
 
 use crate::signal::Signal;
 
-/// Maps the runtime's clock to world time.
+/// Clock of a world, which maps tokio's clock to world time.
 ///
-/// Follows tokio's clock, so a paused runtime is virtual time and a running one is real time. World time may pass faster than
-/// that by a whole factor, its pace, or stand still. Clones share one clock.
+/// tokio's clock shows virtual time if the runtime is paused, real time otherwise. World time
+/// passes at a whole multiple of the speed of tokio's clock, the pace (1 by default). At pace 0
+/// world time stands still. Clones share one clock.
 #[derive(Clone, Debug)]
 pub struct Clock {
     stretch: Arc<Mutex<Stretch>>,
@@ -38,7 +39,7 @@ impl Stretch {
 }
 
 impl Clock {
-    /// Returns a clock that starts at zero now; the world calls this moment `epoch`.
+    /// Returns a clock whose world time is zero now; `epoch` is the timestamp of this moment.
     ///
     /// Must be called inside a tokio runtime.
     pub fn starting_at(epoch: Timestamp) -> Self {
@@ -46,7 +47,7 @@ impl Clock {
         Self { stretch: Arc::new(Mutex::new(stretch)), paced: Signal::default(), epoch }
     }
 
-    /// Advances the clock by `age`, for a world that has already lived so long.
+    /// Advances the clock by `age`, the world time at which a restored world continues.
     pub fn resumed_after(self, age: Duration) -> Self {
         self.stretch.lock().at += age;
         self
@@ -61,7 +62,7 @@ impl Clock {
         self.paced.send();
     }
 
-    /// Waits until world time is `at`.
+    /// Waits until world time is `at` or later.
     ///
     /// Cancel safe.
     pub async fn reach(&self, at: Time) {
@@ -87,7 +88,8 @@ impl Clock {
         Time::after_start(self.stretch.lock().now())
     }
 
-    /// Instant of tokio's clock at which world time is `at`; `None` while world time stands still.
+    /// First instant of tokio's clock, since the last change of the pace, at which world time is
+    /// `at` or later. `None` while world time stands still.
     pub fn instant(&self, at: Time) -> Option<Instant> {
         let Stretch { begin, at: from, pace } = *self.stretch.lock();
         let wait = at.since_start().saturating_sub(from);
@@ -97,7 +99,7 @@ impl Clock {
         Some(begin + outside + rest)
     }
 
-    /// The wall-clock reading at the world's beginning.
+    /// Timestamp at which world time is zero.
     pub fn epoch(&self) -> Timestamp {
         self.epoch
     }

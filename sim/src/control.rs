@@ -1,6 +1,6 @@
-//! Operations of tests and the admin port on a running sim: events and fault rules.
+//! Operations of tests and of the admin port on a running sim: commands and fault rules.
 //!
-//! The ledger notes each of these operations, and counts none of them as a call.
+//! The ledger notes each change by these operations, and counts none of them as a call.
 
 use sim_world::vcenter::{Password, VcFault};
 use sim_world::{Applied, Command, Fault};
@@ -18,7 +18,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Applies a command.
+    /// Applies a command, and notes it in the ledger if the world accepts it.
     pub(crate) fn apply(&self, command: Command) -> Result<Applied, Fault> {
         let text = describe(&command);
         let applied = self.world.apply(command)?;
@@ -26,10 +26,12 @@ impl Control {
         Ok(applied)
     }
 
-    /// Applies all commands at one moment, or none.
+    /// Applies all commands at one moment and in order, or none. Notes applied commands in the
+    /// ledger.
     ///
     /// # Errors
-    /// The fault, with the index of the command that failed.
+    /// The index of the first command that the world refuses, and the fault. No command has an
+    /// effect then.
     pub(crate) fn apply_all(&self, commands: Vec<Command>) -> Result<Vec<Applied>, (usize, Fault)> {
         let texts: Vec<String> = commands.iter().map(describe).collect();
         let applied = self.world.lock().apply_all(commands)?;
@@ -39,13 +41,13 @@ impl Control {
         Ok(applied)
     }
 
-    /// Current password of an account.
+    /// Current password of an account; `None` if the vCenter or the account does not exist.
     pub(crate) fn password(&self, vcenter: &str, user: &str) -> Option<Password> {
         self.world
             .read(|world| Some(world.vcenter(vcenter)?.logins.users.get(user)?.password.clone()))
     }
 
-    /// Adds a rule.
+    /// Adds a fault rule, and notes the addition in the ledger.
     pub(crate) fn fault(&self, rule: Rule) -> Result<(), RuleError> {
         let text = format!("rule {} added", rule.id);
         let looks_back = looks_back(&rule);
@@ -57,7 +59,8 @@ impl Control {
         Ok(())
     }
 
-    /// Removes a rule; returns `false` if no rule has this id.
+    /// Removes a fault rule, and notes the removal in the ledger. Returns `false` if no rule has
+    /// this id.
     pub(crate) fn remove(&self, id: &str) -> bool {
         let removed = self.faults.remove(id);
         if removed {
@@ -67,14 +70,14 @@ impl Control {
         removed
     }
 
-    /// Drops the past of the world if no rule shows it any more.
+    /// Drops the past events of the world if no remaining rule needs them.
     fn forget_the_past(&self) {
         if !self.faults.list().iter().any(|it| looks_back(&it.rule)) {
             self.world.forget();
         }
     }
 
-    /// Removes every rule.
+    /// Removes every fault rule, and notes the removal in the ledger.
     pub(crate) fn heal(&self) {
         self.faults.clear();
         self.forget_the_past();
@@ -82,12 +85,13 @@ impl Control {
     }
 }
 
-/// True if the rule shows the past.
+/// True if the rule answers from an earlier state of the world (`read.stale`).
 fn looks_back(rule: &Rule) -> bool {
     rule.actions.iter().any(|it| matches!(it, Action::ReadStale(_)))
 }
 
-/// A command as the ledger shows it: JSON with passwords removed.
+/// Returns the text of a command for the ledger: its JSON, with `…` for a password. For a client's
+/// request the text names only the vCenter.
 fn describe(command: &Command) -> String {
     let command = match command {
         Command::RotatePassword { vcenter, user, .. } => Command::RotatePassword {
@@ -95,7 +99,7 @@ fn describe(command: &Command) -> String {
             user: user.clone(),
             password: Password::new("…"),
         },
-        // A request comes through a face, which records it.
+        // The ledger has the request already, from the face that received it.
         Command::Request { vcenter, .. } => return format!("a request to {vcenter}"),
         other => other.clone(),
     };

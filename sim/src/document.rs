@@ -1,7 +1,8 @@
-//! Reads documents of users: worlds, fault rules and commands, in YAML or JSON.
+//! Parser of documents that users write in YAML or JSON: worlds, fault rules and commands.
 //!
-//! An error names the key, its value and a remedy, and suggests a key for a misspelt one. Values are parsed twice, first as plain
-//! data and then as their type, because only then the path of the offending key is known.
+//! An error names the key, its value and a remedy, and suggests the right spelling of a misspelt
+//! key. The parser first reads a document as plain data and then converts it to its type. Only the
+//! second step knows the path of the offending key.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -12,9 +13,10 @@ use crate::kubeapi::duplicates;
 /// An error in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// Path of the key, `spec.machines`; empty for the document as a whole.
+    /// Path of the key, such as `spec.machines`; empty for an error that concerns no single key.
     pub key: String,
-    /// Value of the key, shortened; empty if it does not help.
+    /// Value of the key: as JSON, cut after 60 characters, or an unknown word as it is. Empty if it
+    /// does not help the user.
     pub value: String,
     /// Problem with the value.
     pub problem: String,
@@ -23,13 +25,13 @@ pub struct Wrong {
 }
 
 impl Wrong {
-    /// An error in the document as a whole.
+    /// Returns an error that concerns no single key.
     pub fn document(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
         let (key, value) = (String::new(), String::new());
         Self { key, value, problem: problem.into(), remedy: remedy.into() }
     }
 
-    /// An error in the value of a key.
+    /// Returns an error in the value of a key.
     pub fn at(key: &str, value: &Value, problem: &str, remedy: impl Into<String>) -> Self {
         Self {
             key: key.to_owned(),
@@ -39,7 +41,8 @@ impl Wrong {
         }
     }
 
-    /// Key, value and problem in one line.
+    /// Returns key, value and problem in one line, such as `spec.zones: "x": invalid value`. Omits
+    /// an empty key or value.
     pub fn what(&self) -> String {
         let Self { key, value, problem, .. } = self;
         match (key.as_str(), value.as_str()) {
@@ -50,7 +53,7 @@ impl Wrong {
         }
     }
 
-    /// Sets this remedy unless the error has one.
+    /// Sets `remedy` as the remedy unless the error already has one.
     pub fn or_remedy(mut self, remedy: &str) -> Self {
         if self.remedy.is_empty() {
             remedy.clone_into(&mut self.remedy);
@@ -58,7 +61,7 @@ impl Wrong {
         self
     }
 
-    /// Prefixes the path of the key with `key`.
+    /// Prefixes the path of the key with `key`: `zones` below `spec` becomes `spec.zones`.
     pub fn below(mut self, key: &str) -> Self {
         self.key = match (self.key.as_str(), self.key.starts_with('[')) {
             ("", _) => key.to_owned(),
@@ -69,14 +72,16 @@ impl Wrong {
     }
 }
 
-/// Parses a JSON document. A key that occurs twice in an object is an error, because either choice would be a guess.
+/// Parses a JSON document. A key that occurs twice in an object is an error, because either choice
+/// would be a guess.
 pub(crate) fn json(text: &[u8]) -> Result<Value, Wrong> {
-    let value = serde_json::from_slice(text)
-        .map_err(|error| Wrong::document(format!("not JSON: {error}"), "check the syntax there"))?;
+    let value = serde_json::from_slice(text).map_err(|error| {
+        Wrong::document(format!("not JSON: {error}"), "correct the syntax at this position")
+    })?;
     match duplicates::find(text).into_iter().next() {
         None => Ok(value),
         Some(key) => {
-            Err(Wrong { key, ..Wrong::document("the key stands there twice", "write it once") })
+            Err(Wrong { key, ..Wrong::document("the key occurs twice", "remove one of the two") })
         }
     }
 }
@@ -84,24 +89,27 @@ pub(crate) fn json(text: &[u8]) -> Result<Value, Wrong> {
 /// Parses a YAML document; JSON is YAML.
 ///
 /// # Errors
-/// Input that is not UTF-8 text, or neither YAML nor JSON.
+/// Input that is not UTF-8 text or neither YAML nor JSON, or in which a key occurs twice.
 pub fn yaml(text: &[u8]) -> Result<Value, Wrong> {
     if serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok() {
         return json(text);
     }
     let text = std::str::from_utf8(text)
-        .map_err(|error| Wrong::document(format!("not text: {error}"), "save it as UTF-8"))?;
+        .map_err(|error| Wrong::document(format!("not text: {error}"), "encode it as UTF-8"))?;
     serde_saphyr::from_str(text).map_err(|error| {
         let error = error.to_string();
         let first = error.lines().next().unwrap_or_default();
-        Wrong::document(format!("neither YAML nor JSON: {first}"), "check the syntax there")
+        Wrong::document(
+            format!("neither YAML nor JSON: {first}"),
+            "correct the syntax at this position",
+        )
     })
 }
 
 /// Converts plain data to a type.
 ///
 /// # Errors
-/// The key whose value does not fit the type.
+/// The first key that is unknown, is missing, or has a value that does not fit the type.
 pub fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Wrong> {
     serde_path_to_error::deserialize(value.clone()).map_err(|error| {
         let path = error.path().to_string();
@@ -112,12 +120,13 @@ pub fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Wrong> {
     })
 }
 
-/// Parses and validates one rule or a list of rules.
+/// Parses and validates one rule or a list of rules. The name of a failure in the catalogue stands
+/// for its rule.
 pub(crate) fn rules(value: Value) -> Result<Vec<Rule>, Wrong> {
     let list = match value {
         Value::Array(list) => list,
         Value::Object(_) => vec![value],
-        // The name of a failure in the catalogue.
+        // A single name of a failure in the catalogue.
         Value::String(name) if Rule::known(&name).is_some() => vec![Value::String(name)],
         other => {
             return Err(Wrong::at(
@@ -154,7 +163,7 @@ fn wrong(document: &Value, path: &str, message: &str) -> Wrong {
             (false, path) => path.to_owned(),
         };
         let problem = match (is_key, key.is_empty()) {
-            (true, _) => "there is no such key".to_owned(),
+            (true, _) => "unknown key".to_owned(),
             (false, true) => format!("`{found}` is not known"),
             (false, false) => "is not known".to_owned(),
         };
@@ -172,7 +181,7 @@ fn wrong(document: &Value, path: &str, message: &str) -> Wrong {
     let (problem, remedy) = match message.split_once("expected ") {
         Some((_, "map with a single key")) => ("one key is expected".to_owned(), String::new()),
         Some((_, expected)) if misfit && !value.is_empty() => {
-            ("does not fit".to_owned(), format!("write {}", plain(expected)))
+            ("invalid value".to_owned(), format!("write {}", plain(expected)))
         }
         Some((said, expected)) => {
             let is_ours = expected.starts_with("struct ");
@@ -188,10 +197,10 @@ fn wrong(document: &Value, path: &str, message: &str) -> Wrong {
     Wrong { key: path.to_owned(), value, problem, remedy }
 }
 
-/// Describes a type in words of users.
+/// Translates a type name in serde's messages into words that users understand.
 fn plain(expected: &str) -> &str {
     match expected {
-        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0 on",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or greater",
         "i8" | "i16" | "i32" | "i64" => "a whole number",
         "f32" | "f64" => "a number",
         "a boolean" => "true or false",
@@ -199,13 +208,15 @@ fn plain(expected: &str) -> &str {
         "a sequence" => "a list",
         "a map" => "keys and values",
         "string or map" => "a word, or one key with its value",
-        // Users do not know the names of our own types.
+        // Users do not know the names of this crate's types.
         other if other.starts_with("struct ") => "keys and values",
         other => other,
     }
 }
 
-/// Returns the most similar known word, if one is similar enough.
+/// Returns the known word that is most similar to `found`, regardless of case; `None` if no word is
+/// similar. A similar word differs in at most 1 + a quarter of the letters, or only in the dashes
+/// and underscores of `found`.
 pub fn closest<'a>(found: &str, known: &[&'a str]) -> Option<&'a str> {
     let near = |word: &&&str| {
         let (a, b) = (found.to_lowercase(), word.to_lowercase());
@@ -215,7 +226,8 @@ pub fn closest<'a>(found: &str, known: &[&'a str]) -> Option<&'a str> {
     known.iter().filter(near).min_by_key(to_found).copied()
 }
 
-/// Suggests the most similar expected word, or all of them, or to remove the word if none is expected.
+/// Returns a remedy for an unexpected word: suggests the most similar expected word, else lists
+/// all expected words, else says to remove the word.
 fn suggestion(found: &str, expected: &[&str]) -> String {
     match (closest(found, expected), expected) {
         (Some(best), _) => format!("did you mean `{best}`?"),
@@ -224,7 +236,7 @@ fn suggestion(found: &str, expected: &[&str]) -> String {
     }
 }
 
-/// Levenshtein's distance.
+/// Returns the Levenshtein distance of two words.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -239,7 +251,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// Returns the value at a path such as `spec.steps[2].name`.
+/// Returns the value at a path such as `spec.steps[2].name`, if the document has one.
 fn lookup<'a>(document: &'a Value, path: &str) -> Option<&'a Value> {
     let pointer: String = path
         .split(['.', '[', ']'])
@@ -271,12 +283,12 @@ mod tests {
             (
                 "a misspelt key",
                 "- id: a\n  mach: {}\n  do: [reset]",
-                "[0].mach: there is no such key | did you mean `match`?",
+                "[0].mach: unknown key | did you mean `match`?",
             ),
             (
                 "a misspelt nested key",
                 "- id: a\n  match: {operation: x}\n  do: [reset]",
-                "[0].match.operation: there is no such key | expected one of protocol, server, op, resource, client",
+                "[0].match.operation: unknown key | expected one of protocol, server, op, resource, client",
             ),
             (
                 "an unknown action",
@@ -287,20 +299,20 @@ mod tests {
             (
                 "a wrong type",
                 "- id: a\n  priority: high\n  do: [reset]",
-                "[0].priority: \"high\": does not fit | write a whole number",
+                "[0].priority: \"high\": invalid value | write a whole number",
             ),
             (
-                "a rule that makes no sense",
+                "a rule that parses but cannot work",
                 "- id: a\n  when: {every: 0}\n  do: [reset]",
-                "rule `a`: when.every is 0; count from 1 | correct the rule",
+                "rule `a`: when.every is 0; write 1 or more | correct the rule",
             ),
             (
                 "a text as match",
                 "- id: a\n  match: x",
-                "[0].match: \"x\": does not fit | write keys and values",
+                "[0].match: \"x\": invalid value | write keys and values",
             ),
             (
-                "no list",
+                "a text in place of a list",
                 "reset",
                 "\"reset\": a list of fault rules is expected | write `- id: NAME`, `match: {…}`, `do: […]` for each rule",
             ),

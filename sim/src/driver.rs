@@ -1,11 +1,11 @@
-//! Drives the world: advances it when something is due or has changed.
+//! Background task that advances the world when a reaction is due.
 
 use sim_world::Time;
 use tokio_util::sync::CancellationToken;
 
 use crate::WorldHandle;
 
-/// Runs until `stop` is canceled.
+/// Advances the world whenever a reaction is due, and after every change, until `stop` is canceled.
 pub(crate) async fn run(world: WorldHandle, stop: CancellationToken) {
     let mut changes = world.changes();
     loop {

@@ -1,10 +1,12 @@
-//! Files that hold secrets, written as a whole or not at all.
+//! Files and directories that only their owner can read (on Unix): atomic replacement, locks,
+//! cleanup.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Replaces a file with `text`, readable by its owner only. A reader sees either the old or the new file.
+/// Creates or replaces a file with the content `text`, readable by its owner only. A reader sees
+/// either the old or the new file. After an error the old file stays.
 pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
@@ -20,7 +22,8 @@ pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     moved
 }
 
-/// Opens a new or emptied file, readable by its owner only.
+/// Opens a file for writing and empties it. Creates the file if it does not exist, readable by its
+/// owner only; an existing file keeps its permissions.
 pub(crate) fn private(path: &Path) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -29,10 +32,13 @@ pub(crate) fn private(path: &Path) -> io::Result<fs::File> {
     options.open(path)
 }
 
-/// Opens a file that only this process writes, emptied, readable by its owner only.
+/// Opens a file for writing, locks it against other sims, and empties it. Creates the file if it
+/// does not exist, readable by its owner only; an existing file keeps its permissions. Opens a
+/// device or a pipe without a lock if the system cannot lock it.
 ///
 /// # Errors
-/// [`io::ErrorKind::ResourceBusy`] while another process has the file, which then stays unchanged.
+/// [`io::ErrorKind::ResourceBusy`] while another process has locked the file. The file stays
+/// unchanged then.
 pub(crate) fn exclusive(path: &Path) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
@@ -44,7 +50,7 @@ pub(crate) fn exclusive(path: &Path) -> io::Result<fs::File> {
         Err(fs::TryLockError::WouldBlock) => {
             return Err(io::Error::from(io::ErrorKind::ResourceBusy));
         }
-        // Not every system can lock a device or a pipe, and these need no lock.
+        // Some systems cannot lock a device or a pipe. Neither needs a lock.
         Err(fs::TryLockError::Error(_)) if !file.metadata()?.is_file() => return Ok(file),
         Err(fs::TryLockError::Error(error)) => return Err(error),
     }
@@ -62,15 +68,15 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock.
+    /// Creates the lock file and takes the lock.
     ///
     /// # Errors
     /// [`io::ErrorKind::ResourceBusy`] while another process has the lock.
     pub(crate) fn new(path: PathBuf) -> io::Result<Self> {
         loop {
             let file = exclusive(&path)?;
-            // The previous holder removes the file. A process that opened that file meanwhile holds a lock that the next one does
-            // not see.
+            // The previous holder removes the file when it ends. A process that had opened the
+            // removed file then holds a lock that later processes do not see, so it tries again.
             if is_at(&file, &path)? {
                 return Ok(Self { path, _file: file });
             }
@@ -84,7 +90,7 @@ impl Drop for Lock {
     }
 }
 
-/// True if an open file is the one at `path`.
+/// True if `path` names the open file `file`; false if no file is at `path`.
 #[cfg(unix)]
 fn is_at(file: &fs::File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
@@ -96,13 +102,14 @@ fn is_at(file: &fs::File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// On other systems an open file cannot be removed.
+/// Always true, because the standard library cannot compare files on other systems.
 #[cfg(not(unix))]
 fn is_at(_: &fs::File, _: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Creates a directory that only its owner can enter, unless it exists.
+/// Creates a directory and its missing parents, which only their owner can enter. Leaves an
+/// existing directory unchanged.
 pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -116,7 +123,8 @@ pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Creates a new directory; never uses an existing one of the same name.
+    /// Creates the directory `sim-<process id>-<n>` in the system's directory of temporary files,
+    /// with the first `n` from 0 to 99 that is free.
     pub(crate) fn new() -> io::Result<Self> {
         let base = std::env::temp_dir();
         let id = std::process::id();
@@ -131,7 +139,8 @@ impl Scratch {
                 Err(error) => return Err(error),
             }
         }
-        Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a directory"))
+        let problem = "all 100 names `sim-<process id>-<n>` are taken; remove old directories";
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, problem))
     }
 
     pub(crate) fn path(&self) -> &Path {

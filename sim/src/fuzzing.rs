@@ -1,6 +1,6 @@
-//! Promises that fuzz targets check: properties of the code in this crate that reads foreign bytes.
+//! Properties of the code that reads foreign bytes. Each fuzz target in `fuzz/` checks one.
 //!
-//! Compiled only for fuzzing and tests, which replay the committed inputs; the targets are in `fuzz/`.
+//! Compiled only for fuzzing and for tests. The tests replay the committed inputs.
 
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -15,19 +15,20 @@ pub use crate::kubeapi::fuzzing::{json, protobuf};
 use crate::soap::{self, MalformedEnvelope};
 use crate::{Sim, cli};
 
-/// Sends an envelope to a vCenter. The vCenter answers any envelope with a readable one, and still serves the next request.
+/// Sends `body` as a SOAP request to a vCenter.
 ///
 /// # Panics
-/// If the promise does not hold.
+/// If the vCenter answers with anything but a readable envelope with status 200 or 500, or if it
+/// does not serve the next request. A call that waits has no answer to check.
 pub fn envelope(body: &[u8]) {
     let answer = asked(|sim| {
         let user_agent = String::from("fuzz");
         let (user, family) = (PROVIDER_USER.to_owned(), Family::Soap);
-        let password = sim.password("vc0", &user).expect("the provider has an account");
+        let password = sim.password("vc0", &user).expect("an account of the provider");
         let login = VcRequest::Login { family, token: None, user, password, user_agent };
         let session = match sim.world().request("vc0", login) {
             Ok(sim_world::Outcome::Session(token)) => token,
-            other => panic!("no session: {other:?}"),
+            other => panic!("the login gave no session: {other:?}"),
         };
         Request::builder()
             .method(Method::POST)
@@ -39,16 +40,18 @@ pub fn envelope(body: &[u8]) {
     if let Some((status, body)) = answer {
         assert!([200, 500].contains(&status), "{status}");
         assert!(body.starts_with(b"<?xml") && body.ends_with(b"</soapenv:Envelope>"));
-        // An answer is an envelope without a `_this`.
+        // `soap::read` parses requests. An answer is readable, but has no `_this`.
         let read = soap::read(&body).map(drop);
         assert!(matches!(read, Ok(()) | Err(MalformedEnvelope::NoThis)), "{read:?}");
     }
 }
 
-/// Sends a REST request. The vCenter answers with JSON or an empty body. Input: a line with method and path, then the body.
+/// Sends a REST request to a vCenter. The first line of `input` has method and path; the body
+/// follows. Ignores an input without a valid method and a path below `/api/` or `/rest/`.
 ///
 /// # Panics
-/// If the promise does not hold.
+/// If the body of the vCenter's answer is neither empty nor JSON, if the status is a server error
+/// other than 503, or if the vCenter does not serve the next request.
 pub fn rest(input: &[u8]) {
     let at = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
     let (line, body) = input.split_at(at);
@@ -63,12 +66,12 @@ pub fn rest(input: &[u8]) {
     let body = Bytes::copy_from_slice(body.get(1..).unwrap_or_default());
     let answer = asked(|sim| {
         let (user, family) = (PROVIDER_USER.to_owned(), Family::Vapi);
-        let password = sim.password("vc0", &user).expect("the provider has an account");
+        let password = sim.password("vc0", &user).expect("an account of the provider");
         let user_agent = String::from("fuzz");
         let login = VcRequest::Login { family, token: None, user, password, user_agent };
         let session = match sim.world().request("vc0", login) {
             Ok(sim_world::Outcome::Session(token)) => token,
-            other => panic!("no session: {other:?}"),
+            other => panic!("the login gave no session: {other:?}"),
         };
         Request::builder()
             .method(method)
@@ -84,42 +87,47 @@ pub fn rest(input: &[u8]) {
     }
 }
 
-/// Returns the answer of a fresh vCenter, or `None` if the call waits. Checks that the vCenter still serves afterwards.
+/// Sends a request to a new vCenter and returns status and body of the answer; `None` if the
+/// request is invalid or the call waits. Checks that the vCenter serves another request after a
+/// valid one.
 fn asked(request: impl FnOnce(&Sim) -> http::Result<Request<Full<Bytes>>>) -> Option<(u16, Bytes)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    let runtime = runtime.expect("the system has room for a runtime");
+    let runtime = runtime.expect("a tokio runtime");
     let _entered = runtime.enter();
     let sim = Sim::builder().topology(Topology::zones(1).machines(2)).start();
-    let mut vcenter = sim.vcenter("vc0").expect("vc0 is there").service("fuzz");
+    let mut vcenter = sim.vcenter("vc0").expect("a vCenter vc0").service("fuzz");
     let request = request(&sim).ok()?;
     let answer = vcenter.call(request).now_or_never().map(|answer| {
-        let (parts, body) = answer.expect("no rule breaks it").into_parts();
-        let body = body.collect().now_or_never().expect("it is there as a whole");
-        (parts.status.as_u16(), body.expect("it is whole").to_bytes())
+        let (parts, body) = answer.expect("no rule breaks the connection").into_parts();
+        let body = body.collect().now_or_never().expect("a body without a stream");
+        (parts.status.as_u16(), body.expect("a readable body").to_bytes())
     });
     let versions = Request::get("/sdk/vimServiceVersions.xml").body(Full::<Bytes>::default());
-    let next = vcenter.call(versions.expect("a good request")).now_or_never();
+    let next = vcenter.call(versions.expect("a valid request")).now_or_never();
     assert!(next.is_some_and(|next| next.is_ok_and(|next| next.status() == 200)));
     answer
 }
 
-/// Parses a world file. The parser accepts it or explains the error.
+/// Parses a world file.
 ///
 /// # Panics
-/// If the promise does not hold.
+/// If the parser refuses the file with an error that lacks a problem or a remedy, or whose
+/// [`Wrong::what`] has 2,000 bytes or more.
 pub fn world(text: &[u8]) {
     said(cli::world(text).map(drop));
 }
 
-/// Parses fault rules. The parser accepts rules that survive a round trip, or explains the error.
+/// Parses fault rules.
 ///
 /// # Panics
-/// If the promise does not hold.
+/// If an accepted rule changes when it is written and read again. If the parser refuses the rules
+/// with an error that lacks a problem or a remedy, or whose [`Wrong::what`] has 2,000 bytes or
+/// more.
 pub fn rules(text: &[u8]) {
     let read = document::yaml(text).and_then(document::rules);
     if let Ok(rules) = &read {
         for rule in rules {
-            let text = serde_json::to_vec(rule).expect("a rule can be written");
+            let text = serde_json::to_vec(rule).expect("a rule as JSON");
             let again = document::yaml(&text).and_then(document::rules);
             assert_eq!(again.as_deref(), Ok(std::slice::from_ref(rule)));
         }
@@ -127,6 +135,8 @@ pub fn rules(text: &[u8]) {
     said(read.map(drop));
 }
 
+/// Checks that an error has a problem and a remedy, and that [`Wrong::what`] has less than 2,000
+/// bytes.
 fn said(read: Result<(), Wrong>) {
     if let Err(wrong) = read {
         assert!(!wrong.problem.is_empty() && !wrong.remedy.is_empty(), "{wrong:?}");
@@ -139,15 +149,15 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// Replays the committed inputs of a target.
+    /// Calls `play` with each committed input of a fuzz target.
     fn replay(target: &str, play: fn(&[u8])) {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/inputs").join(target);
-        let inputs = fs::read_dir(&folder).expect("the inputs are committed");
+        let inputs = fs::read_dir(&folder).expect("a directory of inputs");
         let mut n_played = 0;
         for input in inputs {
-            let path = input.expect("a file").path();
+            let path = input.expect("a readable directory entry").path();
             println!("{}", path.display());
-            play(&fs::read(&path).expect("it can be read"));
+            play(&fs::read(&path).expect("a readable input"));
             n_played += 1;
         }
         assert!(n_played > 0, "{}", folder.display());

@@ -10,12 +10,12 @@ use sim_world::{Applied, Command, Event, Fault, State, Time, World};
 use crate::Clock;
 use crate::signal::{Changes, Signal};
 
-/// Number of events kept for reads of the past.
+/// Maximum number of past events that the world keeps while a `read.stale` rule exists.
 const EVENTS: usize = 10_000;
 
 /// A world that faces, tests and the admin port share.
 ///
-/// Every access is one short critical section; nothing is held across an await.
+/// Every access is one short critical section. No caller holds the lock across an await.
 #[derive(Clone, Debug)]
 pub struct WorldHandle {
     world: Arc<FairMutex<World>>,
@@ -47,23 +47,25 @@ impl WorldHandle {
 
     /// Sets the seconds of world time per second of tokio's clock; 0 stops world time.
     ///
-    /// Clients on the real clock then need not wait in full for what takes the world minutes. Times that a client counts on its
-    /// own clock stay as they are: how long it waits for updates and watches.
+    /// At pace 60, a client on the real clock waits one second for a step that takes the world a
+    /// minute. The pace does not change times that a client measures on its own clock, such as its
+    /// timeouts for updates and watches.
     pub fn set_pace(&self, pace: u32) {
         self.clock.set_pace(pace);
     }
 
-    /// Waits until world time is `at`.
+    /// Waits until world time is `at` or later.
     ///
     /// Cancel safe.
     pub async fn reach(&self, at: Time) {
         self.clock.reach(at).await;
     }
 
-    /// Carries out `command` now and wakes the tasks that wait for a change.
+    /// Carries out `command` now. Wakes the tasks that wait for a change if the world has changed.
     ///
     /// # Errors
-    /// The world's fault. The world is unchanged then.
+    /// The fault with which the world refuses the command. A refused command changes nothing,
+    /// except that a failed login counts towards the lock-out.
     pub fn apply(&self, command: Command) -> Result<Applied, Fault> {
         self.lock().apply(command)
     }
@@ -71,7 +73,7 @@ impl WorldHandle {
     /// Carries out a client's request to a vCenter.
     ///
     /// # Errors
-    /// The vCenter's fault.
+    /// The fault with which the vCenter refuses the request.
     pub(crate) fn request(
         &self,
         vcenter: &str,
@@ -80,17 +82,20 @@ impl WorldHandle {
         self.lock().request(vcenter, request)
     }
 
-    /// Carries out everything that is due now.
+    /// Carries out all reactions that are due now.
     pub(crate) fn advance(&self) {
         self.lock().advance();
     }
 
-    /// Starts to keep the last events, for reads of the past.
+    /// Makes the world keep its last 10,000 events, with at most 64 MiB of Kubernetes objects.
+    /// [`before`](Self::before) computes earlier states from them. Does nothing if the world
+    /// already keeps events.
     pub(crate) fn remember(&self) {
         self.lock().world.remember(EVENTS);
     }
 
-    /// Ends what [`remember`](Self::remember) began.
+    /// Drops the events that the world keeps, and makes it keep no more. Does nothing if the world
+    /// keeps all of its events.
     pub(crate) fn forget(&self) {
         self.lock().world.forget();
     }
@@ -100,56 +105,61 @@ impl WorldHandle {
         self.lock().world.start_tape()
     }
 
-    /// Returns the events since the last call, and the time until which they are complete.
+    /// Returns the events since the last call, or since [`start_tape`](Self::start_tape), and the
+    /// present time.
     pub(crate) fn take_tape(&self) -> (Vec<(Time, Event)>, Time) {
         let mut world = self.lock();
         let now = world.now();
         (world.world.take_tape(), now)
     }
 
-    /// Returns a separate world, with no waiters, that has the inventory and tags of `vcenter` before its last `n` changes.
+    /// Returns a separate world, with no waiters, that has the inventory and tags of `vcenter`
+    /// before its last `n` changes.
     pub(crate) fn before(&self, world: &World, vcenter: &str, n: usize) -> Self {
         Self::new(world.before(vcenter, n), self.clock())
     }
 
-    /// Calls `look` with the locked world.
+    /// Calls `look` with the locked world, and returns its result.
     pub fn read<R>(&self, look: impl FnOnce(&World) -> R) -> R {
         look(&self.lock())
     }
 
-    /// Locks the world until the returned guard is dropped. A thread that holds the guard must not lock the world again, because
-    /// it would deadlock.
+    /// Locks the world until the returned guard is dropped. A thread that holds the guard must not
+    /// lock the world again, because it would deadlock.
     ///
-    /// The lock is fair: a caller that does many things in a row, such as a start with 100,000 nodes, lets others in between.
+    /// The lock is fair. While one caller locks the world many times in a row, as the start of
+    /// 100,000 nodes does, other callers get their turn in between.
     pub(crate) fn lock(&self) -> Locked<'_> {
         let wake = Wake { signal: &self.changed, is_due: false };
         self.locks.fetch_add(1, Ordering::Relaxed);
         Locked { world: self.world.lock(), clock: &self.clock, wake }
     }
 
-    /// Number of times that calls and all other tasks have locked the world: a measure of what a call costs the others.
+    /// Number of times that calls and other tasks have locked the world. The number per call
+    /// indicates how much calls delay each other.
     pub fn locks(&self) -> u64 {
         self.locks.load(Ordering::Relaxed)
     }
 
-    /// Returns a signal whose value grows with every change. Mark it seen *before* reading the
-    /// world, then await `changed()`: no change can slip in between.
+    /// Returns a waiter for changes of the world. Call [`Changes::mark_unchanged`] *before*
+    /// reading the world, then await [`Changes::changed`]. This order misses no change.
     pub fn changes(&self) -> Changes {
         self.changed.changes()
     }
 }
 
-/// The locked world. Everything read and changed through this guard is one critical section.
+/// Guard of the locked world. All reads and changes through one guard are one critical section.
 ///
-/// Waiters are woken once, after the lock is released, and not by session bookkeeping.
+/// On drop the guard releases the lock, then wakes all waiters once if the world has changed. The
+/// beginning and the end of a session's call do not count as changes.
 pub(crate) struct Locked<'a> {
-    // Dropped first: a waiter that wakes finds the lock free.
+    // Must stay the first field: it is dropped first, so that a woken waiter finds the lock free.
     world: FairMutexGuard<'a, World>,
     clock: &'a Clock,
     wake: Wake<'a>,
 }
 
-/// Sends the signal on drop, if something changed.
+/// Sends the signal on drop, if the world has changed.
 struct Wake<'a> {
     signal: &'a Signal,
     is_due: bool,
@@ -167,9 +177,11 @@ impl Locked<'_> {
     /// Carries out `command` now.
     ///
     /// # Errors
-    /// The world's fault. The world is unchanged then.
+    /// The fault with which the world refuses the command. A refused command changes nothing,
+    /// except that a failed login counts towards the lock-out.
     pub(crate) fn apply(&mut self, command: Command) -> Result<Applied, Fault> {
-        // Advances first: a refused command carries out nothing, not even what was due before it.
+        // Advances first, because a refusal returns no events. Waiters would then miss the
+        // reactions that the world carries out before it refuses the command.
         self.advance();
         let applied = self.world.apply(self.clock.now(), command)?;
         self.wake.is_due |= applied.events.iter().any(Event::concerns_others);
@@ -179,7 +191,8 @@ impl Locked<'_> {
     /// Carries out all `commands` now, at one moment and in order, or none.
     ///
     /// # Errors
-    /// The world's fault, and the index of the command that met it. The world is unchanged then.
+    /// The index of the first command that the world refuses, and the fault. No command has an
+    /// effect then.
     pub(crate) fn apply_all(
         &mut self,
         commands: Vec<Command>,
@@ -201,7 +214,7 @@ impl Locked<'_> {
     /// Carries out a client's request to a vCenter.
     ///
     /// # Errors
-    /// The vCenter's fault.
+    /// The fault with which the vCenter refuses the request.
     pub(crate) fn request(
         &mut self,
         vcenter: &str,
@@ -211,7 +224,7 @@ impl Locked<'_> {
         self.apply(command).map(|applied| applied.outcome)
     }
 
-    /// Carries out everything that is due now.
+    /// Carries out all reactions that are due now.
     pub(crate) fn advance(&mut self) {
         let events = self.world.advance(self.clock.now());
         self.wake.is_due |= !events.is_empty();

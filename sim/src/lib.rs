@@ -1,7 +1,8 @@
-//! A fake vCenter and a fake workload cluster over one simulated world.
+//! Simulator of vCenters, a workload cluster and a Supervisor, which all show one world.
 //!
-//! A test of a cloud provider, an operator or any other client begins with [`test!`]: it gives
-//! virtual time, a separate world, and a failure message with the ledger of every call.
+//! A test of a cloud provider, an operator or any other client begins with [`test!`]. The macro
+//! gives each test virtual time and a separate world. The message of a failed test contains the
+//! last 400 records of the ledger, which lists every call.
 //!
 //! ```
 //! use sim::faults::{Action, Rule};
@@ -12,15 +13,16 @@
 //!     async fn it_survives_a_restart(
 //!         sim: &Sim = Sim::builder().topology(Topology::zones(3).machines(10))
 //!     ) -> Result<(), sim::world::Fault> {
-//!         let vcenter = sim.vcenter("vc0").expect("a world has at least one");
-//!         // A tower service for the client under test; `pipe` and `listen` speak HTTP and TLS.
+//!         let vcenter = sim.vcenter("vc0").expect("every world has vc0");
+//!         // A tower service for the client under test. `vcenter.pipe` gives it an HTTP
+//!         // connection, `sim.listen` opens sockets with TLS.
 //!         let _service = vcenter.service("my-client");
-//!         // What goes wrong: a rule for calls, a command for the world.
+//!         // A rule makes calls fail. A command changes the world.
 //!         let busy = Action::Status { code: 503, retry_after: None, message: None };
-//!         sim.fault(Rule::new("busy", [busy]).op(["Login"]).nth(2)).expect("a good rule");
+//!         sim.fault(Rule::new("busy", [busy]).op(["Login"]).nth(2)).expect("a valid rule");
 //!         sim.apply(Command::StopVCenter { vcenter: None })?;
 //!         sim.apply(Command::StartVCenter { vcenter: None })?;
-//!         // What it did about that.
+//!         // The ledger counts the calls of the client.
 //!         assert_eq!(sim.ledger().counts().of("Login"), 0);
 //!         Ok(())
 //!     }
@@ -28,12 +30,16 @@
 //! # fn main() {}
 //! ```
 //!
-//! Without a macro: [`Sim::builder`] starts a world inside any tokio runtime and follows its clock,
-//! paused or not. [`Sim::listen`] opens sockets; the binary `sim serve` does the same.
-//! [`world::Command`] lists the events of a world, [`faults`] the failures of calls, and [`ledger`] records the calls.
+//! Without the macro, [`Sim::builder`] starts a world inside any tokio runtime. World time follows
+//! the clock of the runtime, paused or not. [`Sim::listen`] opens sockets, as the binary
+//! `sim serve` does. [`world::Command`] lists the changes that a test can make to a world,
+//! [`faults`] lists the failures of calls, and [`ledger`] records the calls.
 //!
-//! A call has one path: listener → TLS → classify → ledger → faults → login check → handler →
-//! world. The ledger stands outside the faults: it records the answer that the caller got and the rules that fired.
+//! Every call takes the same path: listener → TLS → classify → rules → ledger → login check →
+//! handler → world. Services in this process skip listener and TLS, pipes too. The sim evaluates
+//! the rules and opens the record with the result before a rule acts. It closes the record when
+//! the answer ends. So the ledger has every call that arrives, the rules that fired, and the
+//! answer that the caller received.
 
 mod admin;
 mod call;

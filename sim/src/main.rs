@@ -1,11 +1,11 @@
-//! The binary `sim`: command line, environment, clock and signals around the library.
+//! The binary `sim`: passes the command line and the present time to the library.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the world begins now; below here time is handed in"
+        reason = "world time begins now; the library gets the time as an argument"
     )]
     let now = jiff::Timestamp::now();
     sim::cli::main(std::env::args_os(), now)

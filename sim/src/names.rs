@@ -1,9 +1,9 @@
-//! Names in rules and in the ledger: operations and fault classes, each listed once.
+//! Names of vCenters in rules and in the ledger: operations and fault classes.
 
 use crate::{Class, Face, vapi, vim};
 
-/// Every operation that a vCenter answers, with its face: the names that rules match and that the ledger records. The vCenter
-/// refuses any other operation with the appropriate fault.
+/// Every operation that a vCenter supports, with its face. Rules match these names and the ledger
+/// records them. The vCenter refuses any other operation with the appropriate fault.
 ///
 /// ```
 /// assert!(sim::operations().any(|it| it == (sim::Face::Soap, "FindByUuid")));
@@ -14,8 +14,9 @@ pub fn operations() -> impl Iterator<Item = (Face, &'static str)> {
     soap.chain(vapi::Operation::ALL.iter().map(|operation| (Face::Vapi, operation.name())))
 }
 
-/// True for operations whose answer [`Action::ReadStale`](crate::faults::Action::ReadStale) can change: those that show
-/// inventory, tags or objects.
+/// True for operations that [`Action::ReadStale`](crate::faults::Action::ReadStale) can answer from
+/// an earlier state: those that return inventory, tags or objects. False for waits, and for
+/// watches, of which only the initial objects can be stale.
 ///
 /// ```
 /// use sim::{Face, can_be_stale};
@@ -45,12 +46,13 @@ pub fn can_be_stale(face: Face, operation: &str) -> bool {
     }
 }
 
-/// Every fault class that a rule can name in [`Action::SoapFault`](crate::faults::Action::SoapFault).
+/// Every fault class that a rule can name in
+/// [`Action::SoapFault`](crate::faults::Action::SoapFault).
 pub fn fault_classes() -> &'static [&'static str] {
     vim::FAULTS
 }
 
-/// Declares an enumeration whose variants have a name on the wire, with `ALL` and `name`.
+/// Declares an enum whose variants have names on the wire, and generates its `ALL` and `name`.
 macro_rules! named {
     (
         $(#[$meta:meta])*

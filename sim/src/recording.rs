@@ -1,9 +1,10 @@
-//! The recording of a world: its first state and every event since, as lines of JSON.
+//! Recordings of a world, as lines of JSON: its state at the beginning, and every event since.
 //!
-//! `sim serve --record` writes it, and a judge reads it. The first line has the version and the state. Each other line has an
-//! event with its time, or the time until which the lines before it are complete; the last line also has the mark of a clean end.
-//! A killed sim leaves no such mark, and may leave half a line. A reader uses the complete lines, and [`Recording::has_ended`]
-//! shows that the end is missing.
+//! `sim serve --record` writes a recording, and `conformance judge` reads it. The first line has
+//! the version and the state. Each further line is an event with its time, or a mark: the time
+//! until which the lines before it are complete. The last mark of a sim that ended cleanly also
+//! says so. A killed sim writes no such mark, and may leave half a line. A reader uses the lines up
+//! to the last mark. [`Recording::has_ended`] is true if that mark says that the sim ended cleanly.
 
 use std::io::{self, BufRead, Write};
 
@@ -13,10 +14,10 @@ use sim_world::{Event, Log, State, Time};
 
 use crate::WorldHandle;
 
-/// Version of the format.
+/// Version of the format that this program writes and reads.
 const VERSION: u32 = 1;
 
-/// The first line.
+/// First line of a recording.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head<S> {
@@ -25,7 +26,7 @@ struct Head<S> {
     state: S,
 }
 
-/// Every other line.
+/// Any line after the first.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 enum Line<E> {
@@ -40,10 +41,10 @@ enum Line<E> {
     },
 }
 
-/// A recording that was read.
+/// Content of a recording.
 #[derive(Debug)]
 pub struct Recording {
-    /// The first state, and every event.
+    /// The first state, and every event up to the last mark.
     pub log: Log,
     /// Time until which the events are complete.
     pub until: Time,
@@ -64,24 +65,24 @@ impl Recording {
         Self { log, until, has_ended: false }
     }
 
-    /// Returns the text of the note that a sim adds to its ledger when it begins a recording with this state. It tells which ledger
-    /// belongs to which recording.
+    /// Returns the text of the note that a sim adds to its ledger when it begins a recording with
+    /// `state`. The note links the ledger to the recording.
     pub fn note(state: &State) -> String {
         format!("recording of {} from {:?} on", state.epoch(), state.age())
     }
 }
 
-/// A recording that cannot be read.
+/// Reason why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The file cannot be read.
     #[error("{0}")]
     Unreadable(#[from] io::Error),
     /// The recording has another version.
-    #[error("line 1: recording: {0}: this program reads version {VERSION}")]
+    #[error("line 1: recording: {0}: unknown version; this program reads version {VERSION}")]
     Version(u32),
-    /// The recording has no first line.
-    #[error("line 1: a recording begins with its version and the state of the world")]
+    /// The recording is empty.
+    #[error("empty file: line 1 of a recording has its version and the state of the world")]
     Empty,
     /// A line is malformed.
     #[error("line {line}: {error}")]
@@ -91,32 +92,34 @@ pub enum RecordingError {
         /// The reason.
         error: serde_json::Error,
     },
-    /// No event and no mark follows the first line.
-    #[error("it is complete until no time: the sim was killed at once, or has just begun")]
+    /// No mark follows the first line, so no time is known until which the recording is complete.
+    #[error("no events yet: the sim was killed at its start, or has just started")]
     Nothing,
 }
 
-/// Writes the events of a world.
+/// Writer of the recording of a running world.
 pub(crate) struct Recorder<W> {
     world: WorldHandle,
     to: W,
 }
 
 impl<W: Write> Recorder<W> {
-    /// Writes the present state, and begins to collect events. Also returns the note for the ledger.
+    /// Writes the present state and makes the world collect its events. Returns the recorder and
+    /// the note for the ledger.
     ///
     /// # Errors
-    /// The error of the destination.
+    /// The error from writing to `to`.
     pub(crate) fn begin(world: WorldHandle, mut to: W) -> io::Result<(Self, String)> {
         let state = world.start_tape();
         write_line(&mut to, &Head { recording: VERSION, state: &state })?;
         Ok((Self { world, to }, Recording::note(&state)))
     }
 
-    /// Writes the events since the last call, with the mark of a clean end if this is the last call.
+    /// Writes the events since the last call, or since [`begin`](Self::begin), and a mark. If `end`
+    /// is true, the mark says that the sim ended cleanly.
     ///
     /// # Errors
-    /// The error of the destination.
+    /// The error from writing.
     pub(crate) fn catch_up(&mut self, end: bool) -> io::Result<()> {
         let (events, until) = self.world.take_tape();
         write_events(&events, &mut self.to)?;
@@ -125,12 +128,12 @@ impl<W: Write> Recorder<W> {
     }
 }
 
-/// Writes a log that keeps everything, as a sim that ended cleanly at `until` does.
+/// Writes a log as the recording of a sim that ended cleanly at `until`.
 ///
 /// # Errors
-/// The error of the destination, or that the log keeps nothing.
+/// The error from writing to `to`, or an error if the log does not keep its first state.
 pub fn write_recording(log: &Log, until: Time, mut to: impl Write) -> io::Result<()> {
-    let state = log.base().ok_or_else(|| io::Error::other("the log keeps no state"))?;
+    let state = log.base().ok_or_else(|| io::Error::other("the log has no first state"))?;
     write_line(&mut to, &Head { recording: VERSION, state })?;
     write_events(log.entries(), &mut to)?;
     write_line(&mut to, &Line::<&Event>::Mark { until, end: true })
@@ -149,10 +152,10 @@ fn write_line(to: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
     to.write_all(&text)
 }
 
-/// Reads a recording. Leaves out what follows the last mark.
+/// Reads a recording up to its last mark. Ignores a last line that is incomplete.
 ///
 /// # Errors
-/// [`RecordingError`] with the line that cannot be read.
+/// [`RecordingError`], which names the line of a malformed recording.
 pub fn read_recording(mut from: impl BufRead) -> Result<Recording, RecordingError> {
     let mut line = Vec::new();
     from.read_until(b'\n', &mut line)?;
@@ -160,7 +163,7 @@ pub fn read_recording(mut from: impl BufRead) -> Result<Recording, RecordingErro
         return Err(RecordingError::Empty);
     }
     let malformed = |line| move |error| RecordingError::Malformed { line, error };
-    // The version first: the state of another version may be of another form.
+    // Checks the version before it parses the state, whose form depends on the version.
     let head: Head<&RawValue> = serde_json::from_slice(&line).map_err(malformed(1))?;
     if head.recording != VERSION {
         return Err(RecordingError::Version(head.recording));
@@ -212,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_recording_leads_to_the_state_of_the_world() {
+    async fn the_replay_of_a_recording_gives_the_state_of_the_world() {
         let (text, state) = recorded().await;
         let read = read_recording(&text[..]).unwrap();
         assert!(read.has_ended);
@@ -220,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_follows_the_last_mark_is_left_out() {
+    async fn a_recording_cut_in_its_last_line_is_read_up_to_the_last_whole_mark() {
         let (text, _) = recorded().await;
         let whole = read_recording(&text[..]).unwrap();
         let cut = read_recording(&text[..text.len() - 3]).unwrap();
@@ -235,11 +238,11 @@ mod tests {
         let (text, _) = recorded().await;
         let refusal = |text: &str| read_recording(text.as_bytes()).unwrap_err().to_string();
         let text = String::from_utf8(text).unwrap();
-        assert!(refusal("").contains("line 1: a recording begins with"));
+        assert!(refusal("").contains("line 1 of a recording has its version"));
         let newer = text.replacen("\"recording\":1", "\"recording\":2", 1);
         assert!(refusal(&newer).contains("this program reads version 1"));
         let (head, _) = text.split_once('\n').unwrap();
-        assert!(refusal(&format!("{head}\n")).contains("complete until no time"));
+        assert!(refusal(&format!("{head}\n")).contains("no events yet"));
         let spoiled = format!("{head}\n{{\"t\":1}}\n");
         assert!(refusal(&spoiled).starts_with("line 2: "), "{}", refusal(&spoiled));
     }

@@ -1,4 +1,4 @@
-//! Answer of a face: a response, and what the ledger records of it.
+//! Answers of faces: an HTTP response, and the facts about it that the ledger records.
 
 use std::io;
 
@@ -14,15 +14,16 @@ pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 /// Part of an answer that the ledger records besides the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// The fault class (`NotAuthenticated`), vAPI error type or Status reason, if it is a failure.
+    /// Fault class (`NotAuthenticated`), vAPI error type or Status reason of a failed call.
     pub fault: Option<String>,
     /// Number of objects in the answer.
     pub objects: u64,
-    /// Digest of the answer, if it is not the digest of the bytes of a whole body.
+    /// Digest of the answer to a read; if `None`, the ledger computes it from the bytes of a whole
+    /// body. Ignored for other classes of calls.
     pub digest: Option<Digest>,
 }
 
-/// Answer of a face.
+/// Answer of a face to one call.
 #[derive(Debug)]
 pub struct Reply {
     /// The HTTP response.
@@ -32,7 +33,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Returns an answer with a whole body of this media type.
+    /// Returns an answer with a complete body of the media type `content_type`.
     pub fn new(status: http::StatusCode, content_type: &str, body: impl Into<Bytes>) -> Self {
         let mut response = http::Response::new(full(body));
         *response.status_mut() = status;
@@ -42,21 +43,21 @@ impl Reply {
         Self { response, outcome: Outcome::default() }
     }
 
-    /// The same answer, recorded as failed with `fault`.
+    /// Makes the ledger record the answer as failed with `fault`.
     #[must_use]
     pub fn with_fault(mut self, fault: impl Into<String>) -> Self {
         self.outcome.fault = Some(fault.into());
         self
     }
 
-    /// The same answer, recorded as carrying `objects` objects.
+    /// Makes the ledger record `objects` as the number of objects in the answer.
     #[must_use]
     pub fn with_objects(mut self, objects: usize) -> Self {
         self.outcome.objects = objects as u64;
         self
     }
 
-    /// The same answer, recorded with this digest in place of the digest of its bytes.
+    /// Makes the ledger record `digest` in place of the digest of the body's bytes.
     #[must_use]
     pub fn saying(mut self, digest: Digest) -> Self {
         self.outcome.digest = Some(digest);
@@ -64,7 +65,7 @@ impl Reply {
     }
 }
 
-/// A body that is complete at once.
+/// Returns a body whose bytes are all known, in contrast to the stream of a watch.
 pub(crate) fn full(body: impl Into<Bytes>) -> Body {
     Full::new(body.into()).map_err(|never| match never {}).boxed_unsync()
 }

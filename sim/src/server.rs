@@ -1,4 +1,4 @@
-//! A server that a client reaches: as a service in this process, over a pipe, or over a socket.
+//! Servers, which clients reach as a service in this process, over a pipe, or over a socket.
 
 use std::io;
 use std::pin::Pin;
@@ -15,10 +15,10 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use crate::path::CallPath;
 use crate::{Body, Identity, Peer};
 
-/// Bytes that a pipe holds before the writer waits.
+/// Number of bytes that a pipe holds in each direction before the writer waits.
 const PIPE: usize = 256 * 1024;
 
-/// A vCenter or a cluster. Clones refer to the same server.
+/// A vCenter or a Kubernetes API server. Clones refer to the same server.
 #[derive(Clone, Debug)]
 pub struct Server {
     name: String,
@@ -36,19 +36,19 @@ impl Server {
         &self.name
     }
 
-    /// A connection without sockets, framing or TLS: a tower service.
+    /// Returns a connection as a tower service, without sockets, HTTP framing or TLS.
     ///
-    /// `client` is the caller's label in the ledger and in rules. To a cluster, a labelled caller
-    /// needs no credentials.
+    /// `client` is the caller's label in the ledger and in rules. A Kubernetes API server requires
+    /// no credentials from a caller with a label.
     pub fn service(&self, client: &str) -> Service {
         let connection = self.next_connection();
         let peer = Peer { client: client.to_owned(), connection, ..Peer::default() };
         Service { path: self.path.clone(), peer }
     }
 
-    /// A connection over an in-memory pipe, HTTP/1.1 or HTTP/2 in plain text.
+    /// Returns a connection over an in-memory pipe: HTTP/1.1 or HTTP/2 in plain text.
     ///
-    /// The returned future serves the connection and must be polled.
+    /// The returned future serves the connection; the caller must poll it.
     pub fn pipe(&self, client: &str) -> (DuplexStream, impl Future<Output = ()> + Send + 'static) {
         let (ours, theirs) = tokio::io::duplex(PIPE);
         let service = self.service(client);
@@ -59,13 +59,13 @@ impl Server {
         self.connections.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// True if the server is down.
+    /// True if the server is a vCenter whose service is stopped.
     pub(crate) fn is_down(&self) -> bool {
         self.path.front.is_down(&self.path.world.lock())
     }
 
-    /// Returns the service of a connection over a socket, with the label of its listener; `identity` is set after its
-    /// handshake.
+    /// Returns the service of a connection that a listener accepted. `client` is the label of the
+    /// listener. The connection sets `identity` after its TLS handshake.
     pub(crate) fn accepted(
         &self,
         client: &str,
@@ -78,7 +78,7 @@ impl Server {
     }
 }
 
-/// Serves HTTP on a stream until it ends.
+/// Serves HTTP on one end of a pipe until the connection ends.
 pub(crate) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     service: Service,
@@ -87,7 +87,7 @@ pub(crate) async fn serve(
     let service = TowerToHyperService::new(service);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     if let Err(error) = connection.await {
-        tracing::debug!(%error, "connection ended");
+        tracing::debug!(%error, "HTTP over a pipe failed; the connection ends");
     }
 }
 

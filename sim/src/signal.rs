@@ -1,7 +1,9 @@
-//! A signal for changes, with any number of waiters that wake in the order in which they began to wait.
+//! A signal for changes, with any number of waiters that wake in the order in which they began to
+//! wait.
 //!
-//! tokio's `watch` spreads its waiters over shards at random, so two waiters for one change run in
-//! a different order in every run. The same ledger for the same seed requires one order.
+//! tokio's `watch` spreads its waiters over shards at random, so the order in which two waiters for
+//! one change wake may differ from run to run. The order must be the same in every run, because the
+//! same seed must give the same ledger.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +22,7 @@ struct Shared {
     notify: Notify,
 }
 
-/// Waiting side: remembers the last change that it has seen.
+/// Waiting side: remembers up to which change it has seen all.
 #[derive(Clone, Debug)]
 pub struct Changes {
     shared: Arc<Shared>,
@@ -34,7 +36,7 @@ impl Signal {
         self.shared.notify.notify_waiters();
     }
 
-    /// Returns a waiter that has seen every change so far.
+    /// Returns a waiter that counts all earlier changes as seen.
     pub(crate) fn changes(&self) -> Changes {
         let seen = self.shared.version.load(Ordering::Acquire);
         Changes { shared: Arc::clone(&self.shared), seen }
@@ -42,14 +44,16 @@ impl Signal {
 }
 
 impl Changes {
-    /// Marks every change so far as seen. Call this *before* reading, so that no change slips in between.
+    /// Marks all earlier changes as seen. Call this *before* reading the shared state: then
+    /// [`changed`](Self::changed) reports every change after the read.
     pub fn mark_unchanged(&mut self) {
         self.seen = self.shared.version.load(Ordering::Acquire);
     }
 
-    /// Waits for a change that has not been seen.
+    /// Waits until this waiter has an unseen change, and marks all changes as seen. Returns at once
+    /// if a change has happened already.
     ///
-    /// Cancel safe: the next call sees a change that comes meanwhile.
+    /// Cancel safe: the next call reports a change that happens in the meantime.
     pub async fn changed(&mut self) {
         loop {
             // Registers before the check, so that a change in between wakes this waiter.

@@ -19,10 +19,10 @@ use crate::server::Server;
 use crate::supervisor::{self, Profile, SUPERVISOR, Supervisor};
 use crate::{Clock, WorldHandle};
 
-/// The cluster's name in the ledger and in rules.
+/// Name of the workload cluster in the ledger and in rules.
 pub const CLUSTER: &str = "cluster";
 
-/// Wall-clock time at which virtual time begins: 2026-01-01T00:00:00Z.
+/// Default epoch, the timestamp at which world time is zero: 2026-01-01T00:00:00Z.
 pub const VIRTUAL_EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
 /// Options for the start of a sim.
@@ -58,13 +58,13 @@ impl Builder {
         Self { topology, ..self }
     }
 
-    /// Sets the seed; 0 by default. The same seed and topology give the same world.
+    /// Sets the seed; 0 by default. The same seed, topology and epoch give the same world.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// Sets the wall-clock time at which the world begins; [`VIRTUAL_EPOCH`] by default.
+    /// Sets the timestamp at which world time is zero; [`VIRTUAL_EPOCH`] by default.
     #[must_use]
     pub fn epoch(self, epoch: Timestamp) -> Self {
         Self { epoch, ..self }
@@ -82,7 +82,8 @@ impl Builder {
         Self { retain, ..self }
     }
 
-    /// Continues a world from a snapshot, in place of a topology.
+    /// Continues the world of a snapshot. The topology and the epoch of this builder then have no
+    /// effect, and its seed determines only the random draws of fault rules.
     #[must_use]
     pub fn restore(self, state: State) -> Self {
         Self { restored: Some(Box::new(state)), ..self }
@@ -124,7 +125,8 @@ impl Builder {
             inbox: inbox.clone(),
             front: Arc::new(front),
         };
-        // Separate inboxes, so that clients of one face do not use up the limit of another.
+        // Each kind of server has an inbox, so that request bodies to one kind cannot use up the
+        // memory limit of another.
         let (of_vcenters, of_cluster, of_supervisor) =
             (Inbox::default(), Inbox::default(), Inbox::default());
         let vcenters = names
@@ -191,7 +193,7 @@ impl Builder {
     }
 }
 
-/// A running sim. Dropping it stops the world.
+/// A running sim. Dropping it stops the world and every listener.
 pub struct Sim {
     control: Control,
     vcenters: BTreeMap<String, Server>,
@@ -246,55 +248,61 @@ impl Sim {
         self.supervisor.as_ref()
     }
 
-    /// Bearer tokens that the cluster accepts.
+    /// Bearer tokens that the workload cluster accepts.
     pub fn tokens(&self) -> &Tokens {
         &self.tokens
     }
 
-    /// Authorization in the cluster: every authenticated caller may do everything until RBAC is required.
+    /// Authorization in the workload cluster. Every authenticated caller may do everything until
+    /// [`Access::require_rbac`] is called.
     pub fn access(&self) -> &Access {
         &self.access
     }
 
-    /// The bearer token of the cluster's administrator.
+    /// The bearer token of the workload cluster's administrator.
     pub fn admin_token(&self) -> &str {
         &self.admin_token
     }
 
-    /// Lets `backing` answer requests to the workload cluster, in place of the built-in API server. Later calls have no effect.
+    /// Lets `backing` answer requests to the workload cluster, in place of the built-in API
+    /// server. Only the first call has an effect.
     ///
-    /// The world and `backing` do not know each other: the caller must carry the changes of each to the other.
+    /// The sim does not synchronize the world and `backing`. The caller must carry the changes of
+    /// each to the other.
     pub fn back_cluster(&self, backing: Arc<dyn Backing>) {
         self.backed.set(backing);
     }
 
-    /// Current password of an account.
+    /// Current password of an account; `None` if the vCenter or the account does not exist.
     pub fn password(&self, vcenter: &str, user: &str) -> Option<Password> {
         self.control.password(vcenter, user)
     }
 
-    /// Applies a command, and notes it in the ledger.
+    /// Applies a command, and notes it in the ledger if the world accepts it.
     ///
     /// # Errors
-    /// The world's fault. The world is unchanged then.
+    /// The fault with which the world refuses the command. A refused command changes nothing,
+    /// except that a failed login counts towards the lock-out.
     pub fn apply(&self, command: Command) -> Result<Applied, Fault> {
         self.control.apply(command)
     }
 
-    /// Adds a fault rule, and notes it in the ledger.
+    /// Adds a fault rule, in force from the next call on, and notes the addition in the ledger.
     ///
     /// # Errors
-    /// A rule that is not valid, or an id that is taken.
+    /// [`RuleError`] if the rule is invalid, or if another rule in force has its id. The ledger
+    /// then has no note.
     pub fn fault(&self, rule: Rule) -> Result<(), RuleError> {
         self.control.fault(rule)
     }
 
-    /// Removes every fault rule, and notes it in the ledger.
+    /// Removes every fault rule, and notes the removal in the ledger.
     pub fn heal(&self) {
         self.control.heal();
     }
 
-    /// Number of times that each rule fired: removed rules first, then the rules in force in the order of evaluation.
+    /// Number of times that each rule fired: removed rules first, then the rules in force in the
+    /// order of evaluation.
     pub fn fired(&self) -> Vec<(String, u64)> {
         self.faults().history()
     }
@@ -304,7 +312,7 @@ impl Sim {
         self.stop.clone()
     }
 
-    /// World, ledger and rules, for code that outlives a borrow of the sim.
+    /// World, ledger and rules. Clones of them outlive a borrow of the sim.
     pub(crate) fn control(&self) -> &Control {
         &self.control
     }
@@ -314,7 +322,7 @@ impl Sim {
         &self.tasks
     }
 
-    /// Stops everything and waits until all tasks have ended.
+    /// Stops the world and every listener, and waits until all their tasks have ended.
     pub async fn shutdown(self) {
         self.stop.cancel();
         self.tasks.close();
@@ -322,7 +330,7 @@ impl Sim {
     }
 }
 
-/// Shows names only, because the world holds sessions and passwords.
+/// Shows only the names of the vCenters, because the world holds sessions and passwords.
 impl fmt::Debug for Sim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let vcenters: Vec<&String> = self.vcenters.keys().collect();

@@ -1,4 +1,4 @@
-//! The Supervisor of a sim: its API server, and the credentials of a cloud provider.
+//! The Supervisor of a sim: its API server, and the credentials that it gives to a cloud provider.
 
 mod credentials;
 mod mounts;
@@ -20,18 +20,19 @@ pub use mounts::{credentials, owner_ref};
 /// The Supervisor's name in the ledger and in rules.
 pub const SUPERVISOR: &str = "supervisor";
 
-/// Host name under which providers reach the Supervisor; the certificate includes it.
+/// Host name under which providers reach the Supervisor. The certificate of the Supervisor is valid
+/// for this name, unless [`Certificate::WrongName`](crate::tls::Certificate::WrongName) is set.
 pub const SUPERVISOR_HOST: &str = "supervisor.default.svc";
 
-/// Name of a provider's role, binding and account.
+/// Name of the provider's Role, RoleBinding and ServiceAccount.
 const PROVIDER: &str = "cloud-provider";
 
 /// Permissions of a provider in the namespace of its cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The role that Tanzu provisions. It cannot watch VirtualMachines or list services of
-    /// machines, and has no permission for VPC.
+    /// The role that Tanzu provisions. It cannot watch VirtualMachines or list
+    /// VirtualMachineServices, and has no permission for resources of VPC.
     Tanzu,
     /// The Tanzu role with `watch` on VirtualMachines.
     Watch,
@@ -71,7 +72,7 @@ impl Profile {
     }
 }
 
-/// The Supervisor's API server. Clones refer to the same one.
+/// The Supervisor's API server. Clones refer to the same server.
 #[derive(Clone)]
 pub struct Supervisor {
     pub(crate) server: Server,
@@ -93,7 +94,7 @@ impl fmt::Debug for Supervisor {
 }
 
 impl Supervisor {
-    /// The server.
+    /// The server that clients connect to.
     pub fn server(&self) -> &Server {
         &self.server
     }
@@ -103,7 +104,7 @@ impl Supervisor {
         &self.tokens
     }
 
-    /// Authorization by roles and bindings.
+    /// Authorizer of requests to the Supervisor.
     pub fn access(&self) -> &Access {
         &self.access
     }
@@ -113,12 +114,13 @@ impl Supervisor {
         &self.admin_token
     }
 
-    /// First bearer token of the provider.
+    /// First bearer token of the provider, even after [`rotate_token`](Self::rotate_token) has
+    /// replaced it; see [`current_token`](Self::current_token).
     pub fn provider_token(&self) -> &str {
         &self.provider_token
     }
 
-    /// Namespace that contains everything of the workload cluster.
+    /// Namespace of the Supervisor that contains the objects of the workload cluster.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -133,7 +135,7 @@ impl Supervisor {
         provider(&self.namespace)
     }
 
-    /// Grants the provider `profile`, in place of its earlier profile.
+    /// Grants the provider the permissions of `profile` in place of its earlier permissions.
     pub fn grant(&self, profile: Profile) {
         let namespace = self.namespace.as_str();
         let role = json!({"metadata": {"name": PROVIDER}, "rules": profile.rules()});
@@ -155,7 +157,7 @@ impl Supervisor {
     }
 }
 
-/// Service account of a provider.
+/// Identity of the provider's ServiceAccount in a namespace.
 pub(crate) fn provider(namespace: &str) -> Identity {
     Identity {
         user: format!("system:serviceaccount:{namespace}:{PROVIDER}"),

@@ -1,4 +1,5 @@
-//! Tests against a sim: virtual time, a separate world, and the ledger in the message of a failure.
+//! Harness for tests against a sim: virtual time, a world per test, and the ledger in the message
+//! of a failed test.
 //!
 //! [`sim::test!`](crate::test) is for tests of any crate. It calls [`run`], which also serves tests
 //! that have their own runtime or test harness.
@@ -12,25 +13,27 @@ use futures::FutureExt as _;
 
 use crate::{Builder, Sim};
 
-/// Virtual time that a body may take: one day. A test that waits for something that never comes
-/// fails here, with the ledger, and need not be killed.
+/// Maximum time of a test body on the runtime's clock: one day. A test that would wait forever
+/// fails after this time and shows the ledger.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// Maximum number of ledger lines in a failure message; the last ones explain the failure.
+/// Maximum number of ledger records in a failure message. The message shows the last records,
+/// because they explain the failure.
 const SHOWN: usize = 400;
 
-/// Declares tests, each with a paused clock and a new world. The message of a failure shows the ledger.
+/// Declares tests, each with a paused clock and a new world. The message of a failed test shows the
+/// last 400 records of the ledger.
 ///
-/// A test fails when it panics, when it returns `Err`, or when a day of virtual time has passed. The
-/// world is the standard inventory under seed 0, unless a [`Builder`] says otherwise:
+/// A test fails when it panics, when it returns `Err`, or when a day of virtual time has passed.
+/// The world has the standard inventory and seed 0, unless a [`Builder`] sets others:
 ///
 /// ```
 /// use sim::Sim;
 /// use sim::world::{Command, Nodes, Topology};
 ///
 /// sim::test! {
-///     /// Attributes go before a test, as usual.
-///     async fn nobody_has_called_yet(sim: &Sim) {
+///     /// Doc comments and attributes of a test stand before it, as usual.
+///     async fn a_new_world_has_no_calls(sim: &Sim) {
 ///         assert_eq!(sim.ledger().counts().total(), 0);
 ///     }
 ///
@@ -38,14 +41,16 @@ const SHOWN: usize = 400;
 ///         sim: &Sim = Sim::builder().topology(Topology::zones(2).machines(3)).seed(7)
 ///     ) -> Result<(), sim::world::Fault> {
 ///         sim.apply(Command::PowerOff("node-0001".into()))?;
-///         // `sim.vcenter("vc0")` and `sim.cluster()` give services and pipes to let a provider in.
+///         // `sim.vcenter("vc0")` and `sim.cluster()` are servers. Connect a provider to them with
+///         // `service` or `pipe`.
 ///         Ok(())
 ///     }
 /// }
 /// # fn main() {}
 /// ```
 ///
-/// The crate that uses the macro adds the paused clock to its own dev-dependencies, so that no program contains it:
+/// The crate that uses the macro enables tokio's paused clock (`test-util`) in its dev-dependencies
+/// only, so that no released program contains it:
 ///
 /// ```toml
 /// [dev-dependencies]
@@ -53,8 +58,9 @@ const SHOWN: usize = 400;
 /// tokio = { version = "1", features = ["rt", "time", "test-util"] }
 /// ```
 ///
-/// Time passes when every task waits. Services and pipes work well with that, because they need no
-/// socket. Over sockets the clock would run away while bytes are on their way.
+/// The paused clock advances whenever every task waits. Services and pipes work with this clock,
+/// because they need no socket. With sockets, the clock would jump ahead while bytes are in
+/// transit.
 #[macro_export]
 macro_rules! test {
     (@builder) => { $crate::Sim::builder() };
@@ -72,7 +78,7 @@ macro_rules! test {
                 .enable_all()
                 .start_paused(true)
                 .build()
-                .expect("the system has room for a runtime")
+                .expect("a tokio runtime")
                 .block_on($crate::testing::run(
                     $crate::test!(@builder $($builder)?),
                     async |$sim: $kind| -> $crate::test!(@result $($result)?) { $body },
@@ -83,7 +89,7 @@ macro_rules! test {
 
 /// Return type of the body of a test.
 pub trait Verdict {
-    /// Reason for the failure, if any.
+    /// Returns the reason for which the test failed; `None` if it passed.
     fn failure(self) -> Option<String>;
 }
 
@@ -111,15 +117,15 @@ impl<E: fmt::Debug> Verdict for Result<(), E> {
 /// ```
 ///
 /// # Panics
-/// If the body panics, returns `Err` or takes more than a day of virtual time. The message is that
-/// of the panic or error, followed by the ledger.
+/// If the body panics, returns `Err` or takes more than a day of the runtime's time. The message
+/// gives the reason, the last 400 records of the ledger, and how often each rule fired.
 pub async fn run<V: Verdict>(builder: Builder, body: impl AsyncFnOnce(&Sim) -> V) {
     let sim = builder.start();
     let limited = tokio::time::timeout(LIMIT, body(&sim));
-    // After a panic nothing of the body is used, and the ledger is consistent under its lock.
+    // Unwind safe: after a panic the message only reads the sim, whose locks keep it consistent.
     let failure = match AssertUnwindSafe(limited).catch_unwind().await {
         Ok(Ok(verdict)) => verdict.failure(),
-        Ok(Err(_)) => Some("the test waits for something that does not come within a day".into()),
+        Ok(Err(_)) => Some("the test did not end within a day of its clock".into()),
         Err(panic) => Some(said(panic.as_ref())),
     };
     if let Some(failure) = failure {
@@ -127,14 +133,15 @@ pub async fn run<V: Verdict>(builder: Builder, body: impl AsyncFnOnce(&Sim) -> V
     }
 }
 
-/// The message of a panic.
+/// Returns the message of a panic; a general text if the panic has no text.
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "the test panicked".to_owned())
 }
 
-/// Evidence of a failed test: the seed, the ledger, and the number of times each rule fired.
+/// Evidence of a failed test: the seed, the last records of the ledger, and the number of times
+/// that each rule fired.
 struct Evidence<'a>(&'a Sim);
 
 impl fmt::Display for Evidence<'_> {
@@ -145,7 +152,7 @@ impl fmt::Display for Evidence<'_> {
         let n_hidden = records.len().saturating_sub(SHOWN);
         writeln!(f, "the ledger (seed {seed}, {} records):", records.len())?;
         if n_hidden > 0 {
-            writeln!(f, "… {n_hidden} earlier ones; `sim.ledger().to_jsonl()` has them all")?;
+            writeln!(f, "… {n_hidden} earlier records; `sim.ledger().to_jsonl()` has all")?;
         }
         records.iter().skip(n_hidden).try_for_each(|record| writeln!(f, "{record}"))?;
         let fired = sim.fired();

@@ -17,7 +17,7 @@ import (
 // scheme is the prefix of the provider IDs of this cloud.
 const scheme = "file://"
 
-// instance is a machine in the file, which is a JSON list of instances.
+// instance is a machine in the file of the cloud, which is a JSON list of instances.
 type instance struct {
 	ID        string   `json:"id"`
 	Name      string   `json:"name"`
@@ -28,8 +28,8 @@ type instance struct {
 	Shutdown  bool     `json:"shutdown"`
 }
 
-// cloud reads its machines from the file for every call, so that it never gives an old answer. Routes live in memory:
-// they are lost with the process, and the route controller creates them again. Balancers have no state at all.
+// cloud reads its machines from the file for every call, so that its answers are never old. It keeps routes in memory:
+// they are lost when the process ends, and the route controller creates them again. Load balancers have no state at all.
 type cloud struct {
 	path   string
 	mu     sync.Mutex
@@ -57,7 +57,8 @@ func (c *cloud) instances() ([]instance, error) {
 	return all, json.Unmarshal(text, &all)
 }
 
-// find looks for a machine by provider ID if the node has one, else by name. It returns nil, without an error, for none.
+// find looks for the machine of a node by provider ID if the node has one, else by name. It returns nil, without an
+// error, if it finds none.
 func (c *cloud) find(node *v1.Node) (*instance, error) {
 	all, err := c.instances()
 	if err != nil {
@@ -99,7 +100,7 @@ func (c *cloud) InstanceMetadata(_ context.Context, node *v1.Node) (*cloudprovid
 	return found, nil
 }
 
-// ---- balancers: the address follows from the name of the service
+// ---- load balancers, whose address is computed from the name of the service
 
 func (c *cloud) GetLoadBalancerName(_ context.Context, _ string, service *v1.Service) string {
 	return service.Namespace + "/" + service.Name
@@ -126,7 +127,8 @@ func (c *cloud) UpdateLoadBalancer(context.Context, string, *v1.Service, []*v1.N
 
 func (c *cloud) EnsureLoadBalancerDeleted(context.Context, string, *v1.Service) error { return nil }
 
-// balancer returns the address with all ports of the service, so that a change of the ports changes the status.
+// balancer returns the status of a load balancer: its address, with all ports of the service, so that a change of the
+// ports changes the status.
 func balancer(service *v1.Service) *v1.LoadBalancerStatus {
 	hash := fnv.New32a()
 	fmt.Fprintf(hash, "%s/%s", service.Namespace, service.Name)

@@ -1,7 +1,7 @@
-// Command ccm is the stock cloud controller manager of k8s.io/cloud-provider over a cloud that is a file.
+// Command ccm is the stock cloud controller manager of k8s.io/cloud-provider, with a file in place of a cloud.
 //
-// Everything that talks to Kubernetes is upstream's: node, lifecycle, service and route controllers, leader election. The
-// machines stand in the file that --cloud-config names (see cloud.go); edits of the file shut down or delete machines.
+// Everything that talks to Kubernetes is upstream's code: node, lifecycle, service and route controllers, leader election.
+// The file that --cloud-config names lists the machines (see cloud.go). A test shuts down or deletes machines by editing it.
 package main
 
 import (

@@ -1,6 +1,6 @@
 //go:build tools
 
-// Without the stores that need C libraries or are not used:
+// The build leaves out the storage drivers that need C libraries or that no node uses. build.sh reads these tags:
 //
 // tags: no_aufs,no_btrfs,no_devmapper,no_zfs
 

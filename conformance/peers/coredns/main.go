@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	// The order in which the plugins see a query.
+	// The plugins get a query in this order.
 	dnsserver.Directives = []string{
 		"reload", "ready", "health", "prometheus", "errors", "log", "cache", "loadbalance", "hosts", "kubernetes",
 		"loop", "forward",

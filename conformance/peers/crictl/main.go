@@ -1,5 +1,5 @@
-// Command crictl has the two commands that kind calls on a node: `images` lists the images of the runtime, `inspecti`
-// resolves the name of an image. The full crictl cannot be built from a module.
+// Command crictl has the two commands that kind runs on a node: `images` lists the images of the container runtime,
+// `inspecti` resolves the name of an image. It replaces the full crictl, which cannot be built from a module.
 package main
 
 import (
@@ -39,7 +39,7 @@ func run(arguments []string) error {
 	case len(arguments) == 2 && arguments[0] == "inspecti":
 		return inspect(ctx, images, arguments[1])
 	default:
-		return fmt.Errorf("%q: only `images` and `inspecti NAME` are understood", strings.Join(arguments, " "))
+		return fmt.Errorf("%q: unknown command; write `images` or `inspecti NAME`", strings.Join(arguments, " "))
 	}
 }
 

@@ -1,4 +1,4 @@
-// Command vcsim serves govmomi's vCenter simulator: the peer beside which ours is measured.
+// Command vcsim serves govmomi's vCenter simulator, with which the benches compare our simulator.
 package main
 
 import (
@@ -21,7 +21,7 @@ func main() {
 	model := simulator.VPX()
 	listen := flag.String("l", "127.0.0.1:0", "address to listen on")
 	plain := flag.Bool("plain", false, "serve HTTP instead of HTTPS")
-	user := flag.String("username", "", "the only user that may log in; anyone may when empty")
+	user := flag.String("username", "", "the only user that may log in; if empty, every user may")
 	password := flag.String("password", "", "that user's password")
 	flag.IntVar(&model.Datacenter, "dc", model.Datacenter, "datacenters")
 	flag.IntVar(&model.Cluster, "cluster", model.Cluster, "clusters per datacenter")
@@ -48,5 +48,5 @@ func main() {
 
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
-	<-stop // the process ends with its calls: a long poll would hold a graceful close back
+	<-stop // the process then ends at once, because a graceful close would wait for long polls
 }

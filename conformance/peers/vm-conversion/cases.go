@@ -1,6 +1,6 @@
 package main
 
-// whole completes a case below to an object: it adds apiVersion, kind, and the required metadata.
+// whole turns one of the cases below into a complete object: it adds apiVersion, kind, and the required metadata.
 func whole(version, kind, text string) []byte {
 	document := parse([]byte(text))
 	document["apiVersion"] = group + "/" + version
@@ -17,7 +17,7 @@ func whole(version, kind, text string) []byte {
 	return print(document)
 }
 
-// written returns handwritten objects: as people and programs write them, and edge cases.
+// written returns the handwritten objects of a kind and version: objects as people and programs write them, and edge cases.
 func written(kind, version string) []string {
 	if kind == "VirtualMachine" && version > "v1alpha1" && version < hub {
 		return append(newerMachines, cases[version+" VirtualMachine"]...)
@@ -25,7 +25,7 @@ func written(kind, version string) []string {
 	return cases[version+" "+kind]
 }
 
-// capv is the spec of a machine as Cluster API writes it and the VM Operator completes it.
+// capv is the spec of a machine as Cluster API writes it, with the values that the VM Operator adds.
 const capv = `"imageName":"vmi-0123456789abcdef0","className":"guaranteed-medium","storageClass":"gold","powerState":"PoweredOn",
 	"powerOffMode":"Hard","minHardwareVersion":15,"reserved":{"resourcePolicyName":"one"},
 	"bootstrap":{"cloudInit":{"rawCloudConfig":{"name":"one-bootstrap","key":"user-data"}}},
@@ -42,7 +42,7 @@ const running = `"status":{"powerState":"PoweredOn","biosUUID":"421a7c0e-1111-42
 		{"type":"VirtualMachineImageReady","status":"True","reason":"True","message":"","lastTransitionTime":"2026-03-01T08:00:01Z"},
 		{"type":"VirtualMachineCreated","status":"True","reason":"True","message":"","lastTransitionTime":"2026-03-01T08:00:02Z","observedGeneration":1}]`
 
-// newerMachines are the machines for every version from v1alpha2 on, except the hub.
+// newerMachines are the handwritten machines for every version from v1alpha2 on, except the hub.
 var newerMachines = []string{
 	`{"spec":{` + capv + `},` + running + `}}`,
 	`{"metadata":{},"spec":{` + capv + `}}`,
@@ -161,7 +161,7 @@ var cases = map[string][]string{
 	},
 }
 
-// conditions are machines in the newest version with conditions that the oldest version sums up.
+// conditions are machines in the newest version whose conditions the oldest version combines into one.
 var conditions = func() (out []string) {
 	one := func(kind, status, reason string) string {
 		return `{"type":"` + kind + `","status":"` + status + `","reason":"` + reason + `","message":"m","lastTransitionTime":"2026-03-01T08:00:00Z"}`

@@ -4,7 +4,8 @@ import "github.com/vmware-tanzu/vm-operator/api/utilconversion"
 
 type edit = func(map[string]any)
 
-// editsOf returns the edits that a writer of a version makes to an object after reading it. Most keep the annotation.
+// editsOf returns the edits that a client which writes this version could make to an object after reading it. Most of them
+// keep the annotation with the hub's object.
 func editsOf(kind, version string) []edit {
 	out := []edit{
 		func(it map[string]any) { delete(it, "status") },
@@ -104,7 +105,7 @@ func firstGoneOf(field string) edit {
 	}
 }
 
-// within edits a part of the specification, if the object has that part.
+// within returns an edit that applies `edit` to a field of the specification, if the object has that field.
 func within(field string, edit edit) edit {
 	return func(it map[string]any) {
 		if part, ok := spec(it)[field].(map[string]any); ok {

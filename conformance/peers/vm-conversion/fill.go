@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// shares returns, for each random object to make, the share of its fields that are filled.
+// shares returns one number for each random object to make: the share of its fields that get a value, from 0 to 1.
 func shares(kind, version string) []float64 {
 	switch {
 	case kind != "VirtualMachine":
@@ -26,7 +26,7 @@ func shares(kind, version string) []float64 {
 	return []float64{1, 0.5}
 }
 
-// words are the values of types that accept only some texts.
+// words lists the permitted values of string types that accept only some texts.
 var words = map[string][]string{
 	"v1alpha1.VirtualMachinePowerState":        {"poweredOn", "poweredOff", "suspended"},
 	"v1alpha1.VirtualMachinePowerOpMode":       {"hard", "soft", "trySoft"},
@@ -47,7 +47,7 @@ type filler struct {
 	n      int
 }
 
-// filled makes an object in which that share of the fields has a value. The same seed gives the same object.
+// filled makes an object in which the given share of the fields has a value. The same seed gives the same object.
 func filled(version, kind string, seed int64, share float64) []byte {
 	object := fresh(version, kind)
 	f := &filler{random: rand.New(rand.NewSource(seed)), share: share}
@@ -63,7 +63,7 @@ func filled(version, kind string, seed int64, share float64) []byte {
 	if kind != "ClusterVirtualMachineImage" {
 		meta.SetNamespace("vms")
 	}
-	// Objects that count as new have generation 0.
+	// Some objects get generation 0, which marks a new object.
 	meta.SetGeneration((seed + 1) % 3)
 	if seed%2 == 0 {
 		meta.SetAnnotations(map[string]string{"note": "kept <&> as it is"})
@@ -136,7 +136,7 @@ func (f *filler) text(of reflect.Type) string {
 	return fmt.Sprintf("text-%d", f.number())
 }
 
-// special fills types with their own JSON encoding.
+// special fills a value whose type has its own JSON encoding. It returns false for all other types.
 func (f *filler) special(value reflect.Value) bool {
 	switch it := value.Addr().Interface().(type) {
 	case *metav1.Time:

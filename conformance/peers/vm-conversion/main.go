@@ -1,5 +1,6 @@
-// Converts objects of the VM Operator's kinds between their versions with the VM Operator's own code, and records
-// inputs and results. This program knows nothing of conversion except which methods to call.
+// Command vm-conversion converts objects of the VM Operator's kinds between their versions with the VM Operator's own
+// code, and records inputs and results as fixtures. It contains no rules of conversion; it only calls the VM Operator's
+// methods.
 package main
 
 import (
@@ -66,7 +67,8 @@ func fresh(version, kind string) runtime.Object {
 	return object
 }
 
-// convert converts one object as the webhook of controller-runtime does.
+// convert converts one object as controller-runtime's conversion webhook does: through the hub version, if neither version
+// is the hub.
 func convert(kind string, object []byte, from, to string) ([]byte, error) {
 	source, target := fresh(from, kind), fresh(to, kind)
 	if err := json.Unmarshal(object, source); err != nil {
@@ -91,8 +93,8 @@ func convert(kind string, object []byte, from, to string) ([]byte, error) {
 	return json.Marshal(target)
 }
 
-// file is the fixture of one kind: objects, and the conversions between them. Each text of the annotation is stored
-// once; an object has `@N` in its place.
+// file is the fixture of one kind: objects, and the conversions between them. The fixture stores each text of the
+// conversion annotation once; an object has `@N` in place of the text.
 type file struct {
 	kind      string
 	objects   []string
@@ -122,7 +124,7 @@ func (f *file) number(object []byte) int {
 		}
 	}
 	sortProperties(document)
-	// Drops an empty time: its notation depends on the version of Go's types, not on conversion.
+	// Drops an empty time, because its notation depends on the version of Go's types and not on the conversion.
 	if metadata, _ := document["metadata"].(map[string]any); metadata["creationTimestamp"] == nil {
 		delete(metadata, "creationTimestamp")
 	}
@@ -137,7 +139,8 @@ func (f *file) number(object []byte) int {
 	return at
 }
 
-// shortest returns the shortest notation of an object: whole, or the number of another object and a merge patch.
+// shortest returns the shortest notation of an object: the whole object, or the number of an earlier object and a merge
+// patch to it.
 func (f *file) shortest(document map[string]any, text string) string {
 	const looked = 60
 	for other := len(f.documents) - 1; other >= max(0, len(f.documents)-looked); other-- {
@@ -150,8 +153,8 @@ func (f *file) shortest(document map[string]any, text string) string {
 	return text
 }
 
-// difference returns the merge patch from one object to another. It is wrong if the other object has a null, which a
-// merge patch cannot set.
+// difference returns the merge patch that turns one object into another. The patch is wrong if the other object has a
+// null, which a merge patch cannot set; shortest checks this.
 func difference(before, after map[string]any) map[string]any {
 	patch := map[string]any{}
 	for key := range before {
@@ -174,7 +177,7 @@ func difference(before, after map[string]any) map[string]any {
 	return patch
 }
 
-// patched returns an object after a merge patch.
+// patched returns an object with a merge patch applied.
 func patched(before, patch map[string]any) map[string]any {
 	after := maps.Clone(before)
 	if after == nil {
@@ -195,7 +198,8 @@ func patched(before, patch map[string]any) map[string]any {
 	return after
 }
 
-// step converts one object and records the step. If Go refuses, the step has no result.
+// step converts one object, and records the object, the target version and the result. If the VM Operator's code refuses
+// the conversion, step records null and returns nil.
 func (f *file) step(object []byte, from, to string) []byte {
 	result, err := convert(f.kind, object, from, to)
 	want := "null"
@@ -210,7 +214,8 @@ func (f *file) step(object []byte, from, to string) []byte {
 	return result
 }
 
-// journeys converts one object to all versions, and back: with the annotation, without it, and with edits beside it.
+// journeys converts one object to all versions and back to the hub: with the conversion annotation, without it, and, if
+// edits is true, with edits in between.
 func (f *file) journeys(object []byte, from string, edits bool) {
 	known := served(f.kind)
 	if from != hub {
@@ -326,7 +331,7 @@ func main() {
 		f := &file{kind: kind, numbers: map[string]int{}, seen: map[string]bool{}}
 		for _, version := range served(kind) {
 			for at, share := range shares(kind, version) {
-				// The hub's object with all fields filled is also edited in many ways; the others are only converted.
+				// Only the hub's object with all fields filled is also edited; the others are only converted.
 				f.journeys(filled(version, kind, int64(at), share), version, version == hub && at == 0)
 			}
 			for _, text := range written(kind, version) {

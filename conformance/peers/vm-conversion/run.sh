@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Converts objects with the VM Operator's own code, and keeps the results as fixtures.
+# Converts objects of the VM Operator's kinds with the VM Operator's own code, and writes the results as fixtures.
 #
 #   conformance/peers/vm-conversion/run.sh VM-OPERATOR [DIR]
 #
-# VM-OPERATOR is a checkout of github.com/vmware-tanzu/vm-operator, whose module `api` is not published by
-# itself. The files go to DIR; by default they replace those that the tests of sim-world read.
+# VM-OPERATOR is a checkout of github.com/vmware-tanzu/vm-operator, whose module `api` is not published separately.
+# The script writes the files to DIR; by default it replaces the fixtures that the tests of sim-world read.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

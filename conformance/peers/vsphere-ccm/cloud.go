@@ -26,10 +26,10 @@ import (
 // scheme is the prefix of the provider IDs of this cloud.
 const scheme = "vsphere://"
 
-// patience is the time limit of one lookup of a machine.
+// patience is the timeout of one lookup of a machine.
 const patience = 20 * time.Second
 
-// settings is the configuration: a JSON object.
+// settings is the content of the configuration file, a JSON object.
 type settings struct {
 	URL      string `json:"url"`
 	User     string `json:"user"`
@@ -37,7 +37,7 @@ type settings struct {
 	CA       string `json:"ca"`
 }
 
-// cloud asks vCenter for every call of a controller, with one login and no cache.
+// cloud reads vCenter anew for every call of a controller, with one session and no cache.
 type cloud struct {
 	settings settings
 	mu       sync.Mutex
@@ -92,8 +92,8 @@ func (c *cloud) connected(ctx context.Context) (*govmomi.Client, error) {
 	return c.client, nil
 }
 
-// find looks for the machine of a node by UUID: that of its provider ID, else the system UUID in either byte order.
-// It returns nil and no error if it finds none.
+// find looks for the machine of a node by BIOS UUID: that in its provider ID if it has one, else its system UUID in
+// either byte order. It returns nil and no error if it finds none.
 func (c *cloud) find(ctx context.Context, node *v1.Node) (*mo.VirtualMachine, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -127,14 +127,15 @@ func (c *cloud) find(ctx context.Context, node *v1.Node) (*mo.VirtualMachine, er
 			return nil, err
 		}
 		if machine.Config == nil || machine.Config.Uuid == "" {
-			return nil, fmt.Errorf("nothing is known of %s", found[0].Reference())
+			return nil, fmt.Errorf("%s shows no configuration", found[0].Reference())
 		}
 		return &machine, nil
 	}
 	return nil, nil
 }
 
-// swapped returns a UUID with its first three groups in the other byte order: vCenter's as a guest reads it, and back.
+// swapped returns a UUID with its first three groups in the other byte order. It turns vCenter's form into that of the
+// guest, and back.
 func swapped(uuid string) string {
 	if len(uuid) != 36 {
 		return ""

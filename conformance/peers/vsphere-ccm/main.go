@@ -1,7 +1,7 @@
-// Command vsphere-ccm is the stock cloud controller manager of k8s.io/cloud-provider over the smallest vSphere cloud.
+// Command vsphere-ccm is the stock cloud controller manager of k8s.io/cloud-provider with a minimal client of vSphere.
 //
-// Everything that talks to Kubernetes is upstream's: node and lifecycle controllers, queues, leader election. cloud.go
-// answers their calls with govmomi. The program shows which promises the framework by itself keeps and breaks.
+// Everything that talks to Kubernetes is upstream's code: node and lifecycle controllers, queues, leader election.
+// cloud.go answers their calls with govmomi. The program shows which promises the framework by itself keeps and breaks.
 package main
 
 import (

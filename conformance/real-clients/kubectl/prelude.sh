@@ -1,23 +1,23 @@
-# Functions that the lines of `commands` may use besides bash and kubectl.
+# Functions that the lines of `commands` can use.
 
-eventually() { # COMMAND…: again and again until it succeeds, half a minute at most; else it is the end of the line
+eventually() { # COMMAND…: repeats it until it succeeds; after half a minute ends the line with an error
   local end=$((SECONDS + 30))
   until "$@"; do
     [ "$SECONDS" -lt "$end" ] || { echo "not within 30 s: $*"; exit $trouble; }
     sleep 0.03
   done
 }
-trouble=99 # what a line ends with that could not do what it is for
-has() { [ "$(wc -l <"$1")" -ge "$2" ]; } # FILE LINES
-told() { grep -q "\"Response\" verb=\"$2\" url=\"[^\"]*/namespaces/lab/" "$1"; } # FILE VERB: about something in the namespace
+trouble=99 # exit code of a line that could not carry out its steps
+has() { [ "$(wc -l <"$1")" -ge "$2" ]; } # FILE N: succeeds if the file has at least N lines
+told() { grep -q "\"Response\" verb=\"$2\" url=\"[^\"]*/namespaces/lab/" "$1"; } # FILE VERB: succeeds if the log in FILE shows an answer to VERB in the namespace
 
-# FIRST LAST COMMAND CHANGE…: runs COMMAND and waits until it has printed FIRST lines; makes the changes one after the other;
-# waits until COMMAND has printed LAST lines and ends it. Prints the output of COMMAND.
+# FIRST LAST COMMAND CHANGE…: starts COMMAND, which watches, and waits until it has printed FIRST lines. Then makes the changes one
+# after the other, waits until COMMAND has printed LAST lines in total, and ends it. Prints the output of COMMAND.
 watching() {
   local first=$1 last=$2 command=$3 change pid
   shift 3
-  : >watch.out >watch.err # of the line before
-  # With FIRST 0 waits for the answer to the first GET of COMMAND instead of a line.
+  : >watch.out >watch.err # empties the files of an earlier line
+  # If FIRST is 0, waits for the answer to the first GET of COMMAND instead of its output.
   [ "$first" -gt 0 ] || command="$command -v=6"
   bash -c "exec $command" >watch.out 2>watch.err &
   pid=$!
@@ -31,12 +31,12 @@ watching() {
   return 0
 }
 
-# COMMAND CHANGE: runs COMMAND, which logs at level 6; makes the change after the answer to its first GET (its first DELETE if
-# COMMAND is `kubectl delete`). Returns the exit code of COMMAND.
+# COMMAND CHANGE: starts COMMAND, which must log with -v=6, and makes the change after the answer to its first GET (to its first
+# DELETE if COMMAND is `kubectl delete`). Prints the output of COMMAND and returns its exit code.
 meanwhile() {
   local pid code verb=GET
   [[ $1 != kubectl\ delete* ]] || verb=DELETE
-  : >watch.err # of the line before
+  : >watch.err # empties the file of an earlier line
   bash -c "exec $1" >watch.out 2>watch.err &
   pid=$!
   eventually told watch.err "$verb"
@@ -48,7 +48,7 @@ meanwhile() {
   return $code
 }
 
-by_name() { # of a document of discovery: its resources, which come in any order
+by_name() { # prints the resources of the discovery document on stdin, sorted by name, because their order is undefined
   python3 -c 'import json, sys; [print(json.dumps(it, sort_keys=True)) for it in sorted(json.load(sys.stdin)["resources"], key=lambda it: it["name"])]'
 }
-in_order() { python3 -m json.tool --sort-keys; } # the order of fields in JSON is nobody's business
+in_order() { python3 -m json.tool --sort-keys; } # prints the JSON on stdin with sorted fields, because their order has no meaning

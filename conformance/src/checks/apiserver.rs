@@ -1,4 +1,5 @@
-//! CCM-012 and CCM-019: an API server that is not up yet, and one that answers with 429.
+//! CCM-012 and CCM-019: an API server that is not up when the provider starts, and an API server
+//! that answers with 429.
 
 use sim::Face;
 use sim::faults::{Action, Rule};
@@ -26,7 +27,8 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// The provider starts ninety seconds before the API server answers.
+/// Creates a case in which `action` applies to every call to the API server in the first ninety
+/// seconds. The provider must wait, with at most 60 calls, and then initialize the nodes.
 fn absent(action: Action) -> Case {
     let there = s(90);
     let scenario = world(3, s(240))
@@ -34,20 +36,23 @@ fn absent(action: Action) -> Case {
         .fault(Rule::new("absent", [action]).on(Face::Cluster))
         .at(there, Act::Heal);
     Case::new(scenario, move |run| {
-        // A candidate asks for the lease at most every two seconds.
+        // A candidate requests the lease at most every two seconds.
         let asked = run
             .calls()
             .filter(|call| call.is_cluster_call() && call.t.since_start() < there)
             .count();
         let allowed = 60;
         Verdict::of(asked <= allowed, || {
-            format!("{asked} calls to an API server that is not there; {allowed} are allowed")
+            format!(
+                "{asked} calls to the API server before it was up; at most {allowed} are allowed"
+            )
         })
         .and(|| run.initializes(&names(3), there, s(60)))
     })
 }
 
-/// The API server answers every second write of a Node with 429 and `Retry-After: 1`.
+/// Creates a case in which the API server answers every second write of a Node with 429 and
+/// `Retry-After: 1`. The provider must not repeat a write earlier than a second after the answer.
 fn asks_for_patience() -> Case {
     let status = Action::Status { code: 429, retry_after: Some(1), message: None };
     let mut rule = Rule::new("patience", [status])
@@ -61,15 +66,15 @@ fn asks_for_patience() -> Case {
             Verdict::of(early.is_none(), || {
                 let (first, next) = early.unzip();
                 let (first, next) = (first.map(ToString::to_string), next.map(ToString::to_string));
-                format!("{next:?} came earlier than a second after {first:?}")
+                format!("the provider sent {next:?} less than a second after the 429 to {first:?}")
                     .at(early.map(|(_, next)| next.t))
             })
         })
     })
 }
 
-/// Returns a write that was refused with 429, and the same write repeated less than a second after
-/// the answer.
+/// Returns the first write that the API server refused with 429 and that the provider repeated less
+/// than a second after the answer, with its repetition.
 fn too_early(run: &Run) -> Option<(&Record, &Record)> {
     let writes: Vec<&Record> = run
         .calls()

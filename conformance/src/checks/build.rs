@@ -1,4 +1,4 @@
-//! Parts of cases: durations, worlds, commands and fault rules.
+//! Building blocks of cases: durations, worlds, commands and fault rules.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,71 +15,77 @@ use crate::backend::{Backend, virtual_machines};
 pub(super) use crate::periods::GRACE;
 use crate::scenario::{Act, Scenario};
 
-/// Seconds.
+/// Returns a duration of this many seconds.
 pub(super) const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Bound for one initialization without injected latency.
+/// Limit for the initialization of one node without injected latency.
 pub(super) const T_INIT: Duration = s(10);
-/// `--node-status-update-frequency`.
+/// Address sync period of the provider: `--node-status-update-frequency`.
 pub(super) const T_STATUS: Duration = s(300);
-/// `--node-monitor-period`.
+/// Monitor period of the provider: `--node-monitor-period`.
 pub(super) const T_MONITOR: Duration = s(5);
-/// Bound for judging a NotReady node: two monitor periods and five seconds.
+/// Limit for a decision about a NotReady node: two monitor periods and five seconds.
 pub(super) const T_LIFE: Duration = s(15);
-/// Namespace of the cluster in the Supervisor.
+/// Namespace of the Supervisor that contains the machines of the workload cluster.
 pub(super) const NAMESPACE: &str = "workloads";
-/// Time by which the nodes of a fresh world have long been initialized.
+/// Time by which the provider has initialized the nodes of a new world of at most a few dozen
+/// nodes.
 pub(super) const SETTLED: Duration = s(60);
-/// Operations that write a Node: some providers patch, others replace.
+/// Operations that write a Node: some providers patch it, others replace it.
 pub(super) const WRITE_NODE: [&str; 2] = ["patch nodes", "update nodes"];
 /// Operations that write the status of a Node.
 pub(super) const WRITE_STATUS: [&str; 2] = ["patch nodes/status", "update nodes/status"];
 
-/// A world with this many nodes in three zones, all joining at zero.
+/// Creates a scenario with this many machines in three zones. The kubelets of all of them join at
+/// zero.
 pub(super) fn world(nodes: u32, horizon: Duration) -> Scenario {
     Scenario::new("", Topology::zones(3).machines(nodes), horizon)
 }
 
-/// A world of running machines, of which the first `nodes` run kubelets.
+/// Creates a scenario with running machines in three zones. The first `nodes` of them run kubelets.
 pub(super) fn world_with(nodes: u32, machines: u32, horizon: Duration) -> Scenario {
     let topology = Topology::zones(3).machines(machines).nodes(Nodes::Count(nodes));
     Scenario::new("", topology, horizon)
 }
 
-/// The `n`-th machine.
+/// Returns the name of the `n`-th machine, for commands.
 pub(super) fn machine(n: u32) -> Named {
     Named::from(name(n))
 }
 
-/// The object of the `n`-th machine in a Supervisor.
+/// Returns the key of the VirtualMachine object of the `n`-th machine.
 pub(super) fn machine_object(n: u32) -> Key {
     Key::new(virtual_machines(), NAMESPACE, name(n))
 }
 
-/// Sets new addresses for the `n`-th machine.
+/// Returns the command that sets the addresses of the `n`-th machine.
 pub(super) fn set_address(n: u32, addresses: &[&str]) -> Command {
     Command::SetAddresses { machine: machine(n), addresses: vec![ips(addresses)] }
 }
 
-/// Parses addresses.
+/// Parses IP addresses.
+///
+/// # Panics
+/// Panics if a text is not a valid address.
 pub(super) fn ips(texts: &[&str]) -> Vec<IpAddr> {
-    texts.iter().map(|text| text.parse().expect("checks write valid addresses")).collect()
+    texts.iter().map(|text| text.parse().expect("the address in the check is valid")).collect()
 }
 
 /// A way in which a call can fail.
 #[derive(Clone, Debug)]
 pub struct FaultKind {
-    /// Name in reports.
+    /// Name in reports and case names.
     pub name: &'static str,
     /// Actions of the fault rule.
     pub actions: Vec<Action>,
-    /// True if the fault loses the answer. Such a fault can also hit an operation that the server has carried out.
+    /// True if cases and sweeps play the fault both without and with the operation carried out,
+    /// because the client cannot see the difference.
     pub loses_answer: bool,
 }
 
-/// Returns every kind of failure that a call on this face can meet.
+/// Returns the kinds of failure that cases and sweeps try on calls to this face.
 pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
     let one = |name, action, loses_answer| FaultKind { name, actions: vec![action], loses_answer };
     let soap = |name, class: &str| {
@@ -134,7 +140,8 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
         Face::Supervisor => kinds.extend([
             status("401", 401, None, false),
             status("403", 403, None, false),
-            // A 404 of the collection, as when the version is not served; it names no object.
+            // The 404 of a version that the server does not serve: it is about the collection and
+            // names no object.
             one("404", Action::NotServed, false),
             status("410", 410, None, false),
             status("429", 429, Some(2), false),
@@ -145,23 +152,24 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
     kinds
 }
 
-/// A BIOS UUID that is the same under every seed.
+/// A BIOS UUID that does not depend on the seed.
 pub(super) const KNOWN_UUID: Uuid = Uuid::from_u128(0x4242_5eed_0000_4000_8000_0000_0000_0001);
 
-/// Gives the `n`-th machine [`KNOWN_UUID`] before the provider starts, and lets its kubelet report it.
+/// Sets the UUID of the `n`-th machine to [`KNOWN_UUID`] before the provider starts. The machine's
+/// kubelet starts after that and so reports this UUID.
 pub(super) fn known_uuid(backend: Backend, scenario: Scenario, n: u32) -> Scenario {
     let scenario = scenario
         .at(s(0), Command::SetUuid { machine: machine(n), uuid: Some(KNOWN_UUID) })
         .at(s(0), Command::StartKubelet(machine(n)));
     match backend {
         Backend::VCenter => scenario,
-        // VM Operator reports the UUID a moment later.
+        // VM Operator reports the new UUID a moment later.
         Backend::Supervisor => scenario.with(|it| it.start = false).at(s(3), Act::StartAll),
     }
 }
 
-/// Creates a machine with the name of machine 1 and [`KNOWN_UUID`], in this vCenter (default: the first), without a
-/// kubelet.
+/// Returns the command that creates a running machine without a kubelet in this vCenter (default:
+/// the first). The machine has the name of machine 1 and [`KNOWN_UUID`].
 pub(super) fn known_machine_arrives(vcenter: Option<&str>) -> Command {
     Command::CreateMachine {
         vcenter: vcenter.map(str::to_owned),
@@ -172,15 +180,17 @@ pub(super) fn known_machine_arrives(vcenter: Option<&str>) -> Command {
     }
 }
 
-/// Removes our provider's note about a machine from its Node, as if another provider had initialized the Node. Nothing
-/// changes for other providers, which have no such annotation.
+/// Returns the command that removes our provider's reference to the machine from the `n`-th Node,
+/// as if another provider had initialized the Node. Other providers do not write this annotation,
+/// so the command changes nothing for them.
 pub(super) fn forget_reference(n: u32) -> Command {
     let annotations = serde_json::json!({"vsphere.cloud-provider/machine": null});
     let patch = serde_json::json!({"metadata": {"annotations": annotations}});
     Command::Cluster(objects::Command::patch(Key::node(name(n)), PatchKind::Merge, patch))
 }
 
-/// Creates a rule for calls about machines.
+/// Creates a rule that applies `actions` to the calls with which a provider searches, reads and
+/// watches machines.
 pub(super) fn about_machines(
     backend: Backend,
     id: &str,
@@ -189,26 +199,28 @@ pub(super) fn about_machines(
     Rule::new(id, actions).on(backend.face()).op(backend.operations().iter().copied())
 }
 
-/// Creates a rule that forbids the provider to list machines, so that it must read each by name.
+/// Creates a rule that refuses each list of VirtualMachines with 403, so that the provider must
+/// read each machine by name.
 pub(super) fn unlisted() -> Rule {
     let status = Action::Status { code: 403, retry_after: None, message: None };
     Rule::new("unlisted", [status]).on(Face::Supervisor).op(["list virtualmachines"])
 }
 
-/// Creates a rule that hides the `n`-th machine from the provider.
+/// Creates a rule that hides the `n`-th machine in every answer of the backend.
 pub(super) fn hidden(backend: Backend, n: u32) -> Rule {
     Rule::new("hidden", [Action::Hide(name(n))]).on(backend.face())
 }
 
-/// Time that VM Operator needs to delete or switch off a machine; vCenter does so at once.
+/// Time that VM Operator needs to delete or switch off a machine. vCenter needs none.
 pub(super) const VANISHING: Duration = s(5);
 
-/// Time that the backend needs to delete or switch off a machine.
+/// Returns the time that the backend needs to delete or switch off a machine.
 pub(super) fn vanishing(backend: Backend) -> Duration {
     if backend.is_vcenter() { s(0) } else { VANISHING }
 }
 
-/// Takes the backend down between `from` and `to`: vCenter stops, or the Supervisor answers nothing.
+/// Takes the backend down between `from` and `to`: vCenter stops, or the Supervisor resets every
+/// connection.
 pub(super) fn away(scenario: Scenario, backend: Backend, from: Duration, to: Duration) -> Scenario {
     match backend {
         Backend::VCenter => scenario
@@ -222,12 +234,13 @@ pub(super) fn away(scenario: Scenario, backend: Backend, from: Duration, to: Dur
     }
 }
 
-/// Creates a Node called `early` with this UUID. [`awaited`] creates its machine.
+/// Returns the command that creates a Ready Node called `early` with this system UUID. [`awaited`]
+/// creates its machine.
 pub(super) fn early(uuid: Uuid) -> Command {
     early_with(uuid, serde_json::json!([{"type": "Ready", "status": "True"}]))
 }
 
-/// Creates the Node of [`early`] with these conditions.
+/// Returns the command of [`early`] with other conditions of the Node.
 pub(super) fn early_with(uuid: Uuid, conditions: serde_json::Value) -> Command {
     let node = serde_json::json!({
         "apiVersion": "v1",
@@ -246,19 +259,21 @@ pub(super) fn early_with(uuid: Uuid, conditions: serde_json::Value) -> Command {
     Command::Cluster(objects::Command::create(objects::GroupResource::core("nodes"), "", node))
 }
 
-/// Creates the machine of [`early`], without a kubelet, because the Node is registered by hand.
+/// Returns the command that creates the machine of [`early`]. The machine runs no kubelet, because
+/// the command of [`early`] creates the Node.
 pub(super) fn awaited(uuid: Uuid) -> Command {
     let spec =
         MachineSpec { name: Some("early".into()), uuid: Some(uuid), ..MachineSpec::default() };
     Command::CreateMachine { vcenter: None, spec, cluster: None, power_on: true, kubelet: false }
 }
 
-/// Patches a Node by hand.
+/// Returns a command that patches a Node in place of a person or another controller.
 pub(super) fn patch(node: &str, patch: serde_json::Value) -> Command {
     Command::Cluster(objects::Command::patch(Key::node(node), PatchKind::StrategicMerge, patch))
 }
 
-/// A machine that runs from now on; its kubelet registers once it is up.
+/// Returns the command that creates a machine and powers it on. Its kubelet registers a Node once
+/// the guest has booted.
 pub(crate) fn newcomer(name: &str, cluster: Option<&str>) -> Command {
     Command::CreateMachine {
         vcenter: None,

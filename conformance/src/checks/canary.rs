@@ -1,8 +1,8 @@
-//! Canaries: proof that a provider was at work while it was expected to hold still.
+//! Canaries: proof that a provider works in a scenario in which it has to leave a Node alone.
 //!
-//! Most safety checks demand that nothing happens, which also holds for a provider that has stopped working. So
-//! the same scenario has another event, about another machine, that the provider must act on. If the provider
-//! does not, the check is inconclusive.
+//! Most safety checks demand that the provider does not act. A provider that has stopped working
+//! meets this demand, too. So the scenario contains a second event, about another machine, on which
+//! the provider has to act. If the provider does not, the check is inconclusive.
 
 use std::time::Duration;
 
@@ -17,18 +17,20 @@ use crate::judge::facts;
 use crate::lab::{Exit, Run};
 use crate::verdict::Verdict;
 
-/// An event that a working provider acts on.
+/// A change of a machine to which a working provider reacts with a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Canary {
-    /// This machine is destroyed; its Node must go.
+    /// The scenario deletes the machine with this number. The provider has to delete its Node.
     Gone(u32),
-    /// This machine is switched off; its Node must be marked.
+    /// The scenario powers off the machine with this number. The provider has to set the shutdown
+    /// taint on its Node.
     Off(u32),
-    /// This machine gets another address; its Node must show it.
+    /// The scenario changes the address of the machine with this number. The provider has to write
+    /// the address to its Node.
     Moved(u32),
 }
 
-/// Address of a moved machine; no other machine has it.
+/// New address of the machine of [`Canary::Moved`]; no other machine has it.
 const ADDRESS: &str = "10.66.6.6";
 
 impl Canary {
@@ -40,7 +42,7 @@ impl Canary {
         }
     }
 
-    /// Time that a provider without trouble may take.
+    /// Returns the maximum time from the change to the provider's write, if no call fails.
     fn bound(self) -> Duration {
         match self {
             Self::Gone(_) | Self::Off(_) => VANISHING + GRACE + T_LIFE,
@@ -50,35 +52,38 @@ impl Canary {
 
     fn judge(self, run: &Run, since: Duration, by: Duration) -> Verdict {
         let (what, at) = match self {
-            Self::Gone(n) => {
-                (format!("the node of destroyed {} went", name(n)), run.deleted(&name(n)))
-            }
+            Self::Gone(n) => (
+                format!("deletion of the Node of deleted machine {}", name(n)),
+                run.deleted(&name(n)),
+            ),
             Self::Off(n) => (
-                format!("the node of switched-off {} was marked", name(n)),
+                format!("shutdown taint on the Node of powered-off machine {}", name(n)),
                 run.when_after(&name(n), since, |node| node.shutdown),
             ),
             Self::Moved(n) => (
-                format!("the new address of {} was shown", name(n)),
+                format!("new address on the Node of {}", name(n)),
                 run.when_after(&name(n), since, |node| node.ips().any(|ip| ip == ADDRESS)),
             ),
         };
         match at.map(|at| at.since_start()) {
             Some(at) if (since..=by).contains(&at) => Verdict::Pass,
             other => Verdict::inconclusive(format!(
-                "nothing shows that the provider was at work: {what} at {other:?}, \
-                 expected between {since:?} and {by:?}"
+                "no proof that the provider works: time of the {what} is {other:?}; \
+                 it has to be between {since:?} and {by:?}"
             )),
         }
     }
 }
 
 impl Case {
-    /// Adds a canary at `at`: for a pass to count, the provider must act on it in time.
+    /// Adds a canary at `at`. A pass of the case becomes inconclusive if the provider does not
+    /// react to the canary in time.
     pub(super) fn canary(self, canary: Canary, at: Duration) -> Self {
         self.canary_within(canary, at, s(0))
     }
 
-    /// Adds a canary for a provider that may still pause for up to `patience` after a trouble that is over.
+    /// Adds a canary whose limit is longer by `patience`, because the provider may still pause
+    /// after earlier failures.
     pub(super) fn canary_within(
         mut self,
         canary: Canary,
@@ -95,8 +100,9 @@ impl Case {
     }
 }
 
-/// Inconclusive unless the provider asked for machines and initialized a node; every pass needs both. A provider that has ended
-/// with an error, in a case that allows no second start, had no time for either.
+/// Inconclusive unless the provider logged in to a vCenter, or read machines from a Supervisor, and
+/// a Node was initialized. Every pass requires both. Passes if the first process ended with an
+/// error in a case without restarts, because that process had no time for either.
 pub(super) fn worked(run: &Run) -> Verdict {
     if run.scenario.provider.once && matches!(run.exits.first(), Some(Exit::Failed(_))) {
         return Verdict::Pass;
@@ -106,7 +112,8 @@ pub(super) fn worked(run: &Run) -> Verdict {
         Backend::Supervisor => ("list virtualmachines", "listed the machines of its Supervisor"),
     };
     let has_asked = run.calls().any(|call| call.op == asked && call.succeeded());
-    // A provider that may not list reads machine by machine, and an informer may get the list through its watch.
+    // A provider without the right to list reads each machine by name. An informer may receive the
+    // list through its watch.
     let has_read = || run.calls().any(|call| call.op == "get virtualmachines" && call.succeeded());
     let has_streamed = || {
         let streams = |call: &Record| {

@@ -1,4 +1,5 @@
-//! CCM-010, CCM-011, CCM-026 and CCM-029: flags of Kubernetes' cloud controller managers, valid and invalid ones.
+//! CCM-010, CCM-011, CCM-026 and CCM-029: valid and invalid flags of Kubernetes' cloud controller
+//! managers.
 
 use std::time::Duration;
 
@@ -16,13 +17,13 @@ use crate::lab::{Exit, Run, Scrape, sum};
 use crate::scenario::{Act, Initializer, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
-/// Duration of a case whose provider ends at once, or initializes a node.
+/// Duration of a case in which the provider either exits at its start or initializes one node.
 const SHORT: Duration = s(20);
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut refused: Vec<Case> = vec![valid()];
     refused.extend(INVALID.iter().map(|flags| ends_at_start(flags)));
-    let panics = Pace::Virtual("client-go ends with a panic");
+    let panics = Pace::Virtual("client-go panics on this command line");
     refused.extend(CONTRADICTIONS.iter().map(|flags| ends_at_start(flags).paced(panics)));
     refused.push(no_worker());
     refused.extend(INVALID_LABELS.iter().map(|flags| ends_at_start(flags)));
@@ -35,7 +36,8 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut read: Vec<Case> = DURATIONS.iter().map(|text| lease_lasts(text)).collect();
     read.extend(BOOLEANS.iter().map(|(flag, elects)| elects_as_told(flag, *elects)));
     read.extend(ACCEPTED.iter().map(|flags| starts(flags)));
-    let registered = Pace::Virtual("only some programs of the framework register this format");
+    let registered =
+        Pace::Virtual("not every cloud controller manager registers the log format json");
     read.push(starts(&["--logging-format=json"]).paced(registered));
     read.push(another_lease());
     let mut checks = vec![
@@ -56,23 +58,25 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     checks
 }
 
-/// Flags of the framework without an effect in a provider without load balancers and routes.
+/// Flags of Kubernetes' framework that have no effect in a provider without load balancers and
+/// routes.
 const IDLE: &[&str] = &["--configure-cloud-routes=true", "--cluster-cidr=10.0.0.0/8"];
 
-/// Flags that have an effect with a Supervisor only.
+/// Flags that have an effect only in Supervisor mode; the cases set them in vCenter mode.
 const IDLE_VCENTER: &[&str] = &["--cluster-ip-family=ipv4", "--vm-operator-api-version=v1alpha2"];
 
-/// Flags that have an effect with a vCenter only.
+/// Flags that have an effect only in vCenter mode; the cases set them in Supervisor mode.
 const IDLE_SUPERVISOR: &[&str] = &["--node-labels=a=b"];
 
-/// The log names a flag that the command line contains and that has no effect.
+/// Creates a case in which the log must name a flag that is set and has no effect.
 fn is_named(flag: &'static str) -> Case {
     let name = flag.split('=').next().unwrap_or(flag);
     Case::new(with_flags(&[flag], SHORT), move |run| logs(run, name)).named(flag)
 }
 
-/// Eight nodes join, and each call to vCenter or Supervisor takes a second. With eight workers the last node waits about as long
-/// as the first. Otherwise the flag has no effect on that, and the log names it.
+/// Creates a case in which eight nodes join and each call to the backend takes a second. If the
+/// eight workers have an effect, the last node waits about as long as the first, and the log must
+/// not say that the flag has no effect. Otherwise the log must name the flag.
 fn workers(backend: Backend) -> Case {
     const FLAG: &str = "--concurrent-node-syncs";
     const WORKERS: u32 = 8;
@@ -95,46 +99,49 @@ fn workers(backend: Backend) -> Case {
             run.logs.lines().any(|line| line.contains(FLAG) && line.contains("no effect"));
         let times = || {
             format!(
-                "of {WORKERS} nodes the first is initialized at {first:?} and the last at {last:?}"
+                "the first of {WORKERS} nodes was initialized at {first:?}, the last at {last:?}"
             )
         };
         run.initializes(&names(WORKERS), s(0), s(240))
             .and(|| {
                 Verdict::of(has_effect || run.logs.contains(FLAG), || {
                     format!(
-                        "{}; {FLAG}={WORKERS} has no effect, and no line of the log names it",
+                        "{}; so {FLAG}={WORKERS} has no effect, but no line of the log names the flag",
                         times()
                     )
                 })
             })
             .and(|| {
                 Verdict::of(!(has_effect && is_disowned), || {
-                    format!("{}; the log says that {FLAG}={WORKERS} has no effect", times())
+                    format!("{}; so {FLAG}={WORKERS} has an effect, but the log says that it has none", times())
                 })
             })
     })
     .named(format!("{FLAG}={WORKERS}"))
 }
 
-/// Fails unless the log has this text, and the provider works.
+/// Fails unless the log contains the name of this flag or key and the first node is initialized.
 pub(super) fn logs(run: &Run, text: &str) -> Verdict {
     Verdict::of(run.logs.contains(text), || {
-        format!("{text} has no effect in this provider, and no line of its log names it")
+        format!("{text} has no effect in this provider, but no line of its log names it")
     })
     .and(|| run.initializes(&names(1), s(0), T_INIT))
 }
 
-/// Returns a case in which these flags are added to the command line, and a node joins.
+/// Returns a scenario in which the command line has these additional flags and one node joins.
 fn with_flags(flags: &[&str], horizon: Duration) -> Scenario {
     let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
     world(1, horizon).with(|it| it.flags = flags)
 }
 
-/// A command line, and the controllers that it selects: the one that initializes nodes, and the one that judges them.
+/// Flags of a command line, true if they select the controller `cloud-node`, which initializes
+/// nodes, and true if they select `cloud-node-lifecycle`, which taints and deletes nodes that are
+/// not Ready.
 type Selection = (&'static [&'static str], bool, bool);
 
-/// `k8s.io/controller-manager: app/helper.go: IsControllerEnabled`: the first entry that names a controller decides, `*` stands
-/// for those that no entry names, and repeated flags add up.
+/// Selections by the rules of `k8s.io/controller-manager: app/helper.go: IsControllerEnabled`. The
+/// first entry that names a controller decides about it. `*` stands for the controllers that no
+/// entry names. Entries of repeated flags form one list.
 const SELECTIONS: &[Selection] = &[
     (&[], true, true),
     (&["--controllers=*"], true, true),
@@ -149,7 +156,9 @@ const SELECTIONS: &[Selection] = &[
     (&["--controllers=cloud-node", "--controllers=cloud-node-lifecycle"], true, true),
 ];
 
-/// Another provider has initialized one node, whose machine is switched off; another node joins.
+/// Creates a case in which the machine of an initialized node is powered off and a new node joins.
+/// The provider sets the shutdown taint only if the flags select the lifecycle controller, and
+/// initializes the new node only if they select the node controller.
 fn selected(backend: Backend, (flags, initializes, judges): &Selection) -> Case {
     let (initializes, judges) = (*initializes, *judges);
     let (off, joins) = (s(30), s(40));
@@ -168,15 +177,15 @@ fn selected(backend: Backend, (flags, initializes, judges): &Selection) -> Case 
                 Verdict::of(is_open == initializes, || {
                     let how = if is_open { "was initialized" } else { "was not initialized" };
                     let wanted = if initializes { "selects" } else { "leaves out" };
-                    format!("a node {how}, and the command line {wanted} cloud-node")
+                    format!("the new node {how}, but the command line {wanted} the controller cloud-node")
                 })
             })
             .and(|| {
                 Verdict::of(is_marked == judges, || {
-                    let how = if is_marked { "was marked" } else { "was not marked" };
+                    let how = if is_marked { "got the shutdown taint" } else { "got no shutdown taint" };
                     let wanted = if judges { "selects" } else { "leaves out" };
-                    let what = "the node of a machine that is off";
-                    format!("{what} {how}, and the command line {wanted} cloud-node-lifecycle")
+                    let what = "the node of a powered-off machine";
+                    format!("{what} {how}, but the command line {wanted} the controller cloud-node-lifecycle")
                 })
             })
             .and(|| counts_controllers(run, u8::from(initializes) + u8::from(judges)))
@@ -184,32 +193,38 @@ fn selected(backend: Backend, (flags, initializes, judges): &Selection) -> Case 
     .named(if flags.is_empty() { "no flag".to_owned() } else { flags.join(" ") })
 }
 
-/// Fails if metrics were read, and another number of controllers runs in them.
+/// Fails if the lab read metrics and they report a number of running controllers other than
+/// `wanted`.
 fn counts_controllers(run: &Run, wanted: u8) -> Verdict {
     let samples = run.scrapes.last().map(Scrape::samples);
     let running = samples.map(|it| sum(&it, "running_managed_controllers", &[]));
     Verdict::of(running.is_none_or(|it| it == f64::from(wanted)), || {
-        format!("running_managed_controllers is {running:?}; the command line selects {wanted}")
+        format!(
+            "running_managed_controllers is {running:?}, but the command line selects {wanted} controllers"
+        )
     })
 }
 
-/// The control: the same world with a command line without an error.
+/// Creates the control case: the world of the invalid command lines, with a valid one.
 fn valid() -> Case {
     Case::new(with_flags(&[], SHORT), |run| run.initializes(&names(1), s(0), T_INIT))
         .named("a valid command line")
 }
 
-/// Flags of the endpoint count only if a port is served.
+/// Flag that opens the HTTPS endpoint. Without it a provider does not read the other flags of the
+/// endpoint.
 const PORT: &str = "--secure-port=$(port)";
 
-/// Durations of an election that contradict each other. client-go ends with a panic, which is an end, and not one to ask for.
+/// Command lines with durations of a leader election that contradict each other. The cases run only
+/// in virtual time, because client-go panics on such values, and a check should not demand a panic.
 const CONTRADICTIONS: &[&[&str]] = &[
     &["--leader-elect", "--leader-elect-lease-duration=10s"],
     &["--leader-elect", "--leader-elect-renew-deadline=2s"],
     &["--leader-elect", "--leader-elect-renew-deadline=2.4s"],
 ];
 
-/// Command lines that a cloud controller manager refuses, because a value is not of its type or contradicts another one.
+/// Command lines that a cloud controller manager rejects, because it lacks a flag, because a value
+/// is invalid, or because two values contradict each other.
 const INVALID: &[&[&str]] = &[
     &["--no-such-flag"],
     &["--controllers=nope"],
@@ -243,7 +258,8 @@ const INVALID: &[&[&str]] = &[
     &["--authentication-token-webhook-cache-ttl=soon"],
 ];
 
-/// The same for labels that every node is to have. A provider that has no such flag refuses the flag.
+/// Command lines with invalid labels for nodes. A provider without `--node-labels` rejects them
+/// because the flag is unknown.
 const INVALID_LABELS: &[&[&str]] = &[
     &["--node-labels=nothing"],
     &["--node-labels=a=b,c"],
@@ -255,7 +271,7 @@ const INVALID_LABELS: &[&[&str]] = &[
     &["--node-labels=a/b/c=d"],
 ];
 
-/// The same for flags of the provider for a Supervisor.
+/// Command lines with invalid flags of Supervisor mode.
 const INVALID_SUPERVISOR: &[&[&str]] = &[
     &["--vm-operator-api-version=v1alpha9"],
     &["--vm-operator-api-version="],
@@ -268,35 +284,38 @@ const INVALID_SUPERVISOR: &[&[&str]] = &[
     &["--is-legacy-paravirtual=maybe"],
 ];
 
-/// The provider ends with an error, before it takes a lease or writes anything.
+/// Creates a case in which the provider must exit with an error, before it acquires a lease or
+/// writes anything to the cluster.
 fn ends_at_start(flags: &[&str]) -> Case {
     Case::new(with_flags(flags, SHORT).with(|it| it.once = true), ended_early)
         .named(flags.join(" "))
 }
 
-/// A number of workers with which nothing works. Upstream has a validation of the number, and does not call it.
+/// Creates a case with zero workers, which would never initialize a node. Upstream has a validation
+/// of this number, but does not call it.
 fn no_worker() -> Case {
     ends_at_start(&["--concurrent-node-syncs=0"])
-        .paced(Pace::Virtual("upstream starts with this value, and initializes no node"))
+        .paced(Pace::Virtual("upstream accepts zero workers and then initializes no node"))
 }
 
-/// Fails unless the provider ended with an error and changed nothing.
+/// Fails unless the provider exited with an error and wrote nothing to the cluster.
 pub(super) fn ended_early(run: &Run) -> Verdict {
     let write = run.calls().find(|call| call.class == Some(Class::Write) && call.is_cluster_call());
     let failed = matches!(run.exits.first(), Some(Exit::Failed(_)));
     Verdict::of(failed, || {
         let how = run.exits.first().map_or("still runs".to_owned(), ToString::to_string);
-        format!("the provider has to end at its start with an exit code that is not 0; it {how}")
+        format!("the provider has to exit at its start with a code other than 0; it {how}")
     })
     .and(|| {
         Verdict::of(write.is_none(), || {
             let call = write.map(ToString::to_string).unwrap_or_default();
-            format!("the provider wrote before it ended: {call}").at(write.map(|it| it.t))
+            format!("the provider wrote to the cluster before it exited: {call}")
+                .at(write.map(|it| it.t))
         })
     })
 }
 
-/// Ninety seconds, as Go's `time.ParseDuration` takes them.
+/// Spellings of ninety seconds that Go's `time.ParseDuration` accepts.
 const DURATIONS: &[&str] = &[
     "90s",
     "1m30s",
@@ -311,21 +330,22 @@ const DURATIONS: &[&str] = &[
     "90000000000ns",
 ];
 
-/// The duration of the lease is the one that the flag states.
+/// Creates a case in which the lease must have the duration of the flag, ninety seconds.
 fn lease_lasts(text: &str) -> Case {
     let scenario = with_flags(&[&format!("--leader-elect-lease-duration={text}")], SHORT)
         .with(|it| it.leader_election = true);
     Case::new(scenario, |run| {
         let lasts = terms(run).first().map(|term| term.lasts);
         Verdict::of(lasts == Some(s(90)), || {
-            format!("the lease lasts {lasts:?}; the command line says 90 s")
+            format!("the duration of the lease is {lasts:?}, but the command line sets 90 s")
         })
         .and(|| run.initializes(&names(1), s(0), s(5) + T_INIT))
     })
     .named(format!("--leader-elect-lease-duration={text}"))
 }
 
-/// Booleans as Go takes them, and whether a leader is elected then. The last flag counts.
+/// Flags with spellings of booleans that Go accepts, each with true if the provider must elect a
+/// leader. The last flag on a command line decides.
 const BOOLEANS: &[(&str, bool)] = &[
     ("--leader-elect", true),
     ("--leader-elect=T", true),
@@ -344,20 +364,22 @@ fn elects_as_told(flags: &str, elects: bool) -> Case {
     Case::new(scenario, move |run| {
         let has_lease = run.calls().any(|call| call.op.contains("leases"));
         Verdict::of(has_lease == elects, || {
-            let how = if has_lease { "asked" } else { "did not ask" };
-            format!("the provider {how} for a lease, and the command line says {elects}")
+            let how = if has_lease { "requested" } else { "did not request" };
+            format!(
+                "the provider {how} a lease, but leader election on the command line is {elects}"
+            )
         })
         .and(|| run.initializes(&names(1), s(0), s(5) + T_INIT))
     })
     .named(flags.to_owned())
 }
 
-/// Command lines with which a provider starts and works.
+/// Valid command lines, with which a provider must start and initialize a node.
 const ACCEPTED: &[&[&str]] = &[
     &["--kube-api-qps=-1"],
     &["--kube-api-qps=-1", "--kube-api-burst=-1"],
     &["--kube-api-qps=0", "--kube-api-burst=0"],
-    // The burst is used up by the first write, so that the rate decides.
+    // The first write uses up the burst, so the rate limits all further writes.
     &["--kube-api-qps=0", "--kube-api-burst=1"],
     &["--kube-api-qps=5", "--kube-api-burst=1"],
     &["--logging-format=text"],
@@ -380,10 +402,10 @@ fn starts(flags: &[&str]) -> Case {
         .named(flags.join(" "))
 }
 
-/// Namespace of the leases of kubelets.
+/// Namespace of the kubelets' leases.
 const NODE_LEASES: &str = "kube-node-lease";
 
-/// Name and namespace of the lease are those of the flags.
+/// Creates a case in which the lease must have the name and the namespace of the flags.
 fn another_lease() -> Case {
     let flags =
         ["--leader-elect-resource-name=another", "--leader-elect-resource-namespace=default"];
@@ -401,10 +423,10 @@ fn another_lease() -> Case {
             .map(|it| it.replace('"', ""))
             .collect();
         Verdict::of(held == ["default/another"], || {
-            format!("the leases {held:?} are held; the command line names default/another")
+            format!("the leases in the cluster are {held:?}, but the command line names only default/another")
         })
         .and(|| run.initializes(&names(1), s(0), s(5) + T_INIT))
     })
     .named(flags.join(" "))
-    .paced(Pace::Virtual("the driver of a process knows its leader by one Lease"))
+    .paced(Pace::Virtual("the driver of a process finds the leader only by the Lease with the default name"))
 }

@@ -1,4 +1,5 @@
-//! CCM-027, and the parts of CCM-011 and CCM-029 about `vsphere.conf`: the configuration of vCenter mode in both of its dialects.
+//! CCM-027, and the parts of CCM-011 and CCM-029 about `vsphere.conf`: the configuration of vCenter
+//! mode, as YAML and as INI.
 
 use std::time::Duration;
 
@@ -13,16 +14,18 @@ use crate::lab::Run;
 use crate::scenario::Scenario;
 use crate::verdict::Verdict;
 
+/// Duration of each case.
 const SHORT: Duration = s(20);
 
-/// A password with everything that a dialect may give a meaning to.
+/// A password with characters that have a meaning in YAML or INI.
 const PASSWORD: &str = "p;a#s\"s \\w=o'r:d";
 
 fn with_text(text: &str) -> Scenario {
     world(1, SHORT).with(|it| it.config = Some(text.to_owned()))
 }
 
-/// Configurations that say the same: the vCenter, its credentials, and the categories of zones.
+/// Names and texts of configurations that agree in the vCenter, its credentials, and the tag
+/// categories of zone and region.
 const SAME: &[(&str, &str)] = &[
     (
         "YAML",
@@ -62,10 +65,13 @@ const SAME: &[(&str, &str)] = &[
     ),
 ];
 
-/// Passwords that YAML takes for numbers. gopkg.in/yaml.v2, which upstream uses, decodes a number into a string as the text that it is written as.
+/// Passwords that YAML reads as numbers. gopkg.in/yaml.v2, which upstream uses, decodes such a
+/// number into a string with the digits of the file.
 const NUMBERS: [&str; 3] = ["12345678", "-12345678", "12345678901234567890"];
 
-/// CCM-027: each of these configurations starts the provider, which finds the machine, its zone and its region.
+/// Returns the cases of CCM-027. With each configuration the provider must start, find the machine
+/// and initialize its node. The node must get its zone and region or, in the cases about a subnet,
+/// the address in this subnet.
 pub(super) fn read() -> Vec<Case> {
     let same = SAME.iter().map(|(what, text)| means_the_same(what, PASSWORD, text));
     let mut cases: Vec<Case> = same.collect();
@@ -102,14 +108,18 @@ fn has_zone(run: &Run) -> Verdict {
         .into_iter()
         .find(|label| node.is_none_or(|node| node["metadata"]["labels"][label].is_null()));
     Verdict::of(missing.is_none(), || {
-        format!("the node lacks the label {}", missing.unwrap_or_default())
+        format!(
+            "the configuration names the tag categories, but the node lacks the label {}",
+            missing.unwrap_or_default()
+        )
     })
 }
 
-/// Addresses of the first machine; only the second one is in the subnet of the configurations below.
+/// Addresses of the first machine. Only the second address is in the subnet of the configurations.
 const ADDRESSES: [&str; 2] = ["192.0.2.9", "10.77.0.5"];
 
-/// The section about nodes is read, too: the internal address is the one in the subnet.
+/// Creates a case in which the section about nodes selects a subnet, and the internal address must
+/// be the one in this subnet.
 fn filters(dialect: &str, nodes: &str, is_yaml: bool) -> Case {
     let text = if is_yaml {
         "global: {port: $(port), $(trust.yaml)}\nvcenter: {$(server): {server: $(server), user: $(user), password: '$(password)'}}\n"
@@ -128,14 +138,14 @@ fn filters(dialect: &str, nodes: &str, is_yaml: bool) -> Case {
             .collect();
         run.initializes(&names(1), s(0), T_INIT).and(|| {
             Verdict::of(internal == [ADDRESSES[1]], || {
-                format!("the internal addresses are {internal:?}; the subnet of the configuration has {}", ADDRESSES[1])
+                format!("the internal addresses of the node are {internal:?}; in the configured subnet is only {}", ADDRESSES[1])
             })
         })
     })
     .named(format!("{dialect} with a subnet of internal addresses"))
 }
 
-/// Keys that a provider does not use, each with a configuration that has it.
+/// Keys that have no effect in a provider, each with a configuration that contains it.
 const IDLE: &[(&str, &str)] = &[
     (
         "soapRoundtripCount",
@@ -155,7 +165,8 @@ const IDLE: &[(&str, &str)] = &[
     ),
 ];
 
-/// CCM-029: the log names a key without an effect, and the provider works.
+/// Returns the cases of CCM-029. The log must name a key without effect, and the provider must
+/// initialize the node.
 pub(super) fn named() -> Vec<Case> {
     let case = |(key, text): &(&'static str, &str)| {
         let key = *key;
@@ -165,7 +176,7 @@ pub(super) fn named() -> Vec<Case> {
     IDLE.iter().map(case).collect()
 }
 
-/// Configurations that no provider can use, each with what is wrong.
+/// Descriptions and texts of configurations that a provider must reject.
 const INVALID: &[(&str, &str)] = &[
     ("an empty file", ""),
     ("a file with a comment alone", "# nothing\n"),
@@ -223,7 +234,8 @@ const INVALID: &[(&str, &str)] = &[
     ),
 ];
 
-/// CCM-011: each of these configurations ends the start.
+/// Returns the cases of CCM-011. With each configuration of [`INVALID`] the provider must exit with
+/// an error at its start.
 pub(super) fn refused() -> Vec<Case> {
     let case = |(what, text): &(&str, &str)| {
         Case::new(with_text(text).with(|it| it.once = true), ended_early).named(*what)

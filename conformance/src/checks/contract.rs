@@ -1,4 +1,4 @@
-//! NODE-…: the contract of the cloud-node controller.
+//! NODE-…: the contract of Kubernetes' cloud-node controller.
 
 use serde_json::json;
 use sim::Face;
@@ -35,7 +35,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                     let shown = run.when(&name, |node| node.of_type("InternalIP").next().is_some());
                     if shown.is_none_or(|at| at.since_start() > T_INIT) {
                         return Verdict::fail(
-                            format!("addresses of {name} were shown at {shown:?}").at(shown),
+                            format!("the first address on node {name} appeared at {shown:?}, later than the limit of an initialization").at(shown),
                         );
                     }
                 }
@@ -50,7 +50,9 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                 });
                 Verdict::of(
                     shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS + T_INIT),
-                    || format!("the new address was shown at {shown:?}").at(shown),
+                    || {
+                        format!("the node showed only the new address from {shown:?} on; it has to within an address period").at(shown)
+                    },
                 )
             })],
         ),
@@ -61,7 +63,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                     .at(SETTLED, Command::ClearAddresses(machine(1))),
                 |run| {
                     let left = run.node(&name(1)).map(|node| node.ips().count()).unwrap_or(0);
-                    Verdict::of(left > 0, || "the addresses were wiped")
+                    Verdict::of(left > 0, || "the provider removed all addresses of the node")
                 },
             )],
         ),
@@ -79,7 +81,9 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                     let before = run.versions(&name(1));
                     let settled =
                         before.iter().filter(|(at, _)| at.since_start() > SETTLED).count();
-                    Verdict::of(settled == 0, || format!("the node was written {settled} times"))
+                    Verdict::of(settled == 0, || {
+                        format!("the node changed {settled} times while its machine was hidden")
+                    })
                 },
             )
             .canary(Canary::Moved(2), SETTLED + T_STATUS)],
@@ -95,7 +99,9 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                         .filter(|it| it.reason == "Synced" && it.object == name)
                         .count();
                     if n != 1 {
-                        return Verdict::fail(format!("{n} Synced events about {name}"));
+                        return Verdict::fail(format!(
+                            "{n} events Synced are about {name}; exactly 1 has to be"
+                        ));
                     }
                 }
                 Verdict::Pass
@@ -134,7 +140,9 @@ fn atomic(run: &Run) -> Verdict {
         match first {
             None => return Verdict::fail(format!("node {name} was never initialized")),
             Some(node) if node.provider_id.is_none() || !has_labels(run, &node) => {
-                return Verdict::fail(format!("the first open version of {name} is {node:?}"));
+                return Verdict::fail(format!(
+                    "the first version of {name} without the taint lacks the provider ID or a label: {node:?}"
+                ));
             }
             Some(_) => {}
         }
@@ -142,7 +150,8 @@ fn atomic(run: &Run) -> Verdict {
     Verdict::Pass
 }
 
-/// True if the node has every label for which the cloud has a value: a Supervisor has only zones.
+/// True if the node has zone, region and instance type in vCenter mode, or a zone in Supervisor
+/// mode.
 fn has_labels(run: &Run, node: &NodeFacts) -> bool {
     match run.backend() {
         Backend::VCenter => !node.labels.contains(&None),
@@ -165,14 +174,23 @@ fn preset_provider_id(backend: Backend) -> Case {
         let other = run.writes_on(&name(1)).any(|call| {
             call.req.detail.contains("providerID") && !call.req.detail.contains(&preset)
         });
-        Verdict::of(kept, || format!("provider IDs: {ids:?}"))
-            .and(|| Verdict::of(!other, || "a request carried another provider ID".to_owned()))
-            .and(|| run.initializes(&names(2), s(0), T_INIT))
+        Verdict::of(kept, || {
+            format!(
+                "the provider ID of the node did not stay as it was set; its values were {ids:?}"
+            )
+        })
+        .and(|| {
+            Verdict::of(!other, || {
+                "a request of the provider carried another provider ID".to_owned()
+            })
+        })
+        .and(|| run.initializes(&names(2), s(0), T_INIT))
     })
 }
 
-/// The Node came with the provider ID of another cloud. A provider may find the machine by the Node's name; if it does not, an
-/// operator has to learn why the Node waits.
+/// Creates a case with a Node that carries the provider ID of another cloud from the start. The
+/// provider must not replace this ID. It may find the machine by the Node's name. If it leaves the
+/// Node uninitialized, an event or a log line must name the provider ID.
 fn foreign_provider_id() -> Case {
     const FOREIGN: &str = "aws:///eu-west-1a/i-0123456789abcdef0";
     let scenario = world(3, T_STATUS + SETTLED)
@@ -186,16 +204,16 @@ fn foreign_provider_id() -> Case {
         };
         let logged = run.logged_after(s(0)).any(|line| line.contains(&name(1)) && told(line));
         let event = run.events().iter().any(|it| it.object == name(1) && told(&it.message));
-        Verdict::of(other.is_none(), || "the provider ID was replaced".to_owned().at(other))
+        Verdict::of(other.is_none(), || "the provider replaced the provider ID of another cloud".to_owned().at(other))
             .and(|| {
                 Verdict::of(opened.is_some() || logged || event, || {
-                    "the node waits, and neither an event nor a log line names its provider ID as the reason".to_owned()
+                    "the node stays uninitialized, but neither an event nor a log line names its provider ID as the reason".to_owned()
                 })
             })
             .and(|| run.initializes(&names(3)[1..], s(0), T_INIT))
     })
     .named("of another cloud")
-    .exempt(Invariant::ProviderIdStays, "a person, or another cloud, sets it")
+    .exempt(Invariant::ProviderIdStays, "the scenario sets the provider ID in place of a person or another cloud")
 }
 
 fn silent(dual_stack: bool) -> Case {
@@ -223,7 +241,7 @@ fn silent(dual_stack: bool) -> Case {
 }
 
 fn absent_machine() -> Case {
-    // The Node registers with a UUID that no machine has until 200 s.
+    // The kubelet registers the Node with a UUID that no machine has until 200 s.
     let uuid = uuid::Uuid::from_u128(0x4242_1111_2222_4333_8444_0000_0000_0077);
     let scenario = world_with(1, 2, s(900)).at(s(10), early(uuid)).at(s(200), awaited(uuid));
     Case::new(scenario, |run| {
@@ -233,13 +251,14 @@ fn absent_machine() -> Case {
             .map(ToString::to_string)
             .collect();
         Verdict::of(before.is_empty(), || {
-            format!("written before its machine existed: {}", before.join("; "))
+            format!("the provider wrote the Node before its machine existed: {}", before.join("; "))
         })
         .and(|| run.initializes(&["early".to_owned()], s(222), s(600)))
     })
 }
 
-/// The API server answers `n` writes of a Node with a conflict while a person adds a label.
+/// Creates a case in which the API server answers the first `n` writes of a Node with a conflict,
+/// while a person adds a label.
 fn conflicts(n: u64) -> Case {
     let rule =
         Rule::new("conflict", [Action::Status { code: 409, retry_after: None, message: None }])
@@ -254,7 +273,9 @@ fn conflicts(n: u64) -> Case {
             let kept = run
                 .node_object(&name(1))
                 .is_some_and(|node| node["metadata"]["labels"]["example.com/added"] == "meanwhile");
-            Verdict::of(kept, || "a label that was added meanwhile is lost".to_owned())
+            Verdict::of(kept, || {
+                "the provider overwrote a label that a person added meanwhile".to_owned()
+            })
         })
     })
     .named(format!("{n} conflicts"))
@@ -265,26 +286,32 @@ fn deleted_meanwhile(backend: Backend) -> Case {
     let delete = Command::Cluster(objects::Command::delete(Key::node(name(1))));
     let scenario = world(2, s(300)).fault(slow).at(s(4), delete);
     Case::new(scenario, |run| {
-        Verdict::of(run.node(&name(1)).is_none(), || "the Node was created again".to_owned())
-            .and(|| {
-                let late = run
-                    .calls()
-                    .filter(|call| call.target.name.as_deref() == Some(name(1).as_str()))
-                    .filter(|call| call.t.since_start() > s(4) + s(90))
-                    .count();
-                Verdict::of(late == 0, || format!("{late} late calls about the deleted node"))
+        Verdict::of(run.node(&name(1)).is_none(), || {
+            "the provider created the deleted Node again".to_owned()
+        })
+        .and(|| {
+            let late = run
+                .calls()
+                .filter(|call| call.target.name.as_deref() == Some(name(1).as_str()))
+                .filter(|call| call.t.since_start() > s(4) + s(90))
+                .count();
+            Verdict::of(late == 0, || {
+                format!("{late} calls about the Node came more than 90 s after its deletion")
             })
-            .and(|| {
-                Verdict::of(
-                    run.initialized(&name(2)).is_some(),
-                    || "the other node was not initialized",
-                )
-            })
+        })
+        .and(|| {
+            Verdict::of(
+                run.initialized(&name(2)).is_some(),
+                || "the provider did not initialize the other node",
+            )
+        })
     })
 }
 
-/// A person deletes two Nodes while the provider looks at their machines, and the watch is silent about that. One of them was
-/// initialized by another provider. The API server answers a write with 404, and the provider does not repeat it.
+/// Creates a case in which a person deletes two Nodes while the provider reads their machines, and
+/// the watch of Nodes does not deliver the deletions. Another provider has initialized one of the
+/// two. The API server answers the provider's writes with 404, and the provider must not repeat
+/// them.
 fn deleted_unseen(backend: Backend) -> Case {
     let (starts, deleted) = (s(10), s(14));
     let held = Rule::new("held", [Action::WatchHoldAfter(0)]).on(Face::Cluster).op(["watch nodes"]);
@@ -304,16 +331,18 @@ fn deleted_unseen(backend: Backend) -> Case {
             let node = name(n);
             run.writes_on(&node).filter(|call| call.t.since_start() > deleted).count()
         };
-        // One of the status and one of the Node.
+        // Allows one write of the status and one of the Node.
         let many = [1, 2].into_iter().find(|n| n_written(*n) > 2);
-        Verdict::of(back.is_none(), || format!("the Node {back:?} was created again"))
-            .and(|| {
-                Verdict::of(many.is_none(), || {
-                    let (n, node) = many.map(|n| (n_written(n), name(n))).unwrap_or_default();
-                    format!("{n} writes of {node}, which does not exist any more; 2 are allowed")
-                })
+        Verdict::of(back.is_none(), || {
+            format!("the deleted Node with the number {back:?} was created again")
+        })
+        .and(|| {
+            Verdict::of(many.is_none(), || {
+                let (n, node) = many.map(|n| (n_written(n), name(n))).unwrap_or_default();
+                format!("{n} writes of the deleted Node {node}; at most 2 are allowed")
             })
-            .and(|| run.initializes(&[name(3)], starts, s(120)))
+        })
+        .and(|| run.initializes(&[name(3)], starts, s(120)))
     })
     .named("the watch is silent about it")
 }
@@ -329,7 +358,9 @@ fn crash_between() -> Case {
     Case::new(scenario, |run| {
         let shown = run.when(&name(1), |node| !node.uninitialized && node.ips().next().is_some());
         Verdict::of(shown.is_some_and(|at| at.since_start() <= T_STATUS + T_INIT + GRACE), || {
-            format!("the open node shows addresses since {shown:?}")
+            format!(
+                "the Node was without taint and with addresses from {shown:?} on, later than allowed after the restart"
+            )
         })
     })
 }

@@ -1,4 +1,4 @@
-//! EFF: costs of a steady provider.
+//! EFF: number of calls and bytes that a provider needs, above all while nothing changes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,18 +37,18 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// Time by which all `n` nodes of a world have long been initialized.
+/// Returns a time by which the provider has initialized all `n` nodes of a world.
 fn settled(n: u32) -> Duration {
     SETTLED + s(u64::from(n) * 3 / 20)
 }
 
-/// Nothing happens for three address periods. Then a machine, that of the last node, is destroyed, and the provider has to
-/// act on that.
+/// Creates a case in which nothing changes for three address periods, the phase `steady`. Then the
+/// machine of the last node is deleted as a canary.
 fn steady(n: u32, judge: impl Fn(&Run) -> Verdict + Send + Sync + 'static) -> Case {
     quiet(n, T_STATUS * 3, judge)
 }
 
-/// The same for another duration.
+/// Creates the case of [`steady`] with a phase that lasts this long.
 fn quiet(n: u32, lasts: Duration, judge: impl Fn(&Run) -> Verdict + Send + Sync + 'static) -> Case {
     let end = settled(n) + lasts;
     let scenario = world(n, end)
@@ -58,12 +58,14 @@ fn quiet(n: u32, lasts: Duration, judge: impl Fn(&Run) -> Verdict + Send + Sync 
     Case::new(scenario, judge).canary(Canary::Gone(n), end)
 }
 
-/// Number of calls that a check allows, from the catalogue.
+/// Returns the maximum number of calls of a check, from the catalogue.
 fn allowed(id: &str, backend: Backend) -> u64 {
     catalogue::entry(id).map_or(0, |entry| entry.allowed(backend))
 }
 
-/// Two hundred nodes join at once, and the provider may send five requests per second and controller.
+/// Creates a case in which two hundred nodes join at once, while each controller may send only five
+/// requests per second to the cluster. In any ten seconds the provider may send at most 150
+/// requests, three times this rate; watches do not count.
 fn rate() -> Case {
     const QPS: u32 = 5;
     const WINDOW: Duration = s(10);
@@ -81,13 +83,15 @@ fn rate() -> Case {
         let most = moments.iter().map(|from| within(*from)).max().unwrap_or_default();
         let allowed = 3 * QPS as usize * WINDOW.as_secs() as usize;
         Verdict::of(most <= allowed, || {
-            format!("{most} requests to the cluster in ten seconds; {allowed} are allowed")
+            format!("{most} requests to the cluster in ten seconds; at most {allowed} are allowed")
         })
         .and(|| run.initializes(&names(200), s(0), s(200)))
     })
 }
 
-/// A person removes ten of twenty Nodes and keeps their machines, which change once a minute from then on.
+/// Creates a case in which a person deletes ten of twenty Nodes. Their machines stay and change an
+/// address once a minute. vCenter must report none of these changes to the provider, and with
+/// either backend the provider may make only as many reads as the catalogue allows.
 fn left_alone(backend: Backend) -> Case {
     let begin = SETTLED + s(160);
     let mut scenario = world(20, begin).at(begin, Act::Phase("steady".into()));
@@ -105,7 +109,8 @@ fn left_alone(backend: Backend) -> Case {
     let scenario = scenario.at(end, Act::Phase("after".into()));
     let case = Case::new(scenario, move |run| {
         let of_machines = || run.calls_in("steady").filter(|call| backend.takes(call));
-        // A Supervisor's watch reports every machine of the namespace to every client.
+        // Counts objects only for vCenter, because a Supervisor's watch reports every machine of
+        // the namespace to every client.
         let told: u64 = match backend {
             Backend::VCenter => {
                 let ended = of_machines().filter_map(|call| call.ended.as_ref());
@@ -117,7 +122,7 @@ fn left_alone(backend: Backend) -> Case {
         let allowed = allowed("EFF-011", backend);
         Verdict::of(told == 0 && reads <= allowed, || {
             format!(
-                "{reads} reads ({allowed} are allowed), and {told} machines told of, for machines that are no node's"
+                "{reads} reads (at most {allowed} are allowed) and {told} reported objects (0 are allowed) while only machines without a Node changed"
             )
         })
         .and(|| run.initializes(&names(20), s(0), SETTLED))
@@ -125,7 +130,8 @@ fn left_alone(backend: Backend) -> Case {
     case.canary(Canary::Gone(20), end + s(1))
 }
 
-/// 1,100 machines change address at one moment, more than one answer of a vCenter holds.
+/// Creates a case in which 1,100 machines change address at the same time, more than vCenter
+/// reports in one answer.
 fn burst(backend: Backend) -> Case {
     let (scenario, begin) = addresses::many_changes();
     let end = begin + s(60);
@@ -136,7 +142,7 @@ fn burst(backend: Backend) -> Case {
         let allowed = allowed("EFF-012", backend);
         Verdict::of(calls <= allowed, || {
             let n = addresses::MANY;
-            format!("{calls} calls for {n} machines that changed; {allowed} are allowed")
+            format!("{calls} calls for {n} changed machines; at most {allowed} are allowed")
         })
         .and(|| addresses::all_shown(run, begin))
     })
@@ -145,10 +151,10 @@ fn burst(backend: Backend) -> Case {
 fn slope(backend: Backend, n: u32) -> Case {
     steady(n, move |run| {
         let calls = run.calls_in("steady").filter(|call| backend.takes(call)).count();
-        // `budgets.yaml` has the counts of our provider.
+        // `budgets.yaml` contains the exact counts of our provider.
         let allowed = allowed("EFF-001", backend);
         Verdict::of(calls as u64 <= allowed, || {
-            format!("{calls} calls in three periods with {n} nodes; {allowed} are allowed")
+            format!("{calls} calls in three steady address periods with {n} nodes; at most {allowed} are allowed")
         })
     })
     .named(format!("{n} nodes"))
@@ -163,13 +169,16 @@ fn intercept(backend: Backend) -> Case {
         let total: usize = by_operation.values().sum();
         let allowed = allowed("EFF-002", backend);
         Verdict::of(total as u64 <= allowed, || {
-            format!("{total} calls in three periods, {allowed} are allowed: {by_operation:?}")
+            format!(
+                "{total} calls in three steady address periods, at most {allowed} are allowed: {by_operation:?}"
+            )
         })
     })
 }
 
-/// Bytes to and from vCenters in three steady periods, for any number of nodes: the requests and answers of fifteen long
-/// polls. Three watches and their bookmarks take less.
+/// Maximum number of bytes to and from the backend in three steady address periods, for any number
+/// of nodes: the size of fifteen long polls with their answers. Three watches with their bookmarks
+/// are smaller.
 const STEADY_BYTES: u64 = 60_000;
 
 fn bytes(backend: Backend, n: u32) -> Case {
@@ -180,7 +189,7 @@ fn bytes(backend: Backend, n: u32) -> Case {
             .map(|call| call.req.bytes + call.ended.as_ref().map_or(0, |ended| ended.bytes))
             .sum();
         Verdict::of(bytes <= STEADY_BYTES, || {
-            format!("{bytes} bytes in three periods with {n} nodes; {STEADY_BYTES} are allowed")
+            format!("{bytes} bytes in three steady address periods with {n} nodes; at most {STEADY_BYTES} are allowed")
         })
     })
     .named(format!("{n} nodes"))
@@ -194,12 +203,18 @@ fn no_writes() -> Case {
             .filter(|call| !call.op.contains("leases"))
             .map(ToString::to_string)
             .collect();
-        Verdict::of(writes.is_empty(), || format!("{} writes: {}", writes.len(), writes.join("; ")))
+        Verdict::of(writes.is_empty(), || {
+            format!(
+                "{} writes to the cluster although nothing changed: {}",
+                writes.len(),
+                writes.join("; ")
+            )
+        })
     })
 }
 
-/// In a steady world neither of two replicas sends requests that the cluster refuses, such as an update of an outdated
-/// lease.
+/// Creates a case in which nothing changes and neither of two replicas may send a request that the
+/// cluster refuses, such as an update of an outdated lease.
 fn no_refusals() -> Case {
     let end = SETTLED + T_STATUS;
     let scenario = world(3, end + s(1))
@@ -215,18 +230,28 @@ fn no_refusals() -> Case {
             .collect();
         let renewals = of_cluster().filter(|call| call.op.contains("leases")).count();
         run.initializes(&names(3), s(0), SETTLED)
-            .and(|| Verdict::of(renewals > 0, || "no lease was looked at".to_owned()))
+            .and(|| {
+                Verdict::of(renewals > 0, || {
+                    "the replicas did not call the cluster about a lease".to_owned()
+                })
+            })
             .and(|| {
                 Verdict::of(refused.is_empty(), || {
-                    format!("{} refused calls, the first: {}", refused.len(), refused[0])
+                    format!(
+                        "the cluster refused {} calls; the first is: {}",
+                        refused.len(),
+                        refused[0]
+                    )
                 })
             })
     })
     .named("two replicas")
 }
 
-/// The watch of Nodes is ten seconds late. A person labels a Node before the provider has heard of it, so the event of the label
-/// comes after the provider has initialized the Node. An event that is older than the provider's own write causes no write.
+/// Creates a case in which the watch of Nodes delivers each event ten seconds late. A person adds a
+/// label five seconds after the Node registers, so the provider receives this change after it has
+/// initialized the Node. An event that is older than the provider's own write must not cause
+/// another write.
 fn late_watch() -> Case {
     let late = Rule::new("late", [Action::WatchDelay(s(10))]).on(Face::Cluster);
     let label = serde_json::json!({"metadata": {"labels": {"example.com/added": "meanwhile"}}});
@@ -249,7 +274,8 @@ fn late_watch() -> Case {
         });
         Verdict::of(again.is_none(), || {
             let call = again.map(ToString::to_string).unwrap_or_default();
-            format!("the Node was initialized at {done}, and written again: {call}").at(done)
+            format!("the provider initialized the Node at {done} and then wrote it again: {call}")
+                .at(done)
         })
     })
     .named("the watch is late")
@@ -262,7 +288,8 @@ fn polling(backend: Backend) -> Vec<Case> {
     }
 }
 
-/// Without the right to watch machines, the provider answers all questions within five seconds from one list.
+/// Creates a case in which the provider may not watch machines. All lookups within five seconds
+/// must then share one list.
 fn shared_lists() -> Case {
     let status = Action::Status { code: 403, retry_after: None, message: None };
     let forbidden =
@@ -279,15 +306,17 @@ fn shared_lists() -> Case {
         let allowed = (end - begin).as_secs() / 5 + 1;
         run.was_not_ready(&super::observe::name(silent)).and(|| {
             Verdict::of(calls as u64 <= allowed, || {
-                format!("{calls} calls in five minutes; a list per 5 s makes {allowed}")
+                format!(
+                    "{calls} calls in five minutes; at most {allowed} are allowed, one list per 5 s"
+                )
             })
         })
     });
     case.canary(Canary::Gone(n), end).named("where watching is forbidden")
 }
 
-/// Of two thousand machines one thousand are nodes of this cluster. The steady phase lasts ten address periods, or 600
-/// monitor ticks.
+/// Creates a case in which half of two thousand machines are nodes of the cluster. The steady phase
+/// lasts ten address periods, which are 600 monitor periods.
 fn other_machines() -> Case {
     let n = 1000;
     let begin = settled(n);
@@ -301,11 +330,17 @@ fn other_machines() -> Case {
             .calls_in("steady")
             .filter(|call| run.backend().takes(call) && !run.backend().is_news(call))
             .collect();
-        // The provider lists everything again each half hour, in case an event was lost: once or twice, in pages of 500.
+        // Allows one or two complete lists in pages of 500: the provider lists all machines again
+        // every half hour, in case it missed an event.
         let relists = reads.iter().filter(|call| call.op == "list virtualmachines").count();
         run.initializes(&names(n), s(0), begin).and(|| {
             let allowed = reads.len() == relists && relists <= 2 * 4;
-            Verdict::of(allowed, || format!("{} reads, {relists} of them lists", reads.len()))
+            Verdict::of(allowed, || {
+                format!(
+                    "{} reads, {relists} of them lists; only lists are allowed, at most 8",
+                    reads.len()
+                )
+            })
         })
     });
     case.canary(Canary::Gone(n), end).named("1,000 nodes among 2,000 machines")
@@ -313,10 +348,13 @@ fn other_machines() -> Case {
 
 fn no_polling() -> Case {
     quiet(10, s(3600), |run| {
-        // The provider lists a Supervisor's machines again each 24 to 36 minutes, in case an event was lost.
+        // Allows two lists: the provider lists a Supervisor's machines again every 24 to 36
+        // minutes, in case it missed an event.
         let lists = run.calls_in("steady").filter(|call| call.op == RELIST).count();
         if lists > 2 {
-            return Verdict::fail(format!("machines were listed {lists} times in a steady hour"));
+            return Verdict::fail(format!(
+                "the provider listed machines {lists} times in a steady hour; at most 2 are allowed"
+            ));
         }
         let seen: Vec<String> = run
             .calls_in("steady")
@@ -330,11 +368,12 @@ fn no_polling() -> Case {
             .map(ToString::to_string)
             .collect();
         Verdict::of(seen.is_empty(), || {
-            format!("{} reads in a steady hour: {}", seen.len(), seen.join("; "))
+            format!("{} reads in a steady hour, 0 are allowed: {}", seen.len(), seen.join("; "))
         })
     })
 }
 
+/// Operation of the periodic list in Supervisor mode.
 const RELIST: &str = "list virtualmachines";
 
 fn known_nodes(backend: Backend) -> Case {
@@ -354,10 +393,10 @@ fn known_nodes(backend: Backend) -> Case {
         run.initializes(&names(n), s(0), T_INIT + s(15))
             .and(|| {
                 Verdict::of(calls as u64 <= allowed, || {
-                    format!("{calls} calls for 100 known nodes; {allowed} are allowed")
+                    format!("{calls} calls after a restart with 100 initialized nodes; at most {allowed} are allowed")
                 })
             })
-            .and(|| Verdict::of(writes == 0, || format!("{writes} writes for 100 known nodes")))
+            .and(|| Verdict::of(writes == 0, || format!("{writes} writes after a restart with 100 initialized nodes; 0 are allowed")))
     };
     Case::new(scenario, judge).canary(Canary::Gone(n), s(400))
 }

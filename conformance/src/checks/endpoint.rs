@@ -13,7 +13,7 @@ use crate::lab::{Answer, Run};
 use crate::scenario::{Act, Caller, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
-/// Time of the first request.
+/// Time of the first request to the endpoint.
 const FIRST: Duration = s(20);
 
 pub(super) fn checks() -> Vec<Check> {
@@ -51,21 +51,22 @@ pub(super) fn checks() -> Vec<Check> {
     ];
     for case in checks.iter_mut().flat_map(|check| &mut check.cases) {
         if case.pace == Pace::Usual {
-            // What a review is good for is counted on the clock of the provider.
+            // The provider measures the age of a review with its own clock, which does not run
+            // faster with the world.
             case.pace = Pace::Real;
         }
     }
     checks
 }
 
-/// A port is served, whatever else the command line says.
+/// Flag in the command line of every case. It makes the provider serve its endpoint on a free port.
 const PORT: &str = "--secure-port=$(port)";
 
 const TOKEN_TTL: &str = "--authentication-token-webhook-cache-ttl=1m";
 const ALLOWED_TTL: &str = "--authorization-webhook-cache-authorized-ttl=1m";
 const REFUSED_TTL: &str = "--authorization-webhook-cache-unauthorized-ttl=1m";
 
-/// A node joins; the provider has these flags more.
+/// Returns a scenario in which one node joins and the command line has [`PORT`] and these flags.
 fn serving(flags: &[&str], horizon: Duration) -> Scenario {
     let flags = std::iter::once(&PORT).chain(flags);
     let flags: Vec<String> = flags.map(|flag| (*flag).to_owned()).collect();
@@ -76,7 +77,7 @@ fn get(path: &str, by: Caller) -> Act {
     Act::Get { path: path.to_owned(), by }
 }
 
-/// Answers to requests for a path.
+/// Returns the answers to requests for this path.
 fn answers<'a>(run: &'a Run, path: &'a str) -> impl Iterator<Item = &'a Answer> {
     run.answers.iter().filter(move |answer| answer.path == path)
 }
@@ -85,7 +86,8 @@ fn status(answer: &Answer) -> Option<u16> {
     answer.outcome.as_ref().ok().map(|(status, _)| *status)
 }
 
-/// Probes carry no token; leader and standby answer them.
+/// Creates a case in which a client without a token reads `/healthz`. Every replica, leader or
+/// standby, must answer 200.
 fn healthy(replicas: usize) -> Case {
     let scenario = serving(&[], s(40))
         .with(|it| it.replicas = replicas)
@@ -95,14 +97,14 @@ fn healthy(replicas: usize) -> Case {
         let wrong = answers.iter().find(|it| it.outcome != Ok((200, "ok".to_owned())));
         Verdict::of(answers.len() == replicas && wrong.is_none(), || {
             let said = wrong.map(|it| (it.replica, &it.outcome));
-            format!("GET /healthz of {} replicas; not 200 and ok: {said:?}", answers.len())
+            format!("{} replicas answered GET /healthz; replica and answer other than 200 with ok: {said:?}", answers.len())
         })
         .and(|| run.initializes(&names(1), s(0), FIRST))
     })
     .named(if replicas == 1 { "one replica" } else { "leader and standby" })
 }
 
-/// With `verbose` each check has a line.
+/// Creates a case in which `/healthz?verbose` must answer with one line per check.
 fn verbose() -> Case {
     let path = "/healthz?verbose";
     let scenario = serving(&[], s(40))
@@ -112,14 +114,15 @@ fn verbose() -> Case {
         let outcome = answers(run, path).next().map(|it| it.outcome.clone());
         let is_right = matches!(&outcome, Some(Ok((200, body))) if lists_checks(body));
         Verdict::of(is_right, || {
-            format!("GET {path}: a line per check and the result are expected, not {outcome:?}")
+            format!("GET {path} has to answer with a line per check and the result, not with {outcome:?}")
         })
         .and(|| run.initializes(&names(1), s(0), FIRST))
     })
     .named("verbose")
 }
 
-/// `[+]leaderElection ok`, more lines like it, and `healthz check passed`.
+/// True if the text has `[+]leaderElection ok`, only lines of this form before the last line, and
+/// the last line `healthz check passed`.
 fn lists_checks(body: &str) -> bool {
     let mut lines: Vec<&str> = body.lines().collect();
     let last = lines.pop();
@@ -129,9 +132,11 @@ fn lists_checks(body: &str) -> bool {
         && lines.contains(&"[+]leaderElection ok")
 }
 
-/// A path, a caller, and the status that the caller gets.
+/// A path, a client that requests it, and the HTTP status codes of which the client must receive
+/// one.
 type Access = (&'static str, Caller, &'static [u16]);
 
+/// Access without the flag `--authorization-always-allow-paths`.
 const DEFAULT: [Access; 6] = [
     ("/healthz", Caller::Anonymous, &[200]),
     ("/metrics", Caller::Anonymous, &[401, 403]),
@@ -141,6 +146,7 @@ const DEFAULT: [Access; 6] = [
     ("/metrics", Caller::Master, &[200]),
 ];
 
+/// Access if the flag lists `/metrics` and `/healthz`.
 const METRICS_FREE: [Access; 5] = [
     ("/healthz", Caller::Anonymous, &[200]),
     ("/metrics", Caller::Anonymous, &[200]),
@@ -149,20 +155,23 @@ const METRICS_FREE: [Access; 5] = [
     ("/nowhere", Caller::Anonymous, &[401, 403]),
 ];
 
+/// Access if the flag lists the prefix `/met*`.
 const PREFIX_FREE: [Access; 3] = [
     ("/metrics", Caller::Anonymous, &[200]),
     ("/nowhere", Caller::Anonymous, &[401, 403]),
     ("/nowhere", Caller::Master, &[404]),
 ];
 
-/// The role `system:public-info-viewer` still lets everyone read `/healthz`.
+/// Access if the flag is empty. The role `system:public-info-viewer` still permits every client to
+/// read `/healthz`.
 const NOTHING_FREE: [Access; 3] = [
     ("/healthz", Caller::Anonymous, &[200]),
     ("/metrics", Caller::Anonymous, &[401, 403]),
     ("/metrics", Caller::Allowed, &[200]),
 ];
 
-/// Each caller gets what the cluster's roles and the flag give it.
+/// Creates a case in which the clients of `wanted` request their paths. With the roles in the
+/// cluster and these flags, each must receive one of its status codes.
 fn guarded(flags: &[&str], wanted: &'static [Access]) -> Case {
     let mut scenario = serving(flags, s(60));
     for (n, (path, by, _)) in wanted.iter().enumerate() {
@@ -174,7 +183,11 @@ fn guarded(flags: &[&str], wanted: &'static [Access]) -> Case {
             let mut asked = answers(run, path).filter(|it| it.by == *by);
             let seen = asked.next().and_then(status);
             let is_right = seen.is_some_and(|seen| statuses.contains(&seen));
-            (!is_right).then(|| format!("GET {path} by {by:?}: {seen:?}, expected {statuses:?}"))
+            (!is_right).then(|| {
+                format!(
+                    "GET {path} by client {by:?} got status {seen:?}; expected one of {statuses:?}"
+                )
+            })
         });
         Verdict::of(wrong.is_none(), || wrong.unwrap_or_default())
             .and(|| has_metrics(run))
@@ -182,14 +195,16 @@ fn guarded(flags: &[&str], wanted: &'static [Access]) -> Case {
     })
 }
 
-/// Fails if `/metrics` was answered with text that is not a list of metrics.
+/// Fails if an answer 200 to `/metrics` contains no metric.
 fn has_metrics(run: &Run) -> Verdict {
     let bad = answers(run, "/metrics")
         .find(|answer| matches!(&answer.outcome, Ok((200, body)) if !body.contains("# TYPE ")));
-    Verdict::of(bad.is_none(), || "GET /metrics: 200 without metrics".to_owned())
+    Verdict::of(bad.is_none(), || "GET /metrics got 200 with a body without metrics".to_owned())
 }
 
-/// While the cluster answers no review, only members of `system:masters` whose token is known are let in.
+/// Creates a case in which first reviews of tokens and later reviews of access fail in the cluster.
+/// The endpoint must refuse the clients that need such a review, and must still serve a member of
+/// `system:masters` without a review of its access.
 fn unreviewed() -> Case {
     let failure = Action::Status { code: 500, retry_after: None, message: None };
     let down = |id: &str, op: &str| Rule::new(id, [failure.clone()]).on(Face::Cluster).op([op]);
@@ -205,12 +220,12 @@ fn unreviewed() -> Case {
             run.answers.iter().partition(|it| it.by == Caller::Master);
         let open = others.iter().find(|it| status(it).is_none_or(|it| it < 400));
         Verdict::of(open.is_none() && others.len() == 2, || {
-            format!("the cluster reviews nothing, and /metrics was answered: {open:?}")
+            format!("reviews fail in the cluster, so both requests for /metrics have to be refused; not refused: {open:?}")
         })
         .and(|| {
             let seen = masters.first().and_then(|it| status(it));
             Verdict::of(seen == Some(200), || {
-                format!("GET /metrics by a member of system:masters, which needs no review of the access: {seen:?}")
+                format!("GET /metrics by a member of system:masters needs no access review and has to get 200, not {seen:?}")
             })
         })
         .and(|| run.initializes(&names(1), s(0), FIRST))
@@ -218,11 +233,13 @@ fn unreviewed() -> Case {
     .named("the cluster answers no review")
 }
 
+/// Returns the number of calls with this operation.
 fn n_reviews(run: &Run, what: &str) -> usize {
     run.calls().filter(|call| call.op == what).count()
 }
 
-/// Two requests of one caller, and the number of reviews of its token and of its access that they cost.
+/// Creates a case with two requests of one client, at a distance of `apart`. Together they must
+/// cause the `wanted` number of token reviews and of access reviews.
 fn reviewed(by: Caller, flags: &[&str], apart: Duration, wanted: [usize; 2]) -> Case {
     let scenario =
         serving(flags, s(60)).at(FIRST, get("/metrics", by)).at(FIRST + apart, get("/metrics", by));
@@ -230,21 +247,24 @@ fn reviewed(by: Caller, flags: &[&str], apart: Duration, wanted: [usize; 2]) -> 
         let n_answered = answers(run, "/metrics").filter(|it| status(it) == Some(200)).count();
         let seen =
             ["create tokenreviews", "create subjectaccessreviews"].map(|it| n_reviews(run, it));
-        Verdict::of(n_answered == 2, || format!("{n_answered} of two requests were answered"))
-            .and(|| {
-                Verdict::of(seen == wanted, || {
-                    format!(
-                        "two requests in {apart:?} cost {} reviews of the token and {} of the access; \
+        Verdict::of(n_answered == 2, || {
+            format!("{n_answered} of two requests got 200; both have to")
+        })
+        .and(|| {
+            Verdict::of(seen == wanted, || {
+                format!(
+                    "two requests {apart:?} apart caused {} token reviews and {} access reviews; \
                          {} and {} are expected",
-                        seen[0], seen[1], wanted[0], wanted[1]
-                    )
-                })
+                    seen[0], seen[1], wanted[0], wanted[1]
+                )
             })
-            .and(|| run.initializes(&names(1), s(0), FIRST))
+        })
+        .and(|| run.initializes(&names(1), s(0), FIRST))
     })
 }
 
-/// The same for a caller who is refused.
+/// Creates a case with two requests, 15 s apart, of a client whose access the cluster denies.
+/// Together they must cause `n_access` access reviews.
 fn refused_once(flags: &[&str], n_access: usize) -> Case {
     let scenario = serving(flags, s(60))
         .at(FIRST, get("/metrics", Caller::Stranger))
@@ -253,13 +273,14 @@ fn refused_once(flags: &[&str], n_access: usize) -> Case {
         let n_refused = answers(run, "/metrics").filter(|it| status(it) == Some(403)).count();
         let seen = n_reviews(run, "create subjectaccessreviews");
         Verdict::of(n_refused == 2 && seen == n_access, || {
-            format!("{n_refused} of two requests were refused, for {seen} reviews; {n_access} are expected")
+            format!("{n_refused} of two requests were refused, with {seen} access reviews; 2 refusals and {n_access} reviews are expected")
         })
         .and(|| run.initializes(&names(1), s(0), FIRST))
     })
 }
 
-/// The certificate is that of the files, a new one is served within a minute and a half, and an unusable one never.
+/// Creates a case in which the serving certificate comes from files. The provider must serve a new
+/// certificate within 90 s, and keep the last valid one when the files become unusable.
 fn certificate() -> Case {
     let flags = ["--tls-cert-file=serving.crt", "--tls-private-key-file=serving.key"];
     let healthz = || get("/healthz", Caller::Anonymous);
@@ -272,20 +293,23 @@ fn certificate() -> Case {
     Case::new(scenario, |run| {
         let served: Vec<_> = run.answers.iter().map(|it| it.certificate).collect();
         let [first, second] = run.certificates[..] else {
-            return Verdict::inconclusive("the files did not contain two certificates".to_owned());
+            return Verdict::inconclusive(
+                "the lab did not write exactly two certificates to the files".to_owned(),
+            );
         };
         let wanted = [first, second, second].map(Some);
         let wrong = (0..wanted.len()).find(|n| served.get(*n) != Some(&wanted[*n]));
         Verdict::of(wrong.is_none(), || {
             let at = wrong.and_then(|n| run.answers.get(n)).map(|it| it.at);
-            "the served certificate is not that of the files".to_owned().at(at)
+            "the provider does not serve the last valid certificate of its files".to_owned().at(at)
         })
         .and(|| run.initializes(&names(1), s(0), FIRST))
     })
     .named("the certificate follows its files")
 }
 
-/// Without a port nothing listens, and the controllers work.
+/// Creates a case with port 0: the provider must not serve the endpoint, and its controllers must
+/// work.
 fn without_port() -> Case {
     let scenario =
         serving(&["--secure-port=0"], s(60)).at(FIRST, get("/healthz", Caller::Anonymous));
@@ -293,7 +317,7 @@ fn without_port() -> Case {
         let answered = run.answers.iter().find(|it| it.outcome.is_ok());
         Verdict::of(answered.is_none() && run.answers.len() == 1, || {
             format!(
-                "the command line says --secure-port=0, and a client was answered: {answered:?}"
+                "the command line sets --secure-port=0, but a client received an answer: {answered:?}"
             )
         })
         .and(|| run.initializes(&names(1), s(0), FIRST))

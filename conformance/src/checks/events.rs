@@ -1,4 +1,5 @@
-//! OBS-003 and CCM-023: the number of events that a provider writes, and the presence of those that are due.
+//! OBS-003 and CCM-023: a provider writes few Kubernetes Events, but does not omit those that
+//! report a failure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::scenario::Act;
 use crate::verdict::Verdict;
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
-    let hours = Pace::Virtual("it takes hours");
+    let hours = Pace::Virtual("the case lasts hours");
     vec![
         Check::new(
             "OBS-003",
@@ -28,15 +29,18 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// Time from the end of an outage until the provider has recovered: a vCenter that starts answers 503 for a minute.
+/// Time that the provider needs to recover after an outage. A vCenter answers 503 in the first
+/// minute after its start.
 const RECOVERY: Duration = s(240);
 
-/// Number of events about one object that a provider may write in this time: 25, plus one per five minutes.
+/// Returns the number of times that a provider may write events about one object in this time: 25,
+/// plus one per five minutes.
 fn allowed(lasts: Duration) -> u64 {
     25 + lasts.as_secs() / 300
 }
 
-/// Fails if an object has more events than allowed, repeats included. Inconclusive if the provider wrote none.
+/// Fails if the provider wrote events about one object between `since` and `until` more often than
+/// allowed; repetitions of an event count. Inconclusive if it wrote no event in this time.
 fn few_events(run: &Run, since: Duration, until: Duration) -> Verdict {
     let mut by_object: BTreeMap<String, u64> = BTreeMap::new();
     for event in written(run) {
@@ -46,14 +50,18 @@ fn few_events(run: &Run, since: Duration, until: Duration) -> Verdict {
     }
     let allowed = allowed(until - since);
     match by_object.iter().max_by_key(|(_, n)| **n) {
-        None => Verdict::inconclusive("no event was written"),
+        None => Verdict::inconclusive("the provider wrote no event"),
         Some((about, n)) => Verdict::of(*n <= allowed, || {
-            format!("{n} events about {about} in {:?}; {allowed} are allowed", until - since)
+            format!(
+                "{n} writes of events about {about} in {:?}; at most {allowed} are allowed",
+                until - since
+            )
         }),
     }
 }
 
-/// vCenter or Supervisor is away for an hour, while some nodes are not ready and another one joins.
+/// Creates a case in which the backend is down for an hour, while two nodes are not ready and
+/// another node joins.
 fn long_outage(backend: Backend) -> Case {
     let (begin, end) = (SETTLED, SETTLED + s(3600));
     let mut scenario = away(world(4, end + RECOVERY), backend, begin, end)
@@ -69,7 +77,8 @@ fn long_outage(backend: Backend) -> Case {
     .named("an outage")
 }
 
-/// For an hour the cluster refuses the deletion of a node whose machine is gone, so each attempt has a failure to report.
+/// Creates a case in which the API server refuses for an hour to delete a Node whose machine is
+/// gone. So every attempt of the provider fails.
 fn refused_deletions() -> Case {
     let (begin, end) = (SETTLED, SETTLED + s(3600));
     let refused = Rule::new("refused", [status(403, None)]).on(Face::Cluster).op(["delete nodes"]);
@@ -81,7 +90,9 @@ fn refused_deletions() -> Case {
         few_events(run, begin, end).and(|| {
             let told =
                 run.events().into_iter().any(|it| it.object == name(3) && it.kind == "Warning");
-            Verdict::of(told, || "no Warning tells of the node that cannot be deleted".to_owned())
+            Verdict::of(told, || {
+                "no Warning event reports the Node that the provider cannot delete".to_owned()
+            })
         })
     })
     .named("refused deletions")
@@ -91,17 +102,18 @@ fn status(code: u16, message: Option<String>) -> Action {
     Action::Status { code, retry_after: None, message }
 }
 
-/// A write of an event.
+/// A stored version of a Kubernetes Event.
 struct Written {
     at: Time,
-    /// Kind and name of the object of the event.
+    /// Kind of the object that the event is about.
     kind: String,
+    /// Name of this object.
     object: String,
-    /// Number of times that the event was seen.
+    /// Number of occurrences that the event counts.
     count: u64,
 }
 
-/// Returns every write of an event, in order.
+/// Returns every stored version of an event, in order of time.
 fn written(run: &Run) -> impl Iterator<Item = Written> {
     run.log.entries().filter_map(|(at, event)| match event {
         Event::Cluster(event)
@@ -115,8 +127,9 @@ fn written(run: &Run) -> impl Iterator<Item = Written> {
     })
 }
 
-/// The cluster refuses the deletion of a node for two and a half hours. For more than an hour of these the provider can write no
-/// event, and the earlier events expire, as in every cluster. Afterwards the next event about the same node must still appear.
+/// Creates a case in which the API server refuses for two and a half hours to delete a Node. For
+/// more than an hour of this time it also refuses writes of events, and the earlier events expire,
+/// as they do in every cluster. Afterwards the provider must write an event about the Node again.
 fn expired() -> Case {
     let end = SETTLED + s(9000);
     let (from, to) = (s(1800), s(6000));
@@ -139,20 +152,21 @@ fn expired() -> Case {
                 && event.object["involvedObject"]["name"] == name(3))
         });
         if about(s(0), from) == 0 || !gone {
-            return Verdict::inconclusive("no event about the node was written and has expired");
+            return Verdict::inconclusive("no event about the Node was written early and then expired");
         }
         Verdict::of(about(to, end) > 0, || {
-            "the first event has expired, and nothing tells of the node any more".to_owned()
+            "the first event has expired, and the provider wrote no new event about the Node that it cannot delete".to_owned()
         })
         .and(|| run.initializes(&names(12), s(0), SETTLED))
     })
     .named("an event that has expired")
 }
 
-/// Number of distinct refusals of each node's deletion.
+/// Number of refusals with different reasons per Node.
 const REFUSALS: u64 = 60;
 
-/// The cluster refuses the deletion of two nodes, each time for another reason. Then the reason stays the same.
+/// Creates a case in which the API server refuses to delete two Nodes, [`REFUSALS`] times with
+/// different reasons and then always with the same reason.
 fn storm() -> Case {
     let (begin, end) = (SETTLED, SETTLED + s(3 * 3600));
     let gone = [3, 17];
@@ -179,13 +193,16 @@ fn storm() -> Case {
         };
         if let Some(few) = gone.iter().find(|n| refused(**n) <= REFUSALS) {
             let n = refused(*few);
-            return Verdict::inconclusive(format!("{n} deletions of {} were tried", name(*few)));
+            return Verdict::inconclusive(format!(
+                "the provider tried only {n} deletions of {}; the case needs more",
+                name(*few)
+            ));
         }
         few_events(run, begin, end).and(|| {
             let counted = |n: &&u32| written(run).any(|it| it.object == name(**n) && it.count > 1);
             let uncounted = gone.iter().find(|n| !counted(n));
             Verdict::of(uncounted.is_none(), || {
-                format!("no event about {uncounted:?} counts how often the same thing happened")
+                format!("no event about the node with the number {uncounted:?} has a count above 1, although the same failure repeated")
             })
         })
     })

@@ -1,4 +1,5 @@
-//! NODE-DEL: deletion of Nodes whose machines are really gone, or seem to be in large numbers.
+//! NODE-DEL: deletion of Nodes whose machines are really gone, and the hold of deletions while many
+//! machines seem to be gone.
 
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ use crate::lab::{Run, sum};
 use crate::scenario::{Act, Initializer, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
-/// Time by which an event may follow its cause on the real clock: recorders, client-go's and ours, send in the background.
+/// Time by which an event of a provider that is a process may follow its cause. The event
+/// recorders, client-go's and ours, send events in the background.
 const RECORDER: Duration = s(5);
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
@@ -61,7 +63,7 @@ fn mass(backend: Backend) -> Vec<Case> {
     }
 }
 
-/// Reason of the event about a node whose deletion is held back.
+/// Reason of the event about a Node whose deletion the provider holds back.
 const HELD: &str = "NodeDeletionHeld";
 
 fn mass_vanish() -> Case {
@@ -81,36 +83,37 @@ fn mass_vanish() -> Case {
         let gone = names(12);
         let held = gone.iter().any(|gone| is_told_as_held(run, gone));
         Verdict::of(first.is_some_and(|first| first >= not_ready + s(30)), || {
-            format!("the first node was deleted at {first:?}, NotReady since {not_ready:?}")
+            format!("the first of twelve nodes was deleted at {first:?}, less than 30 s after they were NotReady at {not_ready:?}")
                 .at(first)
         })
         .and(|| {
-            Verdict::of(held, || format!("no Warning event {HELD} is about a node that is held"))
+            Verdict::of(held, || format!("no Warning event {HELD} is about a Node whose deletion is held back"))
         })
         .and(|| {
             let held = run.scrapes.iter().find(|it| it.at.since_start() == not_ready + s(20));
             let held = held.map(|it| sum(&it.samples(), "vsphere_nodes_held", &[]));
             Verdict::of(held.is_some_and(|n| n >= 1.0), || {
-                format!("twelve nodes are held back, and the metric says {held:?}")
+                format!("the deletions of twelve Nodes are held back, but vsphere_nodes_held is {held:?}")
             })
         })
         .and(|| {
             let counted = run.metric("vsphere_node_deletions_held_total");
             Verdict::of(counted.is_some_and(|n| n >= 1.0), || {
-                format!("the metric of deletions that were held back is {counted:?}")
+                format!("vsphere_node_deletions_held_total is {counted:?}; it has to be at least 1")
             })
         })
         .and(|| {
             let left = run.nodes().len();
-            Verdict::of(left == 8, || format!("{left} nodes are left; 8 machines are"))
+            Verdict::of(left == 8, || format!("{left} Nodes are left, but 8 machines"))
         })
     })
-    .paced(Pace::Virtual("it reads a metric of our provider"))
+    .paced(Pace::Virtual("the case reads a metric of our provider"))
     .named("machines really deleted")
 }
 
-/// Many machines are gone, and the watch of nodes never reports the deletions of their Nodes. Later one more machine is deleted.
-/// Its Node must go without a hold.
+/// Creates a case in which many machines are deleted, and the watch of Nodes does not deliver the
+/// deletions of their Nodes. Later one more machine is deleted. The provider must delete its Node
+/// without a hold.
 fn gone_after_untold_deletions(backend: Backend) -> Case {
     let (n, many) = (20, 12);
     let last = many + 1;
@@ -129,10 +132,10 @@ fn gone_after_untold_deletions(backend: Backend) -> Case {
         let many_are_gone = names(many).iter().all(|name| run.deleted(name).is_some());
         let gone = run.deleted(&name(last)).map(|at| at.since_start());
         let bound = later + vanishing(backend) + GRACE + T_LIFE;
-        Verdict::of(many_are_gone, || format!("of {many} nodes some are left: {:?}", run.nodes()))
+        Verdict::of(many_are_gone, || format!("{many} machines are gone, but not all of their Nodes were deleted; Nodes left: {:?}", run.nodes()))
             .and(|| {
                 Verdict::of(gone.is_some_and(|gone| gone <= bound), || {
-                    format!("the node of one machine went at {gone:?}; it has to by {bound:?}")
+                    format!("the Node of the machine that was deleted last was deleted at {gone:?}; it has to be by {bound:?}")
                         .at(gone)
                 })
             })
@@ -140,8 +143,8 @@ fn gone_after_untold_deletions(backend: Backend) -> Case {
     .named("after deletions that no watch told of")
 }
 
-/// Some machines are gone, and a person deletes their Nodes one after the other. Later one more machine is deleted. Its Node must
-/// go without a hold.
+/// Creates a case in which some machines are deleted, and a person deletes their Nodes one after
+/// the other. Later one more machine is deleted. The provider must delete its Node without a hold.
 fn gone_after_deletions_by_hand(backend: Backend) -> Case {
     let (n, some) = (20, 4);
     let (last, later) = (some + 1, s(300));
@@ -157,13 +160,14 @@ fn gone_after_deletions_by_hand(backend: Backend) -> Case {
         let gone = run.deleted(&name(last)).map(|at| at.since_start());
         let bound = later + vanishing(backend) + GRACE + T_LIFE;
         Verdict::of(gone.is_some_and(|gone| gone <= bound), || {
-            format!("the node of one machine went at {gone:?}; it has to by {bound:?}").at(gone)
+            format!("the Node of the machine that was deleted last was deleted at {gone:?}; it has to be by {bound:?}").at(gone)
         })
     })
     .named("after deletions by hand")
 }
 
-/// True if a Warning event about this very node says that its deletion is held back.
+/// True if a Warning event about the first Node of this name, by its uid, reports that its deletion
+/// is held back.
 fn is_told_as_held(run: &Run, node: &str) -> bool {
     let uid = run.first_uid(node);
     let is_it =
@@ -171,8 +175,9 @@ fn is_told_as_held(run: &Run, node: &str) -> bool {
     run.events().iter().any(|event| is_it(event) && Some(&event.uid) == uid.as_ref())
 }
 
-/// One node is not ready when most machines vanish. The nodes of the others are still ready then, so no check of theirs asks for
-/// their machines. The provider's view of all machines must hold the deletion of the one back.
+/// Creates a case in which twelve machines vanish while only one of their nodes is not ready. The
+/// provider has no reason to look for the machines of the nodes that are still ready. Because its
+/// view lacks all twelve machines, it must hold the deletion of the one Node back.
 fn mass_vanish_of_ready(backend: Backend) -> Case {
     let vanish = s(112);
     let mut scenario = world(20, s(900)).at(SETTLED, Command::StopKubelet(machine(1)));
@@ -181,7 +186,7 @@ fn mass_vanish_of_ready(backend: Backend) -> Case {
     }
     let judge = move |run: &Run| {
         if run.stage.mode.is_v1() {
-            return Verdict::inconclusive("v1 asks for machines of nodes that are not ready alone");
+            return Verdict::inconclusive("v1 looks only for machines of nodes that are not ready");
         }
         let deleted = run.deleted(&name(1));
         let first = vanish + vanishing(backend) + s(30);
@@ -189,25 +194,25 @@ fn mass_vanish_of_ready(backend: Backend) -> Case {
         run.was_not_ready(&name(1))
             .and(|| match others {
                 Some(at) if at.since_start() > first => Verdict::Pass,
-                _ => Verdict::inconclusive(format!("the others were not ready at {others:?}")),
+                _ => Verdict::inconclusive(format!("the other nodes were not ready at {others:?}, too early for this case")),
             })
             .and(|| {
                 Verdict::of(deleted.is_some_and(|at| at.since_start() >= first), || {
-                    format!("the node was deleted at {deleted:?}, {first:?} at the earliest is right: eleven other machines vanished with its own")
+                    format!("the Node was deleted at {deleted:?}; it has to be held until {first:?}, because eleven other machines vanished with its own")
                         .at(deleted)
                 })
             })
             .and(|| {
                 let is_told = is_told_as_held(run, &name(1));
-                Verdict::of(is_told, || format!("no Warning event {HELD} is about the node"))
+                Verdict::of(is_told, || format!("no Warning event {HELD} is about the Node"))
             })
             .and(|| {
                 let left = run.nodes().len();
-                Verdict::of(left == 8, || format!("{left} nodes are left; 8 machines are"))
+                Verdict::of(left == 8, || format!("{left} Nodes are left, but 8 machines"))
             })
     };
     Case::new(scenario, judge)
-        .paced(Pace::Virtual("a provider need not see machines of ready nodes"))
+        .paced(Pace::Virtual("other providers need not look at machines of ready nodes"))
         .named("machines of ready nodes really deleted")
 }
 
@@ -222,7 +227,7 @@ fn mass_hidden() -> Case {
     Case::new(scenario, move |run| survives(run, n)).named("inventory hidden")
 }
 
-/// The view expires, and the list that replaces it is empty once.
+/// Creates a case in which the watch expires, and the first list after that is empty.
 fn listed_empty_once() -> Case {
     let n = 20;
     let empty = Rule::new("empty", [Action::EmptyResult]).on(Face::Supervisor).op([LIST]).first(1);
@@ -233,8 +238,9 @@ fn listed_empty_once() -> Case {
 
 const LIST: &str = "list virtualmachines";
 
-/// Lists and reads by name show no machine for less time than the guard waits, as during a restore from a backup. Only one node
-/// is asked about, so the number of such nodes must not decide.
+/// Creates a case in which lists and reads by name show no machine for 20 s, less than the hold, as
+/// during a restoration from a backup. Only one node is not ready, so a provider that holds
+/// deletions only when many nodes are not ready deletes this Node.
 fn empty_for_a_moment() -> Case {
     let n = 20;
     let mut empty = Rule::new("empty", [Action::EmptyResult])
@@ -246,7 +252,8 @@ fn empty_for_a_moment() -> Case {
     case.canary_within(Canary::Gone(n), s(200), s(60))
 }
 
-/// Makes `n_silent` nodes not ready by the time when the view expires and the rule comes into force.
+/// Returns a scenario in which `n_silent` nodes are not ready when, at 130 s, the watch expires and
+/// this rule comes into force.
 fn at_once(n: u32, n_silent: u32, rule: Rule) -> Scenario {
     let expired = Rule::new("expired", [Action::WatchGone])
         .on(Face::Supervisor)
@@ -259,7 +266,8 @@ fn at_once(n: u32, n_silent: u32, rule: Rule) -> Scenario {
     scenario.at(s(130), rule).at(s(130), expired)
 }
 
-/// A provider starts and sees no machine at all, as in a wrong namespace: machines that it has never seen have not vanished.
+/// Creates a case in which the provider restarts and sees no machine at all, as in a wrong
+/// namespace. It must not take machines that it has never seen for deleted ones.
 fn nothing_from_the_start() -> Case {
     let n = 20;
     let nothing = Rule::new("nothing", [Action::EmptyResult]).on(Face::Supervisor);
@@ -278,7 +286,7 @@ fn nothing_from_the_start() -> Case {
     case.canary(Canary::Gone(n), s(450))
 }
 
-/// Lists lack most machines, for less time than the guard waits.
+/// Creates a case in which twelve of twenty machines are invisible for 20 s, less than the hold.
 fn half_restored() -> Case {
     let n = 20;
     let actions = (1..=12).map(|n| Action::Hide(name(n)));
@@ -288,25 +296,28 @@ fn half_restored() -> Case {
     case.canary_within(Canary::Gone(n), s(200), s(60))
 }
 
-/// Number of calls that the deletion of one machine may take, from the catalogue.
+/// Returns the maximum number of calls to the backend for one deleted machine, from the catalogue.
 pub(crate) fn allowed(backend: Backend) -> u64 {
     catalogue::entry("EFF-009").map_or(0, |entry| entry.allowed(backend))
 }
 
-/// One machine of twenty is deleted.
+/// Returns a scenario in which one of twenty machines, [`GONE`], is deleted.
 fn one_gone() -> Scenario {
     world(20, s(400)).at(SETTLED, Command::DeleteMachine(machine(GONE)))
 }
 
+/// Number of the deleted machine.
 const GONE: u32 = 7;
 
-/// Time at which the kubelet of [`GONE`] has been silent for long enough.
+/// Returns the time at which the control plane sets the node of [`GONE`] NotReady, because its
+/// kubelet has been silent for [`GRACE`].
 fn silent_since(backend: Backend) -> Duration {
     SETTLED + vanishing(backend) + GRACE
 }
 
-/// The login may not see the machine for a while, and the machine is deleted when the login may see again. The provider can know
-/// only then that the machine is gone.
+/// Creates a case in which the login may not see the machine for three minutes, and the machine is
+/// deleted when the login gets the right back. Only from then on can the provider prove that the
+/// machine is gone.
 fn gone_while_hidden() -> Case {
     let grant = Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: name(GONE) };
     let seen_again = s(240);
@@ -318,12 +329,13 @@ fn gone_while_hidden() -> Case {
     Case::new(scenario, move |run| {
         let gone = name(GONE);
         let deleted = run.deleted(&gone).map(|at| at.since_start());
-        // A provider may wait a while before it asks again about a machine that it may not see.
+        // A provider may pause up to a minute before it looks again for a machine that it may not
+        // see.
         let bound = seen_again + s(60);
         run.was_not_ready(&gone).and(|| {
             Verdict::of(deleted.is_some_and(|at| at >= seen_again && at <= bound), || {
                 format!(
-                    "the machine is gone since {seen_again:?}; the node was deleted at {deleted:?}"
+                    "the machine is visible again and gone since {seen_again:?}; its Node was deleted at {deleted:?}"
                 )
                 .at(deleted)
             })
@@ -332,8 +344,9 @@ fn gone_while_hidden() -> Case {
     .named("after the machine could not be seen")
 }
 
-/// Another provider initialized the Node, and its machine went before ours started, so that ours has never seen it. A person
-/// confirms by annotation that the machine is gone.
+/// Creates a case in which another provider initialized a Node and its machine is deleted before
+/// our provider starts, so that ours has never seen this machine. A person confirms by an
+/// annotation that the machine is gone.
 fn gone_unseen() -> Case {
     let (confirmed, bound) = (s(180), s(180) + s(60));
     let annotations =
@@ -349,25 +362,29 @@ fn gone_unseen() -> Case {
         run.was_not_ready(&name(1))
             .and(|| {
                 Verdict::of(deleted.is_some_and(|at| at <= bound), || {
-                    format!("a person confirmed at {confirmed:?} that the machine is gone; the node was deleted at {deleted:?}")
+                    let end = deleted.map_or("was not deleted".to_owned(), |at| format!("was deleted at {at:?}"));
+                    format!("a person confirmed at {confirmed:?} that the machine is gone, so its Node must be deleted by {bound:?}; it {end}")
                         .at(deleted)
                 })
             })
             .and(|| {
                 let left = run.nodes().len();
-                Verdict::of(left == 19, || format!("{left} nodes are left; 19 machines are"))
+                Verdict::of(left == 19, || format!("{left} Nodes are left, but 19 machines"))
             })
     })
-    .paced(Pace::Virtual("the annotation is our provider's own"))
+    .paced(Pace::Virtual("only our provider reads the annotation"))
     .named("a machine that was never seen, after a person confirmed it")
 }
 
-/// Servers, or proxies in front of them, escape characters that need no escape.
+/// Creates a case in which every answer escapes characters that need no escape, as some servers and
+/// proxies do.
 fn gone_in_other_words(backend: Backend) -> Case {
     let spelled = Rule::new("spelled", [Action::Spoil(Spoil::Respelled)]);
     really_gone(one_gone().fault(spelled), backend).named("escapes in every answer")
 }
 
+/// Creates a case from a scenario in which [`GONE`] is deleted: the provider must delete its Node
+/// within two monitor periods after the node becomes NotReady.
 fn really_gone(scenario: Scenario, backend: Backend) -> Case {
     Case::new(scenario, move |run| {
         let gone = name(GONE);
@@ -378,19 +395,20 @@ fn really_gone(scenario: Scenario, backend: Backend) -> Case {
                 let is_in_time =
                     deleted.is_some_and(|at| at.since_start() <= since + T_MONITOR * 2);
                 Verdict::of(is_in_time, || {
-                    format!("the node was deleted at {deleted:?}, NotReady since {since:?}")
+                    format!("the Node was deleted at {deleted:?}; it is NotReady since {since:?}, and two monitor periods are allowed")
                         .at(deleted)
                 })
             })
             .and(|| {
                 Verdict::of(run.nodes().len() == 19, || {
-                    format!("{} nodes are left", run.nodes().len())
+                    format!("{} Nodes are left, but 19 machines", run.nodes().len())
                 })
             })
     })
 }
 
-/// Checks the number of calls for the deletion of one node.
+/// Creates the case of EFF-009: the deletion of one machine may cause at most [`allowed`] calls to
+/// the backend.
 pub(super) fn cheap_deletion(backend: Backend) -> Case {
     let allowed = allowed(backend);
     Case::new(one_gone(), move |run| {
@@ -401,12 +419,12 @@ pub(super) fn cheap_deletion(backend: Backend) -> Case {
         let n_calls = u64::try_from(calls.count()).unwrap_or(u64::MAX);
         let is_gone = run.deleted(&name(GONE)).is_some();
         Verdict::of(n_calls <= allowed, || {
-            format!("{n_calls} calls for one deleted machine; {allowed} are allowed")
+            format!("{n_calls} calls for one deleted machine; at most {allowed} are allowed")
         })
-        // A deletion that never happens costs nothing.
+        // A provider that never deletes the node needs no calls.
         .and(|| match is_gone {
             true => Verdict::Pass,
-            false => Verdict::inconclusive("the node was not deleted"),
+            false => Verdict::inconclusive("the provider did not delete the Node"),
         })
     })
 }
@@ -416,34 +434,35 @@ fn opted_out() -> Case {
         .with(|it| it.skip_deletion = true)
         .at(SETTLED, Command::DeleteMachine(machine(2)))
         .at(s(200), Act::Phase("long gone".into()));
-    // The twin is the same provider without the switch.
+    // The twin is the same scenario with deletions permitted.
     let twin = scenario.clone().with(|it| it.skip_deletion = false);
     Case::new(scenario, move |run| {
         let kept = name(2);
         let otherwise = crate::lab::run(&twin, &run.stage).deleted(&kept);
         if otherwise.is_none_or(|at| at.since_start() > SETTLED + GRACE + T_LIFE) {
             return Verdict::inconclusive(format!(
-                "without the switch the node is deleted at {otherwise:?}: nothing shows that it was obeyed"
+                "without SKIP_NODE_DELETION the Node is deleted at {otherwise:?}, so the case cannot show that SKIP_NODE_DELETION has an effect"
             ).at(otherwise));
         }
         let deletions = run.calls().filter(|call| call.op == "delete nodes").count();
         let told = run.events().iter().any(|event| event.reason.starts_with("DeletingNode"));
-        // The phase lasts forty monitor periods, after the absence is long known.
+        // The phase lasts forty monitor periods and begins well after the provider could prove the
+        // absence.
         let writes = run
             .calls_in("long gone")
             .filter(|call| call.is_cluster_call() && call.class == Some(sim::Class::Write))
             .count();
         run.was_not_ready(&kept)
-            .and(|| Verdict::of(run.node(&kept).is_some(), || "the node was deleted".to_owned()))
-            .and(|| Verdict::of(deletions == 0, || format!("{deletions} deletions were tried")))
+            .and(|| Verdict::of(run.node(&kept).is_some(), || "the provider deleted the Node although SKIP_NODE_DELETION is set".to_owned()))
+            .and(|| Verdict::of(deletions == 0, || format!("the provider tried to delete Nodes {deletions} times although SKIP_NODE_DELETION is set")))
             .and(|| {
-                Verdict::of(!told, || "an event tells of a deletion that was not made".to_owned())
+                Verdict::of(!told, || "an event announces a deletion although SKIP_NODE_DELETION is set".to_owned())
             })
-            .and(|| Verdict::of(writes == 0, || format!("{writes} writes about a node that stays")))
+            .and(|| Verdict::of(writes == 0, || format!("{writes} writes to the cluster long after the deletion of the machine; 0 are allowed")))
     })
-    // The provider still does other work.
+    // The provider must still mark other nodes.
     .canary(Canary::Off(3), s(100))
-    .paced(Pace::Virtual("it is compared with a run of the same provider in this process"))
+    .paced(Pace::Virtual("the case compares two runs of our provider in this process"))
 }
 
 fn event() -> Case {
@@ -451,7 +470,7 @@ fn event() -> Case {
     Case::new(scenario, |run| {
         let gone = name(2);
         let Some(deleted) = run.deleted(&gone) else {
-            return Verdict::inconclusive("no node was deleted".to_owned());
+            return Verdict::inconclusive("the provider did not delete the Node".to_owned());
         };
         let events: Vec<_> = run
             .events()
@@ -463,18 +482,18 @@ fn event() -> Case {
             .find(|call| call.op == "create events" && call.req.detail.contains("DeletingNode"));
         let lag = if run.hosted { RECORDER } else { Duration::ZERO };
         Verdict::of(events.len() == 1 && events[0].kind == "Normal", || {
-            format!("events: {events:?}")
+            format!("exactly one Normal event DeletingNode has to be about the Node, not {events:?}")
         })
         .and(|| {
             Verdict::of(events[0].message.contains(&gone), || {
-                format!("message: {}", events[0].message)
+                format!("the message of the event DeletingNode does not name the Node: {}", events[0].message)
             })
         })
         .and(|| {
             Verdict::of(call.is_some_and(|call| call.t <= deleted + lag), || {
                 let came = call.map(|call| call.t);
                 format!(
-                    "deleted at {deleted:?}, the event came at {came:?}; {lag:?} later is allowed"
+                    "the Node was deleted at {deleted:?}, and its event came at {came:?}; at most {lag:?} later is allowed"
                 )
                 .at(deleted)
             })

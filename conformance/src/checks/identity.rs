@@ -1,4 +1,4 @@
-//! NODE-ID: the machine that belongs to a node.
+//! NODE-ID: how a provider finds the machine of a node, and the provider ID that it writes.
 
 use std::time::Duration;
 
@@ -41,7 +41,8 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     checks
 }
 
-/// Names that match the only datacenter, DC0, and names that do not.
+/// Creates cases with lists of datacenters in the configuration, some of which match the only
+/// datacenter, DC0.
 fn datacenters() -> Vec<Case> {
     let of = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<String>>();
     let is_meant = [&["DC0"][..], &["/DC0"], &["DC*"], &["D?0"], &["*"], &["DC1", "DC0"], &[]];
@@ -56,8 +57,10 @@ fn datacenters() -> Vec<Case> {
     cases
 }
 
-/// The provider restarts with names that do not match the datacenter, and later with the right one. A node that joins
-/// meanwhile waits. A node with a silent kubelet stays: its machine is elsewhere, and not gone.
+/// Creates a case in which the provider restarts with a list that does not match the datacenter,
+/// and later with the right one. Meanwhile a node joins and a kubelet falls silent. The new node
+/// must stay uninitialized. The Node of the silent kubelet must stay, because a machine outside of
+/// the listed datacenters is not proven to be gone.
 fn not_meant(listed: Vec<String>) -> Case {
     let (changed, mended) = (SETTLED, s(300));
     let late = || ["late".to_owned()];
@@ -76,16 +79,21 @@ fn not_meant(listed: Vec<String>) -> Case {
         let asked =
             run.questions().any(|call| (changed + s(60)..mended).contains(&call.t.since_start()));
         run.was_not_ready(&name(1))
-            .and(|| Verdict::of(left.len() == 4, || format!("nodes left: {left:?}")))
+            .and(|| Verdict::of(left.len() == 4, || format!("Nodes at the end: {left:?}")))
             .and(|| {
                 Verdict::of(taken.is_none(), || {
-                    "a node was initialized, and its datacenter is not listed".to_owned().at(taken)
+                    "the provider initialized a node whose datacenter is not in the configured list"
+                        .to_owned()
+                        .at(taken)
                 })
             })
             .and(|| run.initializes(&names(3), s(0), T_INIT))
             .and(|| run.initializes(&late(), mended + s(1), T_INIT))
             .and(|| {
-                Verdict::of(asked, || "vCenter was not asked for the node's machine".to_owned())
+                Verdict::of(asked, || {
+                    "the provider did not look for the machine of the NotReady node in vCenter"
+                        .to_owned()
+                })
             })
     };
     Case::new(scenario, judge)
@@ -99,12 +107,13 @@ fn stable(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// From now on VM Operator spells UUIDs in capitals; each still identifies the same machine.
+/// Creates a case in which VM Operator begins to write UUIDs in capitals. The provider must still
+/// match the Nodes to their machines.
 fn respelled() -> Case {
     let capitals = OperatorChange { upper_case_uuids: Some(true), ..OperatorChange::default() };
     let mut scenario = world(4, s(400)).at(SETTLED, Command::SetVmOperator(capitals));
     for n in 1..=3 {
-        // VM Operator looks at a machine when something about it changes.
+        // The new address makes VM Operator write the status of the machine's object.
         let address = format!("10.6.0.{n}");
         scenario = scenario
             .at(SETTLED + s(1), super::build::set_address(n, &[&address]))
@@ -113,7 +122,7 @@ fn respelled() -> Case {
     let case = Case::new(scenario, |run| {
         let left = run.nodes();
         run.was_not_ready(&name(1))
-            .and(|| Verdict::of(left.len() == 3, || format!("nodes left: {left:?}")))
+            .and(|| Verdict::of(left.len() == 3, || format!("Nodes at the end: {left:?}")))
     });
     case.canary(Canary::Gone(4), s(200)).named("spelled in capitals")
 }
@@ -135,7 +144,7 @@ fn stable_form(backend: Backend) -> Case {
                 let lower =
                     ids.iter().all(|id| *id == id.to_lowercase() && id.starts_with("vsphere://"));
                 if !lower || ids.windows(2).any(|pair| pair[0] != pair[1]) {
-                    return Verdict::fail(format!("node {name} had provider IDs {ids:?}"));
+                    return Verdict::fail(format!("node {name} had the provider IDs {ids:?}; it needs one, with vsphere:// and in lower case"));
                 }
             }
             Verdict::Pass
@@ -153,19 +162,23 @@ fn empty_uuid(backend: Backend) -> Case {
 fn emptied_uuid() -> Case {
     let scenario = known_uuid(Backend::VCenter, world(2, s(500)), 1)
         .at(s(0), Command::SetUuid { machine: machine(1), uuid: None })
-        // The machine gets its own UUID back; until then vCenter shows none.
+        // Restores the UUID; until then vCenter reports none.
         .at(s(120), Command::SetUuid { machine: machine(1), uuid: Some(KNOWN_UUID) });
     Case::new(scenario, |run| {
         let early = run.initialized(&name(1));
         Verdict::of(early.is_none_or(|at| at.since_start() >= s(120)), || {
-            format!("the node was opened at {early:?}, while its machine had no UUID").at(early)
+            format!("the provider initialized the node at {early:?}, while its machine had no UUID")
+                .at(early)
         })
         .and(|| match run.node(&name(1)) {
-            Some(node) if node.uninitialized => {
-                Verdict::fail("the node was never initialized after the UUID was back".to_owned())
-            }
+            Some(node) if node.uninitialized => Verdict::fail(
+                "the provider did not initialize the node after its machine got a UUID again"
+                    .to_owned(),
+            ),
             Some(_) => Verdict::Pass,
-            None => Verdict::fail("the node was deleted".to_owned()),
+            None => {
+                Verdict::fail("the provider deleted the Node of a machine that exists".to_owned())
+            }
         })
     })
 }
@@ -174,20 +187,23 @@ fn byte_order(swapped: bool) -> Case {
     let topology = Topology { swapped_uuids: swapped, ..Topology::zones(3).machines(4) };
     Case::new(Scenario::new("", topology, SETTLED), |run| {
         let searches = run.calls().filter(|call| call.op.starts_with("FindAllByUuid")).count();
-        run.initializes(&names(4), s(0), T_INIT)
-            .and(|| Verdict::of(searches <= 8, || format!("{searches} searches for 4 nodes")))
+        run.initializes(&names(4), s(0), T_INIT).and(|| {
+            Verdict::of(searches <= 8, || {
+                format!("{searches} searches by UUID for 4 nodes; at most 8 are allowed")
+            })
+        })
     })
     .named(if swapped { "guests show swapped bytes" } else { "guests show plain bytes" })
 }
 
 fn same_name_new_uuid(backend: Backend) -> Case {
     let uuid = uuid::Uuid::from_u128(0x4242_0000_1111_4222_8333_abcd_efab_cdef);
-    // The kubelet of the rebuilt machine starts after its predecessor's Node has long been NotReady.
+    // The kubelet of the new machine starts long after the Node of the old one became NotReady.
     let late = Command::SetTiming { step: Step::Kubelet, completion: Completion::After(s(200)) };
     let scenario = world(3, s(500)).at(s(99), late);
     let scenario = match backend {
         Backend::VCenter => scenario.at(s(100), Command::Replace { machine: machine(1), uuid }),
-        // The object must be gone before a new one of the same name can be made.
+        // The Supervisor accepts a new object of the same name only after the old one is gone.
         Backend::Supervisor => {
             scenario.at(s(100), Command::DeleteMachine(machine(1))).at(s(130), rebuilt(uuid))
         }
@@ -195,29 +211,32 @@ fn same_name_new_uuid(backend: Backend) -> Case {
     Case::new(scenario, move |run| {
         let deleted = run.deleted(&name(1));
         Verdict::of(deleted.is_some(), || {
-            "the Node of the machine that is gone was never deleted".to_owned()
+            "the provider did not delete the Node of the old machine".to_owned()
         })
         .and(|| {
             let now = run.node(&name(1)).and_then(|node| node.provider_id);
             Verdict::of(now == Some(format!("vsphere://{uuid}")), || {
-                format!("the Node of the rebuilt machine has provider ID {now:?}")
+                format!(
+                    "the Node of the new machine has the provider ID {now:?}, not that of its UUID"
+                )
             })
         })
         .and(|| {
             Verdict::of(run.node(&name(2)).is_some() && run.node(&name(3)).is_some(), || {
-                "a Node of another machine was deleted".to_owned()
+                "the provider deleted the Node of another machine, which exists".to_owned()
             })
         })
     })
 }
 
-/// Creates the first machine's successor of the same name.
+/// Returns the command that creates a machine with the name of the first machine and this UUID.
 pub(super) fn rebuilt(uuid: uuid::Uuid) -> Command {
     let spec = MachineSpec { name: Some(name(1)), uuid: Some(uuid), ..MachineSpec::default() };
     Command::CreateMachine { vcenter: None, spec, cluster: None, power_on: true, kubelet: true }
 }
 
-/// The clone has the UUID of the machine whose kubelet registers.
+/// Creates a case in which two machines of one vCenter have the same UUID, and the kubelet of one
+/// of them registers.
 fn duplicate_here() -> Case {
     // Machine 3 runs no kubelet and gets the UUID of machine 1.
     let scenario = known_uuid(Backend::VCenter, world_with(2, 3, s(180)), 1)
@@ -225,7 +244,8 @@ fn duplicate_here() -> Case {
     Case::new(scenario, ambiguous).named("in one vCenter")
 }
 
-/// The second machine is in another vCenter, which answers with this delay.
+/// Creates a case in which two machines in different vCenters have the same UUID. The second
+/// vCenter delays its answers to searches and reads by `later`.
 fn duplicate_elsewhere(later: Duration) -> Case {
     let topology = Topology::zones(3).machines(2).vcenters(2);
     let spec = MachineSpec {
@@ -256,13 +276,15 @@ fn duplicate_elsewhere(later: Duration) -> Case {
 
 fn ambiguous(run: &crate::lab::Run) -> Verdict {
     let node = run.node(&name(1));
-    Verdict::of(node.is_some(), || "the node was deleted".to_owned())
-        .and(|| {
-            let open =
-                node.as_ref().is_some_and(|node| !node.uninitialized || node.provider_id.is_some());
-            Verdict::of(!open, || {
-                "the node was initialized though two machines have its UUID".to_owned()
-            })
+    Verdict::of(node.is_some(), || {
+        "the provider deleted the Node of a machine that exists".to_owned()
+    })
+    .and(|| {
+        let open =
+            node.as_ref().is_some_and(|node| !node.uninitialized || node.provider_id.is_some());
+        Verdict::of(!open, || {
+            "the provider initialized a node although two machines have its UUID".to_owned()
         })
-        .and(|| run.initializes(&[name(2)], s(0), T_INIT))
+    })
+    .and(|| run.initializes(&[name(2)], s(0), T_INIT))
 }

@@ -1,4 +1,5 @@
-//! NODE-INIT: initialization of nodes, from the taint to a working node.
+//! NODE-INIT: initialization of nodes, from the uninitialized taint to a node that is open for
+//! pods.
 
 use sim::faults::Action;
 use sim::world::vcenter::MachineSpec;
@@ -32,7 +33,8 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// A node waits for its machine; in vCenter mode also for the report of its guest.
+/// Creates cases in which a node has to wait until the provider can find its machine, or until the
+/// machine has addresses or a UUID.
 fn late(backend: Backend) -> Vec<Case> {
     match backend {
         Backend::VCenter => vec![late_guest(), late_machine(backend)],
@@ -40,31 +42,33 @@ fn late(backend: Backend) -> Vec<Case> {
     }
 }
 
-/// The machine is powered on after the provider has started; its guest reports step by step.
+/// Creates a case in which a machine is created while the provider runs, and its guest reports an
+/// address long after its kubelet has registered.
 fn late_guest() -> Case {
     let scenario = world_with(0, 2, s(240))
         .at(s(20), newcomer("late", None))
-        // The kubelet is up long before VMware Tools report an address.
+        // The kubelet registers long before VMware Tools report an address.
         .at(s(0), Command::SetTiming { step: Step::Kubelet, completion: Completion::After(s(2)) })
         .at(s(0), Command::SetTiming { step: Step::Address, completion: Completion::After(s(90)) });
     Case::new(scenario, |run| {
         let early = run.when("late", |node| !node.uninitialized);
         Verdict::of(early.is_none_or(|at| at.since_start() >= s(110)), || {
-            format!("the node was opened at {early:?}, before its machine reported an address")
+            format!("the provider initialized the node at {early:?}, before its machine reported an address")
                 .at(early)
         })
         .and(|| run.initializes(&["late".to_owned()], s(110), T_INIT))
     })
-    // The time of the next attempt depends on the provider's own back-off.
+    // Real time only: the provider's back-off decides when it retries.
     .paced(Pace::Real)
     .named("guest reports late")
 }
 
-/// The Node exists before the provider can find its machine.
+/// Creates a case in which the backend hides the machine of a registered Node until 120 s.
 fn late_machine(backend: Backend) -> Case {
     let mut scenario = world(2, s(400)).fault(hidden(backend, 1)).at(s(120), Act::Heal);
     if backend == Backend::Supervisor {
-        // A watch that began meanwhile would hide the machine, so its client has to list again.
+        // A watch that began while the machine was hidden does not show it later. So the commands
+        // make the provider list again.
         let plane = ControlPlane::Supervisor;
         scenario = scenario.at(s(120), Command::CompactCluster { plane, keep: 0 });
         scenario = scenario.at(s(120), backend.cut());
@@ -72,16 +76,17 @@ fn late_machine(backend: Backend) -> Case {
     Case::new(scenario, |run| {
         let opened = run.initialized(&name(1));
         Verdict::of(opened.is_none_or(|at| at.since_start() >= s(120)), || {
-            format!("the node was opened at {opened:?}, while its machine was hidden").at(opened)
+            format!("the provider initialized the node at {opened:?}, while its machine was hidden")
+                .at(opened)
         })
-        // One back-off of the queue: the delay doubles from 5 ms.
+        // Allows one back-off of the queue, whose delay doubles from 5 ms on.
         .and(|| run.initializes(&[name(1)], s(120), s(170)))
         .and(|| run.initializes(&[name(2)], s(0), T_INIT))
     })
     .named("machine is visible late")
 }
 
-/// The Node exists before its machine's object has a UUID.
+/// Creates a case in which a Node registers before the object of its machine has a UUID.
 pub(super) fn late_uuid() -> Case {
     let late =
         Command::SetTiming { step: Step::VmIdentified, completion: Completion::After(s(100)) };
@@ -93,9 +98,12 @@ pub(super) fn late_uuid() -> Case {
         let early = ["early".to_owned()];
         let opened = run.initialized(&early[0]);
         Verdict::of(opened.is_none_or(|at| at.since_start() >= s(120)), || {
-            format!("the node was opened at {opened:?}, while its machine had no UUID").at(opened)
+            format!(
+                "the provider initialized the node at {opened:?}, while its machine had no UUID"
+            )
+            .at(opened)
         })
-        // One back-off of the queue, as above.
+        // Allows one back-off of the queue, whose delay doubles from 5 ms on.
         .and(|| run.initializes(&early, s(120), s(170)))
         .and(|| run.initializes(&[name(1)], s(0), T_INIT))
     })
@@ -103,7 +111,8 @@ pub(super) fn late_uuid() -> Case {
     .named("the UUID is told late")
 }
 
-/// vCenter's processors, memory and guest give an instance type; a VirtualMachine gives none.
+/// Creates a case in which the label of the instance type must consist of processors, memory and
+/// guest system in vCenter mode, and must be missing in Supervisor mode.
 fn instance_type(backend: Backend) -> Case {
     let other = MachineSpec {
         cpus: Some(6),
@@ -128,7 +137,7 @@ fn instance_type(backend: Backend) -> Case {
         };
         run.initializes(&names(2), s(0), T_INIT).and(|| {
             Verdict::of(is_right, || {
-                format!("4 processors, 8 GiB and Ubuntu are {first:?}; 6 and 16 GiB are {second:?}")
+                format!("wrong instance type: 4 processors, 8 GiB and Ubuntu gave {first:?}; 6 processors and 16 GiB gave {second:?}")
             })
         })
     })
@@ -159,7 +168,8 @@ fn write_faults() -> Vec<Case> {
     cases
 }
 
-/// A thousand nodes, and in vCenter mode also more than vCenter reports in one answer.
+/// Creates a case with 1,000 nodes, and in vCenter mode one with more machines than vCenter reports
+/// in one answer.
 fn many_at_once(backend: Backend) -> Vec<Case> {
     let mut cases = vec![at_once(backend, 1000).named("1,000 nodes")];
     if backend.is_vcenter() {
@@ -169,19 +179,19 @@ fn many_at_once(backend: Backend) -> Vec<Case> {
 }
 
 fn at_once(backend: Backend, n: u32) -> Case {
-    // Three writes per node at 20 requests a second, 30 at once.
+    // Allows three writes per node at 20 requests per second, with a burst of 30.
     let bound = T_INIT + s((3 * u64::from(n) - 30) / 20);
     Case::new(world(n, bound + s(60)), move |run| {
         let calls = run.machine_calls().count();
         let (allowed, begun) = match backend {
             Backend::VCenter => (20 + n as usize / 50, ["Login", "cis.session.create"]),
-            // A list of a thousand machines comes in two pages.
+            // A list of a thousand machines takes two calls, one per page.
             Backend::Supervisor => (3, ["list virtualmachines", "watch virtualmachines"]),
         };
         run.initializes(&names(n), s(0), bound)
             .and(|| {
                 Verdict::of(calls <= allowed, || {
-                    format!("{calls} calls about machines for {n} nodes; {allowed} are allowed")
+                    format!("{calls} calls to the backend for {n} nodes; at most {allowed} are allowed")
                 })
             })
             .and(|| {
@@ -189,7 +199,7 @@ fn at_once(backend: Backend, n: u32) -> Case {
                 let times = begun
                     .map(|op| run.calls().filter(|call| call.op == op && !is_page(call)).count());
                 Verdict::of(times == [1, 1], || {
-                    format!("{begun:?} came {times:?} times; one of each is needed")
+                    format!("the provider sent {begun:?} {times:?} times; exactly one of each is allowed")
                 })
             })
             .and(|| run.keeps_one_view())
@@ -204,7 +214,7 @@ fn restarts_between_writes() -> Vec<Case> {
         ("before provider ID and taint", WRITE_NODE, false),
         ("after provider ID and taint", WRITE_NODE, true),
     ] {
-        // The write hangs, and the provider dies with it.
+        // The write gets no answer, and the provider crashes while it waits.
         let rule = Rule::new("hang", [Action::Blackhole]).on(Face::Cluster).op(ops).first(1);
         let rule = if applied { rule.applied() } else { rule };
         let scenario = world(2, s(180))

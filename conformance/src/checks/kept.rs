@@ -1,5 +1,5 @@
-//! NODE-009, NODE-010, NODE-014 and NODE-017: additions to a Node, and the parts of it that others wrote and that
-//! must stay.
+//! NODE-009, NODE-010, NODE-014 and NODE-017: labels and host names that a provider adds to a Node,
+//! and the values of others that it must keep.
 
 use serde_json::{Value, json};
 use sim::world::Command;
@@ -30,8 +30,8 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     checks
 }
 
-/// Returns every value that a label of a Node ever had, in order and without repetitions; null where the label
-/// was missing.
+/// Returns the values that a label of a Node had, in order and without repetitions of the previous
+/// value. Null stands for a missing label.
 fn values(run: &Run, node: &str, label: &str) -> Vec<Value> {
     let objects = run.node_events(node).iter().map(|(_, _, node)| &**node);
     let mut values: Vec<Value> =
@@ -40,11 +40,13 @@ fn values(run: &Run, node: &str, label: &str) -> Vec<Value> {
     values
 }
 
+/// Returns the value of a label of a Node at the end of the run, or null.
 fn last(run: &Run, node: &str, label: &str) -> Value {
     run.node_object(node).map(|node| node["metadata"]["labels"][label].clone()).unwrap_or_default()
 }
 
-/// The configuration has two labels, and one node has one of them already, with another value.
+/// Creates a case in which the provider is configured to add two labels, and one node already has
+/// one of them with another value, which the provider must keep.
 fn added() -> Case {
     const NEW: (&str, &str) = ("a.example/new", "1");
     const OWN: (&str, &str) = ("b.example/own", "2");
@@ -62,19 +64,19 @@ fn added() -> Case {
                     .map(|(n, (key, value))| (key, value, last(run, &name(n), key)));
                 let missing = shown.iter().find(|(_, value, shown)| shown != value);
                 Verdict::of(missing.is_none(), || {
-                    format!("label, value and what a node shows: {missing:?}")
+                    format!("a node lacks a configured label; label, configured value and value on the node: {missing:?}")
                 })
             })
             .and(|| {
                 Verdict::of(kept == ["by-hand"], || {
-                    format!("a label of the node had the values {kept:?}")
+                    format!("a label with the value by-hand has to keep it; its values were {kept:?}")
                 })
             })
     })
 }
 
-/// The configuration has labels of Kubernetes' own domains, and labels of domains that only end with the same
-/// letters.
+/// Creates a case with configured labels in Kubernetes' own domains, which the provider must not
+/// add, and in domains that only end with the same letters, which it must add.
 fn reserved() -> Case {
     const RESERVED: [&str; 4] =
         ["kubernetes.io/z", "k8s.io/z", "foo.kubernetes.io/z", "foo.bar.k8s.io/z"];
@@ -87,21 +89,22 @@ fn reserved() -> Case {
         });
         let left_out =
             ALLOWED.iter().find(|key| names(2).iter().any(|node| last(run, node, key) != "1"));
-        Verdict::of(taken.is_none(), || format!("a node has the reserved label {taken:?}"))
+        Verdict::of(taken.is_none(), || format!("the provider added the reserved label {taken:?}"))
             .and(|| match run.exits.iter().find(|exit| matches!(exit, Exit::Failed(_))) {
-                // A provider that does not start leaves out the allowed labels, too.
-                Some(exit) => Verdict::fail(format!("the provider does not run: it {exit}")),
+                // A provider that does not start adds no label at all, which proves nothing.
+                Some(exit) => Verdict::fail(format!("the provider does not run with reserved labels in its configuration; it {exit}")),
                 None => run.initializes(&names(2), s(0), T_INIT),
             })
             .and(|| {
                 Verdict::of(left_out.is_none(), || {
-                    format!("a node lacks the label {left_out:?}, which is not reserved")
+                    format!("the provider did not add the configured label {left_out:?}, which is not reserved")
                 })
             })
     })
 }
 
-/// The machine of a node moves to another zone, and gets another address, so that the provider writes its node.
+/// Creates a case in which the machine of a node moves to another zone and gets another address, so
+/// that the provider writes the Node. The zone label of the Node must stay.
 fn moved_zone(backend: Backend) -> Case {
     const ADDRESS: &str = "10.6.0.1";
     const ZONE: &str = "topology.kubernetes.io/zone";
@@ -111,7 +114,7 @@ fn moved_zone(backend: Backend) -> Case {
             let host = "DC0_C1_H0".to_owned();
             scenario.at(SETTLED, Command::VMotion { machine: machine(1), host })
         }
-        // VM Operator would put the label back.
+        // Without the first command VM Operator would restore the label.
         Backend::Supervisor => {
             scenario.at(SETTLED, untold()).at(SETTLED, relabel(1, json!({ZONE: "zone-b"})))
         }
@@ -125,7 +128,7 @@ fn moved_zone(backend: Backend) -> Case {
             Backend::Supervisor => zone_of_object(run, 1) == "zone-b",
         };
         if !is_moved {
-            return Verdict::inconclusive("the machine is in no other zone");
+            return Verdict::inconclusive("the machine did not move to another zone");
         }
         let shown = run.when_after(&name(1), SETTLED, |node| node.ips().any(|ip| ip == ADDRESS));
         let other =
@@ -138,7 +141,7 @@ fn moved_zone(backend: Backend) -> Case {
             })
             .and(|| {
                 let in_time = shown.is_some_and(|at| at.since_start() <= SETTLED + T_STATUS * 2);
-                Verdict::of(in_time, || format!("the new address was shown at {shown:?}").at(shown))
+                Verdict::of(in_time, || format!("the node shows the new address from {shown:?} on; it has to within two address periods").at(shown))
             })
     })
 }
@@ -149,9 +152,9 @@ fn zone_of_object(run: &Run, n: u32) -> Value {
     object.map(|object| zone(object)).unwrap_or_default()
 }
 
-/// Name that the kubelet gave its node; no machine has it.
+/// Host name that the kubelet wrote to the Node; no guest has it.
 const KUBELETS: &str = "by-kubelet.example";
-/// Name that the guest reports.
+/// Host name that the guest reports.
 const GUESTS: &str = "by-guest.example";
 
 fn host_names(backend: Backend) -> Vec<Case> {
@@ -161,7 +164,8 @@ fn host_names(backend: Backend) -> Vec<Case> {
     }
 }
 
-/// A kubelet has written its host name; the scenario lasts long enough for a later change of addresses.
+/// Returns a scenario in which the kubelet writes [`KUBELETS`] to the first Node, and which lasts
+/// long enough for one change of addresses.
 fn host_name_of_kubelet() -> Scenario {
     let addresses = json!({"status": {"addresses": [{"type": "Hostname", "address": KUBELETS}]}});
     let key = Key::node(name(1));
@@ -169,7 +173,8 @@ fn host_name_of_kubelet() -> Scenario {
     world(2, SETTLED + T_STATUS + s(30)).at(s(0), Command::Cluster(by_kubelet))
 }
 
-/// Returns the entries of type Hostname of each version of a node that shows an IP address, without repetitions.
+/// Returns the addresses of type Hostname in each version of a Node that has an IP address, without
+/// repetitions of the previous version.
 fn host_names_of(run: &Run, node: &str) -> Vec<Vec<String>> {
     let versions = run.versions(node).into_iter().filter_map(|(_, node)| node);
     let shown = versions.filter(|node| node.ips().next().is_some());
@@ -183,24 +188,28 @@ fn guest_is_called(host_name: Option<&str>) -> Command {
     Command::SetHostName { machine: machine(1), host_name: host_name.map(str::to_owned) }
 }
 
-/// The guest has another name than the kubelet.
+/// Creates a case in which the guest reports another host name than the kubelet. The Node must show
+/// the host name of the guest.
 fn replaced_host_name() -> Case {
     let scenario = host_name_of_kubelet().at(s(0), guest_is_called(Some(GUESTS)));
     Case::new(scenario, |run| {
         let shown = host_names_of(run, &name(1));
         run.initializes(&names(2), s(0), T_INIT).and(|| {
             if run.hosted && shown == [[KUBELETS]] {
-                return Verdict::not_supported("it tells no host names of guests".to_owned());
+                return Verdict::not_supported(
+                    "the provider does not report host names of guests".to_owned(),
+                );
             }
             Verdict::of(shown == [[GUESTS]], || {
-                format!("the guest's host name is {GUESTS}, and the node showed {shown:?}")
+                format!("the node has to show the guest's host name {GUESTS}, but showed {shown:?}")
             })
         })
     })
     .named("the guest has one")
 }
 
-/// The guest reports no name any more, as while VMware Tools restart, and another address.
+/// Creates a case in which the guest stops reporting a host name, as while VMware Tools restart,
+/// and reports another address. The Node must keep its host name.
 fn vanished_host_name() -> Case {
     let scenario = host_name_of_kubelet()
         .at(s(0), guest_is_called(Some(GUESTS)))
@@ -211,14 +220,15 @@ fn vanished_host_name() -> Case {
         let is_kept = shown == [[GUESTS]] || shown == [[KUBELETS]];
         run.initializes(&names(2), s(0), T_INIT).and(|| {
             Verdict::of(is_kept, || {
-                format!("the guest reports no host name any more, and the node showed {shown:?}")
+                format!("the node has to keep one host name after the guest stopped to report its own, but showed {shown:?}")
             })
         })
     });
     case.canary(Canary::Moved(2), SETTLED).named("the guest has none any more")
 }
 
-/// The same with the flag by which our provider reports no empty host name. The name of the kubelet stays.
+/// Creates the case of [`untold_host_name`] with the flag that stops our provider from reporting an
+/// empty host name. The host name of the kubelet must stay.
 fn own_host_name() -> Case {
     let case = untold_host_name();
     let scenario =
@@ -227,15 +237,18 @@ fn own_host_name() -> Case {
         let shown = host_names_of(run, &name(1));
         run.initializes(&names(2), s(0), T_INIT).and(|| {
             Verdict::of(shown == [[KUBELETS]], || {
-                format!("the kubelet gave {KUBELETS}, and the node showed {shown:?}")
+                format!(
+                    "the node has to keep the kubelet's host name {KUBELETS}, but showed {shown:?}"
+                )
             })
         })
     })
-    .paced(Pace::Virtual("the flag for the host name is this provider's own"))
+    .paced(Pace::Virtual("only our provider has the flag for the host name"))
     .named("without an empty one")
 }
 
-/// A VirtualMachine has no host name. Upstream's provider reports an empty one, which counts as a report.
+/// Creates a case in Supervisor mode, where VirtualMachines have no host name. The Node must keep
+/// the host name of the kubelet, or show an empty one, which upstream's provider reports.
 fn untold_host_name() -> Case {
     const ADDRESS: &str = "10.6.0.1";
     let scenario = host_name_of_kubelet().at(SETTLED, set_address(1, &[ADDRESS]));
@@ -246,12 +259,12 @@ fn untold_host_name() -> Case {
             .and(|| {
                 let is_one = shown == [[KUBELETS]] || shown == [[""]];
                 Verdict::of(is_one, || {
-                    format!("the kubelet gave {KUBELETS}, and the node showed {shown:?}")
+                    format!("the node has to show the kubelet's host name {KUBELETS} or an empty one, but showed {shown:?}")
                 })
             })
             .and(|| match moved {
                 Some(_) => Verdict::Pass,
-                None => Verdict::inconclusive("the addresses were not published again"),
+                None => Verdict::inconclusive("the provider did not write the new address, so it did not write the host name again"),
             })
     })
     .named("the cloud has none")

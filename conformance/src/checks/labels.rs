@@ -1,4 +1,4 @@
-//! NODE-…: labels and taints that the cloud-node controller shares with others.
+//! NODE-…: labels and taints of a Node that other clients change, too.
 
 use serde_json::json;
 
@@ -33,7 +33,7 @@ fn foreign_taints() -> Case {
         run.initializes(&names(2), s(0), T_INIT).and(|| {
             let left = run.node(&name(1)).map(|node| node.taints).unwrap_or_default();
             Verdict::of(left == ["example.com/a", "example.com/b"], || {
-                format!("taints left: {left:?}")
+                format!("the provider has to remove only the uninitialized taint; the taints at the end are {left:?}")
             })
         })
     })
@@ -42,13 +42,13 @@ fn foreign_taints() -> Case {
 fn twins(run: &Run) -> Verdict {
     for name in names(5) {
         let Some(node) = run.node_object(&name) else {
-            return Verdict::fail(format!("node {name} is gone"));
+            return Verdict::fail(format!("node {name} does not exist at the end"));
         };
         let labels = &node["metadata"]["labels"];
         for &(ga, beta) in pairs(run.backend()) {
             if labels[ga].is_null() || labels[ga] != labels[beta] {
                 return Verdict::fail(format!(
-                    "{name}: {ga} is {}, {beta} is {}",
+                    "the labels of {name} have to be equal and not empty: {ga} is {}, {beta} is {}",
                     labels[ga], labels[beta]
                 ));
             }
@@ -69,13 +69,17 @@ fn prelabelled(backend: Backend) -> Case {
         twins(run).and(|| {
             let node = run.node(&name(1)).unwrap_or_default();
             Verdict::of(!node.labels.contains(&Some("kubelet".to_owned())), || {
-                format!("labels are {:?}", node.labels)
+                format!(
+                    "the provider kept labels that the kubelet set; the labels are {:?}",
+                    node.labels
+                )
             })
         })
     })
 }
 
-/// Changes labels of an initialized node by hand.
+/// Returns a scenario in which a person changes labels of the first node at this second, when the
+/// node is initialized.
 fn relabel(at: u64, changes: serde_json::Value) -> crate::scenario::Scenario {
     world(2, s(300)).at(s(at), patch(&name(1), json!({"metadata": {"labels": changes}})))
 }
@@ -92,12 +96,16 @@ fn beta_only() -> Case {
         let shown =
             run.when_after(&name(1), s(100), |node| node.labels[0].as_deref() == Some("by-hand"));
         Verdict::of(shown.is_some_and(|at| at.since_start() <= s(100) + T_INIT), || {
-            format!("the GA label followed the beta label at {shown:?}").at(shown)
+            format!(
+                "the GA label got the value of the beta label at {shown:?}; it has to within 10 s"
+            )
+            .at(shown)
         })
     })
 }
 
-/// A label and an address must be written at one moment, and both arrive.
+/// Creates a case in which a label and an address of a node need a write at the same time. Both
+/// must arrive.
 fn with_an_address() -> Case {
     let label = json!({
         "topology.kubernetes.io/zone": null,
@@ -109,7 +117,7 @@ fn with_an_address() -> Case {
             node.labels[0].as_deref() == Some("by-hand") && node.ips().any(|ip| ip == "10.6.0.1")
         });
         Verdict::of(shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS), || {
-            format!("label and address were shown at {shown:?}").at(shown)
+            format!("the node shows the new label and the new address from {shown:?} on; it has to within an address period").at(shown)
         })
     });
     case.named("with an address")
@@ -125,15 +133,17 @@ fn ga_changed() -> Case {
             node["metadata"]["labels"]["failure-domain.beta.kubernetes.io/zone"].clone()
         });
         Verdict::of(now.as_deref() == Some("zone-a"), || {
-            format!("the GA label is {now:?}, {back:?}")
+            format!("the provider did not restore the GA label: it is {now:?}; time of the restoration: {back:?}")
         })
         .and(|| {
-            Verdict::of(beta == Some(json!("zone-a")), || format!("the beta label is {beta:?}"))
+            Verdict::of(beta == Some(json!("zone-a")), || format!("the beta label has to keep its value zone-a, but is {beta:?}"))
         })
     })
 }
 
-/// A node loses its beta labels, and changes a moment later. The labels of another node need a reconciliation meanwhile.
+/// Creates a case in which a person removes the beta labels of a node, and the node changes again a
+/// moment later. The provider must not restore them. It must copy the beta label of a second node
+/// to the GA label, as proof that it reconciles labels meanwhile.
 fn stable_only(backend: Backend) -> Case {
     const T_QUIET: std::time::Duration = s(30);
     let without: serde_json::Map<String, serde_json::Value> =
@@ -161,22 +171,23 @@ fn stable_only(backend: Backend) -> Case {
         run.initializes(&names(2), s(0), T_INIT)
             .and(|| {
                 Verdict::of(written.is_none(), || {
-                    format!("labels were written: {}", written.unwrap_or_default())
+                    format!("the provider wrote labels of the node although its GA labels were right: {}", written.unwrap_or_default())
                 })
             })
-            .and(|| Verdict::of(back.is_none(), || format!("{back:?} is back")))
+            .and(|| Verdict::of(back.is_none(), || format!("the provider restored the beta label {back:?}, which a person had removed")))
             .and(|| match followed {
                 Some(_) => Verdict::Pass,
-                None => Verdict::inconclusive("labels of the other node were not reconciled"),
+                None => Verdict::inconclusive("the provider did not reconcile the labels of the other node"),
             })
     })
 }
 
-/// Returns the pairs that the cloud has a value for: a Supervisor has only zones.
+/// Returns the GA and beta labels for which the backend has a value: a Supervisor has only zones.
 fn pairs(backend: Backend) -> &'static [(&'static str, &'static str)] {
     if backend.is_vcenter() { &PAIRS } else { &PAIRS[..1] }
 }
 
+/// Pairs of the GA and the beta label with the same meaning.
 const PAIRS: [(&str, &str); 3] = [
     ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
     ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),

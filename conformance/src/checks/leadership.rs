@@ -1,4 +1,4 @@
-//! CCM: leadership, the work of a standby, and changes of leadership.
+//! CCM: election of a leader, restraint of the standby replicas, and changes of the leader.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use crate::lab::{Exit, LEASE, Run};
 use crate::scenario::Act;
 use crate::verdict::{Told as _, Verdict};
 
-/// Duration of a lease without a renewal.
+/// Time after which a lease that its holder does not renew expires.
 const LEASE_DURATION: Duration = s(15);
-/// Time within which a leader that cannot renew must have stopped.
+/// Time within which a leader that cannot renew its lease must stop.
 const RENEW_DEADLINE: Duration = s(10);
-/// Interval between the attempts of candidates, with the longest jitter.
+/// Longest interval between two attempts of a candidate to acquire the lease, jitter included.
 const RETRY: Duration = Duration::from_millis(4_400);
-/// Extra time for a takeover, and for a process to end.
+/// Additional time that the judges allow for a takeover and for the exit of a process.
 const SLACK: Duration = s(5);
 
 pub(super) fn checks() -> Vec<Check> {
@@ -55,12 +55,13 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
+/// Returns the key of the provider's Lease.
 fn key() -> Key {
     let (namespace, name) = LEASE;
     Key::new(GroupResource::of("coordination.k8s.io", "leases"), namespace, name)
 }
 
-/// True for writes other than those of leases and events.
+/// True if the call writes something other than leases and events. Only a leader may do so.
 fn works(call: &Record) -> bool {
     call.class == Some(Class::Write) && !call.op.contains("leases") && !call.op.contains("events")
 }
@@ -69,10 +70,10 @@ fn held_and_renewed() -> Case {
     let end = s(180);
     Case::new(world(3, end).with(|it| it.leader_election = true), move |run| {
         let mut terms = terms(run);
-        // The provider gives the lease up when it is told to stop.
+        // Ignores the term without a holder that begins when the lab stops the provider at the end.
         terms.retain(|it| it.from.since_start() < end);
         let Some(first) = terms.first() else {
-            return Verdict::fail("there is no lease".to_owned());
+            return Verdict::fail("the provider did not create its lease".to_owned());
         };
         let wrong = terms.iter().find(|it| it.holder.is_empty() || it.lasts != LEASE_DURATION);
         let moments: Vec<Duration> =
@@ -80,25 +81,26 @@ fn held_and_renewed() -> Case {
         let gaps = moments.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
         let longest = gaps.max().unwrap_or_default();
         Verdict::of(first.from.since_start() <= s(5), || {
-            format!("the lease is there at {}", first.from).at(first.from)
+            format!("the provider acquired the lease only at {}; 5 s are allowed", first.from).at(first.from)
         })
         .and(|| {
             Verdict::of(wrong.is_none(), || {
                 let it = wrong.map(|it| (it.holder, it.lasts));
-                format!("holder and duration of the lease are {it:?}").at(wrong.map(|it| it.from))
+                format!("the lease needs a holder and a duration of 15 s; holder and duration are {it:?}").at(wrong.map(|it| it.from))
             })
         })
         .and(|| {
             Verdict::of(longest <= s(5), || {
-                format!("the lease was not renewed for {longest:?}; 5 s are allowed")
+                format!("the leader did not renew its lease for {longest:?}; at most 5 s are allowed")
             })
         })
         .and(|| run.initializes(&names(3), s(0), s(5) + T_INIT))
     })
 }
 
-/// For a minute the API server refuses to show the lease. A candidate that cannot read the lease cannot know that it does not
-/// exist, and must not create it.
+/// Creates a case in which the API server refuses to return the lease for a minute. A candidate
+/// that cannot read the lease does not know whether the lease exists, so it must not create the
+/// lease.
 fn unreadable_at_first() -> Case {
     let healed = s(60);
     let unreadable =
@@ -115,12 +117,12 @@ fn unreadable_at_first() -> Case {
         let work = run.calls().find(|call| works(call) && call.t.since_start() < healed);
         Verdict::of(blind.is_none(), || {
             let blind = blind.map(ToString::to_string).unwrap_or_default();
-            format!("the lease could not be read, and was created: {blind}")
+            format!("the provider could not read the lease, but tried to create it: {blind}")
         })
         .and(|| {
             Verdict::of(work.is_none(), || {
                 let work = work.map(ToString::to_string).unwrap_or_default();
-                format!("the lease could not be read, and somebody works: {work}")
+                format!("the provider could not read the lease, but wrote without it: {work}")
             })
         })
         .and(|| run.initializes(&names(3), healed, RETRY + SLACK + T_INIT))
@@ -128,7 +130,7 @@ fn unreadable_at_first() -> Case {
     .named("the lease cannot be read at first")
 }
 
-/// Each leader records an event on the Lease when it begins to lead.
+/// Creates a case in which each leader must write an event about the Lease when it begins to lead.
 fn announced() -> Case {
     let scenario = world(3, s(150)).with(|it| it.replicas = 2).at(SETTLED, Act::CrashLeader);
     Case::new(scenario, |run| {
@@ -145,10 +147,14 @@ fn announced() -> Case {
         let silent =
             leaders.iter().find(|leader| !told.contains(&format!("{leader} became leader")));
         if leaders.len() < 2 {
-            return Verdict::inconclusive(format!("{leaders:?} led; two have to"));
+            return Verdict::inconclusive(format!(
+                "the leaders were {leaders:?}; the case needs two"
+            ));
         }
         Verdict::of(silent.is_none(), || {
-            format!("{silent:?} led, and the events on the Lease say {told:?}")
+            format!(
+                "no event LeaderElection announces the leader {silent:?}; the messages of the events are {told:?}"
+            )
         })
     })
 }
@@ -158,17 +164,17 @@ fn standby() -> Case {
     Case::new(scenario, |run| {
         let terms = terms(run);
         let Some(leader) = terms.first().map(|it| it.label().to_owned()) else {
-            return Verdict::fail("there is no lease".to_owned());
+            return Verdict::fail("the provider did not create its lease".to_owned());
         };
         let others: Vec<&Record> =
             run.calls().filter(|call| call.client.client != leader).collect();
         if !others.iter().any(|call| call.op.contains("leases")) {
-            return Verdict::inconclusive("the standby never asked for the lease".to_owned());
+            return Verdict::inconclusive("the standby never requested the lease".to_owned());
         }
         let work = others.iter().find(|call| works(call));
         Verdict::of(work.is_none(), || {
             let work = work.map(ToString::to_string).unwrap_or_default();
-            format!("{leader} leads, and another one works: {work}")
+            format!("{leader} leads, but another replica writes: {work}")
         })
         .and(|| joins(run, SETTLED))
     })
@@ -183,23 +189,26 @@ fn takeover() -> Case {
     Case::new(scenario, move |run| {
         let terms = terms(run);
         let Some(first) = terms.first() else {
-            return Verdict::fail("there is no lease".to_owned());
+            return Verdict::fail("the provider did not create its lease".to_owned());
         };
         let next =
             terms.iter().find(|it| it.from.since_start() >= dies && it.label() != first.label());
         let bound = dies + LEASE_DURATION + RETRY + SLACK;
         let Some(next) = next else {
-            return Verdict::fail("nobody takes the lease of a leader that died".to_owned());
+            return Verdict::fail(
+                "no replica acquired the lease after the leader crashed".to_owned(),
+            );
         };
         let at = next.from;
         Verdict::of(at.since_start() <= bound, || {
-            format!("the lease is taken at {at}; {bound:?} is allowed").at(at)
+            format!("the other replica acquired the lease at {at}; it has to by {bound:?}").at(at)
         })
         .and(|| joins(run, at.since_start()))
     })
 }
 
-/// A leader that is told to stop gives its lease up, so that the other replica need not wait until the lease runs out.
+/// Creates a case in which the lab asks the leader to stop. The leader must release its lease, so
+/// that the other replica need not wait until the lease expires.
 fn handover() -> Case {
     let stops = SETTLED;
     let scenario = world(3, s(180))
@@ -210,26 +219,29 @@ fn handover() -> Case {
         let terms = terms(run);
         let of_end = terms.iter().find(|it| it.from.since_start() >= stops && it.holder.is_empty());
         let Some(given_up) = of_end else {
-            return Verdict::fail("a leader that is told to stop does not give its lease up");
+            return Verdict::fail("the leader was asked to stop, but did not release its lease");
         };
         let next = terms.iter().find(|it| it.from > given_up.from && !it.holder.is_empty());
-        // client-go writes the shortest possible lease, so a client that does not understand an empty holder waits only a second.
+        // client-go releases a lease with the shortest possible duration, so that a client that
+        // does not understand an empty holder waits only one second.
         Verdict::of(given_up.lasts == s(1), || {
-            format!("the lease that was given up lasts {:?}; it has to last 1 s", given_up.lasts)
+            format!("the released lease has a duration of {:?}; it has to be 1 s", given_up.lasts)
                 .at(given_up.from)
         })
         .and(|| {
             let at = next.map(|it| it.from);
             let bound = given_up.from.since_start() + RETRY + s(1);
             Verdict::of(at.is_some_and(|at| at.since_start() <= bound), || {
-                format!("the lease was given up at {}, and taken at {at:?}", given_up.from).at(at)
+                format!("the leader released the lease at {}, but the other replica acquired it at {at:?}, which is too late", given_up.from).at(at)
             })
         })
         .and(|| joins(run, next.map_or(stops, |it| it.from.since_start())))
     })
 }
 
-/// For two minutes a leader renews the lease while its clock differs from that of its standby.
+/// Creates a case in which the clock of the leader differs from that of the standby by this many
+/// seconds. The standby must acquire the lease only after the leader has crashed, two minutes
+/// later.
 fn apart(seconds: i64) -> Case {
     let (begin, dies) = (s(20), s(140));
     let scenario = world(3, s(260))
@@ -246,7 +258,7 @@ fn apart(seconds: i64) -> Case {
             of.map(|it| it.label().to_owned())
         };
         let Some(leader) = held(s(0), begin).next() else {
-            return Verdict::fail("there is no lease".to_owned());
+            return Verdict::fail("the provider did not create its lease".to_owned());
         };
         let other = held(begin, dies).find(|it| *it != leader);
         let asked = |call: &Record| {
@@ -255,17 +267,17 @@ fn apart(seconds: i64) -> Case {
                 && (begin..dies).contains(&call.t.since_start())
         };
         if !run.calls().any(asked) {
-            return Verdict::inconclusive("the standby never asked for the lease".to_owned());
+            return Verdict::inconclusive("the standby never requested the lease".to_owned());
         }
         let next = terms.iter().find(|it| it.from.since_start() >= dies && it.label() != leader);
         let bound = dies + LEASE_DURATION + RETRY + SLACK;
         let at = next.map(|it| it.from);
         Verdict::of(other.is_none(), || {
-            format!("{leader} renews the lease, and {other:?} takes it: their clocks differ")
+            format!("{other:?} acquired the lease although {leader} renewed it; their clocks differ")
         })
         .and(|| {
             Verdict::of(at.is_some_and(|at| at.since_start() <= bound), || {
-                format!("the leader died at {dies:?}; its lease was taken at {at:?}").at(at)
+                format!("the leader crashed at {dies:?}, but the standby acquired the lease at {at:?}, which is too late").at(at)
             })
         })
         .and(|| joins(run, at.map_or(dies, Time::since_start)))
@@ -280,7 +292,8 @@ fn fast_clock() -> Case {
     apart(600).named("the leader's clock is ten minutes fast")
 }
 
-/// Renewals fail for less than the renew deadline, and the leader continues to lead.
+/// Creates a case in which renewals of the lease fail for six seconds, less than the renew
+/// deadline. The leader must continue to lead.
 fn renewals_falter(code: u16) -> Case {
     let status = Action::Status { code, retry_after: None, message: None };
     let falter =
@@ -295,19 +308,22 @@ fn renewals_falter(code: u16) -> Case {
         .named(format!("renewals are answered with {code} for six seconds"))
 }
 
-/// Fails unless one process leads until 150 s.
+/// Fails unless only one process led and no process ended before 150 s.
 fn leads_on(run: &Run) -> Verdict {
     let mut leaders: Vec<&str> = terms(run).iter().map(|it| it.holder).collect();
     leaders.retain(|it| !it.is_empty());
     leaders.dedup();
     let early = run.ended_at.iter().find(|at| at.since_start() < s(150));
     Verdict::of(leaders.len() == 1 && early.is_none(), || {
-        format!("renewals failed for 6 s, and {leaders:?} led; a process ended at {early:?}")
+        format!(
+            "writes of the lease failed for less than the renew deadline, so one process has to lead all the time; leaders: {leaders:?}, early end of a process: {early:?}"
+        )
     })
 }
 
-/// A person deletes the Lease, and the API server answers the first attempts to create it anew with a conflict. The leader
-/// tries again within the renew deadline, as client-go does.
+/// Creates a case in which a person deletes the Lease, and the API server answers the first two
+/// attempts to create it again with a conflict. The leader must retry within the renew deadline, as
+/// client-go does, and continue to lead.
 fn creation_falters() -> Case {
     let conflict = Action::Status { code: 409, retry_after: None, message: None };
     let falter = Rule::new("falter", [conflict]).on(Face::Cluster).op(["create leases"]).first(2);
@@ -321,8 +337,12 @@ fn creation_falters() -> Case {
         .named("the lease is deleted, and its creation is answered with 409 twice")
 }
 
-/// Fails unless the process ends with an error within [`RENEW_DEADLINE`] plus [`SLACK`] of the loss of the lease, no replica
-/// writes from a second after that deadline until the lease is taken again, and the newcomer is initialized then.
+/// Judges a case in which the leader loses its lease at `lost`, and a replica can acquire it again
+/// from `free` on.
+///
+/// Fails unless the process exits within [`RENEW_DEADLINE`] plus [`SLACK`] after the loss, no
+/// replica writes anything but leases and events from one second after the deadline until a replica
+/// acquires the lease again, and the node that joined is initialized after that.
 fn ends(run: &Run, lost: Duration, free: Duration) -> Verdict {
     let deadline = lost + RENEW_DEADLINE + s(1);
     let by = lost + RENEW_DEADLINE + SLACK;
@@ -339,19 +359,22 @@ fn ends(run: &Run, lost: Duration, free: Duration) -> Verdict {
         run.calls().find(|call| works(call) && (deadline..until).contains(&call.t.since_start()));
     Verdict::of(failed, || {
         let ends: Vec<_> = run.exits.iter().zip(&run.ended_at).collect();
-        format!("the process has to fail by {by:?} without the lease; it ended so: {ends:?}")
+        format!(
+            "the leader lost its lease and has to exit by {by:?}; exits and their times: {ends:?}"
+        )
     })
     .and(|| {
         Verdict::of(late.is_none(), || {
             let late = late.map(ToString::to_string).unwrap_or_default();
-            format!("it was written without the lease: {late}")
+            format!("a replica wrote without the lease: {late}")
         })
     })
-    .and(|| Verdict::of(again.is_some(), || "nobody took the lease again".to_owned()))
+    .and(|| Verdict::of(again.is_some(), || "no replica acquired the lease again".to_owned()))
     .and(|| joins(run, until))
 }
 
-/// Fails unless the newcomer is initialized within [`T_INIT`] of `since` or of its registration, whichever is later.
+/// Fails unless the node `late` is initialized within [`T_INIT`] after `since` or after its
+/// registration, whichever is later.
 fn joins(run: &Run, since: Duration) -> Verdict {
     let registered = run.when("late", |_| true).map_or(since, Time::since_start);
     run.initializes(&["late".to_owned()], since.max(registered), T_INIT)
@@ -371,8 +394,10 @@ fn renewals_refused() -> Case {
     Case::new(scenario, move |run| ends(run, SETTLED, healed)).named("renewals are refused")
 }
 
-/// The leader's machine is suspended for longer than its lease lasts, and its clock may step by some seconds meanwhile. When
-/// the leader resumes after a step back by an hour, its wall clock makes the lease look freshly renewed.
+/// Creates a case in which the leader is suspended for longer than the duration of its lease and
+/// must not write after it resumes. With `step`, the wall clocks step by this many seconds
+/// meanwhile. After a step back by an hour, the leader's wall clock makes the lease look freshly
+/// renewed.
 fn suspended(step: Option<i64>) -> Case {
     let (begin, end) = (SETTLED, SETTLED + s(40));
     let mut scenario = world(6, s(240))
@@ -384,7 +409,7 @@ fn suspended(step: Option<i64>) -> Case {
         scenario = scenario.at(begin + s(30), Act::StepClocks(seconds));
     }
     let scenario = scenario
-        // The news of this change waits for the leader until it resumes.
+        // The leader receives this change only when it resumes.
         .at(end - s(8), set_address(5, &["10.6.0.5"]))
         .at(end, set_address(3, &["10.6.0.3"]))
         .at(end, set_address(4, &["10.6.0.4"]))
@@ -393,20 +418,25 @@ fn suspended(step: Option<i64>) -> Case {
     Case::new(scenario, move |run| {
         let terms = terms(run);
         let Some(first) = terms.first() else {
-            return Verdict::fail("there is no lease".to_owned());
+            return Verdict::fail("the provider did not create its lease".to_owned());
         };
         let taken = |it: &&Term<'_>| {
             (begin..end).contains(&it.from.since_start()) && it.label() != first.label()
         };
         let Some(taken) = terms.iter().find(taken) else {
-            return Verdict::inconclusive("nobody took the lease of the suspended leader");
+            return Verdict::inconclusive(
+                "no replica acquired the lease while the leader was suspended",
+            );
         };
         let late = run
             .calls()
             .find(|call| works(call) && call.t > taken.from && call.client.client == first.label());
         Verdict::of(late.is_none(), || {
             let late = late.map(ToString::to_string).unwrap_or_default();
-            format!("{} was suspended, and writes without the lease: {late}", first.label())
+            format!(
+                "{} resumed after its suspension and wrote without the lease: {late}",
+                first.label()
+            )
         })
         .and(|| joins(run, end + s(20)))
     })

@@ -1,4 +1,5 @@
-//! LIFE-…: existence of the machines of nodes that are not Ready, and the consequences.
+//! LIFE-…: a provider's decisions about nodes that are not Ready, by the existence of their
+//! machines.
 
 use sim::Face;
 use sim::faults::{Action, Rule};
@@ -29,7 +30,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                                 at.since_start()
                                     <= SETTLED + vanishing(run.backend()) + GRACE + T_LIFE
                             }),
-                            || format!("the node was deleted at {deleted:?}").at(deleted),
+                            || format!("the Node was deleted at {deleted:?}, too late after its machine").at(deleted),
                         )
                     })
                     .and(|| {
@@ -39,7 +40,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                             it.reason == "DeletingNode" && it.object == name(1) && it.uid == uid
                         });
                         Verdict::of(told, || {
-                            "no DeletingNode event names the node and its uid".to_owned()
+                            "no event DeletingNode is about the Node, by name and uid".to_owned()
                         })
                     })
             })],
@@ -62,7 +63,8 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// The conditions of a node stay empty, and its machine is deleted.
+/// Creates a case in which the machine of a Node without any condition is deleted. The provider
+/// must treat the Node as not Ready and delete it.
 fn without_condition(backend: Backend) -> Case {
     let scenario = world(12, s(200))
         .at(s(0), awaited(KNOWN_UUID))
@@ -74,7 +76,9 @@ fn without_condition(backend: Backend) -> Case {
         };
         let was_said = run.node_events("early").iter().any(|(_, _, node)| says(node));
         if was_said {
-            return Verdict::inconclusive("somebody wrote a condition of the node".to_owned());
+            return Verdict::inconclusive(
+                "the Node got a condition, but the case needs a Node without conditions".to_owned(),
+            );
         }
         let deleted = run.deleted("early");
         run.initializes(&["early".to_owned()], s(40), T_INIT).and(|| {
@@ -82,7 +86,7 @@ fn without_condition(backend: Backend) -> Case {
             let holds = deleted.is_some_and(|at| (SETTLED..=bound).contains(&at.since_start()));
             Verdict::of(holds, || {
                 format!(
-                    "the node was deleted at {deleted:?}; {SETTLED:?} to {bound:?} is asked for"
+                    "the Node was deleted at {deleted:?}; it has to be between {SETTLED:?} and {bound:?}"
                 )
                 .at(deleted)
             })
@@ -90,8 +94,9 @@ fn without_condition(backend: Backend) -> Case {
     })
 }
 
-/// The machine is destroyed at once, but its kubelet is missed only after a while. Until then the provider must not ask;
-/// after that it must.
+/// Creates a case in which the canary deletes the machine of a node, which stays Ready for
+/// [`GRACE`]. In this time the provider must not delete the Node, and must not call the backend
+/// except to wait for changes.
 fn ready_without_machine() -> Case {
     let scenario = world(3, SETTLED)
         .at(SETTLED, Act::Phase("gone".into()))
@@ -105,35 +110,45 @@ fn ready_without_machine() -> Case {
         let deleted = run.deleted(&name(1));
         let early = deleted.is_some_and(|at| missed.is_none_or(|missed| at < missed));
         Verdict::of(!early, || {
-            format!("a Ready node was deleted at {deleted:?}, NotReady at {missed:?}").at(deleted)
+            format!("the Node was deleted at {deleted:?}, before it was NotReady at {missed:?}")
+                .at(deleted)
         })
-        .and(|| Verdict::of(asked == 0, || format!("{asked} calls about a Ready node")))
+        .and(|| {
+            Verdict::of(asked == 0, || {
+                format!("{asked} calls to the backend while all nodes were Ready; 0 are allowed")
+            })
+        })
     };
     Case::new(scenario, judge).canary(Canary::Gone(1), SETTLED)
 }
 
-/// The Node has no provider ID, because its machine was gone before the provider looked. In vCenter mode the Node stays,
-/// because a name does not identify a machine there. In a Supervisor it does, and the provider can prove that the object of
-/// that name is absent.
+/// Creates a case with a Node without provider ID, because its machine was deleted before the
+/// provider looked for it. In vCenter mode the Node must stay, because a name does not identify a
+/// machine. In Supervisor mode a name does, so the provider can prove that the object is absent and
+/// must delete the Node.
 fn never_matched(backend: Backend) -> Case {
     let scenario = world(4, s(400)).at(s(0), Command::DeleteMachine(machine(1)));
     let scenario = match backend {
         Backend::VCenter => scenario,
-        // The object is gone once VM Operator has done its work.
+        // The provider starts after VM Operator has removed the object.
         Backend::Supervisor => scenario.with(|it| it.start = false).at(s(20), Act::StartAll),
     };
     let judge = move |run: &Run| {
         let given = run.when(&name(1), |node| node.provider_id.is_some());
         if given.is_some() {
             return Verdict::inconclusive(
-                format!("the node got a provider ID at {given:?}").at(given),
+                format!(
+                    "the Node got a provider ID at {given:?}, but the case needs a Node without one"
+                )
+                .at(given),
             );
         }
         run.was_not_ready(&name(1)).and(|| {
             let is_there = run.node(&name(1)).is_some();
             Verdict::of(is_there == backend.is_vcenter(), || match is_there {
-                true => "a node is still there whose name no machine has".to_owned(),
-                false => "a node without provider ID was deleted".to_owned(),
+                true => "the provider did not delete the Node although no object has its name"
+                    .to_owned(),
+                false => "the provider deleted a Node without provider ID".to_owned(),
             })
         })
     };
@@ -169,13 +184,13 @@ fn errors(backend: Backend) -> Vec<Case> {
             Case::new(scenario, |run| {
                 let early = run.deleted(&name(4));
                 Verdict::of(early.is_none_or(|at| at.since_start() >= s(500)), || {
-                    format!("a node was deleted at {early:?}, while every query failed").at(early)
+                    format!("a Node was deleted at {early:?}, while every call to the backend failed").at(early)
                 })
                 .and(|| {
                     let left = run.nodes();
                     let mut wanted = names(12);
                     wanted.retain(|it| *it != name(4));
-                    Verdict::of(left == wanted, || format!("nodes left: {left:?}"))
+                    Verdict::of(left == wanted, || format!("exactly the Node of the deleted machine has to go; Nodes at the end: {left:?}"))
                 })
             })
             .named(case),
@@ -198,13 +213,17 @@ fn deletion_fails() -> Case {
             it.kind == "Warning" && it.reason == "DeletingNodeFailed" && it.object == name(1)
         });
         Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
-            format!("the node was deleted at {deleted:?}; two deletions were refused").at(deleted)
+            format!("the Node was deleted at {deleted:?}, too late after two refused deletions")
+                .at(deleted)
         })
-        .and(|| Verdict::of(told, || "no Warning DeletingNodeFailed event".to_owned()))
+        .and(|| {
+            Verdict::of(told, || "no Warning event DeletingNodeFailed is about the Node".to_owned())
+        })
     })
 }
 
-/// The answer to a deletion is a 404 that is not about the node, as from a load balancer without a route to the API server.
+/// Creates a case in which the first deletion of a Node gets a 404 that is not about the Node, as
+/// from a load balancer without a route to the API server. The provider must repeat the deletion.
 fn foreign_not_found() -> Case {
     let rule =
         Rule::new("no way", [Action::NotServed]).on(Face::Cluster).op(["delete nodes"]).first(1);
@@ -213,13 +232,14 @@ fn foreign_not_found() -> Case {
         let deleted = run.deleted(&name(1));
         let bound = SETTLED + GRACE + T_LIFE + T_MONITOR * 2;
         Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
-            format!("the node was deleted at {deleted:?}; one deletion did not arrive").at(deleted)
+            format!("the Node was deleted at {deleted:?}, too late after one deletion that did not reach the API server").at(deleted)
         })
     })
     .named("a 404 about nothing")
 }
 
-/// The API server refuses deletions until the machine is registered again, so the proof of the first attempt no longer holds.
+/// Creates a case in which the API server refuses to delete a Node until its machine exists again.
+/// The provider must not use the proof of its first attempt for a later one.
 fn comes_back_after_a_failed_deletion(
     backend: Backend,
     code: u16,
@@ -229,7 +249,8 @@ fn comes_back_after_a_failed_deletion(
         .on(Face::Cluster)
         .op(["delete nodes"]);
     let again = known_machine_arrives(None);
-    // The node is NotReady at 110 s; attempts follow in each period until the rule is removed.
+    // The node is NotReady at 110 s. The provider then tries again until the rule is removed, in
+    // each monitor period or when the answer permits it.
     let back = s(132) + vanishing(backend);
     let scenario = known_uuid(backend, world(12, s(400)), 1)
         .at(s(0), rule)
@@ -239,14 +260,16 @@ fn comes_back_after_a_failed_deletion(
     Case::new(scenario, |run| {
         run.was_not_ready(&name(1)).and(|| {
             Verdict::of(run.node(&name(1)).is_some(), || {
-                "deleted on an old proof, although its machine had come back".to_owned()
+                "the provider deleted the Node with an old proof, although its machine exists again"
+                    .to_owned()
             })
         })
     })
     .named(format!("the machine comes back after {code}"))
 }
 
-/// While the deletion is under way, a person deletes the Node and it registers anew.
+/// Creates a case in which a person deletes a Node and its successor of the same name registers
+/// while the provider's deletion of the first is under way. The successor must stay.
 fn replaced_meanwhile(backend: Backend) -> Case {
     let slow = Rule::new("slow", [Action::Delay(s(10))])
         .on(Face::Cluster)
@@ -262,7 +285,7 @@ fn replaced_meanwhile(backend: Backend) -> Case {
     let nodes = || sim::world::objects::GroupResource::core("nodes");
     let delete = sim::world::objects::Command::delete(sim::world::objects::Key::node(name(1)));
     let create = sim::world::objects::Command::create(nodes(), "", successor);
-    // The node is NotReady at 110 s; the deletion is under way a moment later.
+    // The node is NotReady at 110 s, and the provider sends its deletion soon after that.
     let meanwhile = s(119) + vanishing(backend);
     let scenario = world(12, s(300))
         .at(s(0), slow)
@@ -275,13 +298,17 @@ fn replaced_meanwhile(backend: Backend) -> Case {
             Some((from, Some(to)))
                 if from.since_start() < meanwhile && to.since_start() > meanwhile => {}
             other => {
-                return Verdict::inconclusive(format!("the deletion was not under way: {other:?}"));
+                return Verdict::inconclusive(format!(
+                    "the provider's deletion was not under way when the Node was replaced; its begin and end: {other:?}"
+                ));
             }
         }
         let survives = run
             .node_object(&name(1))
             .is_some_and(|node| node["metadata"]["labels"]["example.com/generation"] == "second");
-        Verdict::of(survives, || "the new Node was deleted for its predecessor".to_owned())
+        Verdict::of(survives, || {
+            "the provider deleted the new Node instead of its predecessor".to_owned()
+        })
     })
 }
 
@@ -297,7 +324,7 @@ fn hung_query(backend: Backend) -> Case {
         return hung_read();
     }
     let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Soap).named(name(1));
-    // In a large inventory the provider searches for nodes one by one.
+    // In a large inventory our provider searches for each machine separately.
     let scenario = world_with(4, 3000, s(500))
         .at(SETTLED, Command::DeleteMachine(machine(2)))
         .at(SETTLED, Command::StopKubelet(machine(1)))
@@ -308,13 +335,14 @@ fn hung_query(backend: Backend) -> Case {
     Case::new(scenario, |run| {
         let deleted = run.deleted(&name(2));
         Verdict::of(deleted.is_some_and(|at| at.since_start() <= s(101) + T_LIFE + s(60)), || {
-            format!("the node without a machine was deleted at {deleted:?}").at(deleted)
+            format!("the Node of the deleted machine was deleted at {deleted:?}; a hanging search delayed it").at(deleted)
         })
     })
 }
 
-/// The provider may not list machines, so it reads each by name. One node is deleted after its machine. Then a read hangs,
-/// and the next node without a machine must be deleted, too.
+/// Creates a case in which the provider may not list machines, so it reads each by name. It first
+/// has to delete one Node, whose machine is gone. Later the reads for one machine hang, and the
+/// provider must still delete the Node of another machine that is gone.
 fn hung_read() -> Case {
     let begin = s(200);
     let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Supervisor).named(name(1));
@@ -330,14 +358,15 @@ fn hung_read() -> Case {
         let bound = begin + GRACE + vanishing(run.backend()) + T_LIFE + s(60);
         run.does_without_list(works).and(|| {
             Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
-                format!("the node without a machine was deleted at {deleted:?}").at(deleted)
+                format!("the Node of the deleted machine was deleted at {deleted:?}; a hanging read delayed it").at(deleted)
             })
         })
     })
 }
 
-/// The provider may not list machines, and 150 nodes are not ready though their machines run, so it reads each by name. The
-/// last node, which has no machine, must get its turn. A question has time for a hundred reads.
+/// Creates a case in which the provider may not list machines, so it reads each by name, and 150
+/// nodes are not ready although their machines run. The provider must still delete the Node of a
+/// machine that is gone, although the time of one lookup suffices only for a hundred reads.
 fn many_reads() -> Case {
     const N: u32 = 152;
     let stopped = s(200);
@@ -351,12 +380,13 @@ fn many_reads() -> Case {
     Case::new(scenario, move |run| {
         let works = run.deleted(&name(N)).is_some_and(|at| at.since_start() < stopped);
         let deleted = run.deleted(&name(151));
-        // One read per node at five a second, twice: for the tick under way, and for the next one.
+        // Allows two rounds of one read per node at five reads per second: the current one and the
+        // next.
         let bound = begin + GRACE + vanishing(run.backend()) + T_LIFE + s(60);
         let is_in_time = deleted.is_some_and(|at| at.since_start() <= bound);
         run.does_without_list(works).and(|| {
             Verdict::of(is_in_time, || {
-                format!("the node without a machine was deleted at {deleted:?}").at(deleted)
+                format!("the Node of the deleted machine was deleted at {deleted:?}; reads for 150 other nodes delayed it").at(deleted)
             })
         })
     })

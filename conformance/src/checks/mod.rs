@@ -1,6 +1,7 @@
-//! The checks: for each catalogue ID, the cases that exercise it and the judge of each case.
+//! Checks: the cases that test the promises of the catalogue. Each check has the ID of its promise,
+//! and each case has a judge.
 //!
-//! `catalogue.yaml` states what an ID promises. This module states how the promise is tested.
+//! `catalogue.yaml` contains the text of each promise. This module contains the tests.
 
 mod addresses;
 mod apiserver;
@@ -47,44 +48,45 @@ use crate::verdict::{Reason, Verdict};
 
 pub use build::{FaultKind, fault_kinds};
 
-/// A check that can be run.
+/// A promise of the catalogue, by its ID, with the cases that test it.
 pub struct Check {
-    /// The permanent ID.
+    /// Permanent ID in the catalogue.
     pub id: &'static str,
-    /// The cases; all must pass.
+    /// Cases of the check. The check passes if all of them pass.
     pub cases: Vec<Case>,
 }
 
-/// One case of a check: a scenario, and the judge of its run.
+/// One case of a check: a scenario, and a judge that computes a verdict from its run.
 pub struct Case {
-    /// The variation that this case tests; empty for the only case of a check.
+    /// Name of the variation that this case tests; usually empty for the only case of a check.
     pub name: String,
-    /// The events of the run, and the world that they happen in.
+    /// World, set-up of the provider and steps of the run.
     pub scenario: Scenario,
-    /// Speed of the world when the provider does not run in virtual time.
+    /// Pace of world time for a provider on the real clock; [`Pace::Virtual`] excludes such a
+    /// provider.
     pub pace: Pace,
-    /// The catalogue entry of the check; set by [`Check::new`].
+    /// Entry of the check in the catalogue; [`Check::new`] sets it.
     entry: Option<&'static Entry>,
-    /// Invariants that the scenario itself breaks, each with the reason.
+    /// Exemptions: invariants that do not count against this case, each with the reason.
     exempt: Vec<(Invariant, &'static str)>,
     judge: Box<dyn Fn(&Run) -> Verdict + Send + Sync>,
 }
 
-/// Result of a case.
+/// Result of a case, with its run.
 #[derive(Debug)]
 pub struct Outcome {
     /// Name of the case.
     pub case: String,
-    /// The verdict.
+    /// Verdict of the case, from its judge and the invariants.
     pub verdict: Verdict,
-    /// Invariants that the run broke, whatever the verdict.
+    /// Violations of invariants in the run, including those that do not affect the verdict.
     pub broken: Vec<Violation>,
-    /// The run that was judged.
+    /// The run from which the verdict was computed.
     pub run: Run,
 }
 
 impl Case {
-    /// Creates the only case of a check.
+    /// Creates a case without a name, as for a check with only one case.
     pub(crate) fn new(
         scenario: Scenario,
         judge: impl Fn(&Run) -> Verdict + Send + Sync + 'static,
@@ -93,31 +95,32 @@ impl Case {
         Self { name, scenario, pace, entry: None, exempt, judge: Box::new(judge) }
     }
 
-    /// Names the case, for a check with several cases.
+    /// Sets the name of the case, which tells it from the other cases of its check.
     #[must_use]
     pub(crate) fn named(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// Sets the speed of the world for a provider that runs as a process.
+    /// Sets the pace of world time for a provider on the real clock.
     #[must_use]
     pub(crate) fn paced(self, pace: Pace) -> Self {
         Self { pace, ..self }
     }
 
-    /// Exempts an invariant that the scenario breaks or lets a provider break, with the reason.
+    /// Adds an exemption: an invariant that the scenario itself breaks or permits a provider to
+    /// break, with the reason.
     #[must_use]
     pub(crate) fn exempt(mut self, invariant: Invariant, reason: &'static str) -> Self {
         self.exempt.push((invariant, reason));
         self
     }
 
-    /// Invariants that do not count against a run of this case, each with the reason.
+    /// Returns the invariants that do not count against a run of this case, each with the reason.
     pub fn exemptions(&self) -> &[(Invariant, &'static str)] {
         &self.exempt
     }
 
-    /// Runs the case and judges it.
+    /// Plays the scenario of the case and judges the run.
     pub fn run(&self, stage: &Stage) -> Outcome {
         self.outcome(run(&self.scenario, stage))
     }
@@ -129,15 +132,18 @@ impl Case {
         Outcome { case: self.name.clone(), verdict, broken, run }
     }
 
-    /// Computes the verdict over a run that broke these invariants.
+    /// Returns the verdict of the case, from its judge and from the violations in its run.
     ///
-    /// An unsound world is a failure of the harness. A broken safety invariant is final: it outranks the verdict of the case,
-    /// unless the case fails too and gives more detail.
+    /// An unsound world is a harness error. A provider that exceeded a bound fails. In other runs a
+    /// failure of the judge stands, because its text says more than a violation. A violation of a
+    /// safety invariant turns every other verdict into a failure, and a violation of another
+    /// invariant turns a pass into a failure. Only violations count that are not exempt and that
+    /// pass [`counts`].
     fn verdict(&self, run: &Run, broken: &[Violation]) -> Verdict {
         if let Some(unsound) = broken.iter().find(|it| it.invariant == Invariant::WorldIsSound) {
             return Verdict::harness_error(unsound);
         }
-        // A run that was stopped gave the case no time for its own conditions.
+        // The lab stopped the run early, so the conditions of the case may not have occurred.
         let ran_away = |it: &&Violation| it.invariant == Invariant::NoPanic;
         if run.passed.is_some()
             && let Some(violation) = broken.iter().rfind(ran_away)
@@ -163,11 +169,15 @@ impl Case {
         }
     }
 
-    /// Computes the verdict of this case alone. A pass becomes inconclusive if a rule never fired, if a part of the log was
-    /// dropped, or if the provider never logged in or never initialized a node.
+    /// Computes the verdict of this case without the invariants.
+    ///
+    /// The verdict is inconclusive if the lab could not carry out a step. A pass becomes
+    /// inconclusive if no rule of a group fired (see [`Run::idle_rules`]), if lines of the log were
+    /// dropped, or if the provider never logged in, read no machines or never initialized a node
+    /// (see [`canary::worked`]).
     fn judge(&self, run: &Run) -> Verdict {
         if let Some(refused) = run.refusals().next() {
-            return Verdict::inconclusive(format!("a step did not happen: {refused}"));
+            return Verdict::inconclusive(format!("the lab could not carry out a step: {refused}"));
         }
         let verdict = (self.judge)(run);
         let idle = run.idle_rules();
@@ -176,7 +186,7 @@ impl Case {
                 Verdict::inconclusive(format!("rule {} never fired", idle.join(", ")))
             }
             Verdict::Pass if run.n_lines_dropped > 0 => Verdict::inconclusive(format!(
-                "{} lines of the log were dropped because it is too long; they were searched neither for secrets nor for crashes",
+                "the provider's log is too long: {} lines were dropped, so they were searched neither for secrets nor for crashes",
                 run.n_lines_dropped
             )),
             Verdict::Pass => canary::worked(run),
@@ -185,11 +195,14 @@ impl Case {
     }
 }
 
-/// True if a broken invariant fails the check of this entry.
+/// True if a violation of `invariant` may fail a case of the check with this entry. Does not look
+/// at exemptions.
 ///
-/// For our provider every broken invariant counts. For another provider, and for ours where it makes upstream's calls (`v1`), a
-/// broken safety invariant of the contract always counts. Any other invariant counts only in checks of its own surface and
-/// class, and a policy beyond the contract only in checks of policy.
+/// In virtual time every violation counts, except in the instances mode `v1`. In `v1`, and with a
+/// provider on the real clock, a violation of a safety invariant always counts unless the invariant
+/// is a policy, that is, demands more than the contract of Kubernetes. Any other violation counts
+/// only if the check has the class and the surface of the invariant and, if the invariant is a
+/// policy, is a policy itself. Without an entry every violation counts.
 fn counts(invariant: Invariant, entry: Option<&Entry>, run: &Run) -> bool {
     let is_final = invariant.class() == Class::Safety && !invariant.is_policy();
     let is_about = |entry: &Entry| {
@@ -209,7 +222,7 @@ impl Check {
     }
 }
 
-/// Returns every check of a mode, in the order of the catalogue.
+/// Returns every check for a backend, in the order of the catalogue.
 pub fn all(backend: Backend) -> Vec<Check> {
     let mut all: Vec<Check> = [
         initialization::checks(backend),

@@ -1,7 +1,7 @@
-//! OBS: signals that an operator can see from outside.
+//! OBS: metrics, health checks and events by which an operator notices trouble.
 //!
-//! The checks read metrics and health of our provider in process. They do not read the endpoint of a provider that is a
-//! process.
+//! The checks read metrics and health only of our provider in virtual time, inside this process.
+//! They do not read the endpoint of a provider that runs as a process.
 
 use std::time::Duration;
 
@@ -47,14 +47,16 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     .collect()
 }
 
-const ENDPOINT: Pace = Pace::Virtual("the endpoint of a provider that is a process is not read");
-/// Duration of the outages.
+const ENDPOINT: Pace =
+    Pace::Virtual("the endpoint of a provider that runs as a process is not read");
+/// Duration of an outage.
 const DOWN: Duration = s(180);
-/// Time from the end of an outage until health must be good: a vCenter that starts answers 503 for a minute.
+/// Time from the end of an outage until all health checks must pass. A vCenter answers 503 in the
+/// first minute after its start.
 const RECOVERY: Duration = s(240);
 
-/// Two VirtualMachines report the same BIOS UUID, as a clone does until it has its own. The metric counts them, and health
-/// stays good.
+/// Creates a case in which two VirtualMachines report the same BIOS UUID, as an original and its
+/// clone do until the clone has a UUID of its own. All health checks must still pass.
 fn one_uuid_twice() -> Case {
     const SEEN: Duration = s(120);
     let scenario = known_uuid(Backend::Supervisor, world_with(2, 3, s(240)), 1)
@@ -63,54 +65,63 @@ fn one_uuid_twice() -> Case {
     Case::new(scenario, |run| is_ready(run, SEEN)).named("two machines have one UUID")
 }
 
-/// Returns the scrape at this moment, of the first replica that was read then.
+/// Returns the first scrape of a replica at this time.
 fn scrape_at(run: &Run, at: Duration) -> Option<&Scrape> {
     run.scrapes.iter().find(|scrape| scrape.at.since_start() == at)
 }
 
-/// Judges the scrape at this moment; inconclusive without one.
+/// Judges the scrape at this time; inconclusive without one.
 fn at(run: &Run, moment: Duration, judge: impl FnOnce(&Scrape) -> Verdict) -> Verdict {
     match scrape_at(run, moment) {
         Some(scrape) => judge(scrape),
-        None => Verdict::inconclusive(format!("no replica was read at {moment:?}")),
+        None => Verdict::inconclusive(format!(
+            "the lab read no metrics and health of a replica at {moment:?}"
+        )),
     }
 }
 
-/// Passes if every check of `/readyz` and `/livez` passes at this moment.
+/// Passes if every check of `/readyz` and `/livez` passes at this time.
 fn is_ready(run: &Run, moment: Duration) -> Verdict {
     at(run, moment, |scrape| {
         let mut bad: Vec<_> = scrape.unready().collect();
         bad.extend(dead(scrape));
-        Verdict::of(bad.is_empty(), || format!("{bad:?} at {moment:?}").at(moment))
+        Verdict::of(bad.is_empty(), || {
+            format!(
+                "checks of /readyz or /livez that fail at {moment:?}, with their messages: {bad:?}"
+            )
+            .at(moment)
+        })
     })
 }
 
-/// Passes if exactly these checks of `/readyz` fail at this moment, and none of `/livez`.
+/// Passes if exactly these checks of `/readyz` and none of `/livez` fail at this time.
 fn fails(run: &Run, moment: Duration, wanted: &[&str]) -> Verdict {
     at(run, moment, |scrape| {
         let failing: Vec<_> = scrape.unready().map(|(name, _)| name).collect();
         Verdict::of(failing == wanted, || {
-            format!("{failing:?} fail in /readyz at {moment:?}; {wanted:?} have to").at(moment)
+            format!("the failing checks of /readyz at {moment:?} are {failing:?}; they have to be {wanted:?}").at(moment)
         })
         .and(|| {
             let dead: Vec<_> = dead(scrape).collect();
             Verdict::of(dead.is_empty(), || {
-                format!("{dead:?} fail in /livez at {moment:?}").at(moment)
+                format!("no check of /livez may fail at {moment:?}, but these do: {dead:?}").at(moment)
             })
         })
     })
 }
 
+/// Returns the checks of `/livez` that fail, each with its message.
 fn dead(scrape: &Scrape) -> impl Iterator<Item = (&str, &str)> {
     scrape.live.iter().filter_map(|(name, outcome)| Some((&**name, &**outcome.as_ref().err()?)))
 }
 
-/// vCenter or Supervisor is away for a while; the scenario reads health before, during and after that.
+/// Returns a scenario in which the backend is down for [`DOWN`], with scrapes before, during and
+/// after the outage.
 fn disturbed(backend: Backend) -> Scenario {
     let end = SETTLED + DOWN;
     away(world(4, end + RECOVERY + T_STATUS), backend, SETTLED, end)
         .at(SETTLED, Act::Scrape)
-        // A node that is not ready makes the provider ask.
+        // A node that is not ready makes the provider look for its machine.
         .at(SETTLED + s(5), Command::StopKubelet(machine(2)))
         .at(SETTLED + s(70), Act::Scrape)
         .at(end - s(1), Act::Scrape)
@@ -141,19 +152,22 @@ fn failures_are_counted(backend: Backend) -> Case {
         let counts: Vec<f64> =
             moments.iter().filter_map(|at| scrape_at(run, *at)).map(failures).collect();
         let [before, early, late, after, calm] = counts[..] else {
-            return Verdict::inconclusive(format!("{} of 5 scrapes were made", counts.len()));
+            return Verdict::inconclusive(format!(
+                "the lab made only {} of 5 scrapes",
+                counts.len()
+            ));
         };
         Verdict::of(before < early && early < late && after == calm, || {
             format!(
-                "failures counted: {before} before the outage, {early} and {late} in it, {after} after it and \
-                 {calm} two minutes later"
+                "the metric has to count failures only during the outage; it has {before} before, {early} and {late} \
+                 during, {after} after the outage and {calm} two minutes later"
             )
         })
         .and(|| run.initializes(&names(4), s(0), SETTLED))
     })
 }
 
-/// Name of the check of `/readyz` that is about the only vCenter, or about the Supervisor.
+/// Returns the name of the check of `/readyz` about the only vCenter or about the Supervisor.
 fn health_of(backend: Backend) -> &'static str {
     match backend {
         Backend::VCenter => "vcenter-vc0",
@@ -161,7 +175,8 @@ fn health_of(backend: Backend) -> &'static str {
     }
 }
 
-/// vCenter or Supervisor does not answer before the provider has run for a while. No metric may tell of an answer until then.
+/// Creates a case in which the backend is down for the first [`DOWN`] of the run. `/readyz` must
+/// fail until the end of the outage and pass after the recovery.
 fn outage_from_the_start(backend: Backend) -> Case {
     let end = DOWN;
     let scenario = away(world(4, end + RECOVERY + T_STATUS), backend, s(0), end)
@@ -188,13 +203,13 @@ fn outage(backend: Backend) -> Case {
             .and(|| is_ready(run, end + RECOVERY))
             .and(|| {
                 let restarts = run.exits.len();
-                Verdict::of(restarts == 1, || format!("{restarts} ends of the process"))
+                Verdict::of(restarts == 1, || format!("the provider process ended {restarts} times; it has to end only at the end of the run"))
             })
     })
     .named("an outage")
 }
 
-/// One of two vCenters is away.
+/// Creates a case in which one of two vCenters is down. Only its check of `/readyz` must fail.
 fn one_of_two() -> Case {
     let end = SETTLED + DOWN;
     let topology = Topology::zones(3).machines(3).vcenters(2);
@@ -213,7 +228,8 @@ fn one_of_two() -> Case {
     .named("one of two vCenters")
 }
 
-/// Fails unless the metric has `wanted` nodes in this kind of trouble at a moment, and none in another kind.
+/// Fails unless the metric `vsphere_nodes_troubled` counts `wanted` nodes in this kind of trouble
+/// at this time, and none in another kind.
 fn troubled(run: &Run, moment: Duration, kind: &str, wanted: u32) -> Verdict {
     at(run, moment, |scrape| {
         let samples = scrape.samples();
@@ -221,24 +237,27 @@ fn troubled(run: &Run, moment: Duration, kind: &str, wanted: u32) -> Verdict {
             .map(|labels| sum(&samples, "vsphere_nodes_troubled", labels));
         Verdict::of(of_kind == f64::from(wanted) && all == of_kind, || {
             format!(
-                "vsphere_nodes_troubled of {kind} is {of_kind} at {moment:?} and {all} in all; {wanted} nodes are in \
-                 this trouble"
+                "vsphere_nodes_troubled of kind {kind} is {of_kind} at {moment:?}, of all kinds {all}; both have to be \
+                 {wanted}"
             )
             .at(moment)
         })
     })
 }
 
-/// Fails unless the Warning events with this reason are about exactly these nodes.
+/// Fails unless exactly these nodes have Warning events with this reason.
 fn warned(run: &Run, reason: &str, nodes: &[String]) -> Verdict {
     let events = run.events().into_iter().filter(|it| it.reason == reason && it.kind == "Warning");
     let mut about: Vec<String> = events.map(|it| it.object).collect();
     about.sort();
     about.dedup();
-    Verdict::of(about == nodes, || format!("events {reason} are about {about:?}, not {nodes:?}"))
+    Verdict::of(about == nodes, || {
+        format!("Warning events {reason} are about {about:?}; they have to be about {nodes:?}")
+    })
 }
 
-/// The configuration loses the vCenter of two silent nodes.
+/// Creates a case in which the configuration temporarily lacks the vCenter of three nodes, two of
+/// which are silent.
 fn unknown_vcenter() -> Case {
     let silent = ["node-1-0001", "node-1-0002"];
     let mut scenario = Scenario::new("", Topology::zones(3).machines(3).vcenters(2), s(500))
@@ -266,8 +285,8 @@ fn unknown_vcenter() -> Case {
     .named("a vCenter that is not configured")
 }
 
-/// Another initializer initialized a node, and the provider has never seen its machine. An event asks a person to act; the
-/// provider stays ready.
+/// Creates a case in which another initializer initialized a node whose machine the provider has
+/// never seen. The provider must write an event about the node and stay ready.
 fn hidden_machine() -> Case {
     let scenario = world(4, s(400))
         .with(|it| it.start = false)
@@ -290,7 +309,8 @@ fn hidden_machine() -> Case {
     .named("a machine that was never seen")
 }
 
-/// A node is not ready, and the login may no longer see its machine. An event names that machine.
+/// Creates a case in which a node is not ready and the login may no longer see its machine. The
+/// provider must write an event about the node and stay ready.
 fn lost_privilege() -> Case {
     let grant = Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: name(2) };
     let scenario = world(4, s(400))
@@ -310,7 +330,8 @@ fn lost_privilege() -> Case {
     .named("a machine that is not visible any more")
 }
 
-/// The privilege on a machine is lost, given back, and lost again: each loss must cause an event.
+/// Creates a case in which the login loses the privilege on a machine, gets it back, and loses it
+/// again. Each loss must cause an event.
 fn lost_again() -> Case {
     let grant = Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: name(2) };
     let again = s(600);
@@ -332,22 +353,23 @@ fn lost_again() -> Case {
             })
         };
         Verdict::of(told(s(0), s(300)), || {
-            "nobody was told that the machine is not visible".to_owned()
+            "no event MachineNotVisible followed the first loss of the privilege".to_owned()
         })
         .and(|| {
             Verdict::of(told(again, s(900)), || {
-                "the machine is not visible once more, and nobody was told".to_owned()
+                "no event MachineNotVisible followed the second loss of the privilege".to_owned()
             })
         })
     })
     .named("a machine that is not visible for the second time")
 }
 
-/// Nodes of which an event tells, for one kind of trouble. More events would only repeat it.
+/// Maximum number of nodes with an event about the same kind of trouble. More events would only
+/// repeat it.
 const TOLD: usize = 10;
 
-/// Twelve nodes are not ready, and the login may no longer see their machines. The metric counts all of them, and events name
-/// some.
+/// Creates a case in which twelve nodes are not ready and the login may no longer see their
+/// machines. The metric must count all of them, and events must be about 1 to [`TOLD`] of them.
 fn many_hidden() -> Case {
     const N: u32 = 12;
     let mut scenario = world(N + 2, s(300));
@@ -366,7 +388,7 @@ fn many_hidden() -> Case {
         is_ready(run, s(250)).and(|| troubled(run, s(250), "not-visible", N)).and(|| {
             Verdict::of((1..=TOLD).contains(&about.len()), || {
                 format!(
-                    "{} nodes have an event; 1 to {TOLD} of {N} have to: {about:?}",
+                    "{} nodes have an event MachineNotVisible; 1 to {TOLD} of {N} are allowed: {about:?}",
                     about.len()
                 )
             })
@@ -375,7 +397,9 @@ fn many_hidden() -> Case {
     .named("many machines that are not visible any more")
 }
 
-/// The provider is not ready before it knows anything, and is ready once the first node is initialized.
+/// Creates a case in which the lab reads `/readyz` every second from the start of the provider on.
+/// `/readyz` must fail at the start, and pass at the latest one monitor period after the first node
+/// is initialized.
 fn readiness(backend: Backend) -> Case {
     let scenario = world(4, s(120))
         .with(|it| it.start = false)
@@ -386,12 +410,12 @@ fn readiness(backend: Backend) -> Case {
     Case::new(scenario, move |run| {
         let first = names(4).iter().filter_map(|node| run.initialized(node)).min();
         let Some(first) = first else {
-            return Verdict::inconclusive("no node was initialized");
+            return Verdict::inconclusive("the provider initialized no node");
         };
         at(run, s(10), |scrape| {
             let is_early = scrape.unready().next().is_none();
             Verdict::of(!is_early, || {
-                format!("/readyz passes as the process starts, before {backend} was asked")
+                format!("/readyz passes at the start of the process, before the provider called its backend {backend}")
                     .at(s(10))
             })
         })
@@ -399,14 +423,15 @@ fn readiness(backend: Backend) -> Case {
             let next = run.scrapes.iter().find(|it| it.at >= first + T_MONITOR);
             let bad = next.and_then(|it| Some((it.at, it.unready().next()?)));
             Verdict::of(bad.is_none(), || {
-                format!("a node is initialized at {first}, and /readyz fails: {bad:?}").at(first)
+                format!("the first node is initialized at {first}, but /readyz still fails after a monitor period: {bad:?}").at(first)
             })
         })
     })
     .named("start")
 }
 
-/// Of two replicas only the holder of the lease reports that it leads. After its death the other one does.
+/// Creates a case in which only the replica with the lease may report in its metrics that it leads.
+/// After a crash of this replica the other replica must report it.
 fn leadership() -> Case {
     let scenario = world(3, s(150))
         .with(|it| it.replicas = 2)
@@ -440,8 +465,8 @@ fn leadership() -> Case {
             && of(standby, &after, 1.0);
         Verdict::of(holds, || {
             format!(
-                "replica, leader_election_master_status and running_managed_controllers: {before:?}, and after the \
-                 leader died {after:?}"
+                "only the leader may report 1 and 2; replica, leader_election_master_status and \
+                 running_managed_controllers are {before:?}, and after the crash of the leader {after:?}"
             )
         })
     })

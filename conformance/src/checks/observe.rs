@@ -1,4 +1,4 @@
-//! Questions that judges ask of a run.
+//! Queries with which judges read Nodes, Events and calls of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::judge::{NodeFacts, facts};
 use crate::lab::Run;
 use crate::verdict::{Told as _, Verdict};
 
-/// A Kubernetes Event.
+/// A Kubernetes Event, reduced to the fields that judges compare.
 #[derive(Clone, Debug)]
 pub(super) struct Reported {
     pub(super) kind: String,
@@ -24,17 +24,18 @@ pub(super) struct Reported {
 }
 
 impl Run {
-    /// Returns a Node at the end.
+    /// Returns the facts of a Node at the end of the run.
     pub(super) fn node(&self, name: &str) -> Option<NodeFacts> {
         self.end.cluster.get(&Key::node(name)).map(|node| facts(node))
     }
 
-    /// Returns the unparsed object of a Node at the end.
+    /// Returns the JSON object of a Node at the end of the run.
     pub(super) fn node_object(&self, name: &str) -> Option<&Value> {
         self.end.cluster.get(&Key::node(name)).map(|node| &**node)
     }
 
-    /// Returns every stored version of a Node, the first included; `None` marks its deletion.
+    /// Returns every stored version of a Node with its time, from the first one on. `None` marks a
+    /// deletion.
     pub(super) fn versions(&self, name: &str) -> Vec<(Time, Option<NodeFacts>)> {
         let key = Key::node(name);
         let mut versions = Vec::new();
@@ -47,7 +48,8 @@ impl Run {
         versions
     }
 
-    /// Fails if the provider left more than one view open in its sessions. A logout ends the views of its session.
+    /// Fails if the provider left more than one view open at vCenter, in all its sessions together.
+    /// A logout closes the views of its session.
     pub(super) fn keeps_one_view(&self) -> Verdict {
         let before_the_end = |call: &&Record| call.t < self.end_time() && !call.was_faulted();
         let mut open: BTreeMap<Option<&str>, usize> = BTreeMap::new();
@@ -62,11 +64,11 @@ impl Run {
         }
         let left: usize = open.values().sum();
         Verdict::of(left <= 1, || {
-            format!("{left} views are left open at vCenter; one to watch through is enough")
+            format!("the provider left {left} views open at vCenter; at most 1 is allowed")
         })
     }
 
-    /// Returns the time at which a Node first satisfied `wanted`.
+    /// Returns the time of the first version of a Node that satisfies `wanted`.
     pub(super) fn when(&self, name: &str, wanted: impl Fn(&NodeFacts) -> bool) -> Option<Time> {
         self.versions(name)
             .into_iter()
@@ -74,7 +76,7 @@ impl Run {
             .map(|(at, _)| at)
     }
 
-    /// Returns the first time from `since` on at which a version of the Node satisfied `wanted`.
+    /// Returns the time of the first version stored at or after `since` that satisfies `wanted`.
     pub(super) fn when_after(
         &self,
         name: &str,
@@ -88,7 +90,7 @@ impl Run {
             .map(|(at, _)| at)
     }
 
-    /// Returns the time at which a Node was deleted.
+    /// Returns the time at which a Node was first deleted.
     pub(super) fn deleted(&self, name: &str) -> Option<Time> {
         self.versions(name).into_iter().find(|(_, node)| node.is_none()).map(|(at, _)| at)
     }
@@ -98,12 +100,12 @@ impl Run {
         self.versions(name).into_iter().find_map(|(_, node)| Some(node?.uid))
     }
 
-    /// Returns the time at which a Node lost its uninitialized taint.
+    /// Returns the time of the first version of a Node without the uninitialized taint.
     pub(super) fn initialized(&self, name: &str) -> Option<Time> {
         self.when(name, |node| !node.uninitialized)
     }
 
-    /// Returns the names of all Nodes at the end.
+    /// Returns the names of all Nodes at the end of the run.
     pub(super) fn nodes(&self) -> Vec<String> {
         let nodes = GroupResource::core("nodes");
         self.end
@@ -113,7 +115,7 @@ impl Run {
             .collect()
     }
 
-    /// Returns the Events in the cluster at the end.
+    /// Returns the Events in the workload cluster at the end of the run.
     pub(super) fn events(&self) -> Vec<Reported> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         self.end
@@ -129,7 +131,8 @@ impl Run {
             .collect()
     }
 
-    /// Returns the provider's writes of a Node, answered or not.
+    /// Returns the provider's calls that change or delete a Node, or change its status, including
+    /// unanswered ones.
     pub(super) fn writes_on<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Record> {
         self.calls().filter(move |call| {
             call.is_cluster_call()
@@ -139,17 +142,18 @@ impl Run {
         })
     }
 
-    /// Returns the calls to the backend: vCenter or Supervisor.
+    /// Returns the provider's calls to its backend, vCenter or Supervisor.
     pub(super) fn machine_calls(&self) -> impl Iterator<Item = &Record> {
         self.calls().filter(|call| self.backend().takes(call))
     }
 
-    /// Returns these calls without those that wait for news.
+    /// Returns the provider's calls to its backend except long polls and watches, which wait for
+    /// changes.
     pub(super) fn questions(&self) -> impl Iterator<Item = &Record> {
         self.machine_calls().filter(|call| !self.backend().is_news(call))
     }
 
-    /// Fails unless every one of these nodes is initialized within `bound` after `since`.
+    /// Fails unless each of these nodes lost its uninitialized taint by `since + bound`.
     pub(super) fn initializes(
         &self,
         names: &[String],
@@ -162,7 +166,7 @@ impl Run {
                 Some(at) if at.since_start() > since + bound => {
                     return Verdict::fail(
                         format!(
-                            "node {name} was initialized at {at}, later than {:?} after {since:?}",
+                            "node {name} was initialized at {at}; allowed is up to {:?} after {since:?}",
                             bound
                         )
                         .at(at),
@@ -174,18 +178,23 @@ impl Run {
         Verdict::Pass
     }
 
-    /// Inconclusive unless a node shows several addresses: a single one has no order.
+    /// Inconclusive unless a Node has several addresses at the end, because a single address has no
+    /// order.
     pub(super) fn shows_several(&self, name: &str) -> Verdict {
         let node = self.node(name);
         let shown: BTreeSet<&str> = node.iter().flat_map(NodeFacts::ips).collect();
         if shown.len() > 1 {
             return Verdict::Pass;
         }
-        Verdict::inconclusive(format!("node {name} shows no two addresses: {shown:?}"))
+        Verdict::inconclusive(format!(
+            "node {name} has fewer than two different addresses: {shown:?}"
+        ))
     }
 
-    /// Checks a world in which the provider may not list machines. Passes if the provider did what the case needs
-    /// first; a provider that needs lists for that is not supported.
+    /// Judges the start of a case in which the provider may not list machines. Passes if `did` is
+    /// true, that is, if the provider did the work that the case requires first. Otherwise the case
+    /// is not supported if the provider tried a list or read a machine, and inconclusive if it did
+    /// neither.
     pub(super) fn does_without_list(&self, did: bool) -> Verdict {
         let asked = |op: &str| self.calls().any(|call| call.op == op && !call.was_faulted());
         match did {
@@ -194,13 +203,16 @@ impl Run {
                 if self.calls().any(|call| call.op == "list virtualmachines")
                     || asked("get virtualmachines") =>
             {
-                Verdict::not_supported("needs the right to list machines".to_owned())
+                Verdict::not_supported("the provider needs the right to list machines".to_owned())
             }
-            false => Verdict::inconclusive("nobody asked for machines".to_owned()),
+            false => {
+                Verdict::inconclusive("the provider neither listed nor read a machine".to_owned())
+            }
         }
     }
 
-    /// Inconclusive unless a Node was NotReady at some time.
+    /// Passes if the condition Ready of a Node had a value other than `True` at some time, and is
+    /// inconclusive otherwise.
     pub(super) fn was_not_ready(&self, name: &str) -> Verdict {
         match self.when(name, |node| node.ready != "True") {
             Some(_) => Verdict::Pass,

@@ -1,6 +1,8 @@
-//! EFF-010: the provider retries a refused operation ever more seldom, and does not give up.
+//! EFF-010: a provider retries a refused operation with growing pauses, and does not give up.
 //!
-//! A provider without a back-off works as well as any other, until an operation fails for an hour.
+//! A provider without a back-off behaves like any other until an operation fails for a long time.
+//! So most cases disturb something for ten minutes, the phase `refused`, count the attempts or
+//! calls in this phase, and check that the provider resumes its work afterwards.
 
 use std::time::Duration;
 
@@ -73,15 +75,17 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 
 /// Duration of the refusals.
 const REFUSED: Duration = s(600);
-/// Time after the refusals by which everything must be right.
+/// Time after the refusals by which the provider must have reached the right state.
 const PAUSE: Duration = s(180);
 
-/// Number of attempts during the refusals that count as patient: one per twenty seconds and refused thing.
+/// Returns the maximum number of attempts during the refusals if a provider has to retry this many
+/// things: one attempt per twenty seconds and thing.
 fn allowed(things: usize) -> usize {
     let each = catalogue::entry("EFF-010").map_or(0, |entry| entry.allowed(Backend::VCenter));
     things * usize::try_from(each).unwrap_or(usize::MAX)
 }
 
+/// Adds a rule that is in force from `begin` on for [`REFUSED`], the phase `refused`.
 fn refused(rule: Rule, begin: Duration, scenario: Scenario) -> Scenario {
     scenario
         .at(begin, rule)
@@ -90,7 +94,8 @@ fn refused(rule: Rule, begin: Duration, scenario: Scenario) -> Scenario {
         .at(begin + REFUSED, Act::Phase(String::new()))
 }
 
-/// The API server answers all writes of a status with 429 and a time to wait.
+/// Creates a case in which the API server answers every write of a Node's status with 429 and
+/// `Retry-After: 30`.
 fn throttled() -> Case {
     let status = Action::Status { code: 429, retry_after: Some(30), message: None };
     let rule = Rule::new("refused", [status]).on(Face::Cluster).op(WRITE_STATUS);
@@ -101,8 +106,10 @@ fn throttled() -> Case {
     .named("writes are throttled")
 }
 
-/// The API server refuses a label of the second Node with 429 and a time to wait. Then the machines of two Nodes are missed, and the
-/// first write of another controller is refused, too. That controller has a reason to write the second Node, and waits.
+/// Creates a case in which two controllers of the provider have to write the second Node: one
+/// repairs its labels, the other sets the shutdown taint. The API server answers the first write of
+/// this Node with 429 and `Retry-After: 60`. Neither controller may write the Node in this time.
+/// The second controller also gets 429 with `Retry-After: 5` for the first Node.
 fn throttled_for_two(backend: Backend) -> Case {
     const PAUSE: Duration = s(60);
     let off = s(20);
@@ -135,46 +142,55 @@ fn throttled_for_two(backend: Backend) -> Case {
         Verdict::of(early.is_none(), || {
             let early = early.map(ToString::to_string).unwrap_or_default();
             format!(
-                "a write of the Node had to wait for {PAUSE:?}, and another one did not: {early}"
+                "the API server demanded {PAUSE:?} without a write of the Node, but the provider sent: {early}"
             )
         })
-        .and(|| Verdict::of(unmarked.is_none(), || format!("node {unmarked:?} was never marked")))
+        .and(|| Verdict::of(unmarked.is_none(), || format!("the node with the number {unmarked:?} never got the shutdown taint")))
         .and(|| run.initializes(&names(3), s(0), off))
     })
     .named("writes of a Node by two controllers are throttled")
 }
 
+/// Creates a rule by which the API server answers these operations with 403.
 fn forbidden(operations: &[&'static str]) -> Rule {
     let status = Action::Status { code: 403, retry_after: None, message: None };
     Rule::new("refused", [status]).on(Face::Cluster).op(operations.iter().copied())
 }
 
-/// Fails if these operations were tried too often while they were refused.
+/// Fails if the provider tried these operations more often than allowed for `things` refused
+/// things.
 fn tried(run: &Run, operations: &[&str], things: usize) -> Verdict {
     let calls =
         run.calls_in("refused").filter(|call| operations.contains(&call.op.as_str())).count();
     let allowed = allowed(things);
     Verdict::of(calls <= allowed, || {
-        format!("{calls} attempts in {} s; {allowed} are allowed", REFUSED.as_secs())
+        format!(
+            "{calls} attempts of refused operations in {} s; at most {allowed} are allowed",
+            REFUSED.as_secs()
+        )
     })
 }
 
-/// Fails if the provider called vCenter or Supervisor too often during the refusals: the bound is that of `things` refused
-/// things.
+/// Fails if the provider called its backend during the refusals more often than allowed for
+/// `things` refused things.
 fn few_calls(run: &Run, things: usize) -> Verdict {
     let asked = run.calls_in("refused").filter(|call| run.backend().takes(call)).count();
     let allowed = allowed(things);
     Verdict::of(asked <= allowed, || {
-        format!("{asked} calls in {} s; {allowed} are allowed", REFUSED.as_secs())
+        format!(
+            "{asked} calls to the backend in {} s; at most {allowed} are allowed",
+            REFUSED.as_secs()
+        )
     })
 }
 
-/// Fails unless the Node of a deleted machine is deleted once everything works again.
+/// Fails unless the provider deletes the Node of a deleted machine within [`PAUSE`] after the
+/// refusals.
 fn goes_in_the_end(run: &Run, node: &str) -> Verdict {
     let gone = run.deleted(node).map(|at| at.since_start());
     let end = SETTLED + REFUSED + PAUSE;
     Verdict::of(gone.is_some_and(|gone| gone <= end), || {
-        format!("the node of a deleted machine went at {gone:?}; it has to by {end:?}")
+        format!("the Node of the deleted machine was deleted at {gone:?}; it has to be by {end:?}")
     })
 }
 
@@ -198,7 +214,7 @@ fn refused_deletion() -> Case {
             let end = SETTLED + REFUSED;
             let is_in_time = gone.is_some_and(|gone| gone > end && gone <= end + PAUSE);
             Verdict::of(is_in_time, || {
-                format!("the node of a deleted machine went at {gone:?}; it may since {end:?}")
+                format!("the Node of the deleted machine was deleted at {gone:?}; the API server permits it from {end:?} on, and a pause of 180 s is allowed")
                     .at(gone)
             })
         })
@@ -206,7 +222,7 @@ fn refused_deletion() -> Case {
     .named("nodes cannot be deleted")
 }
 
-/// Sessions end every two seconds, as with a vCenter that keeps no sessions.
+/// Creates a case in which vCenter ends all SOAP sessions every two seconds.
 fn sessions_end_young() -> Case {
     let mut scenario = world(3, SETTLED + REFUSED + PAUSE + T_STATUS)
         .at(SETTLED, Act::Phase("refused".into()))
@@ -221,14 +237,15 @@ fn sessions_end_young() -> Case {
         let shown = run.when_after(&name(1), end, |node| node.ips().any(|ip| ip == "10.6.0.1"));
         tried(run, &["Login"], 1).and(|| {
             Verdict::of(shown.is_some(), || {
-                format!("an address that changed at {end:?} was never shown")
+                format!("the node never showed the address that its machine got at {end:?}")
             })
         })
     })
     .named("sessions end at once")
 }
 
-/// Lists and watches work, but the provider may not read machines by name. A machine is gone, and the last read of it is
+/// Creates a case in Supervisor mode in which the provider may list and watch machines, but not
+/// read them by name. A machine is deleted, so that the read by name that confirms its absence is
 /// refused.
 fn no_last_look() -> Case {
     let status = Action::Status { code: 403, retry_after: None, message: None };
@@ -241,7 +258,8 @@ fn no_last_look() -> Case {
     .named("the last look is refused")
 }
 
-/// Watches work, lists fail, and a machine is gone: only a list could prove that.
+/// Creates a case in Supervisor mode in which watches work, lists fail, and a machine is deleted.
+/// Only a list could prove its absence.
 fn no_proof() -> Case {
     const LISTS: [&str; 1] = ["list virtualmachines"];
     let status = Action::Status { code: 500, retry_after: None, message: None };
@@ -254,7 +272,8 @@ fn no_proof() -> Case {
     .named("machines cannot be listed, and one is gone")
 }
 
-/// The login may not see the cluster of a machine, which has the zone tag. Once it may, the node is initialized.
+/// Creates a case in which the login may not see the vSphere cluster that has the zone tag of a
+/// machine. The provider must initialize the node only after the login gets this right.
 fn hidden_zone() -> Case {
     let grant =
         Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: "DC0_C0".to_owned() };
@@ -268,7 +287,7 @@ fn hidden_zone() -> Case {
             .and(|| {
                 let early = run.initialized(&name(1)).filter(|at| at.since_start() < REFUSED);
                 Verdict::of(early.is_none(), || {
-                    format!("the node is initialized at {early:?} without the zone that it has")
+                    format!("the provider initialized the node at {early:?}, before it could see the zone of the machine")
                 })
             })
             .and(|| run.initializes(&names(3), REFUSED, PAUSE))
@@ -276,8 +295,8 @@ fn hidden_zone() -> Case {
     .named("a zone cannot be seen")
 }
 
-/// Only searches find a machine. The view does not show it, and with `RetrievePropertiesEx` in `operations` neither does a
-/// read by reference.
+/// Creates a case in which searches find a machine, but the answers to `operations` leave it out.
+/// These are waits for updates, in one case together with reads of properties.
 fn found_alone(name_of: &'static str, operations: &'static [&'static str]) -> Case {
     let rule = Rule::new("refused", [Action::Hide(name(1))]).on(Face::Soap).op(operations.to_vec());
     let scenario = world(3, SETTLED + REFUSED + PAUSE + T_STATUS)
@@ -288,14 +307,15 @@ fn found_alone(name_of: &'static str, operations: &'static [&'static str]) -> Ca
         few_calls(run, 5).and(|| {
             let shown = run.when(&name(1), |node| node.ips().any(|ip| ip == "10.6.0.1"));
             Verdict::of(shown.is_some(), || {
-                "an address that changed after the trouble was never shown".to_owned()
+                "the node never showed the address that its machine got after the refusals"
+                    .to_owned()
             })
         })
     })
     .named(name_of)
 }
 
-/// A search gives answers from before the deletion of a machine.
+/// Creates a case in which searches still find a machine that was deleted.
 fn found_of_old() -> Case {
     let rule = Rule::new("refused", [Action::ReadStale(1)]).on(Face::Soap).op(["FindAllByUuid"]);
     let scenario =
@@ -306,7 +326,8 @@ fn found_of_old() -> Case {
     .named("a search shows a machine of old")
 }
 
-/// An address changes every five seconds, as with a broken DHCP server.
+/// Creates a case in which the address of a machine changes every five seconds, as with a broken
+/// DHCP server.
 fn unsteady() -> Case {
     let mut scenario = world(3, SETTLED + REFUSED + PAUSE + T_STATUS)
         .at(SETTLED, Act::Phase("refused".into()))
@@ -320,13 +341,15 @@ fn unsteady() -> Case {
         let last = format!("10.6.0.{changes}");
         let shown = run.when(&name(1), |node| node.ips().any(|ip| ip == last));
         tried(run, &WRITE_STATUS, 2).and(|| {
-            Verdict::of(shown.is_some(), || format!("the last address {last} was never shown"))
+            Verdict::of(shown.is_some(), || {
+                format!("the node never showed the last address of its machine, {last}")
+            })
         })
     })
     .named("an address changes all the time")
 }
 
-/// The provider cannot see a running machine whose node is not ready.
+/// Creates a case in which a node is not ready and the backend hides its running machine.
 fn unseen(backend: Backend) -> Case {
     let scenario =
         world(20, SETTLED + REFUSED + PAUSE).at(SETTLED, Command::StopKubelet(machine(1)));
@@ -336,7 +359,7 @@ fn unseen(backend: Backend) -> Case {
     .named("a machine cannot be seen")
 }
 
-/// Watches are accepted, and end before they deliver an event.
+/// Creates a case in which the server accepts watches but ends each one before its first event.
 fn ending(face: Face, operations: &'static [&'static str]) -> Case {
     let rule = Rule::new("refused", [Action::WatchLasts(Duration::ZERO)])
         .on(face)
@@ -352,8 +375,8 @@ fn ending(face: Face, operations: &'static [&'static str]) -> Case {
     .named(format!("{} end at once", operations.join(", ")))
 }
 
-/// One kind of call to vCenter or Supervisor fails while a node joins. Once the calls work again, the provider must see
-/// changes of the newcomer's machine like those of others.
+/// Creates a case in which one kind of call to the backend fails while a node joins. After the
+/// failures the provider must notice changes of the new machine, too.
 fn failing(backend: Backend, what: &'static str, operations: &'static [&'static str]) -> Case {
     let action = match backend {
         Backend::VCenter if !what.ends_with("unavailable") => {
@@ -369,7 +392,8 @@ fn failing(backend: Backend, what: &'static str, operations: &'static [&'static 
         Backend::Supervisor => Action::Status { code: 500, retry_after: None, message: None },
     };
     let rule = Rule::new("refused", [action]).on(backend.face()).op(operations.iter().copied());
-    // Polls fail once the provider has a view to keep; all other calls fail from the start.
+    // Long polls fail only after the provider has built its view; all other calls fail from the
+    // start.
     let begin = if operations == ["WaitForUpdatesEx"] { SETTLED } else { s(0) };
     let end = begin + REFUSED;
     let later =
@@ -385,7 +409,7 @@ fn failing(backend: Backend, what: &'static str, operations: &'static [&'static 
             let shown = run.when("newcomer", |node| node.ips().any(|ip| ip == "10.6.0.1"));
             Verdict::of(shown.is_some_and(|at| at.since_start() <= end + PAUSE + T_STATUS), || {
                 format!(
-                    "the newcomer's address that changed {} s after the trouble is not shown {} s later",
+                    "the address of the new machine changed {} s after the refusals, but its node does not show it {} s later",
                     PAUSE.as_secs(),
                     T_STATUS.as_secs()
                 )

@@ -1,4 +1,5 @@
-//! NODE-020 to NODE-025: addresses from the kubelet's command line, which an annotation of the Node carries.
+//! NODE-020 to NODE-025: the addresses of the kubelet's flag `--node-ip`, which the kubelet writes
+//! into an annotation of its Node.
 
 use sim::world::{Command, Topology};
 
@@ -10,8 +11,9 @@ use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
+/// Annotation with the addresses of `--node-ip`.
 const ANNOTATION: &str = "alpha.kubernetes.io/provided-node-ip";
-/// Start of the provider; the Node has the annotation by then.
+/// Time at which the provider starts. The Node has the annotation before that.
 const START: std::time::Duration = s(5);
 const V4: &str = "10.6.0.1";
 const V6: &str = "fd00::6:1";
@@ -28,7 +30,8 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// A machine with an address of each family, whose Node has this annotation.
+/// Returns a scenario in which the first machine has an IPv4 and an IPv6 address and its Node has
+/// this annotation.
 fn provided(annotation: &str) -> Scenario {
     let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
     Scenario::new("", topology, SETTLED + T_STATUS + s(60))
@@ -43,14 +46,17 @@ fn annotate(annotation: &str) -> Command {
     patch(&name(1), serde_json::json!({"metadata": {"annotations": {ANNOTATION: annotation}}}))
 }
 
-/// Returns the addresses that the node shows at the end, as type and text, without the host name.
+/// Returns the IP addresses of the first Node at the end of the run, as type and text.
 fn shown(run: &Run) -> Vec<(String, String)> {
     let node = run.node(&name(1));
     let all = node.map(|node| node.addresses).unwrap_or_default();
     all.into_iter().filter(|(kind, _)| kind != "Hostname").collect()
 }
 
-/// Fails unless each address type that has a wanted address shows exactly these, in this order, and they come first.
+/// Fails unless some address type of the first Node has a wanted address, each such type has
+/// exactly the `wanted` addresses in this order, and the first of all addresses is the first wanted
+/// one. Fails also if the Node lost its host name, or if one of the three nodes was not initialized
+/// in time.
 fn shows(run: &Run, wanted: &[&str]) -> Verdict {
     let shown = shown(run);
     let kinds: Vec<&String> = shown.iter().map(|(kind, _)| kind).collect();
@@ -61,16 +67,24 @@ fn shows(run: &Run, wanted: &[&str]) -> Verdict {
     let mut matched = kinds.iter().filter(|kind| of(kind).iter().any(|it| wanted.contains(it)));
     let is_alone = matched.clone().all(|kind| of(kind) == wanted);
     let is_first = shown.first().is_some_and(|(_, text)| text == wanted[0]);
-    // Not every cloud reports a host name.
+    // Compares with earlier versions, because not every provider reports a host name.
     let names_itself = |node: &NodeFacts| node.addresses.iter().any(|(kind, _)| kind == "Hostname");
     let had_name = run.when(&name(1), names_itself).is_some();
     let has_name = run.node(&name(1)).is_some_and(|node| names_itself(&node));
     run.initializes(&names(3), START, T_INIT)
         .and(|| {
             let holds = matched.next().is_some() && is_alone && is_first;
-            Verdict::of(holds, || format!("{wanted:?} are provided, and the node shows {shown:?}"))
+            Verdict::of(holds, || {
+                format!(
+                    "the kubelet provides the addresses {wanted:?}, but the node shows {shown:?}"
+                )
+            })
         })
-        .and(|| Verdict::of(has_name == had_name, || "the hostname is gone".to_owned()))
+        .and(|| {
+            Verdict::of(has_name == had_name, || {
+                "the node lost its address of type Hostname".to_owned()
+            })
+        })
 }
 
 fn first_and_alone(address: &'static str) -> Case {
@@ -85,12 +99,13 @@ fn spelled() -> Case {
     Case::new(provided(V6_LONG), |run| shows(run, &[V6]))
 }
 
-/// Fails if the node lost its taint before `until`, or if the other nodes were not initialized in time.
+/// Fails if the first node lost its uninitialized taint before `until`, or if the other nodes were
+/// not initialized in time.
 fn waits(run: &Run, until: std::time::Duration) -> Verdict {
     let initialized = run.initialized(&name(1)).filter(|at| at.since_start() < until);
     run.initializes(&names(3)[1..], START, T_INIT).and(|| {
         Verdict::of(initialized.is_none(), || {
-            format!("the node was initialized at {initialized:?}").at(initialized)
+            format!("the provider initialized the node at {initialized:?}, although its annotation is invalid or names an address that its machine lacks").at(initialized)
         })
     })
 }
@@ -98,7 +113,8 @@ fn waits(run: &Run, until: std::time::Duration) -> Verdict {
 fn unknown() -> Case {
     let comes = SETTLED + s(60);
     let scenario = provided("10.6.0.99").at(comes, set_address(1, &["10.6.0.99", V6]));
-    // The Node changes a moment later, because a Supervisor shows the address with a delay.
+    // The Node changes 20 s later, which makes the provider try again. VM Operator reports the
+    // address before that, with a delay.
     let scenario = scenario.at(
         comes + s(20),
         patch(&name(1), serde_json::json!({"metadata": {"labels": {"touched": "true"}}})),
@@ -108,7 +124,8 @@ fn unknown() -> Case {
     })
 }
 
-/// The machine reports no address at all for a while.
+/// Creates a case in which the machine reports no address at all until `comes`, then the provided
+/// one.
 fn not_reported_yet() -> Case {
     let comes = SETTLED + s(60);
     let touched = serde_json::json!({"metadata": {"labels": {"touched": "true"}}});
@@ -152,10 +169,10 @@ fn disappears() -> Case {
         let is_tainted = after.as_ref().is_some_and(|node| node.uninitialized);
         let after = after.map(|node| node.addresses);
         run.initializes(&names(3), START, T_INIT)
-            .and(|| Verdict::of(!is_tainted, || "the taint came back".to_owned()))
+            .and(|| Verdict::of(!is_tainted, || "the node got the uninitialized taint again".to_owned()))
             .and(|| {
                 Verdict::of(before == after, || {
-                    format!("the addresses were {before:?} and are {after:?}")
+                    format!("the provided address disappeared, so the addresses have to stay {before:?}, but are {after:?}")
                 })
             })
     })

@@ -1,4 +1,4 @@
-//! LIVE: after every fault the provider resumes its work by itself.
+//! LIVE: after every failure a provider must resume its work by itself.
 
 use std::time::Duration;
 
@@ -35,22 +35,23 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     checks
 }
 
-/// Passes if every liveness invariant holds at the end.
+/// Passes if every liveness invariant holds at the end of the run.
 fn right(run: &Run) -> Verdict {
     liveness(run).first().map_or(Verdict::Pass, Verdict::fail)
 }
 
-/// Plays every life without faults; the sweep lets each of their calls fail.
+/// Creates a case for every life, without the failures that the sweeps add.
 fn led(backend: Backend) -> Vec<Case> {
     let case = |life: Life| {
-        // The judge adds the invariants that no life is exempt from.
+        // Counts the invariants from which the life is not exempt.
         let right = |run: &Run| Life::broken(run).first().map_or(Verdict::Pass, Verdict::fail);
         Case::new(life.scenario, right).named(life.name)
     };
     lives::all(backend).into_iter().map(case).collect()
 }
 
-/// Machines change and stop while one face fails in one way for five minutes.
+/// Creates a case per face and kind of failure: machines change and stop while all calls to the
+/// face fail until 300 s.
 fn every_fault(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
     let faces: &[Face] = match backend {
@@ -69,7 +70,8 @@ fn every_fault(backend: Backend) -> Vec<Case> {
                 .at(s(130), Command::StartKubelet(machine(4)))
                 .at(s(300), Act::Heal);
             let label = format!("{} {kind}", face.as_str());
-            // The provider has read the tags at its start; a new node makes it ask again.
+            // The provider reads tags only at its start and for new nodes, so this scenario has
+            // both during the failures.
             let scenario = if face == Face::Vapi { joining(scenario) } else { scenario };
             cases.push(Case::new(scenario, right).named(label));
         }
@@ -78,7 +80,8 @@ fn every_fault(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// A machine is deleted, and a cache that still has it answers the first read by name afterwards.
+/// Creates a case in which a machine is deleted, and the provider's next read still returns it, as
+/// from a stale cache.
 fn still_shown(backend: Backend) -> Case {
     let ops: &[&str] = match backend {
         Backend::VCenter => &["Retrieve*"],
@@ -92,6 +95,7 @@ fn still_shown(backend: Backend) -> Case {
     Case::new(scenario, right).named("a deleted machine is still shown by one read")
 }
 
+/// Restarts the provider at 10 s and lets a node join.
 fn joining(scenario: Scenario) -> Scenario {
     scenario.at(s(10), Act::Crash(0)).at(s(11), Act::Start(0)).at(s(12), newcomer("newcomer", None))
 }
@@ -112,12 +116,12 @@ fn restarts(backend: Backend) -> Vec<Case> {
                     .and(|| {
                         Verdict::of(
                             shown.is_some_and(|at| at.since_start() < back + T_STATUS * 2),
-                            || format!("the new address was shown at {shown:?}; it is back since {back:?}").at(shown),
+                            || format!("the node shows the new address from {shown:?} on; the backend answers again since {back:?}").at(shown),
                         )
                     })
                     .and(|| {
                         let starts = run.exits.len();
-                        Verdict::of(starts <= 1, || format!("the provider was started {starts} times"))
+                        Verdict::of(starts <= 1, || format!("the provider process ended {starts} times; at most 1 is allowed, at the end of the run"))
                     })
             })
             .named(format!("{} gone for {case}", backend.name())),
@@ -127,8 +131,10 @@ fn restarts(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// Another initializer initialized every node but the newcomer. The API server refuses the first writes of Nodes, those by which
-/// the provider takes the nodes over among them. Later a machine is destroyed while the provider restarts, and its Node must go.
+/// Creates a case in which another initializer initialized all nodes but one. The API server
+/// refuses the provider's writes of Nodes until 40 s, among them those that store the references to
+/// the machines. Later a machine is deleted while the provider is down. The provider must delete
+/// its Node.
 fn refused_takeover() -> Case {
     let status = Action::Status { code: 500, retry_after: None, message: None };
     let writes = WRITE_NODE.into_iter().chain(WRITE_STATUS);
@@ -152,8 +158,8 @@ fn refused_takeover() -> Case {
             .and(|| {
                 Verdict::of(gone.is_some_and(|at| at.since_start() <= by), || {
                     format!(
-                        "writes of Nodes were refused until {healed:?}; the Node of a machine that was destroyed at \
-                         {destroyed:?} was deleted at {gone:?}, and has to be by {by:?}"
+                        "the API server refused writes of Nodes until {healed:?}; the Node of the machine that was deleted at \
+                         {destroyed:?} was deleted at {gone:?}, but has to be by {by:?}"
                     )
                     .at(gone)
                 })
@@ -191,7 +197,7 @@ fn outage_at_start(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// Longest timeout of a watch: clients ask for five to ten minutes.
+/// Longest timeout of a watch. Clients request five to ten minutes.
 const WATCH_TIMEOUT: Duration = s(600);
 
 fn watches(backend: Backend) -> Vec<Case> {
@@ -205,8 +211,9 @@ fn watches(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// The Supervisor forgets the changes during an outage, so the provider must list again. A provider may do so anyway after a
-/// long outage.
+/// Creates a case in which machines change during an outage of the Supervisor, and the Supervisor
+/// then compacts its history. So the provider must list machines again instead of resuming its
+/// watch.
 fn forgotten(outage: Duration) -> Case {
     let plane = ControlPlane::Supervisor;
     let (changed, back) = (SETTLED + s(2), SETTLED + outage);
@@ -219,11 +226,11 @@ fn forgotten(outage: Duration) -> Case {
         let shown = run.when_after(&name(1), changed, |node| node.ips().any(|ip| ip == "10.6.0.1"));
         let marked = run.when_after(&name(2), changed, |node| node.shutdown);
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(100) + T_STATUS + T_INIT), || {
-            format!("the new address was shown at {shown:?}").at(shown)
+            format!("the node shows the new address from {shown:?} on, which is too late after the outage").at(shown)
         })
         .and(|| {
             Verdict::of(marked.is_some_and(|at| at.since_start() < s(200)), || {
-                format!("the machine that is off was marked at {marked:?}").at(marked)
+                format!("the node of the powered-off machine got the shutdown taint at {marked:?}; it has to before 200 s").at(marked)
             })
         })
         .and(|| right(run))
@@ -234,7 +241,8 @@ fn forgotten(outage: Duration) -> Case {
     ))
 }
 
-/// A gateway answers every watch with an error, while lists and reads work.
+/// Creates a case in which every watch of machines gets this status code, as from a gateway, while
+/// lists and reads work.
 fn refused_alone(code: u16) -> Case {
     let status = Action::Status { code, retry_after: None, message: None };
     let rule = Rule::new("watch", [status]).on(Face::Supervisor).op(["watch virtualmachines"]);
@@ -246,15 +254,17 @@ fn refused_alone(code: u16) -> Case {
         let deleted = run.deleted(&name(1));
         run.initializes(&["newcomer".to_owned()], s(50), s(60)).and(|| {
             Verdict::of(deleted.is_some(), || {
-                "the Node of the machine that is gone was never deleted".to_owned()
+                "the provider did not delete the Node of the deleted machine".to_owned()
             })
         })
     });
     case.named(format!("watch virtualmachines, refused with {code}"))
 }
 
-/// Every watch is silent while a person deletes a Node and its machine and makes both anew. The last list, which the provider
-/// makes after 180 s of silence, shows the predecessor when the successor's Node joins.
+/// Creates a case in which watches of machines deliver nothing while a person deletes a Node with
+/// its machine and creates a new machine of the same name. When the new Node joins, the provider's
+/// last list, made after 180 s of silence, still contains the old machine. The new Node must get
+/// the provider ID of the new machine.
 fn rebuilt_unseen() -> Case {
     let uuid = uuid::Uuid::from_u128(0x4242_0000_1111_4222_8333_abcd_efab_cdef);
     let silent = Rule::new("watch", [Action::WatchSilent]);
@@ -263,12 +273,12 @@ fn rebuilt_unseen() -> Case {
         .at(s(230), Command::DeleteMachine(machine(1)))
         .at(s(231), Command::Cluster(objects::Command::delete(objects::Key::node(name(1)))))
         .at(s(245), rebuilt(uuid))
-        // The Node of the successor stays although its kubelet is silent.
+        // The new Node must stay although its kubelet is silent.
         .at(s(500), Command::StopKubelet(machine(1)));
     let case = Case::new(scenario, move |run| {
         let now = run.node(&name(1)).and_then(|node| node.provider_id);
         Verdict::of(now == Some(format!("vsphere://{uuid}")), || {
-            format!("the Node of the rebuilt machine has provider ID {now:?}")
+            format!("the Node of the new machine has the provider ID {now:?}, not that of its UUID")
         })
     });
     case.named("watch virtualmachines, a machine is rebuilt unseen")
@@ -276,7 +286,7 @@ fn rebuilt_unseen() -> Case {
 
 fn broken_watches(face: Face, op: &str) -> Vec<Case> {
     let mut cases = Vec::new();
-    // An end or a failure is noticed at once; silence only after a timeout.
+    // The provider notices an end or a failure at once, but silence only after a timeout.
     for (case, action, times, bound) in [
         ("410", Action::WatchGone, 3, s(60)),
         ("silent", Action::WatchSilent, 1, WATCH_TIMEOUT),
@@ -289,7 +299,7 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
         let rule = Rule::new("watch", [action]).on(face).op([op]).first(times);
         let scenario = world(3, s(1800))
             .fault(rule)
-            // One node joins and another stops while the watch is broken.
+            // One node joins and another machine is powered off while the watch is broken.
             .at(s(20), newcomer("newcomer", None))
             .at(s(60), Command::PowerOff(machine(1)))
             .at(s(60), set_address(2, &["10.6.0.2"]));
@@ -304,7 +314,7 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
                             }),
                             || {
                                 format!(
-                                    "the machine that is off since 60 s was marked at {marked:?}"
+                                    "the machine is powered off since 60 s; its node got the shutdown taint at {marked:?}, which is too late"
                                 )
                                 .at(marked)
                             },
@@ -316,7 +326,7 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
                         });
                         let by = s(60) + T_STATUS.max(bound);
                         Verdict::of(shown.is_some_and(|at| at.since_start() <= by), || {
-                            format!("the new address was shown at {shown:?}").at(shown)
+                            format!("the machine has a new address since 60 s; its node shows it from {shown:?} on").at(shown)
                         })
                     })
                     .and(|| right(run))
@@ -352,7 +362,8 @@ fn unanswered(backend: Backend) -> Vec<Case> {
         let op = ops[0];
         let rule =
             Rule::new("unanswered", [Action::Blackhole]).on(face).op(ops.iter().copied()).first(2);
-        // The provider searches for few nodes among many machines, and reads many nodes page by page.
+        // Our provider searches for a machine only if the nodes are few and the machines many.
+        // Otherwise it reads all machines.
         let scenario = match op {
             "Find*" => world_with(3, 400, s(900)),
             _ => world(8, s(900)),
@@ -360,14 +371,14 @@ fn unanswered(backend: Backend) -> Vec<Case> {
         let scenario = scenario.fault(rule);
         cases.push(
             Case::new(scenario, move |run| {
-                // The deadline of a call is 30 s; that of a long poll is its wait plus 30 s.
+                // The provider's deadline for a call is 30 s, for a long poll its wait plus 30 s.
                 let hung = run.calls().filter(|call| call.was_faulted()).find(|call| {
                     let ended = call.ended.as_ref().map(|ended| ended.at.since(call.t));
                     ended.is_none_or(|took| took > s(150))
                 });
                 Verdict::of(hung.is_none(), || {
                     format!(
-                        "a call was not given up: {}",
+                        "the provider waited more than 150 s for the answer to a call: {}",
                         hung.map(ToString::to_string).unwrap_or_default()
                     )
                 })
@@ -402,7 +413,8 @@ fn long_polls() -> Vec<Case> {
     cases
 }
 
-/// No wait for updates ever shows the machine of a node that joins. Reads show it.
+/// Creates a case in which no wait for updates returns the machine of a node that joins, but reads
+/// do.
 fn never_delivered() -> Case {
     let (hidden, joins) = (SETTLED, SETTLED + s(10));
     let rule = Rule::new("undelivered", [Action::Hide("newcomer".to_owned())]).on(Face::Soap);
@@ -413,14 +425,15 @@ fn never_delivered() -> Case {
         .named("a machine is never delivered")
 }
 
-/// The collector loses its version while a wait hangs, and a machine is deleted meanwhile. The next answer shows the machines that
-/// are left, and does not tell that one has gone.
+/// Creates a case in which vCenter's property collector loses its version while a wait hangs, and a
+/// machine is deleted meanwhile. The next answer contains only the remaining machines and does not
+/// report the deletion.
 fn deleted_unreported() -> Case {
     let fault = Action::SoapFault { class: "InvalidCollectorVersion".into(), message: None };
     let lost = Rule::new("lost", [Action::Delay(s(5)), fault]).on(Face::Soap);
     let scenario = world(4, s(600))
         .at(SETTLED, lost.op(["WaitForUpdatesEx"]).first(1))
-        // Ends the wait that is under way; the next one hangs.
+        // Ends the current wait for updates, so that the rule hits the next one.
         .at(SETTLED, set_address(1, &["10.6.0.1"]))
         .at(SETTLED + s(2), Command::DeleteMachine(machine(3)));
     Case::new(scenario, right).named("a machine is deleted while the version is lost")

@@ -1,7 +1,9 @@
-//! ROB-001 to ROB-003: answers with bad bytes.
+//! ROB-001 to ROB-003: answers that are truncated, invalid, too large or contain unknown parts.
 //!
-//! Each kind of bad bytes hits the first calls of each operation of one face, so that a provider reaches the next
-//! operation: every read at its start, and those when a node joins and another is not ready.
+//! Each case spoils the first answers of each operation of one face in one way. It spoils only the
+//! first, so that a provider gets past one operation and reaches the next. For vCenter these are
+//! all operations of the face. For an API server they are the reads at the start of a provider,
+//! when a node joins, and when a node is not ready.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -75,7 +77,7 @@ fn title(face: Face) -> &'static str {
     }
 }
 
-/// Returns the operations of a face whose answers a provider may read.
+/// Returns the operations of a face whose answers the cases spoil.
 fn operations(face: Face) -> Vec<&'static str> {
     match face {
         Face::Soap | Face::Vapi => {
@@ -99,15 +101,17 @@ fn operations(face: Face) -> Vec<&'static str> {
     }
 }
 
-/// Time at which the bad bytes begin.
+/// Time from which on answers are spoiled.
 const BEGIN: Duration = SETTLED;
-/// Time at which the bad bytes end.
+/// Time until which answers are spoiled.
 const END: Duration = s(300);
-/// Longest pause of a provider: it may have grown to a minute and a half, or after a refused login to five minutes.
+/// Longest pause of a provider until its next attempt: five minutes after a refused login, plus 30
+/// s. Its pauses after other failures are at most 90 s.
 const PATIENCE: Duration = s(330);
 
-/// A life in which the first calls of each operation get bad bytes. The provider restarts and reads everything anew, a
-/// node joins, another is silent though its machine runs, and a third one loses its machine.
+/// Returns a scenario in which the `first` answers of each of these operations are spoiled by
+/// `action`. Meanwhile the provider restarts and reads everything again, a node joins, a second
+/// node is silent although its machine runs, and the machine of a third node is deleted.
 fn life(
     backend: Backend,
     face: Face,
@@ -131,7 +135,7 @@ fn life(
         .at(BEGIN + s(30), Command::DeleteMachine(machine(5)))
         .at(BEGIN + s(40), newcomer("newcomer", None))
         .at(END, Act::Heal)
-        // Calls that hang on a connection with bad bytes get a new one.
+        // Ends the calls that still hang on a connection with a spoiled answer.
         .at(END, backend.cut())
         .at(END, Command::EndWatches { plane: ControlPlane::Workload })
         .at(END, Command::StartKubelet(machine(1)));
@@ -146,13 +150,15 @@ fn spoiled(backend: Backend, face: Face, kind: &str, action: &Action) -> Case {
         .named(format!("{}: {kind}", title(face)))
 }
 
-/// MiB that no real answer has: vCenter sends a full inventory in pages, and a list of 10,000 VirtualMachines is a third
-/// of it.
+/// Returns a size in MiB that exceeds every real answer: 100 for vCenter, which sends a large
+/// inventory in pages, and 300 for an API server, because a list of 10,000 VirtualMachines has a
+/// third of this.
 fn too_large(face: Face) -> u32 {
     if face.is_kubernetes() { 300 } else { 100 }
 }
 
-/// An API server answers lists and watches, and a vCenter all operations, with this many MiB.
+/// Creates a case with answers of [`too_large`] MiB, from an API server to lists and watches, from
+/// a vCenter to all operations. The provider must not read them to the end.
 fn huge(backend: Backend, face: Face) -> Case {
     let mib = too_large(face);
     let action = Action::Spoil(Spoil::Padded(mib));
@@ -161,13 +167,14 @@ fn huge(backend: Backend, face: Face) -> Case {
     let scenario = life(backend, face, &operations, &action, 1);
     Case::new(scenario, move |run| {
         let whole = u64::from(mib) << 20;
-        // A watch has no end, so the provider breaks it off in any case.
+        // Looks for an answer that the provider read completely. A provider breaks off a watch in
+        // any case, because a watch has no end.
         let read = bad(run, face)
             .find(|call| call.ended.as_ref().is_some_and(|ended| ended.bytes >= whole));
         lives(run, face, &operations).and(|| {
             Verdict::of(read.is_none(), || {
                 let call = read.map(ToString::to_string).unwrap_or_default();
-                format!("{mib} MiB of an answer were read to the end: {call}")
+                format!("the provider read an answer of {mib} MiB to the end: {call}")
             })
         })
     })
@@ -175,16 +182,20 @@ fn huge(backend: Backend, face: Face) -> Case {
     .named(format!("{}: an answer of {mib} MiB", title(face)))
 }
 
-/// Returns the calls that got bad bytes.
+/// Returns the calls to this face whose answers a rule spoiled.
 fn bad(run: &Run, face: Face) -> impl Iterator<Item = &Record> {
     run.calls().filter(move |call| call.face == Some(face) && call.was_faulted())
 }
 
-/// Returns the part of a Node that bad bytes must not change. Readiness is not part of it.
+/// Returns the parts of a Node that spoiled answers must not change: provider ID, labels, addresses
+/// and the uninitialized taint.
 fn kept(node: &NodeFacts) -> (Option<&String>, &[Option<String>], Vec<&str>, bool) {
     (node.provider_id.as_ref(), &node.labels, node.ips().collect(), node.uninitialized)
 }
 
+/// Judges a run with spoiled answers. Inconclusive unless every operation of `known` that the
+/// provider used got a spoiled answer. Fails if the process ends, a Node changes or goes although
+/// its machine runs, or the provider does not resume its work afterwards.
 fn lives(run: &Run, face: Face, known: &[&str]) -> Verdict {
     let is_meant = |call: &&Record| {
         let at = call.t.since_start();
@@ -198,34 +209,40 @@ fn lives(run: &Run, face: Face, known: &[&str]) -> Verdict {
         .filter(|op| known.contains(op))
         .collect();
     if let Some(spared) = used.difference(&met).next() {
-        return Verdict::inconclusive(format!("no answer to {spared} was spoiled"));
+        return Verdict::inconclusive(format!(
+            "the provider called {spared}, but no answer to it was spoiled"
+        ));
     }
     if met.is_empty() {
-        return Verdict::inconclusive(format!("no answer of {face:?} was read"));
+        return Verdict::inconclusive(format!("no call to the face {face:?} got a spoiled answer"));
     }
     let ended = run
         .exits
         .iter()
         .find(|exit| matches!(exit, Exit::Failed(_) | Exit::Finished | Exit::Panicked));
     if let Some(exit) = ended {
-        return Verdict::fail(format!("the process {exit}"));
+        return Verdict::fail(format!("a spoiled answer must not end the process, but it {exit}"));
     }
-    // The machine of the fifth node is gone, so that node may go, too.
+    // Skips the fifth and the sixth node, whose machines are deleted.
     for node in names(4) {
         let Some(before) =
             run.versions(&node).into_iter().rfind(|(at, _)| at.since_start() <= BEGIN)
         else {
-            return Verdict::inconclusive(format!("node {node} was not there"));
+            return Verdict::inconclusive(format!(
+                "node {node} did not exist when the spoiled answers began"
+            ));
         };
         let Some(before) = before.1 else {
-            return Verdict::inconclusive(format!("node {node} was not there"));
+            return Verdict::inconclusive(format!(
+                "node {node} did not exist when the spoiled answers began"
+            ));
         };
         let other = run.versions(&node).into_iter().find(|(at, now)| {
             at.since_start() > BEGIN && now.as_ref().is_none_or(|now| kept(now) != kept(&before))
         });
         if let Some((at, now)) = other {
-            let what = if now.is_none() { "was deleted" } else { "lost what it had" };
-            return Verdict::fail(format!("node {node} {what} at {at}").at(at));
+            let what = if now.is_none() { "was deleted" } else { "changed" };
+            return Verdict::fail(format!("node {node} {what} at {at}, although only answers were spoiled and its machine runs").at(at));
         }
     }
     run.initializes(&names(6), s(0), BEGIN)
@@ -233,7 +250,7 @@ fn lives(run: &Run, face: Face, known: &[&str]) -> Verdict {
         .and(|| {
             let gone = run.deleted(&name(5));
             Verdict::of(gone.is_some_and(|at| at.since_start() <= END + PATIENCE), || {
-                format!("the node of a machine that was deleted meanwhile went at {gone:?}")
+                format!("the Node of the machine that was deleted meanwhile was deleted at {gone:?}, too late after the last spoiled answer")
                     .at(gone)
             })
         })

@@ -14,20 +14,23 @@ use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 
-/// Number of machines of the world, and of those that are nodes.
+/// Number of machines in the world.
 const MACHINES: u32 = 5000;
+/// Number of these machines that run kubelets from the start.
 const NODES: u32 = 10;
-/// Most objects in one answer: a page of a thousand machines and the objects above them. A provider keeps an answer in memory
-/// as a whole.
+/// Maximum number of objects in one answer: a page of a thousand machines and the objects above
+/// them in the inventory. The limit exists because a provider keeps a whole answer in memory.
 const OBJECTS: u64 = 1200;
-/// Most bytes in one answer: twice those of a page of 500 VirtualMachines.
+/// Maximum number of bytes in one answer: twice the size of a page of 500 VirtualMachines.
 const BYTES: u64 = 4 << 20;
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![Check::new("ROB-006", [large_inventory(backend)])]
 }
 
-/// Nodes join among five thousand machines, sessions and watches end, the provider restarts, and a node loses its machine.
+/// Creates a case in which nodes join in an inventory of five thousand machines, sessions and
+/// watches end, the provider restarts, and the machine of a node is deleted. No answer to the
+/// provider may be larger than [`OBJECTS`] and [`BYTES`] permit.
 fn large_inventory(backend: Backend) -> Case {
     const LOST: Duration = s(90);
     let scenario = world_with(NODES, MACHINES, s(300))
@@ -50,14 +53,14 @@ fn is_read_in_pages(run: &Run) -> Verdict {
         let ended = call.ended.as_ref();
         ended.map_or((0, 0), |ended| (ended.objects, ended.bytes))
     };
-    // A watch sends event by event.
+    // Skips watches, whose answers are streams of single events.
     let answers = || run.machine_calls().filter(|call| !call.op.starts_with("watch "));
     let large = answers().find(|call| size(call).0 > OBJECTS || size(call).1 > BYTES);
     Verdict::of(large.is_none(), || {
         let (objects, bytes) = large.map(size).unwrap_or_default();
         let call = large.map(ToString::to_string).unwrap_or_default();
         format!(
-            "an answer had {objects} objects and {bytes} bytes; {OBJECTS} and {BYTES} are allowed: {call}"
+            "an answer has {objects} objects and {bytes} bytes; at most {OBJECTS} and {BYTES} are allowed: {call}"
         )
     })
 }

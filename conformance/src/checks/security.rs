@@ -1,4 +1,5 @@
-//! SEC-001, SEC-004 and CCM-014: secrecy of credentials, and the rights that a provider needs.
+//! SEC-001, SEC-004 and CCM-014: secrecy of credentials in logs, and the rights that a provider
+//! needs.
 
 use std::time::Duration;
 
@@ -33,10 +34,13 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 
 /// A password with characters that XML, JSON and URLs escape.
 const PASSWORD: &str = "n3w&pa<ss>/\"w%rd'1";
+/// Name of the Secret that contains the credentials.
 const SECRET: &str = "credentials";
 
-/// The backend accepts, refuses and again accepts the provider's credentials, and cuts off some answers that
-/// carry sessions. The invariant `NoSecretTold` judges the log.
+/// Creates a case in which the backend accepts, then refuses and finally accepts the provider's
+/// credentials again. A vCenter also cuts some answers with session ids short. The invariant
+/// `NoSecretTold` searches the outputs of the run for secrets. The judge here only requires that
+/// these events occurred, that the log covers them, and that the provider initialized the nodes.
 fn told(backend: Backend) -> Case {
     let (refused, known) = (s(120), s(200));
     let scenario = world(4, s(550)).with(|it| it.verbose = true);
@@ -84,21 +88,21 @@ fn told(backend: Backend) -> Case {
         let is_new = uses().any(|call| call.succeeded() && call.t.since_start() > known);
         if !(was_used && was_refused && is_new) {
             return Verdict::inconclusive(format!(
-                "credentials used: {was_used}, refused: {was_refused}, used anew: {is_new}"
+                "the credentials have to be accepted, refused and accepted again; they were: {was_used}, {was_refused}, {is_new}"
             ));
         }
-        // A log line about the refusal shows that the searched log covers that time.
+        // Requires log lines after the refusal, so that the log covers the time of the credentials.
         let n_lines = run.logged_after(refused).count();
         if n_lines == 0 || (!run.hosted && run.whispers.is_empty()) {
-            return Verdict::inconclusive("nothing was logged when the credentials were refused");
+            return Verdict::inconclusive("the provider logged nothing after its credentials were refused");
         }
-        // The invariant `NoSecretTold`, judged over every run, covers the secrets themselves.
+        // The invariant `NoSecretTold`, judged for every run, searches for the secrets.
         run.initializes(&names(4), s(0), SETTLED)
     })
     .canary(Canary::Gone(4), s(500))
 }
 
-/// Events that make a provider use every right that it was given.
+/// Returns a scenario whose events make a provider use each of its rights.
 fn life() -> Scenario {
     let beta_alone = json!({"metadata": {"labels": {
         "topology.kubernetes.io/zone": null,
@@ -112,11 +116,13 @@ fn life() -> Scenario {
         .at(SETTLED + s(20), Command::DeleteMachine(machine(5)))
 }
 
+/// Moves the credentials to a Secret in vCenter mode, so that the provider has to read it.
 fn of_vcenter(backend: Backend, scenario: Scenario) -> Scenario {
     scenario.with(|it| it.secret = backend.is_vcenter().then(|| SECRET.to_owned()))
 }
 
-/// With a vCenter account that may only read, neither server refuses a call.
+/// Creates a case in which a provider with the documented roles must do all its work without a
+/// refused call. Its vCenter account may only read.
 fn documented(backend: Backend) -> Case {
     Case::new(of_vcenter(backend, life()), |run| {
         let refused = run.calls().find(|call| {
@@ -127,14 +133,18 @@ fn documented(backend: Backend) -> Case {
         });
         whole_surface(run).and(|| changes_no_inventory(run)).and(|| {
             Verdict::of(refused.is_none(), || {
-                format!("refused: {}", refused.map(ToString::to_string).unwrap_or_default())
+                format!(
+                    "a server refused a call for lack of rights: {}",
+                    refused.map(ToString::to_string).unwrap_or_default()
+                )
             })
         })
     })
     .named("the documented role")
 }
 
-/// Passes if the nodes get their zones, follow their machines, get the shutdown taint and are deleted.
+/// Passes if the provider did all its kinds of work in [`life`]: initialization, zone, new address,
+/// shutdown taint and deletion.
 fn whole_surface(run: &Run) -> Verdict {
     let bound = SETTLED + GRACE + T_LIFE * 3;
     let zoned = run.node(&name(1)).is_some_and(|node| node.labels[0].as_deref() == Some("zone-a"));
@@ -145,13 +155,13 @@ fn whole_surface(run: &Run) -> Verdict {
         let is_in_time = [marked, gone].iter().all(|at| at.is_some_and(|at| at.since_start() < bound));
         Verdict::of(zoned && is_in_time && shown.is_some(), || {
             format!(
-                "has its zone: {zoned}, marked as shut down: {marked:?}, deleted: {gone:?}, new address: {shown:?}"
+                "the provider did not do all its work in time; zone: {zoned}, shutdown taint: {marked:?}, deletion: {gone:?}, new address: {shown:?}"
             )
         })
     })
 }
 
-/// Operations that create objects only in the caller's session.
+/// Write operations of vCenter that affect only the caller's session.
 const OF_SESSION: [&str; 9] = [
     "CreateFilter",
     "DestroyPropertyFilter",
@@ -164,6 +174,7 @@ const OF_SESSION: [&str; 9] = [
     "DestroyPropertyCollector",
 ];
 
+/// Fails if the provider changed the inventory of a vCenter or an object of the Supervisor.
 fn changes_no_inventory(run: &Run) -> Verdict {
     let changes = |call: &Record| match call.face {
         Some(Face::Soap | Face::Vapi) => {
@@ -175,7 +186,10 @@ fn changes_no_inventory(run: &Run) -> Verdict {
     };
     let change = run.calls().find(|call| changes(call));
     Verdict::of(change.is_none(), || {
-        format!("more than reading: {}", change.map(ToString::to_string).unwrap_or_default())
+        format!(
+            "the provider changed something in its backend, but may only read: {}",
+            change.map(ToString::to_string).unwrap_or_default()
+        )
     })
 }
 
@@ -187,10 +201,10 @@ impl Case {
     }
 }
 
-/// Verbs, resource and API group of a right that the role lacks.
+/// Verbs, resource and API group of a right to Kubernetes objects.
 type Right = (&'static [&'static str], &'static str, &'static str);
 
-/// Rights of the role in the cluster, each with its API group.
+/// Rights of the provider's role in the workload cluster. Each case removes one entry.
 const IN_CLUSTER: [Right; 6] = [
     (&["list"], "nodes", ""),
     (&["watch"], "nodes", ""),
@@ -221,14 +235,15 @@ fn missing_in_cloud(backend: Backend) -> Vec<Case> {
     }
 }
 
-/// The same life with a provider that restarts once the first nodes are initialized, so that it needs each right
-/// again.
+/// Returns the scenario of [`life`], shortened to 200 s, with a restart of the provider at
+/// [`SETTLED`]. After the restart the provider needs each right again.
 fn restarted(backend: Backend) -> Scenario {
     let scenario = Scenario { horizon: s(200), ..of_vcenter(backend, life()) };
     scenario.at(SETTLED, Act::Crash(0)).at(SETTLED + s(1), Act::Start(0))
 }
 
-/// The role lacks this right; the API server refuses with its usual message.
+/// Creates a case in which the role lacks one right from [`SETTLED`] on. The API server refuses the
+/// calls with its usual message, and a log line or an event must name the right.
 fn missing(backend: Backend, face: Face, (verbs, resource, group): Right) -> Case {
     let is_lease = resource == "leases";
     let mut scenario = restarted(backend).with(|it| it.leader_election = is_lease);
@@ -251,7 +266,8 @@ fn missing(backend: Backend, face: Face, (verbs, resource, group): Right) -> Cas
     .named(format!("without {} of {resource}", verbs.join(", ")))
 }
 
-/// Passes if a log line or an event names the missing right.
+/// Passes if `says` is true for a log line after [`SETTLED`] or for the message of an event,
+/// because this text then names the missing right.
 fn named(run: &Run, says: &dyn Fn(&str) -> bool) -> Verdict {
     let events = run.events().into_iter().map(|event| event.message);
     let logged = || run.logged_after(SETTLED);
@@ -260,12 +276,13 @@ fn named(run: &Run, says: &dyn Fn(&str) -> bool) -> Verdict {
     let told = told.unwrap_or_default();
     Verdict::of(texts.any(|text| says(&text)), || {
         format!(
-            "no line of the log and no event names the right that is missing; a line that comes near: {told}"
+            "neither a log line nor an event names the missing right; the nearest log line is: {told}"
         )
     })
 }
 
-/// The account lacks `System.Read` on the machines. Passes if a log line or an event names the missing right.
+/// Creates a case in which the vCenter account lacks `System.Read` on the machines. A log line or
+/// an event must name the right.
 fn unseen() -> Case {
     let fault = Action::SoapFault { class: "NoPermission".to_owned(), message: None };
     let operations = Backend::VCenter.operations().iter().copied();
@@ -276,7 +293,8 @@ fn unseen() -> Case {
     .named("without System.Read")
 }
 
-/// The account may not read tags.
+/// Creates a case in which the vCenter account may not read tags. A log line or an event must
+/// report this.
 fn untagged() -> Case {
     let status = Action::Status { code: 403, retry_after: None, message: None };
     let rule = Rule::new("forbidden", [status]).on(Face::Vapi).op(["tagging.*"]);
@@ -286,7 +304,8 @@ fn untagged() -> Case {
     .named("without the right to read tags")
 }
 
-/// Requests to the cluster that are in the framework's table of rights or in upstream's manifests.
+/// Verbs and resources of Kubernetes requests that the framework's table of rights or upstream's
+/// manifests permit.
 const TABLE: [(&[&str], &str); 17] = [
     (&["get", "list", "watch", "update", "patch", "delete"], "nodes"),
     (&["patch"], "nodes/status"),
@@ -307,6 +326,7 @@ const TABLE: [(&[&str], &str); 17] = [
     (&["get"], "/healthz"),
 ];
 
+/// Creates a case in which every Kubernetes request of the provider must be in [`TABLE`].
 fn in_the_table(backend: Backend) -> Case {
     Case::new(of_vcenter(backend, life()), |run| {
         let of_api = |call: &&Record| call.face.is_some_and(Face::is_kubernetes);
@@ -317,22 +337,23 @@ fn in_the_table(backend: Backend) -> Case {
             })
         };
         let unknown = run.calls().filter(of_api).find(|call| !is_known(call));
-        // A patch of the Node itself that has a status was meant for the subresource.
+        // Finds a patch of the Node itself that contains a status. The status belongs to the
+        // subresource.
         let status = run
             .calls()
             .find(|call| call.op == "patch nodes" && call.req.detail.contains("\"status\":"));
         Verdict::of(unknown.is_none(), || {
             let call = unknown.map(ToString::to_string).unwrap_or_default();
-            format!("no role is documented to need this: {call}")
+            format!("no documented role permits this request: {call}")
         })
         .and(|| {
             Verdict::of(status.is_none(), || {
                 let call = status.map(ToString::to_string).unwrap_or_default();
-                format!("a status that does not go through the subresource: {call}")
+                format!("the provider wrote a status without the subresource nodes/status: {call}")
             })
         })
         .and(|| changes_no_inventory(run))
-        // A provider that sends no requests would keep to the table, too.
+        // Requires all the work, because a provider without requests would pass otherwise.
         .and(|| whole_surface(run))
     })
 }

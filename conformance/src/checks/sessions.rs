@@ -1,4 +1,4 @@
-//! SESS: logins and their endings.
+//! SESS: logins, sessions, and changes of credentials.
 
 use std::time::Duration;
 
@@ -19,13 +19,14 @@ use crate::verdict::{Told as _, Verdict};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = promises(backend);
-    // A log at its most verbose is the likeliest place for leaked credentials.
+    // Sets the highest log level, at which a provider is most likely to log credentials.
     for case in checks.iter_mut().flat_map(|check| &mut check.cases) {
         case.scenario.provider.verbose = true;
     }
     checks
 }
 
+/// Returns the checks with the default log level.
 fn promises(backend: Backend) -> Vec<Check> {
     // A Supervisor has tokens and no sessions.
     if !backend.is_vcenter() {
@@ -44,7 +45,8 @@ fn promises(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// The token is replaced twice, and each time all watches end a while later.
+/// Creates a case in which the token for the Supervisor is replaced twice. All watches end some
+/// time after each replacement, so that the provider has to send a token again.
 fn token(grace: Duration) -> Case {
     let scenario = world(4, s(700))
         .at(SETTLED, Act::Token { grace })
@@ -55,7 +57,10 @@ fn token(grace: Duration) -> Case {
     let case = Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(300), |node| node.ips().any(|ip| ip == "10.6.0.1"));
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(300) + T_STATUS + T_INIT), || {
-            format!("the new address was shown at {shown:?}").at(shown)
+            format!(
+                "the node shows the new address from {shown:?} on, which is too late after 300 s"
+            )
+            .at(shown)
         })
         .and(|| one_start(run))
     });
@@ -63,7 +68,8 @@ fn token(grace: Duration) -> Case {
     case.canary(Canary::Gone(4), s(200)).named(name)
 }
 
-/// The token is replaced during an outage, so the first call that is answered needs the new one.
+/// Creates a case in which the token is replaced during an outage of the Supervisor, which then
+/// refuses the old token at once.
 fn token_while_down() -> Case {
     let scenario = away(world(4, s(700)), Backend::Supervisor, SETTLED, s(240))
         .at(s(100), Act::Token { grace: Duration::ZERO });
@@ -71,12 +77,15 @@ fn token_while_down() -> Case {
     case.canary_within(Canary::Gone(4), s(300), s(60)).named("rotated during an outage")
 }
 
-/// Fails if the provider was started more than once.
+/// Fails if the provider process ended more than once.
 fn one_start(run: &Run) -> Verdict {
     let n = run.exits.len();
-    Verdict::of(n <= 1, || format!("the provider was started {n} times"))
+    Verdict::of(n <= 1, || {
+        format!("the provider process ended {n} times; at most 1 is allowed, at the end of the run")
+    })
 }
 
+/// Returns the times of the calls with this operation.
 fn logins(run: &Run, op: &str) -> Vec<Duration> {
     run.calls().filter(|call| call.op == op).map(|call| call.t.since_start()).collect()
 }
@@ -90,7 +99,7 @@ fn one_session() -> Case {
     Case::new(scenario, |run| {
         run.initializes(&names(30), s(0), T_INIT).and(|| {
             let n = logins(run, "Login").len();
-            Verdict::of(n >= 9, || format!("{n} logins: the sessions that ended were not renewed"))
+            Verdict::of(n >= 9, || format!("only {n} logins, at least 9 are needed: the provider did not renew the sessions that ended"))
         })
     })
 }
@@ -100,7 +109,9 @@ fn steady() -> Case {
         for op in ["Login", "cis.session.create"] {
             let n = logins(run, op).len();
             if n > 4 {
-                return Verdict::fail(format!("{n} × {op} in four steady hours"));
+                return Verdict::fail(format!(
+                    "{n} × {op} in four steady hours; at most 4 are allowed"
+                ));
             }
         }
         Verdict::Pass
@@ -109,36 +120,44 @@ fn steady() -> Case {
     .named("four steady hours")
 }
 
-/// A cluster without nodes gives no reason for a call, and vCenter ends sessions that make no call for half an hour.
+/// Creates a case with a cluster without nodes for two hours. The provider has no reason for calls,
+/// and vCenter ends a session after half an hour without a call.
 fn idle() -> Case {
     let joins = s(2 * 3600);
     let scenario = world_with(0, 3, joins + s(120)).at(joins, newcomer("newcomer", None));
     Case::new(scenario, move |run| {
         let n = logins(run, "Login").len();
-        run.initializes(&["newcomer".to_owned()], joins, s(60))
-            .and(|| Verdict::of(n <= 2, || format!("{n} logins in two hours without a node")))
+        run.initializes(&["newcomer".to_owned()], joins, s(60)).and(|| {
+            Verdict::of(n <= 2, || {
+                format!("{n} logins in two hours without a node; at most 2 are allowed")
+            })
+        })
     })
     .named("two hours without a node")
 }
 
 fn expiring() -> Case {
-    // vAPI sessions idle out after ten minutes; a provider that needs none meanwhile opens none.
+    // vCenter ends a session after ten minutes without a call. For vAPI the provider must log in
+    // again only when it needs tags.
     let rules = LoginRules { idle_timeout: s(600), ..LoginRules::default() };
     let scenario = world(10, s(2 * 3600)).at(s(0), Command::SetLoginRules { vcenter: None, rules });
     Case::new(scenario, |run| {
         let n = logins(run, "cis.session.create").len();
-        // The provider refreshes tags on a slow timer.
-        Verdict::of(n <= 14, || format!("{n} vAPI logins in two hours")).and(|| {
-            let soap = logins(run, "Login").len();
-            Verdict::of(soap <= 2, || format!("{soap} SOAP logins in two hours"))
-        })
+        // Allows a login for each periodic refresh of the tags.
+        Verdict::of(n <= 14, || format!("{n} vAPI logins in two hours; at most 14 are allowed"))
+            .and(|| {
+                let soap = logins(run, "Login").len();
+                Verdict::of(soap <= 2, || {
+                    format!("{soap} SOAP logins in two hours; at most 2 are allowed")
+                })
+            })
     })
     .canary(Canary::Gone(10), s(2 * 3600))
     .named("short idle timeout")
 }
 
 fn single_flight() -> Case {
-    // Logins are slow, and many nodes need the session at once.
+    // Each login takes three seconds, and many nodes need the session at the same time.
     let slow = Rule::new("slow login", [Action::Delay(s(3))]).on(Face::Soap).op(["Login"]);
     let scenario = world(40, s(400))
         .fault(slow)
@@ -152,26 +171,32 @@ fn single_flight() -> Case {
             .collect();
         calls.sort();
         let overlap = calls.windows(2).find(|pair| pair[1].0 < pair[0].1);
-        Verdict::of(overlap.is_none(), || format!("two logins at once: {overlap:?}"))
-            .and(|| {
-                Verdict::of(calls.len() == 3, || {
-                    format!("{} logins for three sessions", calls.len())
-                })
+        Verdict::of(overlap.is_none(), || {
+            format!("two logins overlap; begin and end of each: {overlap:?}")
+        })
+        .and(|| {
+            Verdict::of(calls.len() == 3, || {
+                format!("{} logins; exactly 3 are needed, one per session", calls.len())
             })
-            .and(|| run.initializes(&names(40), s(0), T_INIT + s(5)))
+        })
+        .and(|| run.initializes(&names(40), s(0), T_INIT + s(5)))
     })
 }
 
 fn logout(at: Duration) -> Case {
     let scenario = world(5, at + s(30)).at(at, Act::Stop(0));
     Case::new(scenario, move |run| {
-        // Only an open session can be left behind.
+        // Requires both sessions, because the provider can fail to log out only of an open session.
         for op in ["Login", "cis.session.create"] {
             if !run.calls().any(|it| it.op == op && it.succeeded() && it.t.since_start() < at) {
-                return Verdict::inconclusive(format!("no {op} before the stop"));
+                return Verdict::inconclusive(format!(
+                    "the provider did not call {op} successfully before the stop"
+                ));
             }
         }
-        Verdict::of(run.exits == [Exit::Stopped], || format!("it ended: {:?}", run.exits))
+        Verdict::of(run.exits == [Exit::Stopped], || {
+            format!("the process has to stop cleanly exactly once; its ends are {:?}", run.exits)
+        })
     })
     .named(format!("stopped after {} s", at.as_secs()))
 }
@@ -185,11 +210,16 @@ fn hundred_expiries() -> Case {
     }
     Case::new(scenario, |run| {
         let n = logins(run, "Login").len();
-        Verdict::of(n >= 60, || format!("{n} logins only: sessions were not renewed"))
+        Verdict::of(n >= 60, || {
+            format!(
+                "only {n} logins, at least 60 are needed: the provider did not renew the sessions that ended"
+            )
+        })
     })
 }
 
-/// The vAPI session ends while the SOAP session lives on; the next node needs its zone.
+/// Creates a case in which vCenter ends only the vAPI session, and then a node joins whose zone the
+/// provider has to read through vAPI.
 fn tags_alone() -> Case {
     let joins = SETTLED + s(10);
     let end = Command::ExpireSessions { vcenter: None, family: Some(Family::Vapi) };
@@ -197,14 +227,15 @@ fn tags_alone() -> Case {
     Case::new(scenario, move |run| {
         run.initializes(&["newcomer".to_owned()], joins, s(60)).and(|| {
             let zone = run.when_after("newcomer", joins, |node| node.labels[0].is_some());
-            Verdict::of(zone.is_some(), || "the newcomer never got its zone".to_owned())
+            Verdict::of(zone.is_some(), || "the new node never got its zone label".to_owned())
         })
     })
     .named("the session of the tags alone ends")
 }
 
-/// While vCenter refuses logins because of the session cap, the gaps between attempts grow. Once room is made, the provider logs
-/// in after at most the longest of these gaps.
+/// Creates a case in which vCenter has no room for sessions for nine minutes. The gaps between the
+/// provider's attempts must grow. After vCenter has room again, the provider must log in within the
+/// longest of these gaps.
 fn full_table() -> Case {
     let full = LoginRules { soap_cap: 0, vapi_cap_per_user: 0, ..LoginRules::default() };
     let room = s(600);
@@ -214,7 +245,8 @@ fn full_table() -> Case {
         .at(room, Command::SetLoginRules { vcenter: None, rules: LoginRules::default() })
         .at(s(610), set_address(1, &["10.6.0.1"]));
     let judge = move |run: &Run| {
-        // vCenter refuses every call of a caller without a session then, also several at once.
+        // Counts refused calls within a second as one attempt, because a provider without a session
+        // may send several calls at once.
         let mut refused: Vec<Duration> = run
             .machine_calls()
             .filter(|call| call.face == Some(Face::Soap) && !call.succeeded())
@@ -229,14 +261,17 @@ fn full_table() -> Case {
             .find(|at| *at >= room);
         let shown = run.when_after(&name(1), s(610), |node| node.ips().any(|ip| ip == "10.6.0.1"));
         if refused.len() < 4 {
-            return Verdict::inconclusive(format!("only {} attempts were refused", refused.len()));
+            return Verdict::inconclusive(format!(
+                "vCenter refused only {} attempts; the case needs 4",
+                refused.len()
+            ));
         }
         patient(&refused)
             .and(|| {
                 let bound = room + longest_gap(&refused);
                 Verdict::of(accepted.is_some_and(|at| at <= bound), || {
                     format!(
-                        "the first login after room was made came at {accepted:?}, not by {bound:?}"
+                        "vCenter has room for sessions again, but the first login came at {accepted:?}, not by {bound:?}"
                     )
                     .at(accepted)
                 })
@@ -245,7 +280,7 @@ fn full_table() -> Case {
                 Verdict::of(
                     shown.is_some_and(|at| at.since_start() < s(610) + T_STATUS * 2),
                     || {
-                        format!("after room was made the new address was shown at {shown:?}")
+                        format!("vCenter has room for sessions again, but the node shows its new address only from {shown:?} on")
                             .at(shown)
                     },
                 )
@@ -254,17 +289,20 @@ fn full_table() -> Case {
     Case::new(scenario, judge).canary(Canary::Gone(5), s(900))
 }
 
+/// Returns the longest time between two consecutive attempts.
 fn longest_gap(times: &[Duration]) -> Duration {
     times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
 }
 
-/// Fails unless the gaps between attempts grow by a factor of at least 1.5 until they reach half of the longest gap. Jitter may
-/// shrink later gaps, but not below that half.
+/// Fails unless the gaps between attempts grow by a factor of at least 1.5 until they reach half of
+/// the longest gap. Later gaps may shrink because of jitter, but not below this half.
 fn patient(times: &[Duration]) -> Verdict {
     let gaps: Vec<Duration> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let limit = longest_gap(times) / 2;
     let hasty = gaps.windows(2).find(|pair| pair[1] < pair[0].mul_f64(1.5) && pair[1] < limit);
-    Verdict::of(hasty.is_none(), || format!("gaps between attempts do not grow: {gaps:?}"))
+    Verdict::of(hasty.is_none(), || {
+        format!("the gaps between login attempts have to grow; they are {gaps:?}")
+    })
 }
 
 fn wrong_password() -> Case {
@@ -286,14 +324,19 @@ fn wrong_password() -> Case {
                 .count()
         };
         let soon = refused(s(0), s(370));
-        Verdict::of(soon > 0, || "no login was refused".to_owned()).and(|| {
-            Verdict::of(soon <= 3, || format!("{soon} bad logins within five minutes of the first"))
+        Verdict::of(soon > 0, || "vCenter refused no login".to_owned()).and(|| {
+            Verdict::of(soon <= 3, || {
+                format!(
+                    "{soon} refused logins within five minutes of the first; at most 3 are allowed"
+                )
+            })
         })
     };
     Case::new(scenario, judge).canary_within(Canary::Gone(5), repaired, LOCKED)
 }
 
-/// The identity service refuses a valid password once; new nodes must not wait for minutes because of that.
+/// Creates a case in which vCenter refuses a valid password once. The first nodes must not wait for
+/// minutes because of that.
 fn rejected_once() -> Case {
     let refused = Action::SoapFault { class: "InvalidLogin".to_owned(), message: None };
     let rule = Rule::new("refused", [refused]).on(Face::Soap).op(["Login"]).first(1);
@@ -302,10 +345,11 @@ fn rejected_once() -> Case {
         .named("a good password is refused once")
 }
 
-/// Longest pause after a refused credential.
+/// Longest pause of a provider after vCenter refused its credentials.
 const LOCKED: Duration = s(300);
 
-/// The password changes in vCenter, and vCenter rejects the old one a few times before the Secret has the new one.
+/// Creates a case in which vCenter gets a new password and rejects the old one several times before
+/// the Secret contains the new one. The provider must use the new one soon.
 fn rotated_late() -> Case {
     let secret = "vsphere-credentials";
     let new = "a new password";
@@ -314,7 +358,8 @@ fn rotated_late() -> Case {
         user: PROVIDER_USER.to_owned(),
         password: Password::new(new),
     };
-    // The provider makes three attempts in the first minute and then none for five. The new password must not wait for that.
+    // Our provider makes three attempts in the first minute and then none for five minutes. The new
+    // password must end this pause.
     let known = s(180);
     let scenario = world(3, s(500))
         .with(|it| it.secret = Some(secret.to_owned()))
@@ -324,15 +369,19 @@ fn rotated_late() -> Case {
         .at(known + s(60), newcomer("newcomer", None));
     Case::new(scenario, move |run| {
         let rejected = logins(run, "Login").len();
-        // A provider may read the Secret only once a minute.
-        run.initializes(&["newcomer".to_owned()], known + s(60), s(70))
-            .and(|| Verdict::of(rejected > 2, || "no login was rejected meanwhile".to_owned()))
+        // Allows a provider that reads the Secret as rarely as once a minute.
+        run.initializes(&["newcomer".to_owned()], known + s(60), s(70)).and(|| {
+            Verdict::of(rejected > 2, || {
+                "vCenter rejected no login before the Secret had the new password".to_owned()
+            })
+        })
     })
     .named("after logins were rejected")
 }
 
-/// vCenter rejects the old password twice. The Secret then has the new password before vCenter does, so vCenter rejects the new
-/// one once. That is the first rejection of another credential and deserves only the first pause.
+/// Creates a case in which vCenter rejects the old password at least twice, and then the Secret
+/// contains the new password 15 s before vCenter accepts it. A rejection in this time is the first
+/// one of the new password, so the provider must make only its first, short pause.
 fn rotated_early() -> Case {
     let secret = "vsphere-credentials";
     let password = |text: &str| Command::RotatePassword {
@@ -355,14 +404,17 @@ fn rotated_early() -> Case {
             of.count()
         };
         if rejected(s(100), told) < 2 {
-            return Verdict::inconclusive("the old password was not rejected twice".to_owned());
+            return Verdict::inconclusive(
+                "vCenter rejected the old password less than twice".to_owned(),
+            );
         }
         run.initializes(&["newcomer".to_owned()], valid, s(120))
     })
     .named("the Secret has the new password first")
 }
 
-/// The new password reaches the provider through its Secret; sessions end after both changes.
+/// Creates a case in which both vCenter and the Secret get a new password, five minutes apart,
+/// vCenter first with `overlap`. The sessions end after both changes.
 fn rotation(overlap: bool) -> Case {
     let secret = "vsphere-credentials";
     let new = "a new password";
@@ -386,16 +438,16 @@ fn rotation(overlap: bool) -> Case {
             written.extend(run.writes_on(&name).filter(meanwhile).map(ToString::to_string));
         }
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(1000) + T_STATUS), || {
-            format!("after the rotation a new address was shown at {shown:?}").at(shown)
+            format!("the machine got a new address at 1000 s, after the rotation; its node shows it from {shown:?} on").at(shown)
         })
         .and(|| {
             Verdict::of(written.is_empty(), || {
-                format!("nodes were written: {}", written.join("; "))
+                format!("the rotation gives no reason to write Nodes, but the provider wrote: {}", written.join("; "))
             })
         })
         .and(|| {
-            // The driver caused the one end.
-            Verdict::of(run.exits == [Exit::Stopped], || format!("it ended: {:?}", run.exits))
+            // Allows one end of the process, which the lab causes at the end of the run.
+            Verdict::of(run.exits == [Exit::Stopped], || format!("the process has to stop cleanly exactly once; its ends are {:?}", run.exits))
         })
         .and(|| run.initializes(&names(5), s(0), T_INIT))
     })

@@ -1,4 +1,5 @@
-//! NODE-SHUT and LIFE-…: nodes whose machines are off or have an unreadable power state.
+//! NODE-SHUT and LIFE-…: the shutdown taint of nodes whose machines are powered off, suspended or
+//! have an unreadable power state.
 
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                             it["effect"] == "NoSchedule"
                                 && it["value"].as_str().unwrap_or_default().is_empty()
                         });
-                        Verdict::of(ok, || format!("the taint is {taint:?}"))
+                        Verdict::of(ok, || format!("the shutdown taint needs the effect NoSchedule and no value, but is {taint:?}"))
                     })
                 }),
                 conflicts(),
@@ -61,7 +62,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                     let deleted = run.deleted(&name(1));
                     marked_once(run, 1).and(|| {
                     Verdict::of(deleted.is_some_and(|at| at.since_start() <= s(200) + T_LIFE), || {
-                        format!("the node was deleted at {deleted:?}; its machine is gone since 200 s").at(deleted)
+                        format!("the Node was deleted at {deleted:?}, too late after the deletion of its machine at 200 s").at(deleted)
                     })
                 })
                 },
@@ -70,7 +71,8 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// A suspended machine counts as shut down in vCenter mode, and as running in a Supervisor.
+/// Creates a case with a suspended machine. Its node must get the shutdown taint in vCenter mode,
+/// but not in Supervisor mode.
 fn suspended(backend: Backend) -> Case {
     let scenario = world(3, s(300)).at(SETTLED, Command::Suspend(machine(1)));
     match backend {
@@ -79,7 +81,12 @@ fn suspended(backend: Backend) -> Case {
             let judge = |run: &Run| {
                 let marked = run.when(&name(1), |node| node.shutdown);
                 run.was_not_ready(&name(1)).and(|| {
-                    Verdict::of(marked.is_none(), || format!("marked at {marked:?}").at(marked))
+                    Verdict::of(marked.is_none(), || {
+                        format!(
+                            "a node with a suspended machine got the shutdown taint at {marked:?}"
+                        )
+                        .at(marked)
+                    })
                 })
             };
             Case::new(scenario, judge).canary(Canary::Off(2), SETTLED)
@@ -96,11 +103,13 @@ fn power_unreadable(backend: Backend) -> Vec<Case> {
     }
 }
 
-/// All reads fail while one node has the shutdown taint and its machine is off. That node keeps the taint, and no other gets it.
+/// Creates a case in which all reads of machines fail with this status code, while one node has the
+/// shutdown taint and another node is not ready. The first must keep the taint, and the second must
+/// not get it.
 fn marked_while_failing(code: u16) -> Case {
     let (broken, healed) = (s(200), s(400));
     let failing = [match code {
-        // A 404 of the collection.
+        // The 404 is about the collection and names no object.
         404 => Action::NotServed,
         _ => Action::Status { code, retry_after: None, message: None },
     }];
@@ -117,52 +126,58 @@ fn marked_while_failing(code: u16) -> Case {
         marked_once(run, 1)
             .and(|| run.was_not_ready(&name(2)))
             .and(|| {
-                Verdict::of(lost.is_none(), || format!("the taint was lost at {lost:?}").at(lost))
+                Verdict::of(lost.is_none(), || format!("a node lost its shutdown taint at {lost:?}, while all reads of machines failed").at(lost))
             })
             .and(|| {
                 Verdict::of(marked.is_none(), || {
-                    format!("one that runs was marked at {marked:?}").at(marked)
+                    format!("a node whose machine runs got the shutdown taint at {marked:?}").at(marked)
                 })
             })
     });
     case.canary_within(Canary::Gone(3), healed, PATIENCE).named(format!("{code}"))
 }
 
-/// A node stays Ready for a while after its machine was switched off; the provider sets the taint only once it is NotReady.
+/// Creates a case in which the canary powers off a machine whose node stays Ready for [`GRACE`].
+/// The provider must set the shutdown taint only once the node is NotReady.
 fn ready_and_off() -> Case {
     let judge = |run: &Run| {
         let marked = run.when(&name(1), |node| node.shutdown);
         let missed = run.when(&name(1), |node| !node.is_ready());
         let early = marked.is_some_and(|at| missed.is_none_or(|missed| at < missed));
         Verdict::of(!early, || {
-            format!("a Ready node was marked shut down at {marked:?}, NotReady at {missed:?}")
+            format!("the node got the shutdown taint at {marked:?}, before it was NotReady at {missed:?}")
                 .at(marked)
         })
     };
     Case::new(world(3, SETTLED), judge).canary(Canary::Off(1), SETTLED)
 }
 
-/// Passes if the node was NotReady, got the shutdown taint in time and still exists.
+/// Passes if the `n`-th node was NotReady, got the shutdown taint in time after [`SETTLED`] and
+/// still exists.
 fn marked(run: &Run, n: u32) -> Verdict {
     let at = run.when(&name(n), |node| node.shutdown);
     run.was_not_ready(&name(n))
         .and(|| {
             Verdict::of(at.is_some_and(|at| at.since_start() <= SETTLED + GRACE + T_LIFE), || {
-                format!("the shutdown taint came at {at:?}; the machine is off since {SETTLED:?}")
+                format!("the node got the shutdown taint at {at:?}; its machine is off since {SETTLED:?}")
                     .at(at)
             })
         })
-        .and(|| Verdict::of(run.node(&name(n)).is_some(), || "the node was deleted".to_owned()))
+        .and(|| Verdict::of(run.node(&name(n)).is_some(), || "the provider deleted the Node of a machine that exists".to_owned()))
 }
 
+/// Passes if the `n`-th node had the shutdown taint at some time.
 fn marked_once(run: &Run, n: u32) -> Verdict {
     match run.when(&name(n), |node| node.shutdown) {
         Some(_) => Verdict::Pass,
-        None => Verdict::fail("the node never had the shutdown taint".to_owned()),
+        None => Verdict::fail(
+            "the node of the powered-off machine never had the shutdown taint".to_owned(),
+        ),
     }
 }
 
-/// Number of power changes that VM Operator reports of the first machine, from the time when it begins to flap (150 s).
+/// Returns the number of power changes of the first machine that VM Operator reported from 150 s
+/// on. At that time the machine begins to change its power state in [`flapping`].
 fn power_told(run: &Run) -> u64 {
     let mut before = None;
     let mut n = 0;
@@ -179,9 +194,12 @@ fn power_told(run: &Run) -> u64 {
     n
 }
 
+/// Creates a case in which a machine is powered off and on in turn for some time. The provider must
+/// write its node at most once per monitor period.
 fn flapping(backend: Backend) -> Case {
     let mut scenario = world(3, s(900)).at(SETTLED, Command::StopKubelet(machine(1)));
-    // VM Operator needs 2.5 s to switch a machine and to report that.
+    // The pause is longer in Supervisor mode, because VM Operator needs 2.5 s to change the power
+    // state and report it.
     let (times, pause) = if backend.is_vcenter() { (20, 2) } else { (12, 4) };
     for n in 0..times {
         let act =
@@ -191,20 +209,22 @@ fn flapping(backend: Backend) -> Case {
     Case::new(scenario, move |run| {
         let told = power_told(run);
         if run.backend() == Backend::Supervisor && told < times {
-            return Verdict::inconclusive(format!("{told} of {times} power states were told"));
+            return Verdict::inconclusive(format!(
+                "VM Operator reported only {told} of {times} power states"
+            ));
         }
         let node = name(1);
         let writes = run
             .writes_on(&node)
             .filter(|call| (s(150)..s(200)).contains(&call.t.since_start()))
             .count() as u64;
-        // The machine flaps for fifty seconds: ten monitor periods.
+        // Allows one write per monitor period in the fifty seconds of the changes.
         let allowed = s(50).as_secs() / T_MONITOR.as_secs();
-        Verdict::of(writes <= allowed, || format!("{writes} writes in ten monitor periods")).and(
+        Verdict::of(writes <= allowed, || format!("{writes} writes of the node in ten monitor periods; at most one per period is allowed")).and(
             || {
                 let end = run.node(&name(1));
                 Verdict::of(end.is_some_and(|it| it.is_ready() && !it.shutdown), || {
-                    "the node did not return to normal".to_owned()
+                    "at the end the node is not Ready without the shutdown taint, although its machine runs".to_owned()
                 })
             },
         )
@@ -222,7 +242,7 @@ fn back() -> Case {
             match (ready, clear) {
                 (Some(ready), Some(clear)) if clear.since(ready) <= T_LIFE => Verdict::Pass,
                 _ => Verdict::fail(
-                    format!("Ready at {ready:?}, without the taint at {clear:?}").at(ready),
+                    format!("the node was Ready again at {ready:?}, but lost the shutdown taint only at {clear:?}").at(ready),
                 ),
             }
         })
@@ -230,7 +250,7 @@ fn back() -> Case {
 }
 
 fn power_alone() -> Case {
-    // The machine runs again; its kubelet does not.
+    // The kubelet does not start again with the machine.
     let scenario = world(3, s(300))
         .at(SETTLED, Command::PowerOff(machine(1)))
         .at(
@@ -245,22 +265,22 @@ fn power_alone() -> Case {
         marked(run, 1).and(|| {
             let node = run.node(&name(1));
             Verdict::of(node.is_some_and(|it| it.shutdown && !it.is_ready()), || {
-                "the taint left before the node was Ready".to_owned()
+                "the provider removed the shutdown taint before the node was Ready".to_owned()
             })
         })
     })
 }
 
-/// Time since which a provider cannot read power states.
+/// Start of the time in which a provider cannot read power states.
 #[derive(Clone, Copy)]
 enum Since {
-    /// The provider knew the states before.
+    /// The provider has read the states before.
     Watching,
-    /// The provider has never known them.
+    /// The provider has just started and has never read them.
     Starting,
 }
 
-/// vCenter answers everything about a machine except its power state.
+/// Creates a rule by which vCenter returns all properties of machines except the power state.
 fn no_power() -> Rule {
     let paths = vec!["runtime.powerState".into(), "summary.runtime.powerState".into()];
     let fault = "SystemError".to_owned();
@@ -271,8 +291,9 @@ fn no_power() -> Rule {
     )
 }
 
-/// While power states are unreadable, one machine is off, one runs without a kubelet, and one is really gone. The Node of the
-/// last shows that the provider asked about existence and got answers.
+/// Creates a case in which power states are unreadable while one machine is off, one runs without a
+/// kubelet, and one is deleted. The provider must set no shutdown taint in this time. The deletion
+/// of the third Node proves that the provider could still read which machines exist.
 fn unreadable(since: Since) -> Case {
     let (broken, healed) = (SETTLED + s(1), s(200));
     let mut scenario = world(12, s(400))
@@ -288,30 +309,35 @@ fn unreadable(since: Since) -> Case {
         for n in [1, 2] {
             let marked = run.when(&name(n), |node| node.shutdown);
             if let Some(at) = marked.filter(|at| at.since_start() < healed) {
-                let text = format!("{} was marked shut down at {at}, on an error", name(n)).at(at);
+                let text = format!(
+                    "{} got the shutdown taint at {at}, while its power state was unreadable",
+                    name(n)
+                )
+                .at(at);
                 return Verdict::fail(text);
             }
             let asked = run.when(&name(n), |node| !node.is_ready()).map(|at| at.since_start());
             if asked.is_none_or(|at| at + T_MONITOR * 5 > healed) {
-                let text = format!("{} was not NotReady for five monitor periods", name(n));
+                let text = format!("{} was NotReady for less than five monitor periods", name(n));
                 return Verdict::inconclusive(text);
             }
         }
         existence_was_answered(run, 3, broken + GRACE + T_LIFE)
             .and(|| {
-                // The provider sets the taint once it can read the power state: only the fault prevented it.
+                // Requires the taint after the end of the fault, as proof that only the fault
+                // prevented it.
                 let bound = healed + T_LIFE + s(60);
                 let at = run.when(&name(1), |node| node.shutdown);
                 match at.filter(|at| at.since_start() <= bound) {
                     Some(_) => Verdict::Pass,
                     None => Verdict::inconclusive(format!(
-                        "the machine that is off was marked at {at:?}; its power is readable since {healed:?}"
+                        "the node of the powered-off machine got the shutdown taint at {at:?}; its power state is readable since {healed:?}"
                     ).at(at)),
                 }
             })
             .and(|| {
                 Verdict::of(run.when(&name(2), |node| node.shutdown).is_none(), || {
-                    "a node whose machine runs was marked shut down".to_owned()
+                    "a node whose machine runs got the shutdown taint".to_owned()
                 })
             })
     });
@@ -321,7 +347,8 @@ fn unreadable(since: Since) -> Case {
     })
 }
 
-/// A node keeps its shutdown taint when the view is built anew without power states.
+/// Creates a case in which the provider has to build its view again while power states are
+/// unreadable. A node with the shutdown taint must keep it.
 fn stays() -> Case {
     let broken = s(200);
     let scenario = world(12, broken + s(120))
@@ -344,7 +371,7 @@ fn stays() -> Case {
                 let written = run.writes_on(&node).find(|call| call.t.since_start() > broken);
                 Verdict::of(written.is_none(), || {
                     format!(
-                        "written on an error: {}",
+                        "the provider wrote the node while its power state was unreadable: {}",
                         written.map(ToString::to_string).unwrap_or_default()
                     )
                 })
@@ -353,25 +380,27 @@ fn stays() -> Case {
     case.named("marked before")
 }
 
-/// Inconclusive unless the provider read a machine without its power state, and the Node of the `gone`-th machine, which was
-/// destroyed meanwhile, was deleted in time.
+/// Inconclusive unless the provider read a machine without its power state, and by `bound` deleted
+/// the Node of the `gone`-th machine, which the scenario deletes in this time.
 fn existence_was_answered(run: &Run, gone: u32, bound: std::time::Duration) -> Verdict {
     let read = |call: &&sim::ledger::Record| {
         call.was_faulted() && call.ended.as_ref().is_some_and(|ended| ended.objects > 0)
     };
     if run.machine_calls().find(read).is_none() {
-        return Verdict::inconclusive("no machine was read while power was unreadable".to_owned());
+        return Verdict::inconclusive(
+            "the provider read no machine while power states were unreadable".to_owned(),
+        );
     }
     match run.deleted(&name(gone)) {
         Some(at) if at.since_start() <= bound => Verdict::Pass,
         other => Verdict::inconclusive(format!(
-            "existence was not answered: the node of a destroyed machine was deleted at {other:?}"
+            "the provider did not prove that it reads which machines exist: the Node of the deleted machine was deleted at {other:?}"
         ).at(other)),
     }
 }
 
-/// The API server answers four writes of the taint in a row with a conflict. Conflicts are common: the client reads and writes
-/// again, which takes less than a second.
+/// Creates a case in which the API server answers four writes of the taint in a row with a
+/// conflict. Conflicts are common, and a repetition with a fresh read takes less than a second.
 fn conflicts() -> Case {
     let status = Action::Status { code: 409, retry_after: None, message: None };
     let conflict =
@@ -381,15 +410,16 @@ fn conflicts() -> Case {
     Case::new(scenario, |run| marked(run, 1)).named("four conflicts in a row")
 }
 
-/// Times at which other writers add one taint each.
+/// Times in seconds at which another client adds one taint to the Node.
 const FOREIGN: [u64; 11] = [100, 102, 104, 106, 108, 110, 111, 113, 115, 117, 119];
 
-/// Key of the n-th foreign taint.
+/// Returns the key of the n-th taint of other clients.
 fn foreign(n: usize) -> String {
     format!("example.com/foreign-{n}")
 }
 
-/// Every write of the Node after the taint is there counts.
+/// Creates a case in which the provider must not write the Node again once the Node has the
+/// shutdown taint.
 fn written_once() -> Case {
     Case::new(world(3, s(400)).at(SETTLED, Command::PowerOff(machine(1))), |run| {
         marked(run, 1).and(|| {
@@ -403,12 +433,18 @@ fn written_once() -> Case {
                 .filter(|call| call.t.since_start() > since + s(1))
                 .map(ToString::to_string)
                 .collect();
-            Verdict::of(later.is_empty(), || format!("written again: {}", later.join("; ")))
+            Verdict::of(later.is_empty(), || {
+                format!(
+                    "the provider wrote the node again although it has the shutdown taint: {}",
+                    later.join("; ")
+                )
+            })
         })
     })
 }
 
-/// Another controller writes the same taint while the provider's write is under way.
+/// Creates a case in which another controller sets the shutdown taint while the provider's write of
+/// this taint is under way. The provider must not write the Node again.
 fn written_by_another() -> Case {
     const SLOW: Duration = s(8);
     let other = SETTLED + GRACE + s(7);
@@ -438,14 +474,19 @@ fn written_by_another() -> Case {
             .map(ToString::to_string)
             .collect();
         marked(run, 1).and(|| {
-            Verdict::of(later.is_empty(), || format!("written again: {}", later.join("; ")))
+            Verdict::of(later.is_empty(), || {
+                format!(
+                    "the provider wrote the node again although it has the shutdown taint: {}",
+                    later.join("; ")
+                )
+            })
         })
     })
     .named("another controller writes it at the same time")
 }
 
 fn lost_update() -> Case {
-    // The write of the taint is slow; meanwhile others add theirs.
+    // The provider's write of its taint takes four seconds, in which other clients add taints.
     let slow = Rule::new("slow", [Action::Delay(s(4))])
         .on(Face::Cluster)
         .op(WRITE_NODE)
@@ -453,7 +494,8 @@ fn lost_update() -> Case {
         .first(1);
     let mut scenario = world(3, s(400)).at(s(59), slow).at(SETTLED, Command::PowerOff(machine(1)));
     for (n, at) in FOREIGN.into_iter().enumerate() {
-        // Each writer adds one taint and leaves the others, so that a later write does not repair a list that was overwritten.
+        // Each client adds one taint without writing the others, so that its write cannot restore a
+        // taint that the provider overwrote.
         let taint = serde_json::json!({"key": foreign(n), "effect": "NoSchedule"});
         let (kind, patch) = if n == 0 {
             (PatchKind::Merge, serde_json::json!({"spec": {"taints": [taint]}}))
@@ -473,13 +515,16 @@ fn lost_update() -> Case {
         );
         if !raced {
             return Verdict::inconclusive(
-                "nobody else wrote while the taint was written".to_owned(),
+                "no other client wrote the Node while the provider's write of the taint was under way".to_owned(),
             );
         }
         let node = run.node(&name(1)).unwrap_or_default();
         let is_there = |n: usize| node.taints.contains(&foreign(n));
         Verdict::of(node.shutdown && (0..FOREIGN.len()).all(is_there), || {
-            format!("taints at the end: {:?}", node.taints)
+            format!(
+                "the node needs the shutdown taint and all taints of other clients; at the end it has {:?}",
+                node.taints
+            )
         })
     })
 }

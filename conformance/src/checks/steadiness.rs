@@ -1,4 +1,5 @@
-//! CCM-013, CCM-015, CCM-021 and LIVE-007: interrupted watches, a settled cluster, the end of a process, and a clock that steps.
+//! CCM-013, CCM-015, CCM-021 and LIVE-007: interrupted watches, a cluster without changes, the end
+//! of a process, and a clock that steps.
 
 use std::time::Duration;
 
@@ -29,7 +30,9 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// Every stream ends, and lists and watches are refused for five seconds, in which one machine is deleted and another joins.
+/// Creates a case in which all watches and long polls end, and lists and watches fail for five
+/// seconds. Meanwhile one machine is deleted and another one is created. With `next`, the first
+/// watch after that, of Nodes or of VirtualMachines, gets this status code.
 fn interrupted(backend: Backend, next: Option<u16>) -> Case {
     let (cut, healed) = (SETTLED, SETTLED + s(5));
     let reads = ["list nodes", "watch nodes", "list virtualmachines", "watch virtualmachines"];
@@ -53,7 +56,7 @@ fn interrupted(backend: Backend, next: Option<u16>) -> Case {
         let gone = run.deleted(&name(2)).map(|at| at.since_start());
         run.initializes(&["late".to_owned()], registered.max(healed), bound).and(|| {
             Verdict::of(gone.is_some_and(|at| at <= silent.max(healed) + bound), || {
-                format!("the node of a machine that went in the gap was deleted at {gone:?}")
+                format!("the Node of the machine that was deleted while the watches failed was deleted at {gone:?}, which is too late")
                     .at(gone)
             })
         })
@@ -64,7 +67,8 @@ fn interrupted(backend: Backend, next: Option<u16>) -> Case {
     })
 }
 
-/// For two address periods nothing changes under a leader; then a machine is deleted.
+/// Creates a case in which nothing changes for two address periods, so the leader must write only
+/// its lease. Then a machine is deleted as a canary.
 fn settled() -> Case {
     let end = SETTLED + T_STATUS * 2;
     let scenario = world(10, end)
@@ -78,22 +82,24 @@ fn settled() -> Case {
         };
         let other = writes().find(|call| !call.op.contains("leases"));
         Verdict::of(other.is_none(), || {
-            format!("nothing changed, and this was written: {}", told(other))
+            format!("nothing changed, but the provider wrote: {}", told(other))
         })
         .and(|| match writes().count() {
-            0 => Verdict::inconclusive("the lease was not renewed"),
+            0 => Verdict::inconclusive("the provider did not renew its lease"),
             _ => run.initializes(&names(10), s(0), SETTLED),
         })
     });
     case.canary(Canary::Gone(10), end)
 }
 
+/// Returns the text of a call, or an empty text without a call.
 fn told(call: Option<&Record>) -> String {
     call.map(ToString::to_string).unwrap_or_default()
 }
 
-/// The process is told to stop amid work: one machine joins, one is off and one has another address. With `slow`, each write
-/// takes three seconds. An invariant of every run demands that no session is left open.
+/// Creates a case in which the lab asks the process to stop during its work: one node joins, one
+/// machine is powered off and one has a new address. With `slow`, each write to the cluster takes
+/// three seconds. A separate invariant demands that the provider leaves no session open.
 fn stopped(slow: bool) -> Case {
     let stop = s(106);
     let mut scenario = world(6, s(200))
@@ -114,28 +120,28 @@ fn stopped(slow: bool) -> Case {
                 && call.op != "Logout"
                 && !call.op.contains("leases")
         });
-        // The provider waits for the answer to a write that was under way.
+        // Finds a write that was under way at the stop and whose answer the provider did not await.
         let cut = run.calls().find(|call| {
             call.is_cluster_call()
                 && call.class == Some(Class::Write)
                 && call.t.since_start() < stop
                 && call.ended.as_ref().is_none_or(|it| it.status.is_none())
         });
-        Verdict::of(run.exits == [Exit::Stopped], || format!("it ended: {:?}", run.exits))
+        Verdict::of(run.exits == [Exit::Stopped], || format!("the process has to stop cleanly exactly once; its ends are {:?}", run.exits))
             .and(|| {
                 Verdict::of(end.is_some_and(|at| at <= stop + s(30)), || {
-                    format!("it was told to stop at {stop:?}, and ended at {end:?}").at(end)
+                    format!("the process was asked to stop at {stop:?}, but ended at {end:?}; 30 s are allowed").at(end)
                 })
             })
             .and(|| {
                 Verdict::of(late.is_none(), || {
-                    format!("more than 5 s after it was told to stop: {}", told(late))
+                    format!("the provider wrote more than 5 s after it was asked to stop: {}", told(late))
                 })
             })
             .and(|| {
                 Verdict::of(cut.is_none(), || {
                     format!(
-                        "a write was under way, and nobody waited for its answer: {}",
+                        "the provider ended without waiting for the answer to a write: {}",
                         told(cut)
                     )
                 })
@@ -145,7 +151,9 @@ fn stopped(slow: bool) -> Case {
     case.named(if slow { "amid slow writes" } else { "amid work" })
 }
 
-/// The provider's clock steps against those of API server and vCenter, while the provider leads.
+/// Creates a case in which the wall clock of the leader steps by this many seconds, while the
+/// clocks of the API server and of the backend do not. The provider must keep its lease and do its
+/// work in time.
 fn stepped(backend: Backend, seconds: i64) -> Case {
     let (step, end) = (SETTLED, s(400));
     let window = s(60);
@@ -160,7 +168,7 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
         let lost = run.ended_at.iter().find(|at| at.since_start() < end);
         let first = holders.first().copied().unwrap_or_default();
         let other = holders.iter().find(|it| **it != first && !it.is_empty());
-        // Renewals, long polls and bookmarks continue as before.
+        // Counts calls in the minute after the step, except those about leases.
         let calls = |from: Duration| {
             let of =
                 run.calls().filter(|call| (from..from + window).contains(&call.t.since_start()));
@@ -171,7 +179,7 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
         let bound = s(150) + vanishing(backend) + GRACE + T_LIFE;
         let shown = run.when_after(&name(1), s(220), |it| it.ips().any(|ip| ip == "10.6.0.1"));
         Verdict::of(lost.is_none() && other.is_none(), || {
-            format!("the clock stepped, and the lease was lost: {other:?} took it, a process ended at {lost:?}")
+            format!("after the step of the clock the leader must keep its lease and its process must not end; other holder of the lease: {other:?}, end of a process: {lost:?}")
         })
         .and(|| match unmoved(run, step, seconds) {
             Some(unmoved) => Verdict::inconclusive(unmoved),
@@ -179,12 +187,12 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
         })
         .and(|| {
             Verdict::of(storm <= allowed, || {
-                format!("{storm} calls in the minute after the step; {allowed} are allowed")
+                format!("{storm} calls in the minute after the step of the clock; at most {allowed} are allowed")
             })
         })
         .and(|| {
             Verdict::of(gone.is_some_and(|at| at <= bound), || {
-                format!("the node of a destroyed machine went at {gone:?}; it has to by {bound:?}")
+                format!("the Node of the deleted machine was deleted at {gone:?}; it has to be by {bound:?}")
                     .at(gone)
             })
         })
@@ -194,18 +202,19 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
         })
         .and(|| {
             Verdict::of(shown.is_some_and(|at| at.since_start() < s(220) + T_STATUS), || {
-                format!("the new address was shown at {shown:?}").at(shown)
+                format!("the node shows the new address from {shown:?} on; it has to within an address period").at(shown)
             })
         })
     });
-    case.paced(Pace::Virtual("clocks of a process cannot be stepped")).named(if seconds > 0 {
+    case.paced(Pace::Virtual("the lab cannot step the clock of a process")).named(if seconds > 0 {
         "an hour forwards"
     } else {
         "an hour backwards"
     })
 }
 
-/// Returns a sentence if the renewals of the lease do not show the step of the clock.
+/// Returns an explanation if the renewal times in the lease do not show the step of the clock, so
+/// that the case proves nothing. Returns `None` if they show it.
 fn unmoved(run: &Run, step: Duration, seconds: i64) -> Option<String> {
     let renewed = |from: Duration, to: Duration| {
         let of = renewals(run).into_iter().rfind(|(at, _)| (from..to).contains(at));
@@ -216,12 +225,13 @@ fn unmoved(run: &Run, step: Duration, seconds: i64) -> Option<String> {
     match moved {
         Some(moved) if (moved - seconds).abs() <= 2 => None,
         other => Some(format!(
-            "the clock was to step by {seconds} s; renewals of the lease show {other:?}"
+            "the provider's clock has to step by {seconds} s, but renewals of the lease show a step of {other:?}"
         )),
     }
 }
 
-/// Returns the time of each write of the lease, with the renewal time that its holder wrote, in seconds.
+/// Returns the time of each write of the lease, with the renewal time that its holder wrote, in
+/// seconds since 1970.
 fn renewals(run: &Run) -> Vec<(Duration, i64)> {
     let stamp = |text: &str| text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second);
     terms(run)

@@ -1,4 +1,4 @@
-//! Verdicts of cases: the judge of the case, combined with the invariants of every run.
+//! Tests of the verdict of a case, which combines the judge of the case with the invariants.
 
 use sim::world::Command;
 use sim::world::objects::{self, Key};
@@ -11,7 +11,9 @@ use crate::judge::{Invariant, Violation};
 use crate::lab::{Mutants, Stage};
 use crate::scenario::{Act, Scenario};
 
-/// A provider that takes a search without result for "gone" deletes the Node of a machine that its login cannot see.
+/// Returns a scenario, and a stage with a mutant that breaks an invariant in this scenario. The
+/// mutant treats a search without a result as proof that the machine is gone, so it deletes the
+/// Node of a machine that the provider's login cannot see.
 fn a_wrong_deletion() -> (Scenario, Stage) {
     let scenario = world(3, s(300))
         .at(s(90), Command::StopKubelet(machine(2)))
@@ -62,7 +64,11 @@ fn every_exemption_of_the_catalogue_is_needed_and_has_a_reason() {
                 let broken = case.run(&stage).broken;
                 for (invariant, reason) in case.exemptions() {
                     let is_needed = broken.iter().any(|it| it.invariant == *invariant);
-                    assert!(is_needed, "{} [{}]: {invariant} is kept", check.id, case.name);
+                    assert!(
+                        is_needed,
+                        "{} [{}]: the run does not break {invariant}; remove the exemption",
+                        check.id, case.name
+                    );
                     assert!(!reason.is_empty(), "{}", check.id);
                 }
             }
@@ -81,7 +87,7 @@ fn an_unsound_world_is_a_harness_error_even_if_the_case_fails() {
 }
 
 #[test]
-fn unsafe_acts_fail_another_provider_in_every_check_and_policy_in_its_own() {
+fn only_safety_violations_of_the_contract_fail_another_provider_in_unrelated_checks() {
     let mut run = crate::lab::run(&world(1, s(30)), &Stage::default());
     run.hosted = true;
     let verdict = |id, invariant| {

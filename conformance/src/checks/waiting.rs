@@ -1,5 +1,5 @@
-//! NODE-006, NODE-019, NODE-029, NODE-030 and NODE-037: nodes that wait for their machines, and the rate of the provider's
-//! requests.
+//! NODE-006, NODE-019, NODE-029, NODE-030 and NODE-037: nodes that wait for data of their machines,
+//! the provider's attempts meanwhile, and joins with several workers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,9 +23,10 @@ use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::{Told as _, Verdict};
 
-/// The longest of three periods and 30 s; for nodes that wait no period applies.
+/// Time in which a provider must not initialize a waiting node: `T_quiet` of the catalogue, which
+/// is 30 s because no period applies to such nodes.
 const T_QUIET: Duration = s(30);
-/// Time within which a change of the Node must lead to an attempt.
+/// Time within which the provider must initialize a node after the change for which it waits.
 const AT_ONCE: Duration = s(2);
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
@@ -41,7 +42,8 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     checks
 }
 
-/// The machine runs and has addresses, but no source reports its UUID for a while.
+/// Creates a case in which a machine runs and has addresses, but the backend does not report its
+/// UUID until `told`. The provider must not initialize its node before.
 fn without_identity(backend: Backend) -> Case {
     let told = s(10) + T_QUIET;
     let scenario = match backend {
@@ -61,34 +63,36 @@ fn without_identity(backend: Backend) -> Case {
         let node = run.node(&name(1));
         let has_id = node.is_some_and(|node| node.provider_id.is_some());
         Verdict::of(opened.is_none_or(|at| at.since_start() >= told), || {
-            format!("the node was opened at {opened:?}, while nothing told the UUID of its machine")
+            format!("the provider initialized the node at {opened:?}, before the backend reported the UUID of its machine")
                 .at(opened)
         })
         .and(|| run.initializes(&[name(2)], s(10), T_INIT))
         .and(|| run.initializes(&[name(1)], told, s(170)))
-        .and(|| Verdict::of(has_id, || "the node is open and has no provider ID".to_owned()))
+        .and(|| Verdict::of(has_id, || "the node is initialized without a provider ID".to_owned()))
     })
     .paced(Pace::Real)
 }
 
-/// Switches the reconciliation of VM Operator on or off.
+/// Returns the command that turns the reconciliation of VM Operator on or off.
 fn reconciles(does: bool) -> Command {
     Command::SetVmOperator(OperatorChange { reconciles: Some(does), ..OperatorChange::default() })
 }
 
-/// Removes the UUIDs from the machine's object; the rest of the status stays.
+/// Returns the command that removes the UUIDs from the status of the `n`-th machine's object.
 fn without_uuids(n: u32) -> Command {
     let untold = json!({"status": {"biosUUID": null, "instanceUUID": null}});
     let patch = objects::Command::patch(machine_object(n), PatchKind::Merge, untold);
     Command::Supervisor(patch.on_status())
 }
 
-/// Changes the Node without a statement about its machine.
+/// Returns the command that sets a label of the `n`-th node. The label says nothing about the
+/// node's machine.
 fn touch(n: u32) -> Command {
     patch(&name(n), json!({"metadata": {"labels": {"touched": "true"}}}))
 }
 
-/// The guest reports its addresses long after its kubelet has registered.
+/// Creates a case in Supervisor mode in which a guest reports its addresses long after its kubelet
+/// has registered. The provider must initialize the node without addresses and add them later.
 fn without_addresses() -> Case {
     let late = s(90);
     let timing = |step, after| Command::SetTiming { step, completion: Completion::After(after) };
@@ -100,11 +104,12 @@ fn without_addresses() -> Case {
     Case::new(scenario, move |run| {
         let node = "late".to_owned();
         let Some(registered) = run.when(&node, |_| true) else {
-            return Verdict::inconclusive("the node never registered");
+            return Verdict::inconclusive("the node late never registered");
         };
         let opened = run.initialized(&node);
         let shown = run.when(&node, |node| node.ips().next().is_some());
-        // The machine powers on some seconds after its creation, and VM Operator reports the addresses a moment later.
+        // The earliest time. In addition the machine needs some seconds to power on, and VM
+        // Operator to report its addresses.
         let reports = s(20) + late;
         if shown.is_some_and(|at| at.since_start() < reports) {
             let why = "the node showed addresses before its machine had any";
@@ -116,7 +121,7 @@ fn without_addresses() -> Case {
                 shown.is_some_and(|at| at.since_start() <= reports + T_STATUS + T_INIT + s(20));
             Verdict::of(is_in_time, || {
                 format!(
-                    "the node was opened at {opened:?}, and its addresses were shown at {shown:?}"
+                    "the node was initialized at {opened:?}, but shows addresses only from {shown:?} on, which is too late"
                 )
                 .at(shown)
             })
@@ -125,7 +130,8 @@ fn without_addresses() -> Case {
     .paced(Pace::Real)
 }
 
-/// A kubelet names an address that its machine does not have; after four minutes it names the right one.
+/// Creates a case in which the annotation with the kubelet's address names an address that the
+/// machine lacks, and after four minutes the right one. The provider must then act at once.
 fn mended_annotation() -> Case {
     const ADDRESS: &str = "10.6.0.1";
     let provided = |ip: &str| {
@@ -143,7 +149,8 @@ fn mended_annotation() -> Case {
         .named("an annotation is mended")
 }
 
-/// The provider cannot find the machine; after four minutes it can, and then the Node changes.
+/// Creates a case in which the backend hides a machine for four minutes, and then the Node changes.
+/// The provider must then act at once.
 fn touched(backend: Backend) -> Case {
     let seen = s(240);
     let mut scenario = world(3, seen + s(60))
@@ -151,8 +158,8 @@ fn touched(backend: Backend) -> Case {
         .at(s(0), Command::SetHeartbeats { every: None })
         .at(seen, Act::Heal);
     if backend == Backend::Supervisor {
-        // A watch that began meanwhile would hide the object forever. The provider has to list again, which other checks
-        // cover.
+        // A watch that began while the object was hidden never shows it. So the commands make the
+        // provider list again, which other checks test.
         let plane = ControlPlane::Supervisor;
         scenario =
             scenario.at(seen, Command::CompactCluster { plane, keep: 0 }).at(seen, backend.cut());
@@ -164,17 +171,21 @@ fn touched(backend: Backend) -> Case {
         .named("a machine is found")
 }
 
-/// Fails if the node was initialized more than 60 s before `changed`, or later than [`AT_ONCE`] after it.
+/// Fails unless the first node is initialized between 60 s before and [`AT_ONCE`] after `changed`,
+/// and the other two nodes within [`T_INIT`] of the start.
 fn is_tried_at_once(run: &Run, changed: Duration) -> Verdict {
     let opened = run.initialized(&name(1));
     if opened.is_some_and(|at| at.since_start() + s(60) < changed) {
-        return Verdict::fail(format!("the node was opened at {opened:?}").at(opened));
+        return Verdict::fail(
+            format!("the provider initialized the node at {opened:?}, before it could").at(opened),
+        );
     }
     run.initializes(&names(3)[1..], s(0), T_INIT)
         .and(|| run.initializes(&[name(1)], changed, AT_ONCE))
 }
 
-/// A Node registers whose machine never comes, and nothing else changes.
+/// Creates a case in which a Node registers whose machine never exists, and nothing else changes.
+/// The provider may send the same read to its backend at most `MOST` times in a minute.
 fn hopeless() -> Case {
     const MOST: usize = 16;
     let end = SETTLED + s(60);
@@ -186,9 +197,9 @@ fn hopeless() -> Case {
     Case::new(scenario, |run| {
         let waits = run.node("early").is_some_and(|node| node.uninitialized && node.is_ready());
         if !waits {
-            return Verdict::inconclusive("the Node did not stay and wait, Ready");
+            return Verdict::inconclusive("the Node early is not Ready and uninitialized at the end, as the case needs");
         }
-        // One attempt may take several questions, but asks none of them twice.
+        // Counts equal reads, because one attempt may consist of several different ones.
         let mut asked: BTreeMap<_, usize> = BTreeMap::new();
         for call in run.calls_in("hopeless").filter(|call| run.backend().takes(call)) {
             if !run.backend().is_news(call) {
@@ -200,16 +211,19 @@ fn hopeless() -> Case {
         run.initializes(&names(3), s(0), T_INIT).and(|| {
             let (what, n) = most.unwrap_or_default();
             Verdict::of(n <= MOST, || {
-                format!("{n} times in a minute for one node: {what}; {MOST} are allowed")
+                format!("the provider sent {n} equal reads in a minute for one waiting node; at most {MOST} are allowed: {what}")
             })
         })
     })
     .paced(Pace::Real)
 }
 
+/// Number of workers of the provider, and of nodes that join.
 const WORKERS: u32 = 10;
 
-/// As many kubelets as workers register at one moment, while each call that matches `slow` takes a second.
+/// Creates a case in which as many kubelets as workers register at the same time, while each call
+/// that a rule of `slow` matches takes a second. The provider must initialize all nodes within
+/// `bound`.
 fn joined_by(slow: impl IntoIterator<Item = Rule>, bound: Duration) -> Case {
     let mut scenario =
         world_with(2, WORKERS + 2, SETTLED + s(120)).with(|it| it.workers = WORKERS as usize);
@@ -236,8 +250,8 @@ fn many_workers(backend: Backend) -> Vec<Case> {
     let cluster = Rule::new("slow", second())
         .on(Face::Cluster)
         .op(WRITE_NODE.into_iter().chain(WRITE_STATUS));
-    // In a vCenter the calls for one machine follow each other: search, view, properties, tags. The bound is T_init (c = 1
-    // s).
+    // In vCenter mode several calls for one machine follow each other: search, view, properties,
+    // tags. So the bound is `T_init` of the catalogue for a latency of 1 s.
     let (clouds, bound) = match backend {
         Backend::VCenter => (vec![Face::Soap, Face::Vapi], T_INIT + s(4)),
         Backend::Supervisor => (vec![Face::Supervisor], s(6)),

@@ -1,4 +1,4 @@
-//! ZONE: zone and region of a node.
+//! ZONE: the zone and region labels of a node.
 
 use sim::Face;
 use sim::faults::{Action, Rule};
@@ -50,6 +50,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
+/// Returns the name of a tag on an object, for commands that attach or detach it.
 fn tag(category: &str, tag: &str, object: &str) -> TagName {
     TagName {
         vcenter: None,
@@ -59,25 +60,30 @@ fn tag(category: &str, tag: &str, object: &str) -> TagName {
     }
 }
 
+/// Returns the zone and the region label of a node at the end of the run.
 fn labels(run: &Run, node: &str) -> (Option<String>, Option<String>) {
     let node = run.node(node);
     node.map(|node| (node.labels[0].clone(), node.labels[1].clone())).unwrap_or_default()
 }
 
+/// Fails unless the node has this zone and region at the end of the run.
 fn shows(run: &Run, node: &str, zone: &str, region: &str) -> Verdict {
     let seen = labels(run, node);
     Verdict::of(seen == (Some(zone.to_owned()), Some(region.to_owned())), || {
-        format!("node {node} is in {seen:?}, not in {zone} and {region}")
+        format!("zone and region of node {node} are {seen:?}, not {zone} and {region}")
     })
 }
 
-/// Folder of the hosts, and folder of the machines, below the only datacenter.
+/// MoRef of the folder of hosts and clusters below the only datacenter.
 const HOSTS: &str = "group-h4";
+/// MoRef of the folder of machines below the only datacenter.
 const MACHINES: &str = "group-v3";
-/// Resource pool of the first cluster.
+/// MoRef of the resource pool of the first vSphere cluster.
 const POOL: &str = "resgroup-10";
 
-/// The path of the host decides before that of the machine; on a path the nearest tag wins.
+/// Creates cases with tags on several objects. Three paths lead upwards, in this order of priority:
+/// from the host, from the resource pool, and from the machine. On one path the tag nearest to the
+/// start has priority.
 fn nearest() -> Vec<Case> {
     let on =
         |path: Path, name: &str, tags: Vec<TagName>, zone: &'static str, region: &'static str| {
@@ -159,7 +165,8 @@ fn nearest() -> Vec<Case> {
     ]
 }
 
-/// A tag was deleted, and the list of the cluster's tags still has it. What the tag was about cannot be read any more.
+/// Creates a case in which the list of tags on the vSphere cluster still contains a tag that was
+/// deleted, so that a read of this tag gets a 404.
 fn deleted_tag() -> Case {
     const DELETED: &str = "deleted";
     let status = Action::Status { code: 404, retry_after: None, message: None };
@@ -172,7 +179,8 @@ fn deleted_tag() -> Case {
     })
 }
 
-/// A machine in a vApp has no folder: the vApp is its parent and its resource pool.
+/// Creates cases with a machine in a vApp. Such a machine is in no folder: the vApp is its parent
+/// and its resource pool.
 fn in_a_vapp() -> Vec<Case> {
     const APP: &str = "app-1";
     let case = |name: &str, has_cluster_zone: bool, tags: Vec<TagName>, zone: &'static str| {
@@ -208,24 +216,27 @@ fn in_a_vapp() -> Vec<Case> {
     ]
 }
 
-/// Presence of a zone tag on the path of the first machine's host.
+/// Existing or missing zone tag on the path of the first machine's host.
 #[derive(Clone, Copy)]
 enum Path {
-    /// The tags of the topology.
+    /// The vSphere cluster has the zone tag of the topology.
     Tagged,
-    /// No zone tag on the cluster.
+    /// The vSphere cluster has no zone tag.
     Bare,
 }
 
 fn half_a_pair() -> Case {
-    // The cluster loses its zone tag before the provider starts, and gets it back at 120 s.
+    // The vSphere cluster has a region but no zone until 120 s.
     let scenario = world(3, s(400))
         .at(s(0), Command::DetachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")))
         .at(s(120), Command::AttachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")));
     Case::new(scenario, |run| {
         let early = run.initialized(&name(1));
         Verdict::of(early.is_none_or(|at| at.since_start() >= s(120)), || {
-            format!("the node was opened at {early:?}, with half of the pair").at(early)
+            format!(
+                "the provider initialized the node at {early:?}, with a region but without a zone"
+            )
+            .at(early)
         })
         .and(|| run.initializes(&[name(2), name(3)], s(0), T_INIT))
         .and(|| run.initializes(&[name(1)], s(120), s(270)))
@@ -233,7 +244,9 @@ fn half_a_pair() -> Case {
     })
 }
 
-/// The login may not see the cluster, which has the zone, and no other path has one.
+/// Creates a case in which the login may not see the vSphere cluster, which has the only zone tag,
+/// until 120 s. The provider must not initialize the node without its zone, and must report the
+/// hidden object.
 fn half_is_hidden() -> Case {
     let object = "DC0_C0".to_owned();
     let grant = Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object };
@@ -243,18 +256,19 @@ fn half_is_hidden() -> Case {
         .at(s(120), Command::GrantPrivilege(grant));
     Case::new(scenario, move |run| {
         let early = run.initialized(&hidden);
-        // With the cluster its hosts and its resource pool are hidden. A text must name one of them, by name or reference.
+        // The hosts and the resource pool of the cluster are hidden, too. A text must contain the
+        // name or the MoRef of one of these objects.
         let told = |text: &str| {
             ["DC0_C0", "domain-c", "host-", "resgroup-"].iter().any(|it| text.contains(it))
         };
         let logged = run.logged_after(s(0)).any(told);
         let event = run.events().iter().any(|it| told(&it.message));
         Verdict::of(early.is_none_or(|at| at.since_start() >= s(120)), || {
-            format!("the node was opened at {early:?}, and its zone could not be seen").at(early)
+            format!("the provider initialized the node at {early:?}, while it could not see the zone of the machine").at(early)
         })
         .and(|| {
             Verdict::of(logged || event, || {
-                "neither an event nor a log line names what cannot be seen".to_owned()
+                "neither an event nor a log line names an object that the login cannot see".to_owned()
             })
         })
         .and(|| run.initializes(&others, s(0), T_INIT))
@@ -264,8 +278,8 @@ fn half_is_hidden() -> Case {
     .named("the object with the zone cannot be seen")
 }
 
-/// The two zones occur in either order, by name and by attachment, so that the order of the answer
-/// cannot decide.
+/// Creates cases with two zone tags on one object, in each order of the names and of the
+/// attachments. The provider must choose neither and must report both.
 fn two_of_one_category() -> Vec<Case> {
     let mut cases = Vec::new();
     for other in ["aaa", "zzz"] {
@@ -283,7 +297,8 @@ fn two_of_one_category() -> Vec<Case> {
             }
             let judge = move |run: &Run| {
                 let (zone, _) = labels(run, &name(1));
-                // A text must name both tags and, by name or reference, the object.
+                // A text must contain the names of both tags and the name or the MoRef of the
+                // object.
                 let told = |text: &str| {
                     text.contains("zone-a")
                         && text.contains(other)
@@ -291,10 +306,10 @@ fn two_of_one_category() -> Vec<Case> {
                 };
                 let event = run.events().iter().any(|it| told(&it.message));
                 let logged = run.logged_after(s(0)).any(told);
-                Verdict::of(zone.is_none(), || format!("one of two zones was picked: {zone:?}"))
+                Verdict::of(zone.is_none(), || format!("the provider chose one of two zone tags on the same object: {zone:?}"))
                     .and(|| {
                         Verdict::of(event || logged, || {
-                            "neither an event nor a log line names the object and its tags"
+                            "neither an event nor a log line names the object with two zone tags and both tags"
                                 .to_owned()
                         })
                     })
@@ -311,7 +326,7 @@ fn moved_tag() -> Case {
     let scenario = world(3, s(2400))
         .at(s(60), Command::DetachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")))
         .at(s(60), Command::AttachTag(tag(ZONE_CATEGORY, "zone-z", "DC0_C0")))
-        // The refresh time of tags has passed by then.
+        // The provider has read the tags again by then.
         .at(s(2000), newcomer("newcomer", Some("DC0_C0")));
     Case::new(scenario, |run| {
         shows(run, &name(1), "zone-a", "region-a")
@@ -319,7 +334,8 @@ fn moved_tag() -> Case {
     })
 }
 
-/// The login may not see an object above the machine; a tag below it, or on another path, decides.
+/// Creates cases in which the login may not see an object above the machine. A tag below this
+/// object or on another path must decide.
 fn partly_visible() -> Vec<Case> {
     let case = |hidden: &str, name: &str, tags: Vec<TagName>, zone: &'static str| {
         let grant =
@@ -343,7 +359,10 @@ fn partly_visible() -> Vec<Case> {
             of_folder,
             "rack-7",
         )
-        .exempt(Invariant::LabelsAgree, "the cluster has a nearer tag, which is not visible"),
+        .exempt(
+            Invariant::LabelsAgree,
+            "the login cannot see the nearer tag on the vSphere cluster",
+        ),
     ]
 }
 
@@ -360,12 +379,14 @@ fn off() -> Case {
         world(4, s(700)).with(|it| it.zones = false).at(s(300), set_address(1, &["10.7.0.1"]));
     Case::new(scenario, |run| {
         let calls = run.calls().filter(|call| call.face == Some(Face::Vapi)).count();
-        Verdict::of(calls == 0, || format!("{calls} vAPI calls though zones are off"))
+        Verdict::of(calls == 0, || format!("{calls} vAPI calls although zones are not configured"))
             .and(|| run.initializes(&names(4), s(0), T_INIT))
             .and(|| {
                 let seen = labels(run, &name(1));
                 Verdict::of(seen == (None, None), || {
-                    format!("labels {seen:?} though zones are off")
+                    format!(
+                        "the zone and region labels are {seen:?} although zones are not configured"
+                    )
                 })
             })
     })
@@ -379,7 +400,7 @@ fn outage() -> Case {
         .at(s(60), down)
         .at(s(70), set_address(1, &["10.7.0.1"]))
         .at(s(80), Command::PowerOff(machine(2)))
-        // The host is new to the provider, so the provider has to read its tags.
+        // The provider has not read the tags of this host before, so it has to read them.
         .at(s(90), Command::VMotion { machine: machine(3), host: "DC0_C1_H2".into() })
         .at(s(100), Command::AttachTag(tag(ZONE_CATEGORY, "rack-1", "DC0_C0_H0")))
         .at(s(110), Act::Crash(0))
@@ -390,26 +411,28 @@ fn outage() -> Case {
         let shown = run.when_after(&name(1), s(70), |node| node.ips().any(|ip| ip == "10.7.0.1"));
         let marked = run.when_after(&name(2), s(80), |node| node.shutdown);
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(70) + T_STATUS * 2), || {
-            format!("the new address was shown at {shown:?}").at(shown)
+            format!("the node shows the new address from {shown:?} on; it has to within two address periods").at(shown)
         })
         .and(|| {
             Verdict::of(marked.is_some_and(|at| at.since_start() < s(80) + GRACE + T_LIFE), || {
-                format!("the shutdown taint came at {marked:?}").at(marked)
+                format!("the node got the shutdown taint at {marked:?}, too late after 80 s").at(marked)
             })
         })
         .and(|| run.initializes(&["newcomer".to_owned()], s(900), s(300)))
     })
 }
 
-/// Changes labels of a machine's object by hand.
+/// Returns the command that changes labels of the `n`-th machine's object, in place of a person.
 pub(super) fn relabel(n: u32, labels: serde_json::Value) -> Command {
     let patch = serde_json::json!({"metadata": {"labels": labels}});
     Command::Supervisor(objects::Command::patch(machine_object(n), PatchKind::Merge, patch))
 }
 
+/// Zone label of machines' objects and of Nodes.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// The zone of each node is that of its machine's object; a Supervisor has no regions.
+/// Creates a case in which each node must have the zone of its machine's object and no region,
+/// because a Supervisor has no regions.
 fn of_the_object() -> Case {
     Case::new(world(6, s(120)), |run| {
         let zones = ["zone-a", "zone-b", "zone-c"];
@@ -418,13 +441,14 @@ fn of_the_object() -> Case {
             .zip(zones.iter().cycle())
             .find(|(node, zone)| labels(run, node) != (Some((**zone).to_owned()), None));
         run.initializes(&names(6), s(0), T_INIT).and(|| {
-            Verdict::of(wrong.is_none(), || format!("node and the zone of its object: {wrong:?}"))
+            Verdict::of(wrong.is_none(), || format!("a node does not have the zone of its machine's object; node and expected zone: {wrong:?}"))
         })
     })
     .named("each in its own")
 }
 
-/// The label changes later; an initialized node keeps its zone.
+/// Creates a case in which the zone label of a machine's object changes after the initialization.
+/// The node must keep its zone.
 fn changed_label() -> Case {
     let scenario = world(3, s(700))
         .at(s(60), relabel(1, serde_json::json!({ZONE: "zone-z"})))
@@ -432,17 +456,20 @@ fn changed_label() -> Case {
         .at(s(401), Act::Start(0));
     Case::new(scenario, |run| {
         let seen = labels(run, &name(1));
-        Verdict::of(seen == (Some("zone-a".to_owned()), None), || format!("labels are {seen:?}"))
+        Verdict::of(seen == (Some("zone-a".to_owned()), None), || {
+            format!("an initialized node has to keep zone-a without a region, but has {seen:?}")
+        })
     })
     .named("changed later")
 }
 
-/// From now on VM Operator writes no zones and restores no label.
+/// Returns the command that stops VM Operator from writing and restoring zone labels.
 pub(super) fn untold() -> Command {
     Command::SetVmOperator(OperatorChange { tells_zones: Some(false), ..OperatorChange::default() })
 }
 
-/// A node whose object lacks the label gets no zone label, and lacks nothing else.
+/// Creates a case in which one machine's object lacks the zone label. Its node must be initialized
+/// without a zone label.
 fn without_label() -> Case {
     let scenario =
         world(3, s(120)).at(s(0), untold()).at(s(0), relabel(1, serde_json::json!({ZONE: null})));
@@ -450,22 +477,24 @@ fn without_label() -> Case {
         let (first, second) = (labels(run, &name(1)), labels(run, &name(2)));
         run.initializes(&names(3), s(0), T_INIT).and(|| {
             let is_right = first == (None, None) && second.0.is_some();
-            Verdict::of(is_right, || format!("labels are {first:?} and {second:?}"))
+            Verdict::of(is_right, || format!("the first node has to have no zone and the second one, but zone and region are {first:?} and {second:?}"))
         })
     })
     .named("without one")
 }
 
-/// Treatment of zones that come after the initialization.
+/// Treatment of zones that become known after the initialization of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Late {
-    /// Without a flag, as upstream: labels are those of the initialization.
+    /// The provider runs without a flag and, as upstream, does not add zone labels later.
     LeftOut,
-    /// With `--supervisor-late-zone-labels`.
+    /// The provider runs with `--supervisor-late-zone-labels` and adds missing zone labels later.
     Added,
 }
 
-/// The objects of two machines get their zones after the initialization; before that, somebody else labels the second node.
+/// Creates a case in which the objects of two machines get their zone labels after the
+/// initialization of their nodes. Before that, another client sets the zone label of the second
+/// node, which must stay.
 fn late_zone(late: Late) -> Case {
     let (labelled, told) = (s(60), s(90));
     let elsewhere = serde_json::json!({"metadata": {"labels": {ZONE: "elsewhere"}}});
@@ -487,25 +516,25 @@ fn late_zone(late: Late) -> Case {
         run.initializes(&names(3), s(0), T_INIT)
             .and(|| match late {
                 Late::LeftOut => Verdict::of(first == (None, None), || {
-                    format!("the zone came after the initialization, and the labels are {first:?}")
+                    format!("the zone became known after the initialization, so the node has to stay without it; zone and region are {first:?}")
                 }),
                 Late::Added => {
                     let is_in_time = added.is_some_and(|at| at.since_start() < told + T_STATUS * 2);
                     Verdict::of(is_in_time, || {
-                        format!("the zone came at {told:?}, and its label at {added:?}")
+                        format!("the zone became known at {told:?}, but the provider added its label only at {added:?}")
                     })
                 }
             })
             .and(|| {
                 Verdict::of(second == (Some("elsewhere".to_owned()), None), || {
-                    format!("somebody else set the label elsewhere; now the labels are {second:?}")
+                    format!("another client set the zone label to elsewhere, but zone and region are now {second:?}")
                 })
             })
     });
     match late {
         Late::LeftOut => case.named("told after the initialization"),
         Late::Added => case
-            .paced(Pace::Virtual("the flag for late zones is this provider's own"))
+            .paced(Pace::Virtual("only our provider has the flag for late zones"))
             .named("told after the initialization, with the flag for late zones"),
     }
 }
@@ -521,14 +550,14 @@ fn unreadable(backend: Backend) -> Vec<Case> {
                 .at(s(61), Act::Crash(0))
                 .at(s(62), Act::Start(0))
                 .at(s(100), Command::VMotion { machine: machine(1), host: "DC0_C1_H0".into() })
-                // A node that joins makes the provider ask for tags.
+                // The new node makes the provider read tags.
                 .at(s(120), newcomer("newcomer", Some("DC0_C0")))
                 .at(s(2100), Act::Heal);
             Case::new(scenario, move |run| {
                 let region = backend.is_vcenter().then(|| "region-a".to_owned());
                 let seen = labels(run, &name(1));
                 Verdict::of(seen == (Some("zone-a".to_owned()), region), || {
-                    format!("labels are {seen:?}")
+                    format!("the node has to keep its zone and region, but they are {seen:?}")
                 })
             })
             .named(kind.name)

@@ -1,4 +1,4 @@
-//! The command line: commands, options and their help.
+//! Commands and options of the command line, with their help.
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -15,8 +15,9 @@ use crate::{e2e, foreign, kubernetes};
 
 /// Judges vSphere cloud providers for Kubernetes by a catalogue of checks.
 ///
-/// Exit codes: 0 all checks passed; 1 a check failed; 2 wrong usage; 3 the harness failed; 5 every failed check passed when
-/// repeated; 6 a budget differs from the committed one; 7 no check failed, but one was inconclusive.
+/// Exit codes: 0 all checks passed; 1 a check failed; 2 wrong usage; 3 the harness failed; 5 every
+/// failed check passed when repeated; 6 the calls of our provider differ from
+/// conformance/budgets.yaml; 7 no check failed, but one was inconclusive.
 #[derive(Parser)]
 #[command(name = "conformance", version)]
 pub(super) struct Arguments {
@@ -26,27 +27,30 @@ pub(super) struct Arguments {
 
 #[derive(Subcommand)]
 pub(super) enum What {
-    /// Run the checks against our provider in virtual time, or against any provider with --provider.
+    /// Runs the checks against our provider in virtual time, or against any provider with
+    /// --provider.
     Run(Run),
-    /// List the checks of the catalogue.
+    /// Lists the checks of the catalogue.
     List {
-        /// IDs, or prefixes of IDs, to select.
+        /// IDs, or prefixes of IDs, of the checks to list [default: all].
         ids: Vec<String>,
-        /// Surface to select: node, zone, session, …; repeatable.
+        /// Surface of the checks to list: node, zone, session, …; repeatable [default: all].
         #[arg(long)]
         surface: Vec<String>,
-        /// Include planned checks, which no scenario exercises yet.
+        /// Lists planned checks, too, which have no cases yet.
         #[arg(long)]
         all: bool,
     },
-    /// Explain a check: its promise, the reason, how it is judged, and how to fix a failure.
+    /// Explains a check: its promise, the reason, how it is judged, and how to fix a failure.
     Explain {
         /// ID of the check, such as NODE-DEL-002.
         id: String,
     },
-    /// Play every life once per possible failure: each call fails in each way, and a crash follows each write.
+    /// Plays every life once per possible failure: a call that fails, a crash around a write, or
+    /// stale reads.
     Sweep(super::sweep::Arguments),
-    /// Compare the Nodes that v1 and InstancesV2 of Supervisor mode write in generated histories.
+    /// Compares the Nodes that the instances modes v1 and auto write in Supervisor mode, in
+    /// generated histories.
     Alike {
         /// Number of histories.
         #[arg(long, default_value = "1000")]
@@ -55,40 +59,43 @@ pub(super) enum What {
         #[arg(long, default_value_t = 0)]
         seed: u64,
     },
-    /// Count our provider's calls per phase and compare them with budgets.yaml, or tell needed from needless calls of any
-    /// provider or ledger.
+    /// Counts our provider's calls per phase and compares them with budgets.yaml, or marks the
+    /// needless calls of any provider or ledger.
     ///
     /// Without --provider and --ledger, our own provider runs in virtual time.
     ///
-    /// With --provider or --ledger, each call is marked: `needed`; `re-read` (the answer equals the last one); `re-login` (a
-    /// session was alive, or the client had logged out by itself); `n+1` (one call per object where one call for all would
-    /// do). The report names the cause of each mark and its cost at 1,000 and 5,000 nodes, the most expensive first.
+    /// With --provider or --ledger, each call is marked: `needed`; `re-read` (the answer equals the
+    /// last one); `re-login` (a session was alive, or the client had logged out by itself); `n+1`
+    /// (one call per object where one call for all would do). The report names the cause of each
+    /// mark and its cost at 1,000 and 5,000 nodes, the most expensive first.
     Cost {
-        /// Print a budgets.yaml with the measured counts.
+        /// Prints a budgets.yaml with the measured counts.
         #[arg(long)]
         write: bool,
-        /// Add a row per phase and operation.
+        /// Adds a row per phase and operation.
         #[arg(long, conflicts_with = "write")]
         operations: bool,
         #[command(flatten)]
         bill: foreign::cost::Arguments,
     },
-    /// Judge a provider by what a simulator recorded: `sim serve --record FILE --ledger FILE`.
+    /// Judges a provider by the files that a simulator recorded: `sim serve --record FILE --ledger
+    /// FILE`.
     ///
-    /// Judges the invariants that hold in every run of every provider, as `run` and `sweep` do after each case. Names those
-    /// that the files cannot show, with the reason.
+    /// Checks the invariants, which must hold in every run of every provider, as `run` and `sweep`
+    /// do after each case. Names the invariants that the files cannot show, with the reasons.
     Judge(super::judge::Arguments),
-    /// Compare the simulated Kubernetes API with a real kube-apiserver, request by request.
+    /// Compares the simulated Kubernetes API with a real kube-apiserver, request by request.
     Kubernetes {
         #[command(subcommand)]
         command: kubernetes::command::What,
     },
-    /// Run scenarios in containers: a kind cluster, a simulator, and a provider deployed from its manifests.
+    /// Runs scenarios in containers: a kind cluster, a simulator, and a provider deployed from its
+    /// manifests.
     E2e {
         #[command(subcommand)]
         command: e2e::command::What,
     },
-    /// Execute a program that is killed when the process that started it ends.
+    /// Executes a program, which the kernel kills when the process that started it ends.
     #[command(name = foreign::launch::SUBCOMMAND, hide = true)]
     Launch {
         /// Process ID of the parent.
@@ -101,9 +108,9 @@ pub(super) enum What {
 
 #[derive(Parser)]
 pub(super) struct Run {
-    /// IDs, or prefixes of IDs, to select.
+    /// IDs, or prefixes of IDs, of the checks to run [default: all].
     pub(super) ids: Vec<String>,
-    /// Surface to select: node, zone, session, …; repeatable.
+    /// Surface of the checks to run: node, zone, session, …; repeatable [default: all].
     #[arg(long)]
     pub(super) surface: Vec<String>,
     /// Mode of the provider: vcenter, supervisor or all.
@@ -115,29 +122,31 @@ pub(super) struct Run {
     /// Directory for results.json, junit.xml, summary.md, index.html and ledger.jsonl.
     #[arg(long)]
     pub(super) out: Option<PathBuf>,
-    /// Enable a deliberate defect of our provider.
+    /// Enables a deliberate defect of our provider.
     #[arg(long, value_parser = mutant, conflicts_with = "provider")]
     pub(super) mutant: Option<Mutants>,
-    /// Omit the table of calls per node and sync.
+    /// Omits the table of calls per node and sync.
     #[arg(long, conflicts_with = "provider")]
     pub(super) no_cost: bool,
-    /// How our provider looks up machines: auto, poll or v1. Checks that count calls or need a watch hold for auto
-    /// and fail with poll and v1.
+    /// Instances mode of our provider: auto, watch, poll or v1. Checks that count calls or need a
+    /// watch fail with poll and v1.
     #[arg(long, value_name = "MODE", default_value = "auto", conflicts_with = "provider")]
     pub(super) instances_mode: InstancesMode,
-    /// Stop after the first check that does not pass, and within a check after the first case that fails.
+    /// Stops after the first check that does not pass, and within a check after the first case that
+    /// fails.
     #[arg(long, conflicts_with = "provider")]
     pub(super) fail_fast: bool,
-    /// Add a row per phase and operation to the table of calls.
+    /// Adds a row per phase and operation to the table of calls.
     #[arg(long, conflicts_with_all = ["no_cost", "provider", "ids", "surface"])]
     pub(super) operations: bool,
     #[command(flatten)]
     pub(super) foreign: foreign::command::Arguments,
 }
 
-/// Returns the first flag that was given without `--provider` and needs it.
+/// Returns the first given flag that needs `--provider`, if `--provider` is not given.
 ///
-/// The parser does not require `--provider` if another flag, such as `--mode`, excludes it.
+/// The parser does not enforce this requirement if another flag, such as `--mode`, excludes
+/// `--provider`.
 pub(super) fn for_processes(matches: &ArgMatches) -> Option<String> {
     let (name, matches) = matches.subcommand()?;
     let flags: &[&str] = match name {
@@ -155,7 +164,7 @@ pub(super) fn for_processes(matches: &ArgMatches) -> Option<String> {
     flags.iter().find(is_given).map(|flag| format!("--{}", flag.replace('_', "-")))
 }
 
-/// The selected modes, in the order in which they are judged.
+/// The selected modes, in the order in which the command plays them.
 #[derive(Clone, Copy)]
 pub(super) struct Modes(pub(super) &'static [Backend]);
 

@@ -1,4 +1,5 @@
-//! `conformance judge`: judges a provider by what a simulator recorded while others played with it.
+//! `conformance judge`: judges a provider by the files that a simulator recorded while a provider
+//! used it.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -28,42 +29,45 @@ pub(super) struct Arguments {
     /// File of `sim serve --ledger`, of the same simulator.
     #[arg(long, value_name = "FILE")]
     ledger: PathBuf,
-    /// Log of the provider, to search it for secrets.
+    /// Log of the provider, to be searched for secrets.
     #[arg(long, value_name = "FILE")]
     provider_log: Option<PathBuf>,
-    /// File whose content is a secret that no log, event or ledger may have, such as a token; repeatable. The passwords and
-    /// sessions of each vCenter are known from the recording.
+    /// File with a secret that no log, event or ledger may contain, such as a token; repeatable.
+    /// The recording already contains the passwords and sessions of each vCenter.
     #[arg(long, value_name = "FILE")]
     secret: Vec<PathBuf>,
     /// Mode of the provider: vcenter or supervisor.
     #[arg(long)]
     mode: Backend,
-    /// Beginning of the user agent of a client that is not the provider, beside kubectl, curl, govc and Python-urllib;
-    /// repeatable.
+    /// Beginning of the user agent of a client that is not the provider; repeatable. kubectl, curl,
+    /// govc and Python-urllib never count as the provider.
     #[arg(long, value_name = "PREFIX")]
     other_client: Vec<String>,
-    /// Number of replicas of the provider that run side by side. Each may have sessions of its own.
+    /// Number of replicas of the provider that run at the same time; each may have its own
+    /// sessions.
     #[arg(long, default_value_t = 1)]
     replicas: usize,
-    /// Wall-clock time at which a replica was started; repeatable. A start is a reason to log in.
+    /// Wall-clock time at which a replica started, such as 2026-01-01T00:00:00Z; repeatable. A
+    /// start justifies logins.
     #[arg(long, value_name = "TIME")]
     start: Vec<Timestamp>,
-    /// The provider was killed or still runs, so its sessions may stay.
+    /// States that the provider was killed or still runs, so that its sessions may stay open.
     #[arg(long)]
     killed: bool,
-    /// The provider had the time to set everything right before the recording ends, and still runs: judge that, too.
+    /// States that the provider still ran at the end of the recording and had time to set
+    /// everything right; also checks the invariants for the end of a run.
     #[arg(long)]
     settled: bool,
     /// `--node-monitor-period` of the provider, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     monitor_period: u64,
-    /// The operator has switched the deletion of Nodes off (SKIP_NODE_DELETION).
+    /// States that the operator has switched the deletion of Nodes off (SKIP_NODE_DELETION).
     #[arg(long)]
     skip_deletion: bool,
-    /// The provider is configured without zones.
+    /// States that the provider is configured without zones.
     #[arg(long)]
     no_zones: bool,
-    /// Fail on broken policies too, which go beyond the contract of cloud providers.
+    /// Fails on broken policies, too, which go beyond the contract of cloud providers.
     #[arg(long)]
     policies: bool,
     /// Number of an invariant that may be broken, and the reason; repeatable.
@@ -71,10 +75,11 @@ pub(super) struct Arguments {
     exempt: Vec<(Invariant, String)>,
 }
 
-/// Time before the end of an unfinished recording in which records of the ledger may be missing.
+/// Maximum time from the last record before a gap in the ledger to the end of an unfinished
+/// recording. After an earlier record, a gap is an error.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-/// User agents of clients that people use beside a provider.
+/// Beginnings of the user agents of clients that people use beside a provider.
 const OTHERS: [&str; 4] = ["kubectl", "curl", "govc", "Python-urllib"];
 
 fn exemption(text: &str) -> Result<(Invariant, String), String> {
@@ -87,8 +92,9 @@ fn exemption(text: &str) -> Result<(Invariant, String), String> {
     Ok((Invariant::try_from(number)?, reason.to_owned()))
 }
 
-/// Judges the recording. Exit code 0: no invariant is broken; 1: one is; 2: a file cannot be used; 7: the run has nothing to
-/// judge.
+/// Judges the recording. Returns exit code 1 if an invariant is broken, 2 if a file cannot be used,
+/// 7 if the provider makes no call for machines, and 0 otherwise. A broken invariant does not count
+/// if it is exempt, or if it is a policy and `--policies` is not given.
 pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let recorded = match read(arguments) {
         Ok(recorded) => recorded,
@@ -108,7 +114,7 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
         run.backend().name()
     )?;
     if !has_ended {
-        writeln!(out, "the simulator still runs or was killed; what came later is not judged")?;
+        writeln!(out, "the simulator still runs or was killed; later events are not judged")?;
     }
     if n_backend == 0 {
         let ledger = arguments.ledger.display();
@@ -121,23 +127,23 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
     }
     let excluded = excluded(arguments, &run);
     let is_judged = |it: &Invariant| !excluded.iter().any(|(out, _)| out == it);
-    // A secret that was found counts, wherever else it was not looked for.
+    // A found secret counts even if not every place could be searched.
     found.retain(|it| it.invariant == Invariant::NoSecretTold || is_judged(&it.invariant));
     let judged: Vec<Invariant> = Invariant::ALL.iter().copied().filter(is_judged).collect();
     tell(out, arguments, &judged, &found, &excluded)
 }
 
-/// Number of calls to the cluster.
+/// Returns the number of calls of the provider to the workload cluster.
 fn of_cluster(run: &Run) -> usize {
     run.calls().filter(|call| call.is_cluster_call()).count()
 }
 
-/// Number of calls to the vCenter or the Supervisor.
+/// Returns the number of calls of the provider to the vCenters or the Supervisor.
 fn of_backend(run: &Run) -> usize {
     run.calls().filter(|call| run.backend().takes(call)).count()
 }
 
-/// Reads the files.
+/// Reads the files that the arguments name.
 fn read(arguments: &Arguments) -> Result<Recorded, String> {
     let path = arguments.record.display();
     let unusable =
@@ -155,7 +161,8 @@ fn read(arguments: &Arguments) -> Result<Recorded, String> {
     }
     let recording = match gap {
         None => recording,
-        // A sim writes a call at its end, or after a second: the last ones are not there yet, or were lost when it was killed.
+        // A sim writes a call when it ends, or after a second. So the last calls may not be written
+        // yet, or were lost when the sim was killed.
         Some((_, at)) if !recording.has_ended && recording.until.since(at) < AT_ONCE => {
             recording.cut(at)
         }
@@ -197,7 +204,7 @@ fn read(arguments: &Arguments) -> Result<Recorded, String> {
     })
 }
 
-/// Reads the file of a secret.
+/// Reads a file with a secret.
 fn secret(path: &Path) -> Result<String, String> {
     let unusable =
         |why: String| format!("--secret {}: {why}; name a file with a token", path.display());
@@ -205,13 +212,13 @@ fn secret(path: &Path) -> Result<String, String> {
     match text.trim() {
         "" => Err(unusable("it is empty".to_owned())),
         token if token.len() < SHORTEST => Err(unusable(format!(
-            "a secret of less than {SHORTEST} characters cannot be looked for"
+            "it has less than {SHORTEST} bytes, so a search would match other text"
         ))),
         token => Ok(token.to_owned()),
     }
 }
 
-/// Returns the invariants that these files cannot show, or show in part, each with the reason.
+/// Returns the invariants that these files cannot show, or show only in part, each with the reason.
 fn excluded(arguments: &Arguments, run: &Run) -> Vec<(Invariant, &'static str)> {
     let has_cluster_calls = of_cluster(run) > 0;
     let is_supervisor = !run.backend().is_vcenter();
@@ -242,7 +249,8 @@ fn excluded(arguments: &Arguments, run: &Run) -> Vec<(Invariant, &'static str)> 
     Invariant::ALL.iter().filter_map(|it| Some((*it, why(*it)?))).collect()
 }
 
-/// Prints the verdicts, and returns the exit code.
+/// Prints the violations, and the invariants that were not judged. Returns exit code 1 if a
+/// violation counts, else 0.
 fn tell(
     out: &mut impl Write,
     arguments: &Arguments,
@@ -279,7 +287,8 @@ fn tell(
     Ok(if is_broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Groups the invariants that are not judged, in the order of their first numbers.
+/// Groups by their reasons the invariants that are not judged. The groups are in the order of their
+/// first invariants.
 fn by_reason<'a>(excluded: &[(Invariant, &'a str)]) -> Vec<(&'a str, Vec<Invariant>)> {
     let mut groups: Vec<(&str, Vec<Invariant>)> = Vec::new();
     for (invariant, reason) in excluded {

@@ -1,4 +1,4 @@
-//! `conformance alike`: compares many histories and reports one result.
+//! `conformance alike`: compares many histories and prints one result.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -16,11 +16,11 @@ pub(super) fn compare(out: &mut impl Write, runs: u32, seed: u64) -> anyhow::Res
         Ok(alike::Compared { histories, nodes, values, calls: (v1, v2) }) => {
             writeln!(
                 out,
-                "{histories} histories alike, seed {seed}: {nodes} nodes at their ends, {values} values written; \
+                "v1 and V2 agree in {histories} histories, seed {seed}: {nodes} nodes at their ends, {values} values written; \
                  calls to the Supervisor: v1 {v1}, V2 {v2}; {}",
                 report::seconds(clock())
             )?;
-            // Two providers that do nothing are alike, too, so that result is inconclusive.
+            // If v1 or V2 did nothing, the agreement proves nothing, so the result is inconclusive.
             let is_idle = values == 0 || v1 == 0 || v2 == 0;
             Ok(if is_idle { ExitCode::from(7) } else { ExitCode::SUCCESS })
         }

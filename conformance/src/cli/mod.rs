@@ -21,7 +21,7 @@ use crate::suite::Filter;
 use crate::{e2e, foreign, kubernetes};
 use args::{Arguments, What};
 
-/// Runs the command that the arguments name.
+/// Parses the command line, runs its command and returns the exit code.
 pub fn main() -> ExitCode {
     let matches = Arguments::command().get_matches();
     let mut out = std::io::stdout().lock();
@@ -52,7 +52,7 @@ pub fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        // A reader that closes the pipe has seen enough; this is not an error.
+        // If the reader of the output closes the pipe, it has seen enough, so this is not an error.
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
@@ -61,19 +61,20 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Returns the current directory and the cache directory for the laboratories in containers.
+/// Returns the current directory, and the folder in the user's cache for the labs of `conformance
+/// e2e`.
 fn surroundings() -> anyhow::Result<e2e::command::Surroundings> {
     let home = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-    let cache = home("XDG_CACHE_HOME")
-        .or_else(|| Some(home("HOME")?.join(".cache")))
-        .context("neither XDG_CACHE_HOME nor HOME is set: nobody knows where to keep things")?;
+    let cache = home("XDG_CACHE_HOME").or_else(|| Some(home("HOME")?.join(".cache"))).context(
+        "neither XDG_CACHE_HOME nor HOME is set, so there is no cache folder; set one of them",
+    )?;
     let directory = std::env::current_dir()?;
     Ok(e2e::command::Surroundings { directory, cache: cache.join("vsphere-lab") })
 }
 
-/// Returns a clock with the wall time since this call; it is shown to people only.
+/// Returns a function that returns the wall time since this call; only reports use it.
 fn elapsed() -> impl FnMut() -> Duration {
-    #[expect(clippy::disallowed_methods, reason = "the wall time of a whole run, shown to people")]
+    #[expect(clippy::disallowed_methods, reason = "the wall time of a whole run, for reports only")]
     let begin = Instant::now();
     move || begin.elapsed()
 }

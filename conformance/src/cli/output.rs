@@ -1,15 +1,16 @@
-//! Output that tolerates a reader which closes the pipe.
+//! Output that tolerates a reader that closes the pipe.
 
 use std::io::{self, ErrorKind, Write};
 
-/// An output whose reader may close the pipe: later output is dropped, and the work goes on.
+/// An output whose reader may close the pipe. After that, drops everything that is written, so that
+/// the work goes on.
 pub(super) struct Watched<'a, W> {
     out: &'a mut W,
     alone: bool,
 }
 
 impl<'a, W> Watched<'a, W> {
-    /// Wraps an output with a reader.
+    /// Wraps an output.
     pub(super) fn new(out: &'a mut W) -> Self {
         Self { out, alone: false }
     }
@@ -45,7 +46,7 @@ impl<W: Write> Write for Watched<'_, W> {
     }
 }
 
-/// True if the error is a pipe that its reader closed.
+/// True if the error says that the reader closed the pipe.
 pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let cause = error.downcast_ref::<std::io::Error>();
     cause.is_some_and(|cause| cause.kind() == ErrorKind::BrokenPipe)

@@ -1,5 +1,5 @@
-//! `conformance run` and `conformance cost`: run the checks, count calls, write the files, and
-//! choose the exit code.
+//! `conformance run` and `conformance cost`: run checks, count calls, write reports, and determine
+//! the exit code.
 
 use std::io::Write;
 use std::path::Path;
@@ -25,12 +25,12 @@ pub(super) fn run(out: &mut impl Write, arguments: &Run) -> anyhow::Result<ExitC
         return usage(out, &unknown);
     }
     for (alias, target) in filter.aliases() {
-        writeln!(out, "{alias} says the same as {target}, which is run")?;
+        writeln!(out, "{alias} is an alias of {target}, which runs instead")?;
     }
     if arguments.mode.0.iter().all(|backend| filter.checks(*backend).is_empty()) {
         return usage(
             out,
-            "no check that is run matches; `conformance list --all` names the planned",
+            "no check with cases matches; `conformance list --all` also lists planned checks",
         );
     }
     if let Some(dir) = &arguments.out
@@ -44,7 +44,7 @@ pub(super) fn run(out: &mut impl Write, arguments: &Run) -> anyhow::Result<ExitC
     run_ours(out, &filter, arguments)
 }
 
-/// Runs our provider in virtual time.
+/// Runs the checks against our provider in virtual time.
 fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::Result<ExitCode> {
     let modes = arguments.mode.0;
     let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, ..Stage::default() };
@@ -98,7 +98,7 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
         report::seconds(clock()),
         memory.unwrap_or_default()
     )?;
-    // Our provider declares no unsupported promise, so `NotSupported` is a failure.
+    // Our provider must support every promise, so `NotSupported` counts as a failure.
     if tally.failed + tally.not_supported > 0 {
         return Ok(ExitCode::from(1));
     }
@@ -108,7 +108,8 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
     Ok(if tally.inconclusive > 0 { ExitCode::from(7) } else { ExitCode::SUCCESS })
 }
 
-/// Runs a provider that is a process. This layer alone reads the environment of the machine.
+/// Runs the checks against the provider of a manifest, on the real clock. Reads the environment of
+/// this process, because the layers below get it as an argument.
 fn run_foreign(out: &mut impl Write, filter: Filter, arguments: &Run) -> anyhow::Result<ExitCode> {
     let surroundings = surroundings()?;
     let request = foreign::command::Request {
@@ -121,7 +122,7 @@ fn run_foreign(out: &mut impl Write, filter: Filter, arguments: &Run) -> anyhow:
     or_usage(out, ran)
 }
 
-/// Judges the calls of any provider or of a ledger.
+/// Prints the bill of any provider or of a ledger.
 pub(super) fn bill(
     out: &mut impl Write,
     arguments: &foreign::cost::Arguments,
@@ -131,7 +132,7 @@ pub(super) fn bill(
     or_usage(out, ran)
 }
 
-/// Returns the time, the environment variables and the paths of this machine.
+/// Returns the current time, and the environment variables and paths of this process.
 pub(super) fn surroundings() -> anyhow::Result<foreign::command::Surroundings> {
     #[expect(clippy::disallowed_methods, reason = "the wall time at which a run begins")]
     let now = jiff::Timestamp::now();

@@ -1,4 +1,4 @@
-//! `conformance list` and `conformance explain`: print entries of the catalogue.
+//! `conformance list` and `conformance explain`: print the catalogue and single entries of it.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -34,7 +34,7 @@ pub(super) fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::R
             writeln!(out, "{:<14} {requirement:<6} {state:<26} {}", entry.id, entry.title)?;
         }
     }
-    writeln!(out, "{run} checks run, {planned} are planned")?;
+    writeln!(out, "{run} checks have cases, {planned} are planned")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -44,7 +44,7 @@ pub(super) fn explain(out: &mut impl Write, id: &str) -> anyhow::Result<ExitCode
     };
     writeln!(out, "{}  {}\n", entry.id, entry.title)?;
     if let Some(target) = &entry.alias_of {
-        writeln!(out, "Says the same as {target}.\n")?;
+        writeln!(out, "Alias of {target}.\n")?;
     }
     writeln!(out, "why          {}", entry.why)?;
     writeln!(out, "judged       {}", entry.oracle)?;

@@ -1,4 +1,4 @@
-//! `conformance sweep`: plays every life with every single failure.
+//! `conformance sweep`: plays every life with each single failure.
 
 use std::io::{IsTerminal, Write};
 use std::num::NonZeroUsize;
@@ -30,41 +30,44 @@ pub(super) struct Arguments {
     /// Life to play, as printed by --list-lives; repeatable [default: all].
     #[arg(long)]
     life: Vec<String>,
-    /// Print the lives and exit.
+    /// Prints the lives and exits.
     #[arg(long)]
     list_lives: bool,
-    /// Number of trials per kind, mode and instances mode, spread evenly [default: all].
+    /// Number of trials per kind, mode and instances mode, evenly spread over all trials [default:
+    /// all].
     #[arg(long)]
     sample: Option<NonZeroUsize>,
     /// Mode of the provider: vcenter, supervisor or all.
     #[arg(long, default_value = "all", value_parser = modes)]
     mode: Modes,
-    /// How the provider looks up machines: auto, watch, poll or v1; repeatable [default: all that differ].
+    /// Instances mode of the provider: auto, watch, poll or v1; repeatable [default: all that
+    /// differ].
     #[arg(long)]
     instances_mode: Vec<InstancesMode>,
     /// Number of parallel trials [default: one per processor; 8 with --provider].
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
-    /// File that records each trial; trials that it already holds are skipped.
+    /// File that records each trial; the sweep skips trials that the file already contains.
     #[arg(long)]
     journal: Option<PathBuf>,
-    /// Text that selects trials by their line; prints their ledgers and the provider's log.
+    /// Text in the lines of the trials to play; prints their ledgers and the provider's logs.
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["sample", "journal"])]
     trial: Option<String>,
     /// Seed of all random draws.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Provider to run as a process: a `kind: Provider` manifest, or ours-vcenter, ours-supervisor, stock-ccm,
-    /// upstream-vcenter, upstream-paravirtual. The manifest sets the mode.
+    /// Provider to run as a process: a `kind: Provider` manifest, or ours-vcenter, ours-supervisor,
+    /// stock-ccm, upstream-vcenter, upstream-paravirtual. The manifest sets the mode.
     #[arg(long, value_name = "FILE|NAME", conflicts_with_all = ["mode", "instances_mode", "journal"])]
     provider: Option<String>,
     /// Program that replaces $(binary) in the manifest.
     #[arg(long, value_name = "PATH", requires = "provider")]
     binary: Option<PathBuf>,
-    /// Factor by which world time runs faster than the clock; the provider's periods are shortened by it.
+    /// Factor by which world time runs faster than the clock; shortens the provider's periods by
+    /// it.
     #[arg(long, value_name = "K", default_value_t = 10, requires = "provider")]
     compress: u32,
-    /// Play the lives without failures.
+    /// Plays the lives without failures.
     #[arg(long, requires = "provider", conflicts_with_all = ["kind", "sample", "trial"])]
     healthy: bool,
 }
@@ -74,7 +77,7 @@ fn kind(text: &str) -> Result<Kind, String> {
     found.ok_or_else(|| "expected faults, crashes or stale".to_owned())
 }
 
-/// Default number of parallel trials if the provider is a process.
+/// Default of `--jobs` with `--provider`.
 const PROCESSES: NonZeroUsize = NonZeroUsize::new(8).expect("not zero");
 
 /// Combined result of all sweeps.
@@ -118,7 +121,7 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
     })
 }
 
-/// Sweeps with a provider that is a process.
+/// Sweeps with the provider of a manifest, on the real clock.
 fn of_process(
     out: &mut impl Write,
     arguments: &Arguments,
@@ -150,7 +153,8 @@ fn of_process(
     or_usage(out, ran)
 }
 
-/// Plays the trials whose line contains `text`, one by one, and prints ledger, log and violations of each.
+/// Plays the trials whose line contains `text`, one by one, and prints the ledger, the provider's
+/// log and the violations of each.
 fn transcripts(
     out: &mut impl Write,
     arguments: &Arguments,
@@ -176,7 +180,7 @@ fn transcripts(
         }
     }
     if n_played == 0 {
-        let text = format!("invalid trial {text:?}: no line of the wanted sweeps contains it");
+        let text = format!("invalid --trial {text:?}: no line of the selected trials contains it");
         return usage(out, &text);
     }
     Ok(ExitCode::from(u8::from(is_broken)))
@@ -190,7 +194,7 @@ fn is_wanted(arguments: &Arguments, life: &str) -> bool {
     arguments.life.is_empty() || arguments.life.iter().any(|it| it == life)
 }
 
-/// Runs one sweep in one mode.
+/// Runs the sweep of one kind in one mode.
 fn one(
     out: &mut impl Write,
     arguments: &Arguments,
@@ -258,12 +262,13 @@ fn one(
         report::seconds(clock())
     )?;
     totals.is_broken |= n_broken > 0;
-    // A sweep without trials proves nothing: the provider made no call that could fail.
+    // A sweep without trials proves nothing, because the provider made no call that could fail.
     totals.is_idle |= n_idle > 0 || n_chosen == 0;
     Ok(())
 }
 
-/// Returns the requested modes, in order.
+/// Returns the requested modes, in order: each requested backend with each requested instances
+/// mode. Without `--instances-mode`, takes all instances modes, but not `watch` for vCenter.
 fn wanted_modes(arguments: &Arguments) -> Vec<Mode> {
     use InstancesMode::{Auto, Poll, V1, Watch};
     let of = |backend: &Backend| {
@@ -279,14 +284,14 @@ fn wanted_modes(arguments: &Arguments) -> Vec<Mode> {
     arguments.mode.0.iter().flat_map(of).collect()
 }
 
-/// Checks that every requested life exists.
+/// Checks that every requested life exists in one of the requested modes.
 fn known_lives(arguments: &Arguments) -> Result<(), String> {
     let lives: Vec<_> = arguments.mode.0.iter().flat_map(|it| lives::all(*it)).collect();
     for wanted in &arguments.life {
         if lives.iter().all(|life| life.name != wanted) {
             let near = nearest(wanted, lives.iter().map(|life| life.name));
             let hint = near.map_or(String::new(), |near| format!("; is it {near}?"));
-            return Err(format!("invalid life {wanted:?}{hint} (--list-lives prints every one)"));
+            return Err(format!("invalid life {wanted:?}{hint} (--list-lives prints all lives)"));
         }
     }
     Ok(())
@@ -308,7 +313,7 @@ fn jobs(arguments: &Arguments) -> NonZeroUsize {
     arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(one))
 }
 
-/// Returns a progress bar, which is hidden if standard error is not a terminal.
+/// Returns a progress bar, hidden if standard error is not a terminal.
 fn progress(n: usize, title: &str) -> ProgressBar {
     let target = if std::io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()

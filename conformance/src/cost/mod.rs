@@ -1,7 +1,8 @@
-//! Counts calls by phase and operation for fleets of 10 to 5000 nodes, fits them as a + b·N, and compares them with
-//! the calls of the upstream provider for the same work.
+//! Counts the calls of our provider by phase and operation for fleets of 10 to 5000 nodes, fits
+//! them as a + b·N, and compares them with the calls of the upstream provider for the same work.
 //!
-//! Long polls are counted apart: they grow with the time that passes and not with the work that is done.
+//! Long polls and watches have their own counts, because their number grows with time and not with
+//! work.
 
 pub mod bill;
 mod phases;
@@ -23,21 +24,21 @@ use crate::lab::{Mode, Run, Stage, run};
 use crate::scenario::Scenario;
 use provider::InstancesMode;
 
-/// A way of reading machines whose cost is counted.
+/// Backend and instances mode of our provider, for which calls are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
-    /// With vCenter, through one property filter.
+    /// vCenter; the provider keeps a view through one property filter.
     Vcenter,
-    /// With vCenter, reading the machines of nodes periodically.
+    /// vCenter; the provider reads the machines of its nodes periodically.
     VcenterPoll,
-    /// With vCenter, with the same calls as upstream.
+    /// vCenter; the provider makes the same calls as upstream.
     VcenterV1,
-    /// With a Supervisor that allows to watch machines.
+    /// A Supervisor, whose machines the provider watches.
     SupervisorWatch,
-    /// With a Supervisor that allows to list machines but not to watch them.
+    /// A Supervisor, whose machines the provider lists periodically.
     SupervisorPoll,
-    /// With a Supervisor, with the same calls as upstream.
+    /// A Supervisor; the provider makes the same calls as upstream.
     SupervisorV1,
 }
 
@@ -52,7 +53,7 @@ impl Subject {
         Self::SupervisorV1,
     ];
 
-    /// Returns the name in a headline.
+    /// Returns the name for use in a headline.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Vcenter => "vCenter mode",
@@ -64,7 +65,7 @@ impl Subject {
         }
     }
 
-    /// Returns the word of `budgets.yaml` and the command line.
+    /// Returns the word for this subject in `budgets.yaml` and on the command line.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Vcenter => "vcenter",
@@ -96,7 +97,7 @@ impl Subject {
         }
     }
 
-    /// Returns the phases.
+    /// Returns the phases whose calls are counted.
     pub fn phases(self) -> &'static [Phase] {
         match self {
             Self::Vcenter => &phases::WATCHING,
@@ -108,7 +109,8 @@ impl Subject {
         }
     }
 
-    /// Returns the fleet sizes that the main job counts; few and small ones for upstream's calls, which are slow.
+    /// Returns the fleet sizes, in nodes, that [`measure`] plays. For `v1` they are few and small,
+    /// because its many calls take long.
     pub const fn sizes(self) -> &'static [u32] {
         match self {
             Self::Vcenter | Self::VcenterPoll => &[10, 100, 1000],
@@ -117,7 +119,7 @@ impl Subject {
         }
     }
 
-    /// Returns the stage for the provider of this subject.
+    /// Returns `stage` with the mode of this subject and without the world's log.
     pub fn stage(self, stage: &Stage) -> Stage {
         let mode = match self {
             Self::Vcenter => Mode::VCenter(InstancesMode::Auto),
@@ -131,32 +133,32 @@ impl Subject {
     }
 }
 
-/// The committed budgets.
+/// Content of the committed `budgets.yaml`.
 const BUDGETS: &str = include_str!("../../budgets.yaml");
 
-/// Calls of one phase.
+/// Counts of one phase, with their bounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// The phase.
+    /// Name of the phase.
     pub phase: &'static str,
-    /// Description of what is counted.
+    /// Description of the phase, for people.
     pub what: &'static str,
-    /// Calls to vCenter or Supervisor by fleet size, without long polls and watches.
+    /// Number of calls to vCenter or Supervisor by fleet size, without long polls and watches.
     pub calls: BTreeMap<u32, u64>,
-    /// Long polls and watches by fleet size.
+    /// Number of long polls and watches by fleet size.
     pub polls: BTreeMap<u32, u64>,
-    /// All calls to vCenter or Supervisor by operation.
+    /// Number of calls to vCenter or Supervisor by operation, long polls and watches included.
     pub operations: BTreeMap<String, Counts>,
-    /// Writes to the cluster by fleet size, without leases.
+    /// Number of writes to the cluster by fleet size, without leases.
     pub writes: BTreeMap<u32, u64>,
-    /// The fit of the calls.
+    /// Fit of `calls`.
     pub fit: Fit,
-    /// Calls of the upstream provider, as a formula and by fleet size.
+    /// Number of calls of the upstream provider, as a formula and by fleet size.
     pub upstream: (&'static str, BTreeMap<u32, u64>),
-    /// Maximum number of calls by fleet size.
+    /// Maximum number of calls of our provider by fleet size, without long polls and watches.
     pub allowed: BTreeMap<u32, u64>,
-    /// Maximum number of long polls.
+    /// Maximum number of long polls and watches of our provider, for every fleet size.
     pub allowed_polls: u64,
 }
 
@@ -169,12 +171,12 @@ pub struct Counts {
     pub fit: Fit,
 }
 
-/// `a + b·N` by least squares.
+/// A line `a + b·N` for numbers of calls, fitted by least squares; N is the fleet size in nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fit {
     /// Constant part.
     pub a: f64,
-    /// Increase per node.
+    /// Number of calls per node.
     pub b: f64,
     /// Coefficient of determination, at most 1.
     pub r2: f64,
@@ -189,7 +191,8 @@ pub struct Table {
     pub rows: Vec<Row>,
 }
 
-/// `budgets.yaml`: exact calls per phase, operation and fleet size.
+/// One subject in `budgets.yaml`: the exact numbers of calls, of long polls and watches, and of
+/// writes by phase, and of calls by phase and operation, each by fleet size.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Budgets {
@@ -201,10 +204,11 @@ struct Budgets {
     operations: BTreeMap<String, BTreeMap<String, BTreeMap<u32, u64>>>,
 }
 
-/// Measures every phase of these backends, for every fleet size.
+/// Counts the calls of our provider in every phase, for all subjects of these backends and their
+/// fleet sizes.
 pub fn measure(stage: &Stage, backends: &[Backend]) -> Vec<Table> {
     let subjects = || Subject::ALL.into_iter().filter(|it| backends.contains(&it.backend()));
-    // Worlds are independent of each other, so every subject runs on a thread of its own.
+    // Worlds are independent of each other, so each subject has its own thread.
     std::thread::scope(|scope| {
         let measure =
             |subject: Subject| scope.spawn(move || measure_sizes(stage, subject, subject.sizes()));
@@ -214,11 +218,12 @@ pub fn measure(stage: &Stage, backends: &[Backend]) -> Vec<Table> {
     })
 }
 
-/// Fleets above this size are played one at a time in this process: two at once take twice the memory.
+/// Fleet size, in nodes, above which this process plays only one such fleet at a time, because two
+/// at once need twice the memory.
 const LARGE: u32 = 1000;
 static LARGE_TURN: Mutex<()> = Mutex::new(());
 
-/// Measures every phase for these fleet sizes.
+/// Counts the calls of one subject in every phase, for these fleet sizes.
 pub fn measure_sizes(stage: &Stage, subject: Subject, sizes: &[u32]) -> Table {
     let phases = subject.phases();
     let stage = subject.stage(stage);
@@ -278,7 +283,8 @@ impl Counts {
     }
 }
 
-/// Compares measured counts with committed ones, for the sizes that were measured.
+/// Compares measured counts with committed ones, for the sizes that were measured, and adds a line
+/// to `found` for each difference.
 fn compare(
     found: &mut Vec<String>,
     what: &str,
@@ -288,21 +294,22 @@ fn compare(
     for (n, seen) in seen {
         let wanted = wanted.and_then(|wanted| wanted.get(n));
         if wanted != Some(seen) {
-            let wanted = wanted.map_or("not there".to_owned(), u64::to_string);
+            let wanted = wanted.map_or("missing".to_owned(), u64::to_string);
             found.push(format!("budgets.yaml: {what}.{n} is {wanted}, measured {seen}"));
         }
     }
 }
 
 impl Table {
-    /// Returns the differences from the committed budgets and the counts that exceed a maximum.
+    /// Returns a text for each difference from the committed budgets, and for each count that
+    /// exceeds its maximum.
     pub fn deviations(&self) -> Vec<String> {
         let title = serde_json::to_value(self.subject).expect("a subject is a word");
         let title = title.as_str().unwrap_or_default();
         let all: BTreeMap<String, Budgets> =
-            serde_saphyr::from_str(BUDGETS).expect("a test reads the committed budgets");
+            serde_saphyr::from_str(BUDGETS).expect("a test verifies that budgets.yaml parses");
         let Some(budgets) = all.get(title) else {
-            return vec![format!("budgets.yaml: {title} is not there")];
+            return vec![format!("budgets.yaml: {title} is missing")];
         };
         let mut found = Vec::new();
         for row in &self.rows {
@@ -397,7 +404,7 @@ mod tests {
             found,
             [
                 "budgets.yaml: calls.10 is 4, measured 5",
-                "budgets.yaml: calls.1000 is not there, measured 4"
+                "budgets.yaml: calls.1000 is missing, measured 4"
             ]
         );
     }

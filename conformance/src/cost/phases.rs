@@ -1,4 +1,5 @@
-//! Phases of a provider's life with vCenter. Windows begin and end between two periods, so counts are exact.
+//! Phases of a provider's life with vCenter. The window of each phase begins and ends between two
+//! periodic acts of the provider, so the counts are exact.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,21 +9,25 @@ use sim::world::{Command, Topology};
 use super::{Fit, Row};
 use crate::scenario::{Act, Initializer, Scenario};
 
-/// A phase of a provider's life whose calls are counted, such as the join of nodes, with the bounds on them.
+/// A phase of a provider's life whose calls are counted, such as the join of nodes, with the bounds
+/// on these calls.
 pub struct Phase {
-    /// Name of the phase, which the ledger carries.
+    /// Name of the phase, as calls in the ledger have it.
     pub name: &'static str,
-    /// Description of what is counted.
+    /// Description of the phase, for people.
     pub what: &'static str,
     /// Scenario for a fleet of `n` nodes. Adjacent phases with the same scenario share one run.
     pub scenario: fn(u32) -> Scenario,
-    /// Upstream's calls as a formula, with one vCenter, one datacenter and zones on, or with one Supervisor.
+    /// Number of upstream's calls as a formula, with one vCenter, one datacenter and zones, or with
+    /// one Supervisor.
     pub formula: &'static str,
-    /// Upstream's calls for a fleet of `n` nodes; `None` where no figure is known.
+    /// Number of upstream's calls for a fleet of `n` nodes; `None` if it is unknown.
     pub upstream: Option<fn(u32) -> u64>,
-    /// Maximum number of calls of our provider, without long polls.
+    /// Maximum number of calls of our provider for a fleet of `n` nodes, without long polls and
+    /// watches.
     pub allowed: fn(u32) -> u64,
-    /// Maximum number of long polls: one per 30 s of the window, and one per delivery in it.
+    /// Maximum number of long polls and watches of our provider. Of long polls it is one per 30 s
+    /// of the phase, plus one per delivery in it.
     pub allowed_polls: u64,
 }
 
@@ -47,19 +52,20 @@ pub(super) const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Returns the time at which a fleet of `n` nodes is certainly initialized: three writes per node at 20 requests a
-/// second.
+/// Returns the time at which a fleet of `n` nodes is certainly initialized: 120 s plus the time for
+/// three writes per node at 20 requests a second.
 pub(super) fn settled(n: u32) -> Duration {
     s(120 + u64::from(n) * 3 / 20)
 }
 
-/// Time at which windows begin for every fleet size: after the fleet has settled, and shortly after an address pass,
-/// so that the next pass does not fall into windows shorter than a period.
+/// Time at which the window of most phases begins, for every fleet size: after the fleet is
+/// initialized and shortly after an address sync, so that windows shorter than a period contain no
+/// sync.
 const BEGIN: Duration = s(310);
 
 pub(super) fn world(n: u32, horizon: Duration) -> Scenario {
     let mut scenario = Scenario::new("", Topology::zones(3).machines(n), horizon);
-    // Without heartbeats of kubelets, all writes to the cluster are the provider's.
+    // Kubelets send no heartbeats, so that all writes to the cluster are the provider's.
     scenario = scenario.at(s(0), Command::SetHeartbeats { every: None });
     scenario
 }
@@ -90,7 +96,7 @@ pub(super) fn changes(mut scenario: Scenario, n: u32, at: Duration) -> Scenario 
 /// Number of nodes that are NotReady in the phase `not-ready`.
 pub(super) const NOT_READY: u32 = 5;
 
-/// Maximum numbers of calls by phase, for one way of reading machines.
+/// Maximum numbers of calls by phase, for one instances mode.
 struct Allowed {
     join: fn(u32) -> u64,
     steady: fn(u32) -> u64,
@@ -144,7 +150,7 @@ const fn phases(allowed: &Allowed) -> [Phase; 7] {
         },
         Phase {
             name: "delete",
-            what: "one machine deleted, until its node is and half a minute longer",
+            what: "one machine is deleted, until its node is deleted, and half a minute longer",
             scenario: |n| {
                 let begin = BEGIN;
                 world(n, begin + s(90))
@@ -185,7 +191,7 @@ const fn phases(allowed: &Allowed) -> [Phase; 7] {
         },
         Phase {
             name: "takeover",
-            what: "a provider starts over N nodes that upstream's has initialized, until it knows all machines and a minute longer",
+            what: "a provider starts with N nodes that upstream's provider has initialized, until it has matched all machines, and a minute longer",
             scenario: |n| {
                 let begin = s(10);
                 world(n, begin + settled(n))
@@ -214,14 +220,15 @@ pub(super) static WATCHING: [Phase; 7] = phases(&Allowed {
     polls: [9 + 1, 10, 2, 3 + 1, 1 + 1, 2 + 2, 9 + 1],
 });
 
-/// Phases with the bounds for polling: a read of the machines of all nodes, at most every 5 s while a controller
-/// asks, else every 5 min.
+/// Phases with the bounds for polling: a read of the machines of all nodes, at most every 5 s while
+/// a controller needs machines, else every 5 min.
 pub(super) static POLLING: [Phase; 7] = phases(&Allowed {
-    // Nodes join one after the other, and each needs facts that are seconds old.
+    // Nodes join one after the other, and the facts for each must be only seconds old.
     join: |n| 20 + pages(n) * settled(n).as_secs() / 5,
     steady: pages,
     not_ready: |n| pages(n) * 12,
-    // One read that misses the machine, one for the proof, and one if the next periodic read is due.
+    // One read that misses the machine, one for the proof, and one if the next periodic read is
+    // due.
     delete: |n| 2 * pages(n) + 3,
     // One read if the next periodic read is due.
     change: pages,
@@ -230,7 +237,8 @@ pub(super) static POLLING: [Phase; 7] = phases(&Allowed {
     polls: [0; 7],
 });
 
-/// Phases with the bounds for `v1`: the counts must equal upstream's formulas.
+/// Phases with the bounds for `v1`: upstream's formulas. Of the phases without a formula,
+/// `takeover` has the bound of `join`, and the others have zero.
 pub(super) static V1: [Phase; 7] = phases(&Allowed {
     join: |n| 1 + 26 * n as u64,
     steady: |n| 20 * n as u64,

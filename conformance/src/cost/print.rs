@@ -1,4 +1,4 @@
-//! Formats the costs as text: for a terminal, for a report, and as `budgets.yaml`.
+//! Formats tables of calls as text: for a terminal, for a report, and as `budgets.yaml`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ impl Table {
         self.rows.first().map(|row| row.calls.keys().copied().collect()).unwrap_or_default()
     }
 
-    /// Formats the table for a terminal: a row per phase.
+    /// Formats the table for a terminal, with a row per phase.
     pub fn text(&self) -> String {
         let sizes = self.sizes();
         let heads = |out: &mut String| {
@@ -38,7 +38,7 @@ impl Table {
         out
     }
 
-    /// Formats the table for a terminal: a row per phase and operation.
+    /// Formats the table for a terminal, with a row per phase and operation.
     pub fn operations_text(&self) -> String {
         let sizes = self.sizes();
         let mut out = format!("{}\n{:<12} {:<28}", self.subject.title(), "phase", "operation");
@@ -136,19 +136,20 @@ pub fn budgets(tables: &[Table]) -> String {
     std::iter::once(BUDGETS_HEAD.to_owned()).chain(parts).collect()
 }
 
-/// Returns upstream's number for a fleet size.
+/// Returns upstream's number of calls for a fleet size, or `-` if it is unknown.
 fn upstream(row: &Row, n: u32) -> String {
     row.upstream.1.get(&n).map_or("-".to_owned(), u64::to_string)
 }
 
 /// Comment at the top of `budgets.yaml`.
 const BUDGETS_HEAD: &str = "\
-# Exact calls by phase and number of nodes, in virtual time with seed 0: gated by equality, changed by review.
-# calls leaves out long polls and watches, which stand in longPolls; operations has both. What each phase is stands in
-# src/cost/; `conformance cost --write` prints this file as measured.
+# Exact numbers of calls by phase and number of nodes, in virtual time with seed 0. A run fails if it counts other numbers.
+# longPolls counts long polls and watches, calls counts all other calls, and operations counts both. src/cost/ defines the
+# phases; `conformance cost --write` prints this file with the measured numbers.
 ";
 
-/// Returns one number if all counts are equal, else the smallest and the largest.
+/// Returns one number if all counts are equal, else the smallest and the largest, or `-` without
+/// counts.
 fn range(counts: &BTreeMap<u32, u64>) -> String {
     match (counts.values().min(), counts.values().max()) {
         (Some(least), Some(most)) if least == most => least.to_string(),

@@ -1,8 +1,10 @@
-//! Phases of a provider's life with a Supervisor, one after the other in one run, so that a join of 5,000 is played once.
+//! Phases of a provider's life with a Supervisor. All of them belong to one run, so that a join of
+//! 5,000 nodes is played once.
 //!
-//! Upstream's figures come from its calls per entry point (`pkg/cloudprovider/vsphereparavirtual`): a GET and two LISTs to
-//! initialize a node, a LIST per node and address period, two LISTs per NotReady node and tick. Upstream's LISTs are unpaged;
-//! ours have pages of 500, and each page is counted.
+//! Upstream's figures come from the calls of its entry points
+//! (`pkg/cloudprovider/vsphereparavirtual`): a GET and two LISTs to initialize a node, a LIST per
+//! node and address sync period, two LISTs per NotReady node and monitor tick. Upstream's LISTs are
+//! unpaged; ours have pages of 500, and each page counts as a call.
 
 use std::time::Duration;
 
@@ -19,25 +21,29 @@ fn pages(n: u32) -> u64 {
     u64::from(n.div_ceil(PAGE))
 }
 
-/// Address sync period and monitor tick, in seconds.
+/// Address sync period, in seconds.
 const PERIOD: u64 = 300;
+/// Interval of the checks of nodes that are not Ready, in seconds.
 const TICK: u64 = 5;
-/// Seconds of silence after which a node is NotReady.
+/// Time without a heartbeat after which a node is NotReady, in seconds.
 const GRACE: u64 = 50;
 
-/// Requests per second to the cluster: enough for 5,000 nodes to join before the next periodic list of machines.
+/// Requests per second to the cluster, enough for 5,000 nodes to join before the next periodic list
+/// of machines.
 const QPS: u32 = 500;
 
-/// Returns the time at which a fleet of `n` nodes is certainly initialized: three writes per node.
+/// Returns the time at which a fleet of `n` nodes is certainly initialized: 120 s plus the time for
+/// three writes per node at [`QPS`].
 fn settled(n: u32) -> Duration {
     s(120 + u64::from(n) * 3 / u64::from(QPS))
 }
 
-/// Time at which the fleet has settled and an address pass has ended, also with v1 at five requests a second.
+/// Time at which the fleet is initialized and an address sync has ended, also with `v1` at five
+/// requests per second.
 const BEGIN: Duration = s(PERIOD + 60);
 
-/// Returns the scenario with every phase in turn. Each window lies between two ticks, and holds no address pass unless
-/// marked.
+/// Returns the scenario with all phases in turn. The window of each phase begins and ends between
+/// two monitor ticks, and contains no address sync unless a comment says so.
 fn life(n: u32) -> Scenario {
     let begin = BEGIN;
     let phase = |name: &str| Act::Phase(name.to_owned());
@@ -45,7 +51,7 @@ fn life(n: u32) -> Scenario {
         .with(|it| it.kube_qps = QPS)
         .at(s(0), phase("join"))
         .at(settled(n), phase(""))
-        // One pass falls into this window.
+        // This window contains one address sync.
         .at(begin, phase("steady"))
         .at(begin + s(PERIOD), phase(""));
     let not_ready = begin + s(PERIOD);
@@ -69,13 +75,13 @@ fn life(n: u32) -> Scenario {
     changes(scenario, n, changed + s(1))
 }
 
-/// Maximum numbers of calls by phase, for one way of reading machines.
+/// Maximum numbers of calls by phase, for one instances mode.
 struct Allowed {
     join: fn(u32) -> u64,
     steady: fn(u32) -> u64,
     not_ready: fn(u32) -> u64,
     delete: fn(u32) -> u64,
-    /// Without a watch, the next periodic list falls into this window.
+    /// The window of this phase contains the next periodic list of a provider without a watch.
     watch_lost: fn(u32) -> u64,
     watches: u64,
 }
@@ -111,7 +117,7 @@ const fn phases(allowed: &Allowed) -> [Phase; 6] {
         },
         Phase {
             name: "delete",
-            what: "one machine deleted, until its node is and half a minute longer",
+            what: "one machine is deleted, until its node is deleted, and half a minute longer",
             scenario: life,
             formula: "1 LIST per tick until deleted, 1 tick",
             upstream: Some(|_| 1),
@@ -131,7 +137,7 @@ const fn phases(allowed: &Allowed) -> [Phase; 6] {
             name: "watch-lost",
             what: "every watch ends at once, and a minute longer",
             scenario: life,
-            formula: "it holds none",
+            formula: "upstream has no watch",
             upstream: None,
             allowed: allowed.watch_lost,
             allowed_polls: allowed.watches,
@@ -139,7 +145,7 @@ const fn phases(allowed: &Allowed) -> [Phase; 6] {
     ]
 }
 
-/// One list, and then a watch.
+/// Phases with the bounds for watching: one list, then one watch.
 pub(super) static WATCHING: [Phase; 6] = phases(&Allowed {
     join: pages,
     steady: |_| 0,
@@ -150,7 +156,8 @@ pub(super) static WATCHING: [Phase; 6] = phases(&Allowed {
     watches: 1,
 });
 
-/// A list at most every five seconds while a controller asks, else every five minutes.
+/// Phases with the bounds for polling: a list at most every 5 s while a controller needs machines,
+/// else every 5 min.
 pub(super) static POLLING: [Phase; 6] = phases(&Allowed {
     join: |n| pages(n) * (settled(n).as_secs() / TICK),
     steady: pages,
@@ -160,7 +167,7 @@ pub(super) static POLLING: [Phase; 6] = phases(&Allowed {
     watches: 0,
 });
 
-/// Upstream's calls; the counts must equal upstream's formulas.
+/// Phases with the bounds for `v1`: upstream's formulas, and zero for phases that have none.
 pub(super) static V1: [Phase; 6] = phases(&Allowed {
     join: |n| 3 * n as u64,
     steady: |n| n as u64,

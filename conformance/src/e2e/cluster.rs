@@ -1,4 +1,5 @@
-//! The workload cluster: made by kind from a node image, and accessed with its kubeconfig.
+//! The workload cluster of a lab: kind makes it from a node image, and this module accesses it with
+//! its kubeconfig.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,9 +11,9 @@ use sim_world::vcenter::swap_uuid;
 use super::engine;
 use super::shell::{Call, call};
 
-/// Comment that marks the iptables rules which cut a machine off.
+/// Comment that marks the iptables rules of [`Cluster::cut`].
 const CUT: &str = "vsphere-lab-cut";
-/// Public images of nodes.
+/// kind's public node image, without its tag.
 const STOCK: &str = "kindest/node";
 
 /// A cluster made by kind.
@@ -24,7 +25,7 @@ pub(super) struct Cluster {
     client: kube::Client,
 }
 
-/// The programs that make a cluster and talk to it, built from their modules if they are not in the cache.
+/// Paths of the programs that make a cluster and talk to it.
 #[derive(Clone, Debug)]
 pub(super) struct Programs {
     kind: PathBuf,
@@ -32,7 +33,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Finds or builds the programs.
+    /// Finds the programs in the cache, or builds them from their Go modules.
     pub(super) async fn find(project: &Path) -> anyhow::Result<Self> {
         let build = project.join("conformance/peers/build.sh");
         let peer = async |name: &str| -> anyhow::Result<PathBuf> {
@@ -42,7 +43,8 @@ impl Programs {
     }
 }
 
-/// Returns the image of the nodes: the named one, else the stock one if it can be pulled, else our own.
+/// Returns the node image: `named` if given, else kind's public one if the engine has it or can
+/// pull it, else the one that `kind/node-image/build.sh` builds.
 pub(super) async fn node_image(project: &Path, named: Option<&str>) -> anyhow::Result<String> {
     if let Some(named) = named {
         return Ok(named.to_owned());
@@ -62,16 +64,16 @@ pub(super) async fn node_image(project: &Path, named: Option<&str>) -> anyhow::R
     call(project.join("kind/node-image/build.sh")).told().await
 }
 
-/// Returns the Kubernetes version in the module of the programs.
+/// Returns the Kubernetes version in `conformance/peers/kubernetes/go.mod`.
 fn kubernetes_version(project: &Path) -> anyhow::Result<String> {
     let path = project.join("conformance/peers/kubernetes/go.mod");
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let line = text.lines().find_map(|it| it.strip_prefix("require k8s.io/kubernetes "));
-    line.map(str::to_owned).ok_or_else(|| anyhow!("{}: no version", path.display()))
+    line.map(str::to_owned).ok_or_else(|| anyhow!("{}: no Kubernetes version", path.display()))
 }
 
 impl Cluster {
-    /// Makes a cluster.
+    /// Creates a cluster with kind, and writes its kubeconfig into `directory`.
     pub(super) async fn create(
         name: &str,
         project: &Path,
@@ -92,7 +94,7 @@ impl Cluster {
         Self::open(name, programs, directory).await
     }
 
-    /// Opens an existing cluster.
+    /// Opens an existing cluster, whose kubeconfig is in `directory`.
     pub(super) async fn open(
         name: &str,
         programs: Programs,
@@ -100,7 +102,7 @@ impl Cluster {
     ) -> anyhow::Result<Self> {
         let kubeconfig = directory.join("kubeconfig");
         let read = kube::config::Kubeconfig::read_from(&kubeconfig)
-            .with_context(|| format!("{}: is there a cluster?", kubeconfig.display()))?;
+            .with_context(|| format!("{}: the cluster may not exist", kubeconfig.display()))?;
         let config = kube::Config::from_custom_kubeconfig(read, &Default::default()).await?;
         let client = kube::Client::try_from(config)?;
         let Programs { kind, kubectl } = programs;
@@ -118,17 +120,17 @@ impl Cluster {
         call(&self.kubectl).arg("--kubeconfig").arg(&self.kubeconfig)
     }
 
-    /// Returns the path of kubectl.
+    /// Returns the path of the program kubectl.
     pub(super) fn kubectl_path(&self) -> &Path {
         &self.kubectl
     }
 
-    /// Applies manifests.
+    /// Applies manifests in YAML or JSON with kubectl.
     pub(super) async fn apply(&self, manifests: &str) -> anyhow::Result<()> {
         self.kubectl().args(["apply", "-f", "-"]).with_input(manifests).await.map(drop)
     }
 
-    /// Returns the answer to a GET.
+    /// Returns the API server's answer to a GET of this path.
     pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let request = http::Request::get(path).body(Vec::new())?;
         Ok(self.client.request(request).await?)
@@ -139,13 +141,15 @@ impl Cluster {
         self.client.clone()
     }
 
-    /// Runs a shell's command line on the machine of the control plane.
+    /// Runs a shell command line in the container of the control plane's node and returns its
+    /// output.
     pub(super) async fn on_control_plane(&self, line: &str) -> anyhow::Result<String> {
         let machine = format!("{}-control-plane", self.name);
         call("docker").args(["exec", &machine, "sh", "-c", line]).output().await
     }
 
-    /// Cuts the machines off from an address: packets are dropped, not rejected.
+    /// Cuts all nodes and their pods off from the address `from`: their containers drop all packets
+    /// to and from it, without rejecting them.
     pub(super) async fn cut(&self, from: &str) -> anyhow::Result<()> {
         let rule = |chain: &str, side: &str| {
             format!("iptables -I {chain} {side} {from} -m comment --comment {CUT} -j DROP")
@@ -160,19 +164,20 @@ impl Cluster {
         self.on_machines(&rules).await
     }
 
-    /// Restarts everything that an interrupted scenario may have stopped, and waits until every Node exists.
+    /// Continues etcd and kubelets that an interrupted scenario may have stopped, mends the
+    /// network, and waits until every Node exists.
     pub(super) async fn recover(&self) -> anyhow::Result<()> {
         self.on_machines("pkill -CONT -x etcd; systemctl start kubelet").await?;
         self.mend().await?;
         let n = engine::nodes(&self.name).await?.len();
         let all = async || Ok(self.nodes().await.is_ok_and(|it| it.len() >= n).then_some(()));
         if super::until(Duration::from_secs(120), all).await?.is_none() {
-            bail!("not every node is back after two minutes");
+            bail!("some Nodes are still missing after two minutes");
         }
         Ok(())
     }
 
-    /// True if the control plane can connect to this address and port.
+    /// True if the control plane's node can connect to this address and port within 5 s.
     pub(super) async fn reaches(&self, address: &str, port: u16) -> bool {
         let connect = format!("timeout 5 bash -c '</dev/tcp/{address}/{port}'");
         self.on_control_plane(&connect).await.is_ok()
@@ -192,7 +197,7 @@ impl Cluster {
         Ok(items.unwrap_or_default())
     }
 
-    /// Returns the machines of the nodes, with their addresses in the engine.
+    /// Returns the machines of the real nodes, with the addresses of the nodes on kind's network.
     pub(super) async fn machines(&self) -> anyhow::Result<Vec<Machine>> {
         let mut machines = Vec::new();
         for node in self.nodes().await? {
@@ -200,8 +205,8 @@ impl Cluster {
             let text = node["status"]["nodeInfo"]["systemUUID"].as_str().unwrap_or_default();
             let shown = text.parse().with_context(|| format!("{name}: systemUUID {text:?}"))?;
             let address = engine::address(&name).await?;
-            // Without a UUID from the firmware, the kubelet reports the machine ID, which has no dashes and no
-            // swapped byte order.
+            // If the firmware has no UUID, the kubelet reports the machine ID, which has no dashes
+            // and whose byte order is not swapped.
             let uuid = if text.contains('-') { swap_uuid(shown) } else { shown };
             machines.push(Machine { name, uuid, address });
         }
@@ -209,13 +214,14 @@ impl Cluster {
     }
 }
 
-/// The machine of a node: a container of the engine.
+/// Data of a node for its machine in the simulator. A real node is a container of the Docker
+/// engine; a node with a simulated kubelet has no container.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
-    /// Name of the container and of the Node.
+    /// Name of the machine, the Node and the container.
     pub(super) name: String,
-    /// BIOS UUID; the kubelet reports it in the guest's byte order.
+    /// BIOS UUID in vCenter's byte order; the kubelet reports it in the guest's byte order.
     pub(super) uuid: uuid::Uuid,
-    /// Address on kind's network.
+    /// Address of the guest; for a real node, its address on kind's network.
     pub(super) address: String,
 }

@@ -13,10 +13,11 @@ use super::play::{self, PlayOptions};
 use super::usage::Usage;
 use crate::backend::Backend;
 
-/// Actions on a lab.
+/// Subcommands of `conformance e2e`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum What {
-    /// Create a lab: a kind cluster of three nodes, a simulator with their machines, and our provider.
+    /// Create a lab: a kind cluster of three nodes, a simulator with their machines, and our
+    /// provider.
     Up(Options),
     /// Play the scenarios in a lab.
     Run {
@@ -27,7 +28,8 @@ pub enum What {
         #[command(flatten)]
         options: Options,
     },
-    /// Count the calls of providers in a lab and compare them with virtual time. Creates a temporary lab if none is kept.
+    /// Count the calls of providers in a lab and compare them with virtual time. Creates a
+    /// temporary lab if none was made with `up`.
     Bench {
         /// Selection of fleets and modes.
         #[command(flatten)]
@@ -36,9 +38,9 @@ pub enum What {
         #[command(flatten)]
         options: Options,
     },
-    /// Delete the lab: cluster, containers, state.
+    /// Delete a lab: its cluster, its containers and its state.
     Down(Options),
-    /// Create a lab, play the scenarios, and delete the lab, also after a failure or Ctrl-C.
+    /// Create a lab, play the scenarios, and delete the lab, even after a failure or Ctrl-C.
     All {
         /// Selection of scenarios.
         #[command(flatten)]
@@ -55,13 +57,14 @@ pub struct Options {
     /// Name of the lab; labs of different names can run in parallel.
     #[arg(long, default_value = "vsphere-lab", value_parser = name)]
     name: String,
-    /// Node image [default: the stock image if it can be pulled, else the one built by kind/node-image].
+    /// Node image [default: kind's public image if it can be pulled, else the one that
+    /// kind/node-image builds].
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
     /// Mode of the provider: vcenter or supervisor. An existing lab keeps its mode.
     #[arg(long, default_value = "vcenter")]
     mode: Backend,
-    /// Start dockerd if no engine answers (as root).
+    /// Start dockerd if no Docker engine answers; needs root.
     #[arg(long)]
     start_engine: bool,
     /// Checkout of this project [default: the one that contains the working directory].
@@ -74,7 +77,7 @@ pub struct Options {
 pub struct Surroundings {
     /// The working directory.
     pub directory: PathBuf,
-    /// `$XDG_CACHE_HOME/vsphere-lab`, or the same below `~/.cache`.
+    /// `$XDG_CACHE_HOME/vsphere-lab` or, if the variable is not set, `~/.cache/vsphere-lab`.
     pub cache: PathBuf,
 }
 
@@ -111,7 +114,7 @@ impl Options {
     }
 }
 
-/// Runs a subcommand.
+/// Runs a subcommand and returns its exit code, which is 2 for a usage error.
 ///
 /// # Errors
 /// Fails if the harness fails.
@@ -140,12 +143,12 @@ async fn carry_out(
         What::Up(options) => {
             let wanted = options.wanted(surroundings)?;
             let made = guarded(wanted.up(out)).await;
-            // A half-made laboratory is removed; wrong usage has made nothing.
+            // Deletes a lab that is only half made. After a usage error, nothing was made.
             match made {
                 Err(error) if !error.is::<Usage>() => ended(out, &wanted, Err(error)).await?,
                 made => made?,
             };
-            writeln!(out, "up: `conformance e2e run` plays the scenarios, `down` ends it")?;
+            writeln!(out, "up: `conformance e2e run` plays the scenarios, `down` deletes the lab")?;
             Ok(ExitCode::SUCCESS)
         }
         What::Run { play, options } => {
@@ -170,7 +173,7 @@ async fn carry_out(
         }
         What::All { play, options } => {
             let wanted = options.wanted(surroundings)?;
-            // Checks the scenarios before anything is made.
+            // Checks the selection of scenarios before it makes the lab.
             play.wanted(wanted.backend)?;
             let all = async |out: &mut _, wanted: &Wanted| {
                 play.check().await?;
@@ -182,7 +185,8 @@ async fn carry_out(
     }
 }
 
-/// Works with a temporary laboratory and ends it, even after a failure. First ends what a killed run left.
+/// Does `work` with a temporary lab and then deletes the lab, even after a failure. First deletes a
+/// temporary lab that a killed run left.
 async fn passing<W: Write>(
     out: &mut W,
     wanted: &Wanted,
@@ -193,7 +197,8 @@ async fn passing<W: Write>(
     ended(out, wanted, worked).await
 }
 
-/// Ends a laboratory; the error of the work comes before the error of the removal.
+/// Deletes a lab and returns the result of the work in it. If only the deletion fails, returns its
+/// error. If both fail, returns the error of the work, with that of the deletion as context.
 async fn ended<T>(
     out: &mut impl Write,
     wanted: &Wanted,

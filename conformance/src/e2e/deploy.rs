@@ -1,4 +1,5 @@
-//! Deploys our provider from its manifests with the configuration of a laboratory.
+//! Deploys our provider from its manifests, or another one with the same workload, with the
+//! configuration of a lab.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,23 +14,24 @@ use super::until;
 use crate::backend::Backend;
 use crate::lab::LEASE;
 
-/// Name of the image in the manifests.
+/// Name of the provider's image in the published manifests.
 const PUBLISHED: &str = concat!("vsphere-lab/provider:", env!("CARGO_PKG_VERSION"));
 /// Namespace of the provider's objects.
 pub(super) const NAMESPACE: &str = "kube-system";
-/// Name of the DaemonSet.
+/// Name of the provider's DaemonSet.
 pub(super) const WORKLOAD: &str = "vsphere-cloud-controller-manager";
 
-/// Description of a deployed provider.
+/// Description of a provider to deploy.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Deployment {
     /// Image of the provider.
     pub(super) image: String,
     /// Flags in addition to those of the manifest.
     pub(super) flags: Vec<String>,
-    /// True to add a standby replica, as a DaemonSet of its own: on one machine each replica needs its own port.
+    /// True to add a standby replica. The standby has its own DaemonSet, because both replicas run
+    /// on the control plane's node and each needs its own port.
     pub(super) second: bool,
-    /// Other program to deploy in place of ours.
+    /// Provider of another vendor to deploy in place of ours.
     pub(super) program: Option<Program>,
 }
 
@@ -41,7 +43,8 @@ struct Replica {
 }
 
 const FIRST: Replica = Replica { workload: WORKLOAD, port: 10258 };
-/// Ports 10257 and 10259 belong to the controller manager and the scheduler.
+/// The standby. Its port is not next to 10258, because 10257 and 10259 belong to the controller
+/// manager and the scheduler.
 const SECOND: Replica =
     Replica { workload: "vsphere-cloud-controller-manager-second", port: 10268 };
 
@@ -49,7 +52,7 @@ impl Deployment {
     /// Deploys the provider and waits until it runs.
     ///
     /// # Errors
-    /// Fails if the cluster rejects a manifest or the provider does not run after two minutes.
+    /// Fails if the cluster rejects a manifest, or if a replica is not ready after two minutes.
     pub(super) async fn deploy(
         &self,
         cluster: &Cluster,
@@ -59,9 +62,11 @@ impl Deployment {
     ) -> anyhow::Result<()> {
         cluster.apply(&configuration(simulator, backend)?).await?;
         let text = manifests(project, backend)?;
-        // Leaves out the placeholders for the configuration, which was applied above.
+        // Leaves out the manifests' own configuration, in place of which the lab's was applied
+        // above.
         let text = without_configuration(&text.replace(PUBLISHED, &self.image));
-        // Applies everything at once, because a pod that starts without its flags would begin to work.
+        // Applies the workload with its flags at once, because a pod without them would begin to
+        // work.
         let (workload, rest) = apart(&text)?;
         let mut parts = vec![rest];
         for replica in self.replicas() {
@@ -78,7 +83,8 @@ impl Deployment {
         if self.second { &[FIRST, SECOND] } else { &[FIRST] }
     }
 
-    /// Returns the workload with flags and with the address of the Supervisor's host name.
+    /// Returns the workload of a replica with its flags and, for a Supervisor, with the simulator's
+    /// address for the Supervisor's host name.
     async fn adjusted(
         &self,
         cluster: &Cluster,
@@ -103,7 +109,10 @@ impl Deployment {
         kubectl.args(["-p", &patch, "-o", "yaml"]).with_input(&replica.of(workload)).await
     }
 
-    /// Waits until every replica runs and is ready.
+    /// Waits until every replica runs and is ready, up to `within` for each.
+    ///
+    /// # Errors
+    /// Fails if a replica is not ready in time.
     pub(super) async fn runs(&self, cluster: &Cluster, within: Duration) -> anyhow::Result<()> {
         let timeout = format!("--timeout={}s", within.as_secs());
         for replica in self.replicas() {
@@ -114,7 +123,8 @@ impl Deployment {
     }
 }
 
-/// Removes every replica and waits until the pods are gone.
+/// Removes every replica, waits up to a minute until the pods are gone, and removes the Lease and
+/// the rights of peers.
 pub(super) async fn remove(cluster: &Cluster) -> anyhow::Result<()> {
     let kubectl = || cluster.kubectl().args(["-n", NAMESPACE, "delete", "--ignore-not-found"]);
     let both = ["daemonset", FIRST.workload, SECOND.workload];
@@ -142,7 +152,7 @@ pub(super) async fn holder(cluster: &Cluster) -> anyhow::Result<String> {
     Ok(lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Waits up to `within` for a holder of the Lease other than `first`; true if it appears.
+/// Waits up to `within` for a holder of the Lease other than `first`; true if one appears.
 pub(super) async fn is_handed_on(
     cluster: &Cluster,
     first: &str,
@@ -155,8 +165,9 @@ pub(super) async fn is_handed_on(
     Ok(until(within, other).await?.is_some())
 }
 
-/// Returns the process ID of the leader on the machine of the control plane. The log identifies it, because the holder of the
-/// Lease is named after the machine, which all replicas share.
+/// Returns the process ID of the leader in the container of the control plane's node. The log of a
+/// replica shows whether it leads. The Lease does not, because its holder is named after the host,
+/// which all replicas share.
 ///
 /// # Errors
 /// Fails if no replica leads within a minute.
@@ -169,7 +180,7 @@ pub(super) async fn leader(cluster: &Cluster) -> anyhow::Result<u32> {
             if !LEADS.iter().any(|it| log.contains(it)) {
                 continue;
             }
-            // The pattern does not match the shell that runs it.
+            // The brackets keep the pattern from matching the command line of its own shell.
             let (head, tail) = (replica.port / 10, replica.port % 10);
             let find = format!("pgrep -f 'secure-port={head}[{tail}]'");
             let Ok(process) = cluster.on_control_plane(&find).await else { continue };
@@ -177,10 +188,16 @@ pub(super) async fn leader(cluster: &Cluster) -> anyhow::Result<u32> {
         }
         Ok(None)
     });
-    found.await?.context("no replica says that it leads")
+    found.await?.with_context(|| {
+        format!(
+            "found no leading replica within a minute; read the logs of the DaemonSets {} and {} in namespace {NAMESPACE}",
+            FIRST.workload, SECOND.workload
+        )
+    })
 }
 
-/// Log texts of providers that begin to lead: ours, and those on the Go framework, some of which begin with a capital.
+/// Log texts with which providers report that they begin to lead: ours, and that of client-go,
+/// which begins with a lower-case or a capital letter.
 const LEADS: [&str; 2] = [": leading ", "uccessfully acquired lease"];
 
 impl Replica {
@@ -191,17 +208,17 @@ impl Replica {
     }
 }
 
-/// Splits the manifests into the workload and everything else.
+/// Splits the manifests into the workload, which is the only DaemonSet, and all other objects.
 fn apart(manifests: &str) -> anyhow::Result<(String, String)> {
     let (workloads, rest): (Vec<&str>, Vec<&str>) =
         manifests.split("\n---\n").partition(|it| it.contains("\nkind: DaemonSet\n"));
     let [workload] = workloads[..] else {
-        bail!("{} DaemonSets in the manifests", workloads.len())
+        bail!("{} DaemonSets in the manifests instead of one", workloads.len())
     };
     Ok((workload.to_owned(), rest.join("\n---\n")))
 }
 
-/// Reads the published manifests.
+/// Reads the published manifests for this backend.
 fn manifests(project: &Path, backend: Backend) -> anyhow::Result<String> {
     let file = match backend {
         Backend::VCenter => "vcenter.yaml",
@@ -210,7 +227,7 @@ fn manifests(project: &Path, backend: Backend) -> anyhow::Result<String> {
     let path: PathBuf = project.join("provider/deploy").join(file);
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     if !text.contains(PUBLISHED) {
-        bail!("{}: no image {PUBLISHED}", path.display());
+        bail!("{}: does not contain the image {PUBLISHED}", path.display());
     }
     Ok(text)
 }
@@ -222,7 +239,8 @@ fn without_configuration(manifests: &str) -> String {
     manifests.split("\n---\n").filter(|it| !is_placeholder(it)).collect::<Vec<_>>().join("\n---\n")
 }
 
-/// Returns ConfigMap and Secret with the names of the manifests.
+/// Returns the provider's ConfigMaps and Secret with the lab's configuration, under the names in
+/// the published manifests.
 fn configuration(simulator: &Simulator, backend: Backend) -> anyhow::Result<String> {
     let items = match backend {
         Backend::VCenter => of_vcenter(&simulator.access()?),
@@ -231,7 +249,7 @@ fn configuration(simulator: &Simulator, backend: Backend) -> anyhow::Result<Stri
     Ok(json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string())
 }
 
-/// Writes another password to the Secret.
+/// Writes another password of the provider to its Secret.
 pub(super) async fn new_password(
     cluster: &Cluster,
     simulator: &Simulator,
@@ -241,7 +259,7 @@ pub(super) async fn new_password(
     cluster.apply(&of_vcenter(&access)[1].to_string()).await
 }
 
-/// Writes the current token of the Supervisor to the Secret.
+/// Writes the provider's current token for the Supervisor to its Secret.
 pub(super) async fn new_token(cluster: &Cluster, simulator: &Simulator) -> anyhow::Result<()> {
     cluster.apply(&of_supervisor(&simulator.credentials()?)[1].to_string()).await
 }
@@ -292,7 +310,7 @@ mod tests {
             assert!(workload.contains(PUBLISHED) && rest.contains("kind: ClusterRole"), "{rest}");
             let second = SECOND.of(&workload);
             assert!(second.contains("--secure-port=10268"), "{second}");
-            assert!(!second.contains("10258"), "both would want one port");
+            assert!(!second.contains("10258"), "both replicas would use the same port");
         }
     }
 }

@@ -1,6 +1,8 @@
-//! Disturbs the environment of a provider and checks that the provider works again without the loss of a node.
+//! Disturbs the environment of a provider, and checks that afterwards the provider works again and
+//! no node is lost.
 //!
-//! Machines that join prove that it works: their kubelets are simulated, so that no real one has to restart.
+//! Machines that join prove that the provider works. Their kubelets are simulated, so that no real
+//! kubelet has to restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,29 +23,30 @@ use crate::verdict::Verdict;
 /// A disturbance of the environment.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Disturbance {
-    /// vCenter ends and begins again after ten seconds.
+    /// vCenter stops and starts again after ten seconds.
     Restart,
-    /// A certificate of the same authority replaces vCenter's, and every connection is lost.
+    /// vCenter gets a new certificate of the same authority, and restarts.
     Certificate,
-    /// The password or token changes, and the Secret is updated.
+    /// The provider's password or token changes, and its Secret is updated.
     Credentials,
     /// The leader of two replicas is killed while nodes join.
     Leader,
-    /// The provider is rolled out again.
+    /// A rolling update replaces the provider's pods.
     Update,
     /// The API server's process is killed.
     ApiServer,
-    /// etcd does not run for 20 seconds.
+    /// etcd is suspended for 20 seconds.
     Store,
 }
 
-/// Maximum time until a provider works again after any disturbance: a Secret in a volume takes a kubelet a minute or more.
+/// Maximum time until a provider works again after any disturbance. A kubelet needs a minute or
+/// more to update a Secret in a volume.
 pub(super) const AT_WORK: Duration = Duration::from_secs(150);
-/// Number of machines that join to prove it.
+/// Number of machines that join to prove that the provider works.
 const JOINING: u8 = 3;
 
 impl Disturbance {
-    /// Plays the disturbance and checks the provider.
+    /// Plays the disturbance, and checks that machines join and no other Node has changed.
     pub(super) async fn play(self, lab: &Lab) -> anyhow::Result<Verdict> {
         let ready = scenarios::join(lab).await?;
         if ready != Verdict::Pass {
@@ -53,7 +56,7 @@ impl Disturbance {
         let joining = lab.joining().await?;
         match self {
             Self::Restart => lab.restart().await?,
-            // Open connections keep the old certificate, so vCenter restarts.
+            // Open connections would keep the old certificate, so vCenter restarts.
             Self::Certificate => {
                 lab.simulator.event(&Command::SwapCertificate { vcenter: None }).await?;
                 lab.restart().await?;
@@ -94,13 +97,14 @@ impl Disturbance {
 /// Facts of Nodes, by name.
 pub(super) type Shown = BTreeMap<String, NodeFacts>;
 
-/// Returns a number that was not used before.
+/// Returns a number that was not used before: the time in microseconds.
 fn fresh() -> u64 {
     u64::try_from(kubelet::time().as_microsecond()).unwrap_or_default()
 }
 
-/// Returns the facts of each Node that a provider writes, and its UID, because a Node that was deleted and created again has
-/// another one. Leaves out readiness, which the kubelet reports, and taints.
+/// Returns, for each Node, the facts that a provider writes, without taints and without readiness,
+/// which the kubelet reports. The facts include the UID, because a Node that was deleted and
+/// created again has another UID.
 pub(super) async fn shown(lab: &Lab) -> anyhow::Result<Shown> {
     let lasting = |node: &serde_json::Value| {
         let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -115,16 +119,16 @@ pub(super) fn unchanged(before: &Shown, after: &Shown) -> Verdict {
     let other = names.into_iter().find(|name| before.get(*name) != after.get(*name));
     other.map_or(Verdict::Pass, |name| {
         let (was, is) = (before.get(name), after.get(name));
-        Verdict::fail(format!("{name} was {was:?}, and is {is:?}"))
+        Verdict::fail(format!("{name} was {was:?}, but now is {is:?}"))
     })
 }
 
 impl Lab {
-    /// Creates machines whose guests are up and whose kubelets have not registered yet.
+    /// Creates machines whose guests run and whose kubelets have not registered yet.
     pub(super) async fn joining(&self) -> anyhow::Result<Vec<Machine>> {
         let machine = |n: u8| Machine {
             name: format!("joining-{n}"),
-            // A new UUID, so that the provider's memory of an earlier machine does not help.
+            // A new UUID, so that the provider cannot use what it remembers of an earlier machine.
             uuid: Uuid::from_u64_pair(fresh(), n.into()),
             address: format!("10.66.0.{n}"),
         };
@@ -133,6 +137,7 @@ impl Lab {
         Ok(machines)
     }
 
+    /// Registers the Nodes of these machines, as their kubelets would.
     pub(super) async fn register(&self, machines: &[Machine]) -> anyhow::Result<()> {
         for machine in machines {
             kubelet::register(&self.cluster, &machine.name, machine.uuid).await?;
@@ -140,7 +145,9 @@ impl Lab {
         Ok(())
     }
 
-    /// Kills the leader after the first machine has registered; the other machines register while no replica leads.
+    /// Kills the leader after the first machine has registered. The other machines register while
+    /// no replica leads. The verdict is inconclusive if the other replica does not take over within
+    /// [`AT_WORK`].
     async fn kill_amidst(&self, machines: &[Machine]) -> anyhow::Result<Verdict> {
         let leader = deploy::leader(&self.cluster).await?;
         let first = deploy::holder(&self.cluster).await?;
@@ -156,19 +163,22 @@ impl Lab {
         })
     }
 
-    /// Ends vCenter and begins it again after ten seconds: every session and connection is lost.
+    /// Stops vCenter and starts it again after ten seconds, which ends every session and
+    /// connection.
     async fn restart(&self) -> anyhow::Result<()> {
         self.simulator.event(&Command::StopVCenter { vcenter: None }).await?;
         sleep(Duration::from_secs(10)).await;
         self.simulator.event(&Command::StartVCenter { vcenter: None }).await
     }
 
-    /// Runs `kubectl rollout` on the provider.
+    /// Runs `kubectl rollout` with this verb on the provider's DaemonSet.
     async fn rollout(&self, verb: &str) -> anyhow::Result<()> {
         let rollout = ["-n", deploy::NAMESPACE, "rollout", verb, "daemonset", deploy::WORKLOAD];
         self.cluster.kubectl().args(rollout).output().await.map(drop)
     }
 
+    /// Passes if the provider initializes the Nodes of these machines, with the right provider IDs
+    /// and addresses. Waits up to [`AT_WORK`] for each.
     pub(super) async fn has_joined(&self, machines: &[Machine]) -> anyhow::Result<Verdict> {
         for machine in machines {
             let id = format!("vsphere://{}", machine.uuid);
@@ -185,7 +195,8 @@ impl Lab {
         Ok(Verdict::Pass)
     }
 
-    /// Removes the Nodes before the machines, so that the provider has nothing to delete.
+    /// Removes the Nodes and then the machines, in this order, so that the provider has nothing to
+    /// delete.
     pub(super) async fn dismiss(&self, machines: &[Machine]) -> anyhow::Result<()> {
         kubelet::remove_all(&self.cluster).await?;
         for machine in machines {
@@ -194,7 +205,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Deploys the provider, alone or with a standby replica.
+    /// Removes the deployed provider, and deploys ours anew, alone or with a standby replica.
     pub(super) async fn provider(&self, second: bool) -> anyhow::Result<()> {
         deploy::remove(&self.cluster).await?;
         let image = self.made.provider_image.clone();
@@ -213,7 +224,8 @@ impl Lab {
         }
     }
 
-    /// Restores the first password of the simulator; a replaced token stays.
+    /// Restores the password with which the simulator has started. With a Supervisor the new token
+    /// stays.
     async fn first_credentials(&self) -> anyhow::Result<()> {
         match self.made.backend {
             Backend::VCenter => self.password(&self.simulator.access()?.password).await,
@@ -232,12 +244,12 @@ impl Lab {
         deploy::new_password(&self.cluster, &self.simulator, password).await
     }
 
-    /// Waits until the API server answers again.
+    /// Waits up to two minutes until the API server answers again.
     async fn answers(&self) -> anyhow::Result<()> {
         let nodes = async || Ok(self.cluster.nodes().await.ok());
         anyhow::ensure!(
             super::until(Duration::from_secs(120), nodes).await?.is_some(),
-            "the API server does not answer after two minutes"
+            "the API server has not answered for two minutes"
         );
         Ok(())
     }

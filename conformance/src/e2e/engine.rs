@@ -1,4 +1,4 @@
-//! The Docker engine: finds or starts it, and removes what a laboratory leaves in it.
+//! The Docker engine: finds or starts it, and removes the containers and networks of a lab.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,19 +8,20 @@ use anyhow::{Context as _, bail};
 use super::shell::call;
 use super::usage::Usage;
 
-/// Label of everything that is started here; its value is the name of the laboratory.
+/// Label of the containers that this stage starts; its value is the name of the lab.
 pub(super) const LABEL: &str = "io.vsphere-lab";
-/// The label that kind gives its nodes.
+/// Label that kind gives the containers of its nodes; its value is the name of the cluster.
 const KIND: &str = "io.x-k8s.kind.cluster";
 
-/// Checks that an engine answers; starts one only if `start` is true.
+/// Checks that a Docker engine answers; starts one if none answers and `start` is true.
 ///
 /// # Errors
-/// Names the remedy if no engine answers.
+/// Fails if `docker` is not installed, if no engine answers and `start` is false, or if the start
+/// fails.
 pub(super) async fn ready(project: &Path, start: bool) -> anyhow::Result<()> {
     if !call("docker").arg("--version").succeeds().await {
         return Err(Usage::error(
-            "there is no docker in PATH; install Docker, or `apt-get install docker.io`",
+            "docker is not in PATH; install Docker, or `apt-get install docker.io`",
         ));
     }
     if call("docker").arg("info").succeeds().await {
@@ -28,13 +29,13 @@ pub(super) async fn ready(project: &Path, start: bool) -> anyhow::Result<()> {
     }
     if !start {
         return Err(Usage::error(
-            "no Docker engine answers; start Docker, or add --start-engine to have dockerd started (as root)",
+            "no Docker engine answers; start Docker, or add --start-engine to start dockerd (as root)",
         ));
     }
     call(project.join("kind/engine.sh")).arg("up").told().await.map(drop)
 }
 
-/// Returns the containers with this label, running or not.
+/// Returns the IDs of the containers whose label `label` has the value `name`, running or not.
 async fn labelled(label: &str, name: &str) -> anyhow::Result<Vec<String>> {
     let filter = format!("label={label}={name}");
     let found =
@@ -42,10 +43,10 @@ async fn labelled(label: &str, name: &str) -> anyhow::Result<Vec<String>> {
     Ok(found.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Returns the names of the containers that are nodes of a cluster.
+/// Returns the names of the running containers that are nodes of a cluster.
 ///
 /// # Errors
-/// Fails if the engine fails.
+/// Fails if the Docker engine reports an error.
 pub(super) async fn nodes(cluster: &str) -> anyhow::Result<Vec<String>> {
     let filter = format!("label={KIND}={cluster}");
     let format = "{{.Names}}";
@@ -53,10 +54,12 @@ pub(super) async fn nodes(cluster: &str) -> anyhow::Result<Vec<String>> {
     Ok(found.await?.lines().map(str::to_owned).collect())
 }
 
-/// Removes every container and volume of a laboratory and its cluster, even of a killed run, and the network if it is unused.
+/// Removes every container of a lab and its cluster with its anonymous volumes, including those of
+/// a killed run. Also removes kind's network if no cluster uses it and no process makes one.
+/// Returns the number of removed containers.
 ///
 /// # Errors
-/// Fails if the engine fails.
+/// Fails if the Docker engine reports an error.
 pub(super) async fn sweep(name: &str, cluster: &str, lock: &File) -> anyhow::Result<usize> {
     let mut count = 0;
     loop {
@@ -68,7 +71,8 @@ pub(super) async fn sweep(name: &str, cluster: &str, lock: &File) -> anyhow::Res
         remove(&found).await?;
         count += found.len();
     }
-    // kind's network stays while another cluster uses it or is about to.
+    // kind's network stays while another cluster uses it, or while a process that holds the lock
+    // makes one.
     if lock.try_lock().is_ok() {
         let others = call("docker").args(["ps", "-aq", "--filter", "network=kind"]).output().await;
         if others.is_ok_and(|it| it.is_empty()) {
@@ -79,18 +83,24 @@ pub(super) async fn sweep(name: &str, cluster: &str, lock: &File) -> anyhow::Res
     Ok(count)
 }
 
-/// Removes containers. With control groups of version 1, a container cannot end if it is killed while its inner runc has frozen a
-/// container: frozen processes do not react to the signal.
+/// Removes containers. With control groups of version 1, a node's container cannot end if it is
+/// killed while runc inside it has frozen one of its inner containers, because frozen processes do
+/// not react to the signal. So this function thaws frozen groups and tries again.
 async fn remove(containers: &[String]) -> anyhow::Result<()> {
     let remove = || call("docker").args(["rm", "-f", "-v"]).args(containers).output();
     let Err(first) = remove().await else { return Ok(()) };
     let groups = Path::new("/sys/fs/cgroup/freezer");
     let n = containers.iter().map(|it| thaw(groups, it)).sum::<usize>();
-    // Another process may have removed a container meanwhile, or it has ended by itself.
-    remove().await.map(drop).with_context(|| format!("{first:#}; {n} groups were thawed"))
+    // Tries again even without thawed groups: another process may have removed a container
+    // meanwhile.
+    remove()
+        .await
+        .map(drop)
+        .with_context(|| format!("{first:#}; {n} frozen control groups were thawed"))
 }
 
-/// Thaws every frozen group of a container below this directory and returns the number of groups.
+/// Thaws every frozen control group of a container in this directory and below it. Returns the
+/// number of thawed groups.
 fn thaw(directory: &Path, container: &str) -> usize {
     let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
     let is_its = directory.to_string_lossy().contains(container);
@@ -101,8 +111,8 @@ fn thaw(directory: &Path, container: &str) -> usize {
     usize::from(thawed) + below.map(|it| thaw(&it, container)).sum::<usize>()
 }
 
-/// Opens the lock of the network: a process holds it shared while it makes a cluster, and exclusively while it removes the
-/// network.
+/// Opens the lock file for kind's network. A process holds the lock shared while it makes a
+/// cluster, and exclusively while it removes the network.
 ///
 /// # Errors
 /// Fails if the file cannot be created.

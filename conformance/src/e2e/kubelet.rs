@@ -1,14 +1,15 @@
-//! A simulated kubelet: registers a Node for an external cloud provider, as a kubelet does, and keeps its lease.
+//! Requests of simulated kubelets: registers Nodes for an external cloud provider, as kubelets do,
+//! posts their status, and removes them.
 
 use serde_json::{Value, json};
 use sim_world::vcenter::swap_uuid;
 
 use super::cluster::Cluster;
 
-/// Label of Nodes whose kubelets are simulated.
+/// Label and taint of Nodes whose kubelets are simulated.
 pub(super) const FLEET: &str = "io.vsphere-lab/fleet";
 
-/// Registers the Node of a machine with this BIOS UUID.
+/// Creates the lease and the Node of a machine with this BIOS UUID.
 pub(super) async fn register(
     cluster: &Cluster,
     name: &str,
@@ -22,7 +23,8 @@ pub(super) async fn register(
     Ok(())
 }
 
-/// Posts an unchanged status, as a kubelet does every five minutes.
+/// Posts the condition Ready with new timestamps and no other change, as a kubelet does every five
+/// minutes.
 pub(super) async fn report(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
     let heartbeat = json!({"status": {"conditions": [ready()]}}).to_string();
     let request = http::Request::patch(format!("/api/v1/nodes/{name}/status"))
@@ -32,7 +34,7 @@ pub(super) async fn report(cluster: &Cluster, name: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Removes all Nodes with the label and their leases.
+/// Removes all Nodes with the label [`FLEET`], and their leases.
 pub(super) async fn remove_all(cluster: &Cluster) -> anyhow::Result<()> {
     for path in ["/api/v1/nodes", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"]
     {
@@ -44,12 +46,12 @@ pub(super) async fn remove_all(cluster: &Cluster) -> anyhow::Result<()> {
 }
 
 /// Returns the time of the system clock.
-#[expect(clippy::disallowed_methods, reason = "a real cluster goes by the clock on the wall")]
+#[expect(clippy::disallowed_methods, reason = "a real cluster uses the wall clock")]
 pub(super) fn time() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }
 
-/// Returns the time with microseconds, in the format of a lease.
+/// Returns the current time with microseconds, in the format of a lease.
 pub(super) fn now() -> String {
     time().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
@@ -87,7 +89,7 @@ fn node(name: &str, uuid: uuid::Uuid) -> Value {
             "machineID": "", "bootID": "", "kernelVersion": "", "osImage": "",
             "containerRuntimeVersion": "", "kubeletVersion": "v1.36.3", "kubeProxyVersion": "",
             "operatingSystem": "linux", "architecture": "amd64",
-            // The guest of a machine on vSphere shows its BIOS UUID with swapped bytes.
+            // The guest of a machine on vSphere sees its BIOS UUID with swapped bytes.
             "systemUUID": swap_uuid(uuid).to_string(),
         },
     }})

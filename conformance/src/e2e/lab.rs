@@ -1,4 +1,4 @@
-//! A laboratory: cluster, simulator and provider under one name, by which it is found again.
+//! A lab: cluster, simulator and provider under one name, by which later commands find it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,24 +16,24 @@ use super::{engine, kubelet, until};
 use crate::backend::Backend;
 use crate::whereabouts;
 
-/// Description of a laboratory to make or to open.
+/// Description of a lab to make or to open.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
-    /// Name of the laboratory.
+    /// Name of the lab.
     pub(super) name: String,
-    /// The checkout with `kind/` and `provider/deploy/`.
+    /// Checkout of this project, with `kind/` and `provider/deploy/`.
     pub(super) project: PathBuf,
-    /// Directory of the laboratories' files; each has a folder of its name in it.
+    /// Cache directory; `e2e/NAME` in it contains the files of a lab.
     pub(super) cache: PathBuf,
-    /// Image of the nodes; `None` chooses one.
+    /// Node image; `None` for the default of [`cluster::node_image`].
     pub(super) image: Option<String>,
-    /// True if dockerd may be started.
+    /// True if this program may start dockerd.
     pub(super) start_engine: bool,
     /// Backend of the provider.
     pub(super) backend: Backend,
 }
 
-/// A laboratory that runs.
+/// A running lab.
 pub(super) struct Lab {
     pub(super) cluster: Cluster,
     pub(super) simulator: Simulator,
@@ -43,19 +43,20 @@ pub(super) struct Lab {
     pub(super) project: PathBuf,
 }
 
-/// Components of a laboratory, kept in its directory.
+/// Backend and images of a lab, as its file `made.json` records them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Made {
     /// Backend of the provider.
     pub(super) backend: Backend,
-    /// Image of the simulator, which pods also run.
+    /// Image of the simulator, which the pods of scenarios also run.
     pub(super) sim_image: String,
     /// Image of the provider.
     pub(super) provider_image: String,
 }
 
 impl Wanted {
+    /// Returns the directory with the lab's files.
     pub(super) fn directory(&self) -> PathBuf {
         self.laboratories().join(&self.name)
     }
@@ -64,12 +65,13 @@ impl Wanted {
         self.cache.join("e2e")
     }
 
-    /// Returns the name of the cluster in kind, with a prefix that avoids names of other clusters.
+    /// Returns the name of the kind cluster; the prefix distinguishes it from clusters that are not
+    /// labs.
     fn cluster_name(&self) -> String {
         format!("lab-{}", self.name)
     }
 
-    /// Makes the laboratory and prints each step.
+    /// Makes the lab and prints each step.
     pub(super) async fn up(&self, out: &mut impl Write) -> anyhow::Result<Lab> {
         let (cluster, made) = self.cluster_up(out).await?;
         let mut step = Steps::begin(out);
@@ -78,7 +80,8 @@ impl Wanted {
         Ok(Lab { cluster, simulator, machines, made, project: self.project.clone() })
     }
 
-    /// Starts a simulator with the machines of the cluster, and a provider.
+    /// Starts a simulator, creates the machines of the cluster's nodes in it, and deploys our
+    /// provider.
     pub(super) async fn furnish(
         &self,
         cluster: &Cluster,
@@ -92,12 +95,16 @@ impl Wanted {
         Ok((simulator, machines))
     }
 
-    /// True if the laboratory exists and was not made for a single command.
+    /// True if the lab exists and is not a temporary one.
     pub(super) fn is_kept(&self) -> bool {
         self.made().exists() && !self.passing().exists()
     }
 
-    /// Begins a temporary laboratory, which the caller ends. First ends the one that a killed run left.
+    /// Prepares a temporary lab, which the caller must delete. First deletes the temporary lab that
+    /// a killed run of the same name left.
+    ///
+    /// # Errors
+    /// Fails if a lab of this name exists that is in use or not temporary.
     pub(super) async fn begin_passing(&self) -> anyhow::Result<()> {
         let (directory, name) = (self.directory(), &self.name);
         match std::fs::read_to_string(self.passing()) {
@@ -105,7 +112,7 @@ impl Wanted {
             Ok(_) => {}
             Err(_) if directory.exists() => {
                 return Err(Usage::error(format!(
-                    "there is a laboratory `{name}`; end it with `conformance e2e down --name {name}`, or choose another --name"
+                    "the lab `{name}` exists already; delete it with `conformance e2e down --name {name}`, or choose another --name"
                 )));
             }
             Err(_) => {}
@@ -116,22 +123,25 @@ impl Wanted {
         Ok(std::fs::write(self.passing(), whereabouts::this_process()?)?)
     }
 
-    /// Returns the path of the file that marks a temporary laboratory and identifies its process.
+    /// Returns the path of the file that marks a temporary lab and identifies the process that uses
+    /// it.
     fn passing(&self) -> PathBuf {
         self.directory().join("passing")
     }
 
-    /// Returns the path of the file that marks a laboratory in use and identifies the process.
+    /// Returns the path of the file that marks a lab as in use and identifies the process that uses
+    /// it.
     fn touched(&self) -> PathBuf {
         self.directory().join("touched")
     }
 
-    /// Marks the laboratory as in use: from now on its state is undefined.
+    /// Marks the lab as in use by this process. The lab's state is undefined until
+    /// [`Self::settle`].
     pub(super) fn touch(&self) -> anyhow::Result<()> {
         Ok(std::fs::write(self.touched(), whereabouts::this_process()?)?)
     }
 
-    /// True if a command with the laboratory was interrupted, so that its state is undefined.
+    /// True if a command that used the lab was interrupted, so that the lab's state is undefined.
     ///
     /// # Errors
     /// Fails if that command still runs.
@@ -146,22 +156,26 @@ impl Wanted {
     fn is_in_use(&self, owner: &str) -> anyhow::Error {
         let (name, process) = (&self.name, owner.split(' ').next().unwrap_or_default());
         Usage::error(format!(
-            "process {process} is at work in the laboratory `{name}`; wait for it, end it with `conformance e2e down --name {name}`, or choose another --name"
+            "process {process} uses the lab `{name}`; wait for its end, delete the lab with `conformance e2e down --name {name}`, or choose another --name"
         ))
     }
 
-    /// Removes the mark: the laboratory is in its normal state again.
+    /// Removes the mark of [`Self::touch`], because the lab is in its normal state again.
     pub(super) fn settle(&self) -> anyhow::Result<()> {
         Ok(std::fs::remove_file(self.touched())?)
     }
 
-    /// Makes the cluster with both images loaded, and nothing else.
+    /// Makes the cluster and loads the images of simulator and provider into it, but starts neither
+    /// of them.
+    ///
+    /// # Errors
+    /// Fails if a lab of this name exists that is not temporary, or if a step fails.
     pub(super) async fn cluster_up(&self, out: &mut impl Write) -> anyhow::Result<(Cluster, Made)> {
         let Self { name, project, .. } = self;
         engine::ready(project, self.start_engine).await?;
         if self.directory().exists() && !self.passing().exists() {
             return Err(Usage::error(format!(
-                "there is a laboratory `{name}`; end it with `conformance e2e down --name {name}`"
+                "the lab `{name}` exists already; delete it with `conformance e2e down --name {name}`"
             )));
         }
         std::fs::create_dir_all(self.directory())?;
@@ -172,7 +186,7 @@ impl Wanted {
         step.done(&format!("node image {image}"))?;
         let built = call(project.join("kind/images/build.sh")).told().await?;
         let images: Vec<String> = built.lines().map(str::to_owned).collect();
-        let [sim, provider] = &images[..] else { bail!("images: {built}") };
+        let [sim, provider] = &images[..] else { bail!("kind/images/build.sh printed: {built}") };
         step.done(&format!("images {sim} and {provider}"))?;
         let made = Made {
             backend: self.backend,
@@ -183,19 +197,21 @@ impl Wanted {
         let cluster = self.create(programs, &image).await?;
         step.done("cluster of three nodes")?;
         cluster.load(&images).await?;
-        step.done("images in its nodes")?;
+        step.done("images loaded into the nodes")?;
         Ok((cluster, made))
     }
 
     async fn create(&self, programs: Programs, image: &str) -> anyhow::Result<Cluster> {
         let lock = engine::network_lock(&self.laboratories())?;
         let held = async || Ok(lock.try_lock_shared().is_ok().then_some(()));
-        until(Duration::from_secs(60), held).await?.context("another removes kind's network")?;
+        until(Duration::from_secs(60), held)
+            .await?
+            .context("another process has locked kind's network for a minute")?;
         let (name, directory) = (self.cluster_name(), self.directory());
         Cluster::create(&name, &self.project, programs, image, &directory).await
     }
 
-    /// Starts a simulator for the cluster.
+    /// Starts a simulator for the cluster, with `vms` machines.
     pub(super) async fn simulator_up(
         &self,
         cluster: &Cluster,
@@ -211,18 +227,18 @@ impl Wanted {
         self.directory().join("made.json")
     }
 
-    /// Opens the existing laboratory and repairs the effects of an interruption.
+    /// Opens an existing lab and repairs the effects of an interruption.
     pub(super) async fn open(&self, out: &mut impl Write) -> anyhow::Result<Lab> {
         let was_interrupted = self.was_interrupted()?;
         let (cluster, made) = self.open_cluster().await?;
         let (directory, kubectl) = (self.directory(), cluster.kubectl_path());
         let (simulator, machines) = if was_interrupted {
             let mut step = Steps::begin(out);
-            // The provider trusts the authority of the simulator that is replaced.
+            // Removes the provider too, because it trusts the authority of the old simulator.
             deploy::remove(&cluster).await?;
             Simulator::end(&self.name, &directory).await?;
             let furnished = self.furnish(&cluster, &made).await?;
-            step.done("simulator and provider anew, after an interruption")?;
+            step.done("new simulator and provider, after an interruption")?;
             furnished
         } else {
             let simulator = Simulator::open(&self.name, &directory, made.backend, kubectl).await?;
@@ -231,13 +247,14 @@ impl Wanted {
         Ok(Lab { cluster, simulator, machines, made, project: self.project.clone() })
     }
 
-    /// Opens the cluster alone. Removes simulated Nodes and repairs the effects of an interruption.
+    /// Opens only the cluster of an existing lab. Removes simulated Nodes, and repairs the effects
+    /// of an interruption on the cluster.
     pub(super) async fn open_cluster(&self) -> anyhow::Result<(Cluster, Made)> {
         let path = self.made();
         let Ok(text) = std::fs::read(&path) else {
             let name = &self.name;
             return Err(Usage::error(format!(
-                "there is no laboratory `{name}`; make one with `conformance e2e up --name {name}`"
+                "the lab `{name}` does not exist; make it with `conformance e2e up --name {name}`"
             )));
         };
         let made: Made =
@@ -252,7 +269,8 @@ impl Wanted {
         Ok((cluster, made))
     }
 
-    /// Removes everything that belongs to the laboratory and returns the number of removed containers.
+    /// Deletes the lab, if it exists: its containers, its cluster and its files. Returns the number
+    /// of removed containers.
     pub(super) async fn down(&self) -> anyhow::Result<usize> {
         engine::ready(&self.project, false).await?;
         let lock = engine::network_lock(&self.laboratories())?;
@@ -265,7 +283,7 @@ impl Wanted {
     }
 }
 
-/// Prints each step and its duration.
+/// Printer of the steps that make a lab, each with its duration.
 pub(super) struct Steps<'a, W> {
     out: &'a mut W,
     begin: tokio::time::Instant,
@@ -283,7 +301,7 @@ impl<'a, W: Write> Steps<'a, W> {
     }
 }
 
-/// Returns the checkout that contains this folder.
+/// Returns the checkout of this project that contains the folder `from`.
 pub(super) fn project(from: &Path) -> anyhow::Result<PathBuf> {
     let found = from.ancestors().find(|it| it.join("kind/cluster.yaml").is_file());
     found.map(Path::to_owned).ok_or_else(|| {

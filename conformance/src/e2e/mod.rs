@@ -1,18 +1,19 @@
-//! The stage in containers: a real cluster made by kind, with our simulator and a provider.
+//! The third stage, in containers: a real cluster made by kind, with our simulator and a provider.
 //!
 //! | part | what it is |
 //! | --- | --- |
 //! | [`command`] | `conformance e2e` |
-//! | `lab` | makes, finds and ends a laboratory |
+//! | `lab` | makes, finds and deletes a lab |
 //! | `engine`, `shell`, `interrupt` | the Docker engine, other programs, and cancellation |
-//! | `cluster`, `simulator`, `deploy`, `peer` | the parts of a laboratory |
+//! | `cluster`, `simulator`, `deploy`, `peer` | the parts of a lab |
 //! | `scenarios`, `disturbances`, `swap` | the scenarios, under the IDs of the catalogue |
 //! | `play` | plays the scenarios one by one and compares the verdicts with virtual time |
-//! | `tally` | counts calls of ledgers and audit logs |
+//! | `tally` | counts the calls in ledgers and audit logs |
 //! | `kubelet` | Nodes with simulated kubelets |
 //! | `bench` | counts the calls of a provider and compares them with virtual time |
 //!
-//! Three real kubelets prove the wiring, which no simulated kubelet can.
+//! The three real kubelets of the cluster test what simulated kubelets cannot: that pods run on
+//! initialized Nodes, and that logs and exec reach the pods at the Nodes' addresses.
 
 mod bench;
 mod cluster;
@@ -34,7 +35,8 @@ mod usage;
 
 use std::time::Duration;
 
-/// Calls `ask` every half second until it returns a value, or returns `None` after `within`.
+/// Calls `ask` at least once, and then every half second until it returns a value or an error.
+/// Returns `None` if it has returned neither within `within`.
 async fn until<T>(
     within: Duration,
     mut ask: impl AsyncFnMut() -> anyhow::Result<Option<T>>,

@@ -1,7 +1,8 @@
-//! Deploys other providers in place of ours: the same workload with their image, flags and configuration files.
+//! Providers of other vendors, "peers", that replace ours in a lab. They use our workload with
+//! their own image, flags and configuration files.
 //!
-//! They may do everything in the cluster: the rights that they need are defined by their own manifests, which this
-//! stage does not test.
+//! A peer has all rights in the cluster. Its vendor's manifests would define the rights that it
+//! needs, but this stage does not test these manifests.
 
 use std::path::Path;
 
@@ -15,14 +16,15 @@ use super::simulator::Access;
 use super::usage::Usage;
 use crate::backend::Backend;
 
-/// Other providers that the benchmark and the scenarios support.
+/// Providers of other vendors that the benchmark and the scenarios support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
-    /// Upstream's framework over a cloud of a hundred lines (`conformance/peers/vsphere-ccm`).
+    /// A cloud controller manager of Kubernetes' Go framework (`k8s.io/cloud-provider`) with a
+    /// small client of vCenter (`conformance/peers/vsphere-ccm`).
     StockCcm,
-    /// Upstream's provider with vCenter.
+    /// Upstream's provider (`cloud-provider-vsphere`) with vCenter.
     UpstreamVcenter,
-    /// Upstream's provider with a Supervisor.
+    /// Upstream's provider (`cloud-provider-vsphere`) with a Supervisor.
     UpstreamParavirtual,
 }
 
@@ -62,7 +64,8 @@ impl Program {
         }
     }
 
-    /// Returns the changes to our workload. The program serves neither `/livez` nor `/readyz`.
+    /// Returns the JSON patch that gives our workload the arguments of this provider. Removes the
+    /// probes, because the provider serves neither `/livez` nor `/readyz`. Does not set the image.
     pub(super) fn patch(self, port: u16) -> Vec<Value> {
         let container = "/spec/template/spec/containers/0";
         let mut arguments: Vec<String> =
@@ -77,15 +80,15 @@ impl Program {
     }
 }
 
-/// A program and its place.
+/// A provider of another vendor, and where it is.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
     pub(super) program: Program,
-    /// Path of a file, or name of an image.
+    /// Path of a static binary, or name of an image of the engine.
     place: String,
 }
 
-/// Parses `NAME=PATH|IMAGE`.
+/// Parses the value `NAME=PATH|IMAGE` of `--peer`.
 pub(super) fn peer(text: &str) -> Result<Peer, String> {
     let known = Program::ALL.map(Program::name).join(", ");
     let (name, place) = text.split_once('=').ok_or("write NAME=PATH or NAME=IMAGE")?;
@@ -99,17 +102,18 @@ pub(super) fn peer(text: &str) -> Result<Peer, String> {
 }
 
 impl Peer {
-    /// Returns the stock CCM, built from its module if it is not in the cache.
+    /// Returns the stock CCM; builds it from its Go module if it is not in the cache.
     pub(super) async fn stock_ccm(project: &Path) -> anyhow::Result<Self> {
         let build = call(project.join("conformance/peers/build.sh"));
         let place = build.arg("vsphere-ccm").told().await?;
         Ok(Self { program: Program::StockCcm, place })
     }
 
-    /// Returns true if the place is a file and false if it is an image of the engine.
+    /// Checks that the peer exists. Returns true if its place is a file, and false if it is an
+    /// image of the engine.
     ///
     /// # Errors
-    /// Fails if it is neither.
+    /// Fails if the place is neither.
     pub(super) async fn check(&self) -> anyhow::Result<bool> {
         let is_file = self.place.contains('/') && Path::new(&self.place).is_file();
         let is_there =
@@ -119,18 +123,19 @@ impl Peer {
         }
         let (name, place) = (self.program.name(), &self.place);
         Err(Usage::error(format!(
-            "--peer {name}={place}: neither a file with a slash in its path nor an image of the engine; build one, or pull it"
+            "--peer {name}={place}: neither a file (whose path needs a slash) nor an image of the Docker engine; build or pull it"
         )))
     }
 
-    /// Returns the image, after loading it into the nodes of the cluster.
+    /// Builds the image if the place is a file, loads it into the nodes of the cluster, and returns
+    /// its name.
     pub(super) async fn image(&self, cluster: &Cluster) -> anyhow::Result<String> {
         let image = if self.check().await? { self.built().await? } else { self.place.clone() };
         cluster.load(std::slice::from_ref(&image)).await?;
         Ok(image)
     }
 
-    /// Builds an image that contains only the program, which must be static.
+    /// Builds an image that contains only the program, which must be static, and returns its name.
     async fn built(&self) -> anyhow::Result<String> {
         let folder = tempfile::tempdir()?;
         std::fs::copy(&self.place, folder.path().join("provider"))
@@ -145,7 +150,7 @@ impl Peer {
     }
 }
 
-/// Returns the stock CCM's configuration.
+/// Returns the configuration file of the stock CCM.
 pub(super) fn cloud_json(access: &Access) -> String {
     let Access { host, port, user, password, .. } = access;
     let url = format!("https://{host}:{port}/sdk");
@@ -155,7 +160,7 @@ pub(super) fn cloud_json(access: &Access) -> String {
 /// Name of the ClusterRoleBinding of a peer.
 pub(super) const BINDING: &str = "e2e-peer";
 
-/// Lets the account of the provider do everything.
+/// Returns the ClusterRoleBinding that gives the provider's service account all rights.
 pub(super) fn binding() -> Value {
     let group = "rbac.authorization.k8s.io";
     json!({
@@ -170,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_is_given_as_a_known_name_and_a_path() {
+    fn a_peer_without_a_known_name_or_a_path_is_refused() {
         assert_eq!(peer("stock-ccm=/bin/x").unwrap().program, Program::StockCcm);
         for (text, says) in [
             ("stock-ccm", "NAME=PATH"),

@@ -1,4 +1,5 @@
-//! Plays scenarios and compares each verdict with that of the same check in virtual time.
+//! Plays scenarios, and compares each verdict with that of the check of the same ID in virtual
+//! time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -31,12 +32,12 @@ struct Played {
     seconds: f64,
     /// Verdict in the cluster.
     kind: Verdict,
-    /// Calls to vCenter or Supervisor during the scenario, by operation, without long polls and watches; `None` if they could not
-    /// be counted.
+    /// Number of calls to vCenter or Supervisor during the scenario, by operation, without long
+    /// polls, keep-alives and watches; `None` if they could not be counted.
     calls: Option<BTreeMap<String, u64>>,
     /// Verdict of the check with this ID, in virtual time.
     virtual_time: Verdict,
-    /// Last log lines of the provider, if the scenario did not pass.
+    /// Last log lines of the provider; empty if the scenario passed or was skipped.
     #[serde(skip_serializing_if = "String::is_empty")]
     log: String,
 }
@@ -44,19 +45,21 @@ struct Played {
 /// Selection of scenarios.
 #[derive(Args, Clone, Debug, Default)]
 pub struct PlayOptions {
-    /// IDs, or prefixes of IDs, to select.
+    /// IDs of scenarios, or prefixes of IDs [default: all].
     ids: Vec<String>,
-    /// Provider that replaces ours and is replaced by ours again: stock-ccm, upstream-vcenter or upstream-paravirtual, as a
-    /// static binary or an image of the engine [default in vCenter mode: the stock CCM, built].
+    /// Provider for the scenario in which another provider replaces ours for a while: stock-ccm,
+    /// upstream-vcenter or upstream-paravirtual, as the path of a static binary or an image of the
+    /// Docker engine [default in vCenter mode: stock-ccm, built from its Go module].
     #[arg(long, value_name = "NAME=PATH|IMAGE", value_parser = peer)]
     peer: Option<Peer>,
-    /// Directory for e2e.json: verdicts in the cluster and in virtual time, and the log of a provider that failed.
+    /// Directory for e2e.json: the verdicts in the cluster and in virtual time, and the last lines
+    /// of the provider's log for a scenario that did not pass.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 impl PlayOptions {
-    /// Checks that the peer exists. Needs an engine that answers.
+    /// Checks that the peer of `--peer` exists. The Docker engine must answer.
     ///
     /// # Errors
     /// Fails if the peer does not exist.
@@ -67,7 +70,7 @@ impl PlayOptions {
         }
     }
 
-    /// Returns the scenarios of a mode with these IDs or prefixes of IDs; all if none is named.
+    /// Returns the selected scenarios of a mode; all of them if no ID is given.
     ///
     /// # Errors
     /// Fails if an ID matches no scenario of the mode, or if the peer is for another mode.
@@ -88,7 +91,7 @@ impl PlayOptions {
         {
             let (name, other) = (program.name(), program.backend());
             return Err(Usage::error(format!(
-                "--peer {name}: it looks for machines in {other}, and this laboratory is of {mode}; name one of {mode}, or another --mode"
+                "--peer {name}: works only with the mode {other}, but this lab has the mode {mode}; name a peer for {mode}, or choose another --mode"
             )));
         }
         let is_asked =
@@ -97,10 +100,11 @@ impl PlayOptions {
     }
 }
 
-/// Plays scenarios in a laboratory, prints the results and writes `e2e.json` to the folder in `options`.
+/// Plays the selected scenarios in a lab, prints the results and writes `e2e.json` to the folder in
+/// `options`.
 ///
 /// # Errors
-/// Fails if the harness fails.
+/// Fails for a wrong selection, and if the harness fails.
 pub(super) async fn play(
     out: &mut impl Write,
     lab: &Lab,
@@ -110,7 +114,7 @@ pub(super) async fn play(
     let scenarios = options.wanted(mode)?;
     options.check().await?;
     let of: Vec<&'static str> = scenarios.iter().map(|it| it.id).collect();
-    // Virtual time runs on its own runtime, in parallel to the cluster.
+    // The checks in virtual time run on their own runtime, in parallel to the scenarios.
     let imagined = tokio::task::spawn_blocking(move || in_virtual_time(&of, mode));
     let mut all = Vec::new();
     for scenario in scenarios {
@@ -122,7 +126,8 @@ pub(super) async fn play(
         };
         let seconds = begin.elapsed().as_secs_f64();
         let (id, title) = (scenario.id, scenario.title);
-        // The simulator may not answer after a scenario; then the number of calls is unknown, not zero.
+        // If the simulator does not answer after a scenario, the number of calls is unknown, not
+        // zero.
         let calls = since.calls(&lab.simulator).await.ok();
         let n_calls = calls.as_ref().map_or_else(|| "?".to_owned(), |it| it.total().to_string());
         let word = kind.word();
@@ -140,10 +145,10 @@ pub(super) async fn play(
             }
         };
         out.flush()?;
-        let virtual_time = Verdict::skipped("not there yet");
+        let virtual_time = Verdict::skipped("the run in virtual time has not ended yet");
         let calls = calls.map(|it| it.calls);
         all.push(Played { id, title, mode, seconds, kind, calls, virtual_time, log });
-        // Saves the result, in case a later scenario fails.
+        // Saves the results of the played scenarios, in case a later one aborts the run.
         write(options, &all)?;
     }
     let imagined = imagined.await?;
@@ -154,7 +159,7 @@ pub(super) async fn play(
     sum_up(out, &all)
 }
 
-/// Writes `e2e.json`, if a folder was named.
+/// Writes `e2e.json`, if `--out` names a folder.
 fn write(options: &PlayOptions, all: &[Played]) -> anyhow::Result<()> {
     let Some(directory) = &options.out else { return Ok(()) };
     let path = directory.join("e2e.json");
@@ -165,25 +170,29 @@ fn write(options: &PlayOptions, all: &[Played]) -> anyhow::Result<()> {
 }
 
 fn none() -> Verdict {
-    Verdict::skipped("the catalogue has no check of this ID that is run")
+    Verdict::skipped("the catalogue has no check with this ID that can be run")
 }
 
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("      {line}\n")).collect()
 }
 
-/// Returns the verdicts of the checks with these IDs.
+/// Runs the checks with these IDs in virtual time and returns their verdicts, by ID. Leaves out IDs
+/// without a check in this mode.
 fn in_virtual_time(ids: &[&'static str], mode: Backend) -> BTreeMap<&'static str, Verdict> {
     let stage = Stage { mode: mode.into(), ..Stage::default() };
     let verdict = |id: &&'static str| {
         let filter = Filter { ids: vec![(*id).to_owned()], ..Filter::default() };
         let check = filter.checks(mode).into_iter().find(|it| it.id == *id)?;
-        // The duration of these checks is not reported.
+        // The clock always returns zero, because the duration of these checks is not reported.
         Some((*id, Conclusion::reach(&check, &stage, &mut || Duration::ZERO).verdict))
     };
     ids.iter().filter_map(verdict).collect()
 }
 
+/// Prints the differences from virtual time and the totals. Returns exit code 3 if a scenario ended
+/// with a harness error; else 1 if one did not pass or differs; else 0. A skipped scenario does not
+/// count.
 fn sum_up(out: &mut impl Write, all: &[Played]) -> anyhow::Result<ExitCode> {
     let is_skipped = |it: &&Played| matches!(it.kind, Verdict::Skipped(_));
     let n_passed = all.iter().filter(|it| it.kind == Verdict::Pass).count();

@@ -1,4 +1,5 @@
-//! The scenarios of a laboratory and the results that they require. Each leaves the cluster as it found it.
+//! The scenarios of a lab and the results that they require. Each scenario restores the cluster at
+//! its end.
 
 use std::time::Duration;
 
@@ -69,9 +70,10 @@ const fn with_vcenter(id: &'static str, title: &'static str, by: Disturbance) ->
     Scenario { only: Some(Backend::VCenter), ..disturbed(id, title, by) }
 }
 
-/// Limit until a node is NotReady: 50 s without a lease, checked every 5 s, with a margin.
+/// Maximum time until a node is NotReady and the provider has reacted: 50 s without a renewed
+/// lease, checked every 5 s, with a margin.
 const NOT_READY: Duration = Duration::from_secs(90);
-/// Limit for the next action of a controller of the cluster.
+/// Maximum time until the provider or a controller of the cluster has done its next action.
 const SOON: Duration = Duration::from_secs(60);
 
 impl Scenario {
@@ -104,7 +106,8 @@ impl Lab {
         Ok(node.map(facts))
     }
 
-    /// Waits up to `within` until the node satisfies `is`; true if it does.
+    /// Waits up to `within` until the node satisfies `is`; true if it does. `is` gets `None` if the
+    /// node does not exist.
     pub(super) async fn becomes(
         &self,
         name: &str,
@@ -115,13 +118,14 @@ impl Lab {
         Ok(until(within, ask).await?.is_some())
     }
 
-    /// Returns the machine of the `n`-th worker; never that of the control plane.
+    /// Returns the machine of the `n`-th worker, counted from 0; never that of the control plane.
     fn worker(&self, n: usize) -> anyhow::Result<&Machine> {
         let mut workers = self.machines.iter().filter(|it| !it.name.ends_with("control-plane"));
-        workers.nth(n).with_context(|| format!("there is no worker {n}"))
+        workers.nth(n).with_context(|| format!("the cluster has no worker {n}"))
     }
 }
 
+/// Runs `systemctl` with this verb for the kubelet, in the container of a real node.
 async fn kubelet(machine: &Machine, verb: &str) -> anyhow::Result<()> {
     let docker = call("docker").args(["exec", &machine.name, "systemctl", verb, "kubelet"]);
     docker.output().await.map(drop)
@@ -131,7 +135,7 @@ async fn kubelet(machine: &Machine, verb: &str) -> anyhow::Result<()> {
 fn wrong(node: &NodeFacts, machine: &Machine, backend: Backend) -> Option<String> {
     let name = &machine.name;
     if node.uninitialized {
-        return Some(format!("{name} has the taint still"));
+        return Some(format!("{name} still has the taint for uninitialized nodes"));
     }
     let id = format!("vsphere://{}", machine.uuid);
     if node.provider_id.as_deref() != Some(&id) {
@@ -148,7 +152,8 @@ fn wrong(node: &NodeFacts, machine: &Machine, backend: Backend) -> Option<String
     None
 }
 
-/// Passes if every node shows its machine within a minute.
+/// Passes if every real node gets the provider ID, address and labels of its machine. Waits up to a
+/// minute for each.
 pub(super) async fn join(lab: &Lab) -> anyhow::Result<Verdict> {
     for machine in &lab.machines {
         let is_right = |node: Option<&NodeFacts>| {
@@ -156,7 +161,7 @@ pub(super) async fn join(lab: &Lab) -> anyhow::Result<Verdict> {
         };
         if !lab.becomes(&machine.name, SOON, is_right).await? {
             let why = match lab.node(&machine.name).await? {
-                None => format!("there is no node {}", machine.name),
+                None => format!("node {} does not exist", machine.name),
                 Some(node) => wrong(&node, machine, lab.made.backend).unwrap_or_default(),
             };
             return Ok(Verdict::fail(why));
@@ -165,7 +170,8 @@ pub(super) async fn join(lab: &Lab) -> anyhow::Result<Verdict> {
     Ok(Verdict::Pass)
 }
 
-/// Returns a pod with the simulator's image, which writes logs and allows exec.
+/// Returns a pod with the simulator's image, because this image writes a log and has a program for
+/// exec.
 fn pod(name: &str, image: &str, mut spec: Value) -> Value {
     spec["containers"] = json!([{"name": "main", "image": image, "args": ["serve"],
         "securityContext": {"runAsNonRoot": true, "allowPrivilegeEscalation": false}}]);
@@ -186,7 +192,7 @@ async fn pods(lab: &Lab) -> anyhow::Result<Verdict> {
     };
     let selector = match instance_type {
         Some(instance_type) => json!({"node.kubernetes.io/instance-type": instance_type}),
-        // Like upstream, we do not use VM Operator's classes as instance types.
+        // Like upstream's, our provider does not use VM Operator's classes as instance types.
         None => json!({"topology.kubernetes.io/zone": zone}),
     };
     let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [
@@ -228,7 +234,8 @@ async fn pods(lab: &Lab) -> anyhow::Result<Verdict> {
     verdict
 }
 
-/// Returns the first label that differs from its beta twin.
+/// Returns a sentence about the first label whose value differs from that of its beta label, or
+/// `None`.
 fn unequal(node: &Value) -> Option<String> {
     const PAIRS: [(&str, &str); 3] = [
         ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
@@ -237,9 +244,10 @@ fn unequal(node: &Value) -> Option<String> {
     ];
     let labels = &node["metadata"]["labels"];
     let (ga, beta) = PAIRS.into_iter().find(|(ga, beta)| labels[ga] != labels[beta])?;
-    Some(format!("{ga} is {}, and {beta} is {}", labels[ga], labels[beta]))
+    Some(format!("{ga} is {}, but {beta} is {}", labels[ga], labels[beta]))
 }
 
+/// Passes if both pods run, the second one on the node of its volume, and logs and exec reach them.
 async fn land(lab: &Lab, stored_on: &str, zone: &str, node: &NodeFacts) -> anyhow::Result<Verdict> {
     for (name, is_there) in [("by-label", None), ("by-zone", Some(stored_on))] {
         let ready = ["wait", "--for=condition=Ready", "--timeout=60s"];
@@ -251,7 +259,9 @@ async fn land(lab: &Lab, stored_on: &str, zone: &str, node: &NodeFacts) -> anyho
         let pod = lab.cluster.get(&format!("/api/v1/namespaces/default/pods/{name}")).await?;
         let place = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         if is_there.is_some_and(|it| it != place) {
-            return Ok(Verdict::fail(format!("pod {name} is on {place}, its volume in {zone}")));
+            return Ok(Verdict::fail(format!(
+                "pod {name} is on {place}, but its volume in {zone}"
+            )));
         }
         let logs = lab.cluster.kubectl().args(["logs", name]).output().await;
         if !logs.as_ref().is_ok_and(|it| it.contains("SIM_VCENTERS")) {
@@ -275,7 +285,8 @@ async fn shutdown(lab: &Lab) -> anyhow::Result<Verdict> {
     off_and_on(lab, machine).await
 }
 
-/// Switches a machine with a silent kubelet off and on, and checks that its node shows both.
+/// Checks that the node of a machine is tainted while the machine is off, and Ready again after it
+/// is on. Switches the machine off and on, and then starts its kubelet, which must not run before.
 async fn off_and_on(lab: &Lab, machine: &Machine) -> anyhow::Result<Verdict> {
     lab.simulator.power(machine, false).await?;
     let tainted = |node: Option<&NodeFacts>| node.is_some_and(|it| it.shutdown);
@@ -288,8 +299,8 @@ async fn off_and_on(lab: &Lab, machine: &Machine) -> anyhow::Result<Verdict> {
         .and(|| Verdict::of(is_back, || format!("{} did not come back", machine.name))))
 }
 
-/// Cuts vCenter off while the kubelet is silent: a provider that takes no answer for an absent machine deletes the
-/// node.
+/// Cuts the cluster off from vCenter or the Supervisor while the kubelet of a node does not run. A
+/// provider that takes the missing answer for a missing machine would delete the node.
 async fn outage(lab: &Lab) -> anyhow::Result<Verdict> {
     let machine = lab.worker(0)?;
     let simulator = &lab.simulator;
@@ -310,15 +321,15 @@ async fn outage(lab: &Lab) -> anyhow::Result<Verdict> {
     }
     if is_gone? {
         kubelet(machine, "start").await?;
-        return Ok(Verdict::fail(format!("{} was deleted, its machine lives", machine.name)));
+        return Ok(Verdict::fail(format!("{} was deleted, but its machine exists", machine.name)));
     }
     // Checks that the provider works again.
     off_and_on(lab, machine).await
 }
 
 async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
-    // A node that was never initialized is not deleted, and calls of the initialization do not count for the
-    // deletion.
+    // Waits for the initialization: a provider does not delete a node that was never initialized,
+    // and the calls of the initialization must not count for the deletion.
     let ready = join(lab).await?;
     if ready != Verdict::Pass {
         return Ok(ready);
@@ -329,7 +340,7 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
     let ready = ["wait", "--for=condition=Ready", "--timeout=60s", "pod/doomed"];
     lab.cluster.kubectl().args(ready).output().await?;
     kubelet(machine, "stop").await?;
-    // Includes the calls that the deletion itself causes.
+    // Counts from before the deletion, to include the calls that it causes at once.
     let mut since = Since::now(&lab.simulator).await?;
     lab.simulator.delete(machine).await?;
     let is_gone = lab.becomes(&machine.name, NOT_READY, |node| node.is_none()).await?;
@@ -351,15 +362,15 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
     };
     let is_back = lab.becomes(&machine.name, SOON * 2, is_right).await?;
     let n_calls = calls.total();
-    Ok(Verdict::of(is_gone, || format!("{} is there still", machine.name))
+    Ok(Verdict::of(is_gone, || format!("{} still exists", machine.name))
         .and(|| {
             Verdict::of(n_calls <= budget, || {
                 format!(
-                    "{n_calls} calls for one deleted machine, {budget} are allowed: {:?}",
+                    "{n_calls} calls for one deleted machine; at most {budget} are allowed: {:?}",
                     calls.calls
                 )
             })
         })
-        .and(|| Verdict::of(is_evicted, || "its pod is there still".to_owned()))
+        .and(|| Verdict::of(is_evicted, || "its pod still exists".to_owned()))
         .and(|| Verdict::of(is_back, || format!("{} did not join again", machine.name))))
 }

@@ -1,4 +1,4 @@
-//! Runs other programs and returns their output, or an error with their last lines.
+//! Runs other programs and returns their output, or an error with the last lines of their output.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -50,34 +50,35 @@ impl Call {
         self
     }
 
-    /// Returns a call that the kernel ends together with this program, even if this program is killed; for programs that would
-    /// otherwise continue to create things.
+    /// Returns a call that the kernel ends together with this program, even if this program is
+    /// killed. Use it for programs that would otherwise continue to create containers.
     pub(super) fn bound(program: impl AsRef<OsStr>) -> anyhow::Result<Self> {
-        let this = std::env::current_exe().context("where is this program?")?;
+        let this = std::env::current_exe().context("cannot find the path of this program")?;
         let process = std::process::id().to_string();
         let mut bound = call(this).args([launch::SUBCOMMAND, &process, "--"]).arg(&program);
         bound.words = program.as_ref().to_string_lossy().into_owned();
         Ok(bound)
     }
 
-    /// Returns the output; standard error goes to this program's standard error.
+    /// Runs the program and returns its standard output. Its error output goes to this program's
+    /// error output, so that the user sees the progress.
     pub(super) async fn told(mut self) -> anyhow::Result<String> {
         self.command.stderr(Stdio::inherit());
         self.finish(None).await
     }
 
-    /// Returns the output.
+    /// Runs the program and returns its output.
     pub(super) async fn output(self) -> anyhow::Result<String> {
         self.finish(None).await
     }
 
-    /// Returns the output of a program that reads `input`.
+    /// Runs the program with `input` as its standard input, and returns its output.
     pub(super) async fn with_input(mut self, input: &str) -> anyhow::Result<String> {
         self.command.stdin(Stdio::piped());
         self.finish(Some(input)).await
     }
 
-    /// True if the program succeeds.
+    /// Runs the program; true if it exits with 0.
     pub(super) async fn succeeds(self) -> bool {
         self.finish(None).await.is_ok()
     }
@@ -88,12 +89,13 @@ impl Call {
         let mut child = command.spawn().with_context(|| format!("cannot start `{words}`"))?;
         let group = Group::of(&child);
         if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
-            // A program that does not read all its input reports why when it ends.
+            // Ignores an error: a program that does not read all its input reports the reason when
+            // it ends.
             let _ = pipe.write_all(input.as_bytes()).await;
         }
         let mut done = pin!(child.wait_with_output());
-        // Dropped before `done`, which holds the pipes: a shell that reports a killed command into a closed pipe gets SIGPIPE
-        // before it cleans up.
+        // Makes `group` drop before `done`, which holds the pipes. If the pipes closed first, a
+        // shell that reports a killed command would get SIGPIPE before it cleans up.
         let mut group = group;
         let done = done.as_mut().await?;
         group.has_ended();
@@ -108,11 +110,12 @@ impl Call {
     }
 }
 
-/// A started program and its children. If it is dropped before the program ends, it sends SIGTERM to all of them, so that scripts
-/// clean up, and SIGKILL after [`GRACE`].
+/// The process group of a started program. Dropping it before the program has ended sends SIGTERM
+/// to the whole group, so that scripts clean up, and SIGKILL once the program has ended or after
+/// [`GRACE`].
 struct Group(Option<Pid>);
 
-/// Time for the cleanup of a script after SIGTERM.
+/// Maximum time for the cleanup of a script after SIGTERM.
 const GRACE: Duration = Duration::from_secs(20);
 
 impl Group {
@@ -124,8 +127,8 @@ impl Group {
         self.0 = None;
     }
 
-    /// True if the program itself, whose process ID is the group's, still runs. Its children may stay zombies for ever if no
-    /// process reaps orphans.
+    /// True if the program itself, whose process ID is that of the group, still runs. Does not
+    /// check its children, which may stay zombies for ever if no process reaps orphans.
     fn is_left(group: Pid) -> bool {
         matches!(waitpid(Some(group), WaitOptions::NOHANG), Ok(None))
     }
@@ -136,7 +139,8 @@ impl Drop for Group {
         let Some(group) = self.0 else { return };
         let _ = kill_process_group(group, Signal::TERM);
         let step = Duration::from_millis(100);
-        // The caller next looks for what the program has left, so the program must have ended.
+        // Waits for the end of the program, because the caller then removes what the program has
+        // left.
         let mut waited = Duration::ZERO;
         while Self::is_left(group) && waited < GRACE {
             std::thread::sleep(step);
@@ -150,7 +154,7 @@ impl Drop for Group {
 mod tests {
     use super::*;
 
-    /// A script that gets SIGTERM cleans up before the call is dropped completely.
+    /// Dropping a call returns only after its script, which gets SIGTERM, has cleaned up.
     #[tokio::test]
     async fn dropping_a_call_waits_until_its_script_has_cleaned_up() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The simulator as a container on kind's network, and the events in its world.
+//! The simulator of a lab: a container on kind's network, with functions that change its world.
 
 use std::net::IpAddr;
 use std::os::unix::fs::{MetadataExt as _, chown};
@@ -17,15 +17,15 @@ use super::shell::{Call, call};
 use super::until;
 use crate::backend::Backend;
 
-/// Port of vCenter.
+/// Port on which the simulator serves vCenter.
 pub(super) const VCENTER_PORT: u16 = 8989;
-/// Port of a Supervisor, as in supervisor.yaml.
+/// Port on which the simulator serves a Supervisor, as in `provider/deploy/supervisor.yaml`.
 pub(super) const SUPERVISOR_PORT: u16 = 6443;
-/// Number of clusters in the inventory, each a zone.
+/// Number of vSphere clusters in the inventory; each is a zone.
 pub(super) const ZONES: usize = 3;
-/// The namespace of the workload cluster on the Supervisor.
+/// Namespace of the workload cluster on the Supervisor.
 const NAMESPACE: &str = "workloads";
-/// Directory of the simulator's files in the container; a directory of the laboratory is mounted there.
+/// Directory of the simulator's files in the container. A directory of the lab is mounted there.
 const STATE: &str = "/state";
 
 /// A running simulator.
@@ -39,7 +39,8 @@ pub(super) struct Simulator {
 }
 
 impl Simulator {
-    /// Starts a simulator with `vms` machines `node-0001`... in three zones. Its world is kept below `directory`.
+    /// Starts a simulator with `vms` machines, named `node-0001` and so on, in three zones. It
+    /// keeps its world and other files in `sim` below `directory`.
     pub(super) async fn start(
         name: &str,
         image: &str,
@@ -72,7 +73,7 @@ impl Simulator {
         Self::open(name, directory, backend, kubectl).await
     }
 
-    /// Opens a running simulator.
+    /// Opens the running simulator of the lab `name`. Waits up to 30 s until it serves.
     pub(super) async fn open(
         name: &str,
         directory: &Path,
@@ -87,7 +88,7 @@ impl Simulator {
         Ok(it)
     }
 
-    /// Ends the simulator of this laboratory, if one exists, and deletes its world.
+    /// Removes the container of the lab `name`'s simulator, if it exists, and deletes its files.
     pub(super) async fn end(name: &str, directory: &Path) -> anyhow::Result<()> {
         call("docker").args(["rm", "-f", "-v", &format!("{name}-sim")]).output().await?;
         let files = directory.join("sim");
@@ -99,7 +100,7 @@ impl Simulator {
         }
     }
 
-    /// Waits until the simulator answers.
+    /// Waits up to 30 s until the simulator answers.
     async fn serves(&self) -> anyhow::Result<()> {
         let ask = async || {
             let answers = self.sim().args(["world", "list"]).succeeds().await;
@@ -127,17 +128,18 @@ impl Simulator {
         self.sim().args(["world", "event", "-"]).with_input(&events).await.map(drop)
     }
 
-    /// Replaces the token of the provider; the old one becomes invalid.
+    /// Replaces the provider's token for the Supervisor; the old token becomes invalid.
     pub(super) async fn new_token(&self) -> anyhow::Result<()> {
         let rotate = r#"{"supervisor.token.rotate": {}}"#;
         self.sim().args(["world", "event", rotate]).output().await.map(drop)
     }
 
-    /// Creates a machine for each node, spread over the zones.
+    /// Creates these machines, spread over the zones, and sets their addresses.
     pub(super) async fn found(&self, machines: &[Machine]) -> anyhow::Result<()> {
         for (n, machine) in machines.iter().enumerate() {
             self.create(machine, n % ZONES).await?;
-            // A guest made by VM Operator first gets the address of its boot, after a while.
+            // Tries for up to 60 s, because VM Operator creates a machine only a while after its
+            // object.
             let addresses = [machine.address.as_str()];
             let told = async || Ok(self.moved(machine, &addresses).await.ok());
             if until(Duration::from_secs(60), told).await?.is_none() {
@@ -174,7 +176,7 @@ impl Simulator {
         .await
     }
 
-    /// Returns a call of kubectl on the Supervisor, as its administrator.
+    /// Returns a call of kubectl that acts on the Supervisor as its administrator.
     fn supervisor(&self) -> Call {
         call(&self.kubectl)
             .arg("--kubeconfig")
@@ -189,7 +191,8 @@ impl Simulator {
         self.event(&addresses_of(&machine.name, addresses)).await
     }
 
-    /// Switches a machine on or off: through its object in a Supervisor, else directly.
+    /// Switches a machine on or off: through its VirtualMachine object in a Supervisor, or directly
+    /// in vCenter.
     pub(super) async fn power(&self, machine: &Machine, on: bool) -> anyhow::Result<()> {
         if self.backend == Backend::Supervisor {
             let state = if on { "PoweredOn" } else { "PoweredOff" };
@@ -201,7 +204,8 @@ impl Simulator {
         self.event(&if on { Command::PowerOn(name) } else { Command::PowerOff(name) }).await
     }
 
-    /// Deletes a machine: through its object in a Supervisor, else directly.
+    /// Deletes a machine: through its VirtualMachine object in a Supervisor, or directly in
+    /// vCenter.
     pub(super) async fn delete(&self, machine: &Machine) -> anyhow::Result<()> {
         if self.backend == Backend::Supervisor {
             let delete = ["delete", "virtualmachine", &machine.name, "--timeout=60s"];
@@ -216,11 +220,13 @@ impl Simulator {
         std::fs::read_to_string(&path).with_context(|| path.display().to_string())
     }
 
-    /// Returns the records of the ledger after `record`, and sets `record` to the last of them.
+    /// Returns the records of the ledger after the sequence number `record`, and sets `record` to
+    /// that of the last one.
     ///
     /// # Errors
-    /// Fails if the simulator has dropped some of these records, because the count would be too low. With `record` 0
-    /// dropped records are allowed, because calls before the first look are not counted.
+    /// Fails if the simulator has dropped some of these records, because a count of them would be
+    /// too low. With `record` 0 dropped records are allowed, because the lab does not count the
+    /// calls before its first read.
     pub(super) async fn ledger_since(&self, record: &mut u64) -> anyhow::Result<Vec<Record>> {
         let since = (*record + 1).to_string();
         let text = self.sim().args(["ledger", "--since", &since]).output().await?;
@@ -231,7 +237,7 @@ impl Simulator {
         Ok(records)
     }
 
-    /// Returns the port for a provider.
+    /// Returns the port of vCenter or of the Supervisor, which the provider uses.
     pub(super) fn port(&self) -> u16 {
         if self.backend.is_vcenter() { VCENTER_PORT } else { SUPERVISOR_PORT }
     }
@@ -259,7 +265,7 @@ impl Simulator {
         })
     }
 
-    /// Returns the files with which a provider reaches the Supervisor.
+    /// Returns the contents of the files with which a provider accesses the Supervisor.
     pub(super) fn credentials(&self) -> anyhow::Result<Credentials> {
         let given = |name: &str| self.file(&format!("mounts/etc/cloud/ccm-provider/{name}"));
         Ok(Credentials {
@@ -271,12 +277,13 @@ impl Simulator {
     }
 }
 
-/// Sets the addresses on the one network card of a machine.
+/// Returns the command that sets the addresses on the only network card of a machine.
 pub(super) fn addresses_of(machine: &str, addresses: Vec<IpAddr>) -> Command {
     Command::SetAddresses { machine: Named::from(machine), addresses: vec![addresses] }
 }
 
-/// Returns the object that Cluster API creates for VM Operator, with the UUID of the existing kubelet.
+/// Returns the VirtualMachine object that Cluster API would create for VM Operator, with the UUID
+/// that the node's kubelet reports already.
 fn virtual_machine(name: &str, uuid: uuid::Uuid, zone: usize) -> Value {
     let letter = ["a", "b", "c"].get(zone).copied().unwrap_or("a");
     json!({
@@ -298,7 +305,8 @@ fn virtual_machine(name: &str, uuid: uuid::Uuid, zone: usize) -> Value {
     })
 }
 
-/// Returns the user of the container: the owner of the directory, or an unprivileged user in place of root.
+/// Returns user and group for the container: the owner of the directory. If root owns the
+/// directory, first gives it to an unprivileged user.
 fn owner(directory: &Path) -> anyhow::Result<String> {
     const NOBODY: u32 = 65532;
     let found = std::fs::metadata(directory)?;
@@ -329,12 +337,13 @@ pub(super) struct Credentials {
     pub(super) owner: String,
 }
 
-/// Fails if records are missing between `last`, the last known one, and `records`.
+/// Fails if records are missing between the sequence number `last` and the first of `records`.
+/// Never fails if `last` is 0.
 fn is_unbroken(last: u64, records: &[Record]) -> anyhow::Result<()> {
     let first = records.iter().map(|it| it.seq).min();
     match first {
         Some(first) if last > 0 && first > last + 1 => anyhow::bail!(
-            "the simulator has forgotten {} records of its ledger, {} to {}; it keeps 128 MiB of them, so look more often",
+            "the simulator has dropped {} records of its ledger, {} to {}; it keeps 128 MiB of records, so read them more often",
             first - last - 1,
             last + 1,
             first - 1

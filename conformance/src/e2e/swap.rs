@@ -1,6 +1,8 @@
-//! Replaces our provider by another one on the same Lease, and back again: no node may change.
+//! Replaces our provider by a peer that uses the same Lease, and then the peer by ours: no node may
+//! change.
 //!
-//! Both use the same workload, so each change is what an operator does: apply other manifests over the existing ones.
+//! Both providers use the same workload, so each replacement is what an operator does: apply other
+//! manifests over the existing ones.
 
 use std::time::Duration;
 
@@ -15,10 +17,10 @@ use super::scenarios;
 use crate::backend::Backend;
 use crate::verdict::Verdict;
 
-/// Interval of passes over the nodes; short, so that each provider makes several.
+/// Status period of both providers; short, so that each makes several passes over the nodes.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Plays the scenario.
+/// Plays the scenario. Skipped in Supervisor mode without `--peer`.
 pub(super) async fn play(lab: &Lab, peer: Option<&Peer>) -> anyhow::Result<Verdict> {
     let built;
     let peer = match (peer, lab.made.backend) {
@@ -28,7 +30,7 @@ pub(super) async fn play(lab: &Lab, peer: Option<&Peer>) -> anyhow::Result<Verdi
             &built
         }
         (None, Backend::Supervisor) => {
-            let why = "no other provider can be built here; name one: --peer upstream-paravirtual=PATH|IMAGE";
+            let why = "no peer for a Supervisor can be built here; name one: --peer upstream-paravirtual=PATH|IMAGE";
             return Ok(Verdict::skipped(why.to_owned()));
         }
     };
@@ -46,6 +48,7 @@ pub(super) async fn play(lab: &Lab, peer: Option<&Peer>) -> anyhow::Result<Verdi
     verdict
 }
 
+/// Returns a deployment whose flags set short periods.
 fn often() -> Deployment {
     let period = PERIOD.as_secs();
     let flags = vec![
@@ -55,7 +58,8 @@ fn often() -> Deployment {
     Deployment { flags, ..Deployment::default() }
 }
 
-/// The other provider takes over nodes that ours initialized and initializes more; then ours takes over those.
+/// Lets the peer take over nodes that our provider has initialized, and initialize more nodes. Then
+/// lets our provider take over all of them.
 async fn there_and_back(
     lab: &Lab,
     theirs: &Deployment,
@@ -79,7 +83,9 @@ async fn there_and_back(
 }
 
 impl Lab {
-    /// Applies another workload over the existing one, and compares the nodes once it has led for two passes.
+    /// Applies the workload of the provider `next` over the existing one, waits until it leads, and
+    /// then two status periods more. The verdict is a failure if the provider does not lead within
+    /// [`AT_WORK`], or if a node has changed.
     async fn changes_nothing(&self, name: &str, next: &Deployment) -> anyhow::Result<Verdict> {
         let first = deploy::holder(&self.cluster).await?;
         let before = shown(self).await?;

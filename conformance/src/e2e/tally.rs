@@ -1,5 +1,5 @@
-//! Counts the calls of a phase or a scenario: from ledger and audit log of a cluster, or from the ledger of a run in virtual
-//! time.
+//! Counts the calls of a phase or a scenario: in a cluster from the simulator's ledger and the API
+//! server's audit log, in virtual time from the ledger of the run.
 
 use std::collections::BTreeMap;
 
@@ -10,31 +10,32 @@ use sim::ledger::{Kind, Record};
 use super::simulator::Simulator;
 use crate::backend::Backend;
 
-/// Calls of one phase.
+/// Numbers of calls in one phase or scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Tally {
-    /// Calls to vCenter or Supervisor by operation, without long polls and watches.
+    /// Calls to vCenter or Supervisor by operation, without long polls, keep-alives and watches.
     pub(super) calls: BTreeMap<String, u64>,
-    /// Long polls, keep-alives and watches by operation: they grow with the time that passes.
+    /// Long polls, keep-alives and watches by operation, which grow with the duration.
     pub(super) waits: BTreeMap<String, u64>,
-    /// Bytes of the answers to `calls` and `waits`.
+    /// Bytes of the answers to the calls in `calls` and `waits`.
     pub(super) bytes: u64,
-    /// Number of sessions opened.
+    /// Number of logins to vCenter, of SOAP and vAPI.
     pub(super) logins: u64,
-    /// Calls to the cluster by operation, without leases and watches.
+    /// Calls to the cluster by operation, without those for leases and without watches.
     pub(super) cluster: BTreeMap<String, u64>,
-    /// Calls to leases, and watches.
+    /// Calls to the cluster for leases, and watches, by operation.
     pub(super) cluster_waits: BTreeMap<String, u64>,
 }
 
 impl Tally {
-    /// Returns the number of calls to vCenter or Supervisor, without long polls and watches.
+    /// Returns the number of calls to vCenter or Supervisor, without long polls, keep-alives and
+    /// watches.
     pub(super) fn total(&self) -> u64 {
         self.calls.values().sum()
     }
 
-    /// Returns the number of writes to the cluster, without leases.
+    /// Returns the number of writes to the cluster, without those of leases.
     pub(super) fn writes(&self) -> u64 {
         let writes = ["create ", "patch ", "update ", "delete "];
         let is_write = |op: &str| writes.iter().any(|it| op.starts_with(it));
@@ -56,7 +57,8 @@ impl Tally {
         *counts.entry(op.to_owned()).or_default() += 1;
     }
 
-    /// Counts the calls in a ledger: of a simulator, or of a run in virtual time, which also has the calls to the cluster.
+    /// Counts the calls in the ledger of a simulator, or of a run in virtual time, which also has
+    /// the calls to the cluster.
     pub(super) fn of_records<'a>(
         records: impl Iterator<Item = &'a Record>,
         backend: Backend,
@@ -73,7 +75,7 @@ impl Tally {
         tally
     }
 
-    /// Adds the calls in the audit log of an API server.
+    /// Adds the calls in these lines of an API server's audit log.
     pub(super) fn with(mut self, audit: &[Audited]) -> Self {
         for line in audit {
             self.cluster_call(&line.operation());
@@ -82,7 +84,7 @@ impl Tally {
     }
 }
 
-/// A position in a simulator's ledger.
+/// A position in a simulator's ledger: the sequence number of the last record that was read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Since(u64);
 
@@ -94,8 +96,8 @@ impl Since {
         Ok(since)
     }
 
-    /// Returns the calls to vCenter or Supervisor since this position and moves the position behind them. Leaves out the
-    /// laboratory's own calls, which kubectl makes.
+    /// Returns the calls to vCenter or Supervisor since this position, and moves the position
+    /// behind them. Leaves out the lab's own calls, which kubectl makes.
     pub(super) async fn calls(&mut self, simulator: &Simulator) -> anyhow::Result<Tally> {
         let records = simulator.ledger_since(&mut self.0).await?;
         let others = records.iter().filter(|it| !it.client.user_agent.starts_with("kubectl"));
@@ -103,7 +105,7 @@ impl Since {
     }
 }
 
-/// Fields of an audit log line that are counted.
+/// Fields of an audit log line from which the operation is made.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Audited {
@@ -123,7 +125,7 @@ struct Object {
 }
 
 impl Audited {
-    /// Returns the operation as the ledger of a simulator names it: `patch nodes/status`.
+    /// Returns the operation as the ledger of a simulator names it, such as `patch nodes/status`.
     fn operation(&self) -> String {
         match &self.object_ref {
             None => format!("{} {}", self.verb, self.uri),

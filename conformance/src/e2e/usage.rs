@@ -1,6 +1,6 @@
 //! Error for wrong usage, which ends the program with exit code 2.
 
-/// Message that includes a remedy.
+/// Usage error, whose text includes a remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Usage(String);

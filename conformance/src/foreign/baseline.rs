@@ -1,8 +1,10 @@
-//! The baseline of a vendor: accepted verdicts and budgets of its provider, in a file of its repository.
+//! The baseline of a vendor: a file in the vendor's repository with the accepted verdicts and
+//! numbers of calls of its provider.
 //!
-//! A run must match the file, and an improvement must be recorded: a test fails if a check that passed now fails, if a
-//! check that failed now passes, and if the number of calls rises or falls too much. The module is pure: it gets results
-//! and returns sentences.
+//! A run must match the file, and the vendor must record an improvement: a test fails if a check
+//! that passed now fails, if a check that failed now passes, or if the number of calls rises or
+//! falls too much. Apart from reading the file, the module is pure: it compares results and returns
+//! sentences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
@@ -19,9 +21,10 @@ use crate::verdict::Verdict;
 
 const API_VERSION: &str = "sim.vsphere/v1alpha1";
 const KIND: &str = "Baseline";
-/// Default tolerance of budgets, in percent and at least this number of calls: on a real clock a monitor ticks once more or
-/// less.
+/// Default tolerance for the number of calls, in percent. It is needed because on a real clock a
+/// periodic loop of the provider may run once more or once less.
 const TOLERANCE: u8 = 15;
+/// Smallest tolerance, in calls.
 const A_CALL_OR_TWO: u64 = 2;
 
 /// Accepted results of a provider.
@@ -29,7 +32,8 @@ const A_CALL_OR_TWO: u64 = 2;
 pub struct Baseline {
     /// Path of the file.
     pub path: PathBuf,
-    /// Maximum difference in calls from the recorded number, in percent.
+    /// Maximum difference from the recorded number of calls, in percent; two calls are always
+    /// tolerated.
     pub tolerance: u8,
     /// Accepted results by the ID of the check.
     pub checks: BTreeMap<String, Accepted>,
@@ -41,31 +45,34 @@ pub struct Baseline {
 pub struct Accepted {
     /// Accepted verdict.
     pub verdict: Word,
-    /// Calls to vCenter or Supervisor in all cases, if the check passes.
+    /// Number of calls to vCenter or Supervisor in all cases together; only for the verdict `pass`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
-    /// Cases that fail, each with the invariant that it breaks.
+    /// Cases that fail or are flaky, each with the invariant that it breaks.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub failures: BTreeSet<Failure>,
-    /// Reason to accept the result; kept when the file is rewritten.
+    /// Reason to accept the result. [`Baseline::update`] keeps it while the verdict is the same,
+    /// but leaves it out when it changes the number of calls of a check that passes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
-/// One way to fail a check. A baseline that accepts one does not accept another.
+/// One way to fail a check: the case, and the invariant that it breaks. A baseline that accepts one
+/// failure of a check does not accept another failure of the same check.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
     /// Name of the case; empty if the check has only one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub case: String,
-    /// Broken invariant, as its number; none if the case fails a requirement of its own.
+    /// Broken invariant, in the file as its number; `None` if the case fails for a reason other
+    /// than an invariant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invariant: Option<Invariant>,
 }
 
 impl Failure {
-    /// Returns the failure in the flow style of the file.
+    /// Returns the failure as a YAML flow mapping, such as `{case: "x", invariant: 1}`.
     fn flow(&self) -> String {
         let case = (!self.case.is_empty()).then(|| format!("case: {}", Value::from(&*self.case)));
         let invariant = self.invariant.map(|it| format!("invariant: {}", it.number()));
@@ -89,15 +96,16 @@ impl fmt::Display for Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Word {
-    /// The check held.
+    /// The check passed: in all of its cases, or in those that were played.
     Pass,
     /// The check failed.
     Fail,
-    /// The check failed and held when repeated.
+    /// The check failed at first and passed when repeated.
     Flaky,
-    /// The check exercised nothing.
+    /// The run did not exercise what the check tests.
     Inconclusive,
-    /// The check was not run: not claimed, excused, or too long.
+    /// The check was not run: the provider lacks a feature, the manifest skips the check, or the
+    /// check cannot be played with this provider.
     Skipped,
 }
 
@@ -116,21 +124,21 @@ impl Word {
 /// Observed result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Verdict.
+    /// Verdict of the check.
     pub verdict: Word,
-    /// Reason, if the check did not pass.
+    /// Reason of the verdict; empty if all cases of the check were played and passed.
     pub why: String,
-    /// Calls to vCenter or Supervisor.
+    /// Number of calls to vCenter or Supervisor in all cases together.
     pub calls: u64,
     /// Cases that failed, including those that passed when repeated.
     pub failures: BTreeSet<Failure>,
 }
 
 impl Seen {
-    /// Returns the observed result of a conclusion.
+    /// Returns the observed result that a conclusion contains.
     ///
     /// # Errors
-    /// Returns the reason of a harness error, which says nothing about the provider.
+    /// Returns the reason if the verdict is a harness error, which says nothing about the provider.
     pub fn of(conclusion: &Conclusion) -> Result<Self, String> {
         let verdict = match &conclusion.verdict {
             Verdict::Pass | Verdict::Partial(_) => Word::Pass,
@@ -236,10 +244,11 @@ impl Baseline {
         Ok(Self { path: path.to_owned(), tolerance, checks })
     }
 
-    /// Checks that the observed result of a check matches the recorded one.
+    /// Checks that the observed result of the check `id` matches the recorded one. A check that is
+    /// recorded as flaky may also pass.
     ///
     /// # Errors
-    /// Returns a sentence that names the difference and the remedy.
+    /// Returns a sentence with the difference and the remedy.
     pub fn judge(&self, id: &str, seen: &Seen) -> Result<(), String> {
         let Some(accepted) = self.checks.get(id) else {
             let word = seen.verdict.as_str();
@@ -267,18 +276,19 @@ impl Baseline {
         }
     }
 
-    /// Accepts the failures that are recorded and no others. A failure of a flaky check may be absent.
+    /// Checks that exactly the recorded failures occurred; for a flaky check some of them may be
+    /// absent.
     fn same_failures(&self, id: &str, accepted: &Accepted, seen: &Seen) -> Result<(), String> {
         if let Some(new) = seen.failures.difference(&accepted.failures).next() {
             return Err(self.record(&format!(
-                "regression: {id} fails otherwise than is recorded: {new}: {}",
+                "regression: {id} fails in a way that is not recorded: {new}: {}",
                 seen.why
             )));
         }
         let gone = accepted.failures.difference(&seen.failures).next();
         match gone.filter(|_| accepted.verdict != Word::Flaky) {
             Some(gone) => {
-                Err(self.record(&format!("improvement: of {id} is no longer true: {gone}")))
+                Err(self.record(&format!("improvement: {id} no longer fails as recorded: {gone}")))
             }
             None => Ok(()),
         }
@@ -286,11 +296,11 @@ impl Baseline {
 
     fn within_budget(&self, id: &str, budget: Option<u64>, calls: u64) -> Result<(), String> {
         let Some(budget) = budget else {
-            return Err(self.record(&format!("{id} has no budget, and made {calls} calls")));
+            return Err(self.record(&format!("{id} made {calls} calls, but none are recorded")));
         };
         let room = (budget * u64::from(self.tolerance) / 100).max(A_CALL_OR_TWO);
         if calls > budget + room {
-            let why = format!("{calls} calls, {budget} are recorded and {room} more are let pass");
+            let why = format!("{calls} calls, {budget} are recorded and {room} more are tolerated");
             return Err(format!("regression: {id} costs more: {why}"));
         }
         if calls + room < budget {
@@ -304,13 +314,16 @@ impl Baseline {
         format!("{what}; record it in {}: UPDATE_BASELINE=1 cargo test", self.path.display())
     }
 
-    /// Records the results of some checks; keeps other checks, and keeps the reason if the verdict is unchanged.
+    /// Records the results of these checks. An entry that the new result matches, with the same
+    /// verdict, stays unchanged. Otherwise a new entry replaces it, and takes over its reason if
+    /// the verdict is the same and not `pass`. Other checks keep their entries.
     pub fn update(&mut self, seen: &BTreeMap<String, Seen>) {
         for (id, seen) in seen {
             let before = self.checks.get(id);
             let is_same = before.is_some_and(|it| it.verdict == seen.verdict);
             let is_within = is_same && self.judge(id, seen).is_ok();
-            // Keeps an entry that still matches, so that small differences in timing do not change the file.
+            // Keeps an entry that still matches, so that small differences in timing do not change
+            // the file.
             if is_within {
                 continue;
             }
@@ -319,10 +332,10 @@ impl Baseline {
         }
     }
 
-    /// Returns the content of the file.
+    /// Returns the content of the baseline's file.
     pub fn text(&self) -> String {
         let mut out = format!(
-            "# What is accepted of the provider: recorded with UPDATE_BASELINE=1 cargo test, changed by review.\n\
+            "# Accepted results of the provider: recorded with UPDATE_BASELINE=1 cargo test, changed by review.\n\
              apiVersion: {API_VERSION}\nkind: {KIND}\ntolerance: {}\nchecks:{}\n",
             self.tolerance,
             if self.checks.is_empty() { " {}" } else { "" },
@@ -365,9 +378,9 @@ mod tests {
     fn a_regression_or_an_unrecorded_improvement_fails_against_the_baseline() {
         use Word::{Fail, Flaky, Inconclusive, Pass, Skipped};
         for (name, id, seen, want) in [
-            ("as it was", "NODE-004", seen(Pass, 40), None),
-            ("a tick more", "NODE-004", seen(Pass, 46), None),
-            ("a tick less", "NODE-004", seen(Pass, 34), None),
+            ("unchanged", "NODE-004", seen(Pass, 40), None),
+            ("more calls, within the tolerance", "NODE-004", seen(Pass, 46), None),
+            ("fewer calls, within the tolerance", "NODE-004", seen(Pass, 34), None),
             (
                 "more calls",
                 "NODE-004",
@@ -387,7 +400,7 @@ mod tests {
                 Some("regression: NODE-004 passed and is fail now: because"),
             ),
             (
-                "it is not put to the test",
+                "the run does not exercise it",
                 "NODE-004",
                 seen(Inconclusive, 0),
                 Some("regression: NODE-004"),
@@ -418,7 +431,7 @@ mod tests {
             ),
             ("still skipped", "NODE-ID-003", seen(Skipped, 0), None),
             (
-                "nobody recorded it",
+                "it has no entry",
                 "NODE-ID-002",
                 seen(Pass, 9),
                 Some("NODE-ID-002 is not in the baseline, and its verdict is pass; record it"),
@@ -484,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn a_baseline_that_is_wrong_is_refused_by_key_and_value() {
+    fn the_error_of_an_invalid_baseline_names_key_and_value() {
         for (from, to, wanted) in [
             (
                 "kind: Baseline",

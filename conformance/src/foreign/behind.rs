@@ -1,7 +1,8 @@
-//! The container or pod that a process of this machine represents when the provider runs elsewhere.
+//! The container or pod of a provider that is not a process of this computer.
 //!
-//! The process is a client that passes on the provider's output and ends with the provider. Orders go to the provider
-//! itself.
+//! A client process on this computer (`docker run`, or `kubectl logs`) stands for the provider: it
+//! passes on the provider's output and ends with the provider. Requests to stop go to the container
+//! or pod, not to the client process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,11 +14,13 @@ use super::container::Running;
 use super::manifest::Container;
 use crate::whereabouts;
 
-/// Label of every container and pod of a driver; its value identifies the driver.
+/// Label of every object (container, Pod, Secret) that a `conformance` process creates for a
+/// provider. Its value contains the process ID of that `conformance` process.
 pub(super) const LABEL: &str = "io.vsphere-lab.driver";
-/// Label with the machine of a driver: a process ID has no meaning on another machine.
+/// Label of the same objects with the boot and PID namespace of that `conformance` process, because
+/// a process ID has no meaning elsewhere.
 pub(super) const WHERE: &str = "io.vsphere-lab.driver/where";
-/// Prefix of values of [`LABEL`]; the process ID follows.
+/// Prefix of the values of [`LABEL`]; the process ID follows.
 const OWNER: &str = "conformance-";
 
 /// Returns the value of [`LABEL`] for this process.
@@ -25,33 +28,37 @@ pub(super) fn owner() -> String {
     format!("{OWNER}{}", std::process::id())
 }
 
-/// Returns both labels of this process.
+/// Returns both labels with the values for this process.
 pub(super) fn labels() -> anyhow::Result<BTreeMap<&'static str, String>> {
     Ok(BTreeMap::from([(LABEL, owner()), (WHERE, whereabouts::here()?)]))
 }
 
-/// True if the driver of this label value no longer runs.
+/// True if `owner`, a value of [`LABEL`], contains a process ID with which no process runs now. The
+/// value of [`WHERE`] must be that of this process. False if `owner` has another form.
 pub(super) fn is_gone(owner: &str) -> bool {
     owner.strip_prefix(OWNER).is_some_and(|process| !Path::new("/proc").join(process).exists())
 }
 
-/// Parameters of a start; all placeholders are expanded.
+/// Parameters for the start of a container or pod. The placeholders of `arguments`, `env` and
+/// `binds` are expanded; `container` is as in the manifest.
 #[derive(Debug)]
 pub(super) struct Start<'a> {
     pub(super) container: &'a Container,
-    /// Directory of the run, at the same path for the provider.
+    /// Directory of the run, whose path is the same for the provider.
     pub(super) directory: &'a Path,
     /// Directory of this replica, inside the directory of the run.
     pub(super) replica: &'a Path,
-    /// Name of the run and replica; valid as a name of a container.
+    /// Name of run and replica, such as `NODE-004-0-0` (check, case, replica); valid as part of the
+    /// name of a container.
     pub(super) name: String,
     pub(super) arguments: Vec<String>,
     pub(super) env: Vec<(String, String)>,
+    /// Mounts of the manifest: the path for the provider, and the path on this computer.
     pub(super) binds: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Start<'_> {
-    /// Returns the name of the container or pod: owner, run and replica.
+    /// Returns the name of the container or pod: owner, run and replica, in lower case.
     pub(super) fn full_name(&self) -> String {
         format!("{}-{}", owner(), self.name).to_lowercase()
     }
@@ -67,7 +74,7 @@ pub(super) enum Behind {
 }
 
 impl Behind {
-    /// Asks the provider to stop, with SIGTERM.
+    /// Sends SIGTERM to the provider.
     pub(super) async fn terminate(&self) {
         match self {
             Self::Container(it) => it.terminate().await,
@@ -75,8 +82,8 @@ impl Behind {
         }
     }
 
-    /// Returns the exit status of the provider after the end of the process that represents it. The status of `docker
-    /// run` is that of the container.
+    /// Returns the exit status of the provider after its client process has ended with `status`.
+    /// For a container, returns `status` itself, because `docker run` exits as the container does.
     ///
     /// Cancel safe.
     pub(super) async fn end(&self, status: ExitStatus) -> io::Result<ExitStatus> {
@@ -86,7 +93,7 @@ impl Behind {
         }
     }
 
-    /// Ends the provider in any state, and removes its container or pod.
+    /// Ends the provider if it still runs, and removes its container or pod.
     pub(super) async fn remove(&self) {
         match self {
             Self::Container(it) => it.remove().await,

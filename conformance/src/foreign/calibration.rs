@@ -1,7 +1,9 @@
-//! Measures a provider while nothing fails: its delays, and its calls meanwhile.
+//! Measures the delays and the calls of a provider while nothing fails.
 //!
-//! The measurement runs once before the checks. It distinguishes a provider that makes no calls from one that fails.
-//! A slow provider is observed longer, but judged by the same bounds.
+//! `conformance run --provider` measures once before the checks, unless `--no-calibration` is
+//! given, and `conformance sweep --provider` once before the lives. The measurement ends the run
+//! with an error if the provider makes no call, because then every check would fail. With a slow
+//! provider each case lasts longer, but the bounds of the case stay the same.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,26 +26,30 @@ const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// World time by which nodes have joined.
+/// World time at which all nodes have joined and the measurement begins.
 const SETTLED: Duration = s(60);
-/// New address, which no machine has.
+/// New address of a machine, which no machine has at first.
 const ADDRESS: &str = "10.66.6.7";
-/// Maximum wait in real time: a default address period with a margin.
+/// Maximum real time that the measurement waits for both delays: the default address sync period of
+/// 300 s, which a provider without the knob keeps, and a margin. At a low pace the measurement
+/// waits longer, until world time has advanced by [`GRACE`] + 600 s.
 const PATIENCE: Duration = s(330);
 
 /// Measured delays, in world time.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Calibration {
-    /// Time from a changed address until its Node shows it; at most one address sync period if the provider obeys
-    /// the knob.
+    /// Time from the change of a machine's address until its Node shows the new address; at most
+    /// one address sync period if the provider obeys the knob `T.status`. `None` if the Node never
+    /// did.
     #[serde(with = "seconds")]
     pub address: Option<Duration>,
-    /// Time from NotReady until the Node of a destroyed machine is gone; about two monitor periods if the provider
-    /// obeys the knob.
+    /// Time from NotReady until the provider has deleted the Node of a destroyed machine; about two
+    /// monitor periods if the provider obeys the knob `T.monitor`. Zero if the Node was gone before
+    /// it was seen NotReady; `None` if it stayed.
     #[serde(with = "seconds")]
     pub deletion: Option<Duration>,
-    /// Calls during the measurement, by operation.
+    /// Number of calls during the measurement, by operation.
     pub calls: BTreeMap<String, usize>,
 }
 
@@ -64,7 +70,8 @@ mod seconds {
     }
 }
 
-/// Returns the error text for a provider that made no call.
+/// Returns the error text for a provider that made no call, with the notes of the ledger and the
+/// end of the provider's log.
 pub(super) fn silent(name: &str, records: &[Record], log: &[String]) -> String {
     let notes = records.iter().filter(|it| it.kind == Kind::Note).map(|it| it.op.as_str());
     format!(
@@ -75,10 +82,13 @@ pub(super) fn silent(name: &str, records: &[Record], log: &[String]) -> String {
 }
 
 impl Calibration {
-    /// Plays the measurement.
+    /// Measures the provider with a world of four machines, of which one gets a new address and one
+    /// is destroyed.
     ///
     /// # Errors
-    /// Fails if the provider makes no call; the error contains the end of its log.
+    /// Fails if the provider makes no call; the error contains the end of its log. Also fails if
+    /// the environment of the provider cannot be made, or if a real API server differed from the
+    /// world.
     pub(super) async fn measure(
         setup: &Arc<Setup>,
         stage: &Stage,
@@ -141,7 +151,8 @@ impl Calibration {
         })
     }
 
-    /// Returns the time by which a case is extended, so that a slow provider can be told from a stuck one.
+    /// Returns the world time by which each case is extended, so that a slow provider can be
+    /// distinguished from a stuck one; zero if the provider is not slow.
     pub(super) fn extra(&self) -> Duration {
         let periods = Periods::of(&ProviderSetup::default());
         let beyond = |measured: Option<Duration>, bound: Duration| match measured {
@@ -152,10 +163,10 @@ impl Calibration {
             .max(beyond(self.deletion, periods.life()))
     }
 
-    /// Returns the result as one line.
+    /// Returns the measured delays as one line for people.
     pub(super) fn text(&self, mode: Backend) -> String {
         let seen = |it: Option<Duration>| match it {
-            Some(it) => format!("after {:.0} s", it.as_secs_f64()),
+            Some(it) => format!("{:.0} s", it.as_secs_f64()),
             None => "never".to_owned(),
         };
         let what = match mode {
@@ -163,7 +174,7 @@ impl Calibration {
             Backend::Supervisor => "Supervisor",
         };
         format!(
-            "calibrated ({what}): a new address is shown {}, the node of a destroyed machine goes {} of being NotReady",
+            "calibrated ({what}): delay until a Node shows a new address: {}; delay from NotReady until the Node of a destroyed machine is deleted: {}",
             seen(self.address),
             seen(self.deletion)
         )

@@ -29,73 +29,79 @@ use crate::suite::{Conclusion, Filter};
 /// Default number of parallel cases.
 const JOBS: usize = 4;
 
-/// Options for judging a provider that is a process.
+/// Options for judging a provider that runs as a process, container or pod.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
-    /// Provider to judge as a process: a `kind: Provider` manifest, or ours-vcenter, ours-supervisor, stock-ccm,
-    /// upstream-vcenter, upstream-paravirtual.
+    /// Provider to judge on the real clock: the file of a `kind: Provider` manifest, or a built-in
+    /// manifest: ours-vcenter, ours-supervisor, stock-ccm, upstream-vcenter, upstream-paravirtual.
     #[arg(long, value_name = "FILE|NAME", conflicts_with = "mode")]
     pub provider: Option<String>,
     /// Program that replaces $(binary) in the manifest.
     #[arg(long, value_name = "PATH", requires = "provider")]
     pub binary: Option<PathBuf>,
-    /// API server of the workload cluster. A real etcd and kube-apiserver come from KUBEBUILDER_ASSETS, or are built.
+    /// API server of the workload cluster. `real` takes etcd and kube-apiserver from the folder
+    /// KUBEBUILDER_ASSETS, or builds them with Go.
     #[arg(long, value_enum, value_name = "SERVER", default_value_t, requires = "provider")]
     pub apiserver: ApiServer,
-    /// Number of parallel cases, each with its own process [default: 4; 1 with --apiserver real].
+    /// Number of parallel cases, each with its own sim and provider [default: 4; 1 with --apiserver
+    /// real].
     #[arg(long, value_name = "N", requires = "provider")]
     pub jobs: Option<usize>,
-    /// Factor by which world time runs faster than the clock while nothing fails; the provider's periods are shortened by it.
+    /// Factor by which world time runs faster than the clock while nothing fails; the provider's
+    /// periods are shortened by it.
     #[arg(long, value_name = "K", default_value_t = 10, requires = "provider")]
     pub compress: u32,
     /// Skip cases that take longer than this in real time.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = sim::world::duration::parse, requires = "provider")]
     pub longest: Duration,
-    /// Number of repetitions of a failed case; safety failures are not repeated.
+    /// Maximum number of repetitions of a failed case; safety failures are not repeated.
     #[arg(long, value_name = "N", default_value_t = 3, requires = "provider")]
     pub retries: u32,
-    /// Skip the measurement of the provider at the start.
+    /// Skip the calibration, which measures the provider's delays before the checks.
     #[arg(long, requires = "provider")]
     pub no_calibration: bool,
 }
 
-/// Inputs from the machine: the time, the environment, and paths.
+/// Inputs from the environment of this process: the time, variables, and paths.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     /// Current time.
     pub now: Timestamp,
     /// Environment variables.
     pub variables: BTreeMap<String, String>,
-    /// Folder of this program, in which our provider is looked for.
+    /// Folder in which the binary `provider` is expected: that of the program `conformance`, or the
+    /// parent of a test program's folder.
     pub beside: Option<PathBuf>,
-    /// Path of `conformance` itself, through which programs are started.
+    /// Path of this program itself, through which a [`Launcher`] starts other programs.
     pub launcher: PathBuf,
-    /// Folder for directories that are removed at the end.
+    /// Folder in which the run creates its scratch directory; the run removes the directory at its
+    /// end.
     pub temporary: PathBuf,
 }
 
-/// Parameters of a run.
+/// Parameters of `conformance run --provider`.
 #[derive(Debug)]
 pub struct Request<'a> {
     /// Selection of checks.
     pub filter: Filter,
     /// Seed of all random draws.
     pub seed: u64,
-    /// Folder of the report.
+    /// Folder for the report; `None` to write no report.
     pub out: Option<&'a Path>,
     /// Arguments of the command line.
     pub arguments: &'a Arguments,
 }
 
-/// Usage error, which prevents the run.
+/// Usage error: wrong arguments, or a missing precondition. The run does not start.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub(super) String);
 
-/// Judges the provider of a manifest.
+/// Judges the provider of a manifest, prints the results, and writes the report if the request
+/// names a folder. Returns the exit code.
 ///
 /// # Errors
-/// Returns [`Usage`], or the error of the harness.
+/// Returns [`Usage`], or an error of the harness.
 pub fn run(
     out: &mut impl Write,
     request: &Request<'_>,
@@ -124,7 +130,11 @@ pub fn run(
     guarded(setup, async |setup, stop| work(out, request, setup, settings, stop).await)
 }
 
-/// Returns the number of parallel cases, which is 1 with a real API server.
+/// Returns the number of parallel cases: `--jobs` (default: 4) with the built-in API server; always
+/// 1 with a real one.
+///
+/// # Errors
+/// Fails for another `--jobs` with a real API server.
 fn jobs(arguments: &Arguments) -> Result<usize, Usage> {
     match (arguments.apiserver, arguments.jobs) {
         (ApiServer::Builtin, jobs) => Ok(jobs.unwrap_or(JOBS)),
@@ -143,10 +153,12 @@ fn real() -> Result<Real, Usage> {
     })
 }
 
-/// Returns the set-up that all runs of one provider share. `name` is the name or the path of its manifest.
+/// Returns the set-up that all runs of one provider share. `name` is the name of a built-in
+/// manifest or the path of a manifest.
 ///
 /// # Errors
-/// Returns [`Usage`] if the manifest is invalid or something that it needs is missing.
+/// Returns [`Usage`] if the manifest is invalid, or if it needs a program, an environment variable
+/// or root rights that are missing. Returns another error if the harness fails.
 pub fn setup(
     name: &str,
     binary: Option<&Path>,
@@ -164,8 +176,8 @@ pub fn setup(
     let binary = match binary {
         Some(path) if path.is_file() => Some(std::fs::canonicalize(path)?),
         Some(path) => {
-            let what = format!("--binary {}: there is no such file", path.display());
-            return Err(Usage(format!("{what}; build it, or name another")).into());
+            let what = format!("--binary {}: file not found", path.display());
+            return Err(Usage(format!("{what}; build it, or name another file")).into());
         }
         None if wanted.contains("binary") => {
             return Err(Usage(format!("{name}: add --binary PATH, the program to judge")).into());
@@ -201,7 +213,7 @@ pub fn setup(
     Ok(Setup { manifest, binary, apiserver, launcher, cluster, variables, tasks, scratch })
 }
 
-/// Returns the cluster in the manifest, if it has one.
+/// Returns the cluster that the manifest selects, or `None` if its driver is not `cluster`.
 fn cluster(
     manifest: &Manifest,
     launcher: &Launcher,
@@ -213,11 +225,13 @@ fn cluster(
         environment.iter().map(|(name, value)| (format!("env.{name}"), value.clone())).collect();
     let directory = manifest.directory.as_ref().map(|it| it.display().to_string());
     values.insert("manifest.dir".to_owned(), directory.unwrap_or_default());
-    let place = manifest.place(&values).map_err(|name| anyhow!("$({name}) has no value here"))?;
+    let place = manifest.place(&values).map_err(|name| anyhow!("$({name}) has no value"))?;
     Cluster::new(launcher.clone(), environment, &place).map(Some)
 }
 
-/// Runs `work` with a provider until it is done or interrupted, and ends every process that was started.
+/// Prepares the driver, runs `work` and returns its result. SIGINT and SIGTERM cancel the token
+/// that `work` gets. At the end, waits until every provider that this program started has ended,
+/// and removes the scratch directory.
 pub(super) fn guarded<T>(
     setup: Setup,
     work: impl AsyncFnOnce(&Arc<Setup>, &CancellationToken) -> anyhow::Result<T>,
@@ -245,7 +259,8 @@ pub(super) fn guarded<T>(
         setup.finish().await;
         worked
     });
-    // The directory holds the credentials of ended worlds.
+    // Removes the directory because it contains credentials, although the worlds that accept them
+    // have ended.
     let _ = std::fs::remove_dir_all(&scratch);
     done
 }
@@ -326,7 +341,8 @@ async fn work(
     Ok(ExitCode::from(code(&conclusions)))
 }
 
-/// Returns the exit code.
+/// Returns the exit code, the first that applies: 1 if a required check failed, 3 for a harness
+/// error, 5 for a flaky check, 7 for an inconclusive check or if no check was run, else 0.
 fn code(conclusions: &[Conclusion]) -> u8 {
     let is = |word: &str| conclusions.iter().any(|it| it.verdict.word() == word);
     let failed =

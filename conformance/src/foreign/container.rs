@@ -1,8 +1,11 @@
-//! Runs a provider in a container of the Docker engine, with this machine's network and the files of its run at their own paths.
+//! Runs a provider in a container of the Docker engine. The container uses the network of this
+//! computer and has the files of its run at the same paths as this computer.
 //!
-//! The process on this machine is `docker run`, which passes on the container's output and ends with it. Signals go to the
-//! container. The container is removed in every case; that of a killed driver is found by its label and removed by the next
-//! driver that starts.
+//! The client process on this computer is `docker run`, which passes on the container's output and
+//! ends with the container. Signals go to the container. This program removes the container in
+//! every case. If this program is killed, the container stays until the next `conformance` process
+//! with this driver finds it by its labels and removes it. That process must run in the same boot
+//! and PID namespace.
 
 use std::collections::BTreeMap;
 use std::process::{Output, Stdio};
@@ -13,7 +16,7 @@ use tokio::process::Command;
 use super::behind::{self, LABEL, Start, WHERE};
 use super::launch::Launcher;
 
-/// Environment variables that `docker` needs.
+/// Environment variables that configure `docker`.
 pub(super) const VARIABLES: [&str; 5] =
     ["DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"];
 
@@ -21,11 +24,11 @@ pub(super) const VARIABLES: [&str; 5] =
 #[derive(Clone, Debug)]
 pub(super) struct Engine {
     variables: BTreeMap<String, String>,
-    /// Labels of its containers.
+    /// Labels of the containers that this program starts.
     labels: BTreeMap<&'static str, String>,
 }
 
-/// A container that was started or is about to be, by its name.
+/// A container that runs or is about to run, identified by its name.
 #[derive(Clone, Debug)]
 pub(super) struct Running {
     engine: Engine,
@@ -33,7 +36,8 @@ pub(super) struct Running {
 }
 
 impl Engine {
-    /// Returns the engine that these environment variables select.
+    /// Returns the engine that these environment variables select; `docker` gets no other
+    /// variables.
     pub(super) fn new(variables: BTreeMap<String, String>) -> anyhow::Result<Self> {
         Ok(Self { variables, labels: behind::labels()? })
     }
@@ -47,13 +51,14 @@ impl Engine {
     async fn call(&self, arguments: &[&str]) -> anyhow::Result<Output> {
         let mut command = self.command();
         command.args(arguments);
-        command.output().await.context("cannot start docker; install it, and have it in PATH")
+        command.output().await.context("cannot start docker; install it in a folder of PATH")
     }
 
-    /// Checks that an engine answers and has this image, and removes the containers of ended drivers.
+    /// Checks that the engine answers and has this image. Removes the containers that
+    /// `conformance` processes of this boot and PID namespace have left.
     ///
     /// # Errors
-    /// Returns a sentence with a remedy.
+    /// Fails if the engine does not answer or lacks the image; the error contains a remedy.
     pub(super) async fn ready(&self, image: &str) -> anyhow::Result<()> {
         let info = self.call(&["info", "--format", "{{.ServerVersion}}"]).await?;
         if !info.status.success() {
@@ -63,13 +68,14 @@ impl Engine {
         self.sweep().await?;
         if !self.call(&["image", "inspect", image]).await?.status.success() {
             bail!(
-                "spec.run.container.image: {image:?}: the engine has no such image; docker pull it, or build it"
+                "spec.run.container.image: {image:?}: the Docker engine does not have this image; pull it with docker pull, or build it"
             );
         }
         Ok(())
     }
 
-    /// Removes the containers of drivers that no longer run on this machine.
+    /// Removes the containers of `conformance` processes that have ended in this boot and PID
+    /// namespace.
     async fn sweep(&self) -> anyhow::Result<()> {
         let format = format!("{{{{.ID}}}} {{{{.Label {LABEL:?}}}}}");
         let here = format!("label={WHERE}={}", self.labels[WHERE]);
@@ -86,7 +92,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the command `docker run` and the container that it starts.
+    /// Returns the command `docker run …` and the container that it will start.
     pub(super) fn run(&self, launcher: &Launcher, start: &Start<'_>) -> (Command, Running) {
         let Start { container, directory, arguments, env, binds, .. } = start;
         let name = start.full_name();
@@ -95,7 +101,8 @@ impl Engine {
         for (key, value) in &self.labels {
             command.args(["--label", &format!("{key}={value}")]);
         }
-        // A signal to `docker run` may come before the container exists, so signals are sent to the container itself.
+        // A signal to `docker run` may come before the container exists, so signals are sent to the
+        // container itself.
         command.arg("--sig-proxy=false");
         let same = directory.display();
         command.args(["--volume", &format!("{same}:{same}"), "--workdir", &same.to_string()]);
@@ -122,15 +129,16 @@ impl Engine {
 }
 
 impl Running {
-    /// Asks the container to stop, with SIGTERM.
+    /// Sends SIGTERM to the container.
     pub(super) async fn terminate(&self) {
-        // The container may have ended already; waiting shows that.
+        // Ignores an error: the container may have ended already, and then `docker run` ends too.
         let _ = self.engine.call(&["kill", "--signal", "TERM", &self.name]).await;
     }
 
-    /// Ends the container in any state, and removes it.
+    /// Kills the container if it still runs, and removes it.
     pub(super) async fn remove(&self) {
-        // The container may be gone already; if it cannot be removed, the next driver finds it by its label.
+        // Ignores an error: the container may be gone already. Otherwise the next `conformance`
+        // process finds it by its labels.
         let _ = self.engine.call(&["rm", "-f", "-v", &self.name]).await;
     }
 }

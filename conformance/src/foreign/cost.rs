@@ -1,4 +1,5 @@
-//! `conformance cost --provider`: plays any provider with fleets of several sizes and judges its calls.
+//! `conformance cost --provider` and `--ledger`: judges which calls of any provider were needed.
+//! The provider plays a life with fleets of several sizes, or a ledger contains its calls.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -21,42 +22,46 @@ use crate::judge::facts;
 use crate::lab::Happening;
 use crate::scenario::ProviderSetup;
 
-/// Largest fleet that is played beside a process on the same machine.
+/// Largest fleet, because sim and provider share this computer.
 const MOST_NODES: u32 = 500;
-/// Smallest fleet: in a life some nodes are NotReady, one is deleted, and some change.
+/// Smallest fleet, because in the life some nodes become NotReady, one is deleted, and some change.
 const LEAST_NODES: u32 = 2;
 
-/// Selection of the provider whose calls are judged.
+/// Selection of the calls to judge: a provider that makes them, or a ledger that contains them.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
-    /// Provider to run as a process, whose calls are marked: a `kind: Provider` manifest, or ours-vcenter,
-    /// ours-supervisor, stock-ccm, upstream-vcenter, upstream-paravirtual.
+    /// Provider to run as a process, whose calls are marked: a `kind: Provider` manifest, or
+    /// ours-vcenter, ours-supervisor, stock-ccm, upstream-vcenter, upstream-paravirtual.
     #[arg(long, value_name = "FILE|NAME", conflicts_with_all = ["write", "operations"])]
     pub provider: Option<String>,
     /// Program that replaces $(binary) in the manifest.
     #[arg(long, value_name = "PATH", requires = "provider")]
     pub binary: Option<PathBuf>,
-    /// Ledger whose calls are marked: a ledger.jsonl of `sim serve`, `sim ledger` or `conformance run --out`.
+    /// Ledger whose calls are marked: a ledger.jsonl of `sim serve`, `sim ledger` or `conformance
+    /// run --out`.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["provider", "write", "operations"])]
     pub ledger: Option<PathBuf>,
-    /// Fleet sizes, at least two [default: 10,30]; with --ledger, the number of nodes in the ledger.
+    /// Fleet sizes, at least two [default: 10,30]; with --ledger, the number of nodes in the
+    /// ledger.
     #[arg(long, value_name = "N[,N…]", value_delimiter = ',')]
     pub nodes: Vec<u32>,
-    /// Factor by which world time runs faster than the clock; the provider's periods are shortened by it.
+    /// Factor by which world time runs faster than the clock; the provider's periods are shortened
+    /// by it.
     #[arg(long, value_name = "K", default_value_t = 10, requires = "provider")]
     pub compress: u32,
     /// Seed of all random draws and identifiers.
     #[arg(long, default_value_t = 0, requires = "provider")]
     pub seed: u64,
-    /// Directory for cost.json, cost.md and the mark of each call; with --provider, also for one ledger per fleet size.
+    /// Directory for cost.json, cost.md and the mark of each call; with --provider, also for one
+    /// ledger per fleet size.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
-/// Judges the calls of a provider or of a ledger.
+/// Judges the calls of a provider or of a ledger, and prints the result.
 ///
 /// # Errors
-/// Returns [`Usage`], or the error of the harness.
+/// Returns [`Usage`], or an error of the harness.
 pub fn run(
     out: &mut impl Write,
     arguments: &Arguments,
@@ -68,12 +73,12 @@ pub fn run(
         (None, None) => {
             let what = if arguments.out.is_some() { "--out" } else { "--nodes" };
             let remedy = "name a provider with --provider or a ledger with --ledger";
-            Err(Usage(format!("{what}: nobody's calls are judged; {remedy}")).into())
+            Err(Usage(format!("{what}: no provider and no ledger to judge; {remedy}")).into())
         }
     }
 }
 
-/// True if the arguments name a provider or a ledger, or an option that needs one.
+/// True if the arguments have `--provider` or `--ledger`, or an option that needs one of them.
 pub fn is_asked(arguments: &Arguments) -> bool {
     let Arguments { provider, ledger, nodes, out, .. } = arguments;
     provider.is_some() || ledger.is_some() || !nodes.is_empty() || out.is_some()
@@ -84,14 +89,14 @@ fn prepare(dir: Option<&PathBuf>) -> anyhow::Result<()> {
     crate::report::prepare(dir).map_err(|error| Usage(format!("{error:#}")).into())
 }
 
-/// Judges a captured ledger.
+/// Judges the calls in the ledger at `path`.
 fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let usage = |what: String| anyhow::Error::from(Usage(what));
     let nodes = match arguments.nodes.as_slice() {
         [] => None,
-        [0] => return Err(usage("--nodes 0: write how many nodes there were".to_owned())),
+        [0] => return Err(usage("--nodes 0: write the number of nodes in the ledger".to_owned())),
         [n] => Some(*n),
-        _ => return Err(usage("--nodes: a ledger is of one fleet; write one number".to_owned())),
+        _ => return Err(usage("--nodes: a ledger has one fleet; write one number".to_owned())),
     };
     let name = path.display();
     let records = crate::captured::records(path).map_err(usage)?;
@@ -99,14 +104,14 @@ fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow:
     let bill = Bill::of_ledger(&name.to_string(), nodes, &records);
     if bill.calls.is_empty() {
         return Err(usage(format!(
-            "--ledger {name}: there is no call in it; capture one that has"
+            "--ledger {name}: contains no call; capture a ledger with calls"
         )));
     }
     write!(out, "{}", bill.text())?;
     if records.iter().all(|it| it.ended.as_ref().is_none_or(|it| it.digest.is_none())) {
         writeln!(
             out,
-            "no record says what its answer said (ended.digest), so that no re-read can be seen: capture it with this version"
+            "no record has a digest of its answer (ended.digest), so re-reads cannot be detected: capture the ledger with this version of sim"
         )?;
     }
     save(arguments.out.as_deref(), &bill)?;
@@ -116,7 +121,7 @@ fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow:
     Ok(ExitCode::SUCCESS)
 }
 
-/// Plays a provider.
+/// Plays a life with the provider for each fleet size, and judges the provider's calls.
 fn played(
     out: &mut impl Write,
     provider: &str,
@@ -163,7 +168,7 @@ fn played(
     })
 }
 
-/// Plays every fleet at once, because they wait more than they compute.
+/// Plays the lives of all fleet sizes at the same time, because they wait more than they compute.
 async fn lives(
     setup: &Arc<Setup>,
     settings: Settings,
@@ -179,21 +184,21 @@ async fn lives(
     }
 }
 
-/// Returns warnings about the figures.
+/// Returns the reasons why the figures of a life may be wrong, as lines for the report.
 fn doubts(life: &Life) -> Vec<String> {
     let mut doubts = Vec::new();
     let n = life.nodes;
     if let Some(late) = life.late {
         let late = late.as_millis();
         doubts.push(format!(
-            "N={n}: this machine was {late} ms late meanwhile; the counts may be off, try again"
+            "N={n}: this machine was up to {late} ms late; the counts may be wrong, try again"
         ));
     }
     let nodes = sim::world::objects::GroupResource::core("nodes");
     let left = life.run.end.cluster.all(&nodes).filter(|it| facts(it).uninitialized).count();
     if left > 0 {
         doubts.push(format!(
-            "N={n}: {left} nodes were never initialized; a join costs more than it says here"
+            "N={n}: {left} nodes were never initialized; a join costs more than this report says"
         ));
     }
     let joined: BTreeSet<&str> = life
@@ -205,7 +210,7 @@ fn doubts(life: &Life) -> Vec<String> {
         .collect();
     if joined.len() < n as usize {
         let joined = joined.len();
-        doubts.push(format!("N={n}: {joined} nodes were written while the join was counted; it costs more than it says here"));
+        doubts.push(format!("N={n}: the provider wrote only {joined} nodes in the phase join; a join costs more than this report says"));
     }
     for it in &life.run.happened {
         if let Happening::Refused(_) | Happening::EndedByItself(..) = it.what {
@@ -215,7 +220,11 @@ fn doubts(life: &Life) -> Vec<String> {
     doubts
 }
 
-/// Returns the fleet sizes to play: at least two, so that a line can be fitted.
+/// Returns the fleet sizes to play, sorted and without duplicates, or the default sizes if `wanted`
+/// is empty. At least two sizes are needed, so that a line can be fitted.
+///
+/// # Errors
+/// Returns the text of a usage error for a single size, or for one below 2 or above 500.
 fn sizes(wanted: &[u32]) -> Result<Vec<u32>, String> {
     if wanted.is_empty() {
         return Ok(bill::SIZES.to_vec());
@@ -228,7 +237,7 @@ fn sizes(wanted: &[u32]) -> Result<Vec<u32>, String> {
     }
     match sizes.as_slice() {
         [n] => Err(format!(
-            "--nodes {n}: one size gives no slope; write two at least, like {n},{}",
+            "--nodes {n}: one size gives no slope; write at least two, such as {n},{}",
             n + 20
         )),
         _ => Ok(sizes),

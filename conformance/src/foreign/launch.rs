@@ -1,9 +1,10 @@
 //! Starts a provider so that it ends with this program, even if this program is killed.
 //!
-//! The kernel kills a process whose parent has ended if the process asked for it. Other programs do not ask, so this
-//! program is started in their place with a hidden subcommand: it asks, and then becomes the provider. The kernel
-//! counts the starting thread as the parent, and threads of a runtime come and go. So one permanent thread starts all
-//! processes.
+//! The kernel kills a process when its parent ends, if the process has requested that. Providers
+//! do not request it. So the driver starts this program again in place of the provider, with a
+//! hidden subcommand that makes the request and then replaces itself by the provider
+//! (`exec`). The kernel counts the thread that started a process as its parent, and threads of a
+//! runtime come and go. So one permanent thread starts all processes.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
@@ -17,13 +18,13 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// Name of the hidden subcommand.
+/// Name of the hidden subcommand that becomes the provider.
 pub const SUBCOMMAND: &str = "launch";
 
-/// Beginning of the error if the provider cannot be started.
+/// Beginning of the error that the hidden subcommand prints if it cannot start the provider.
 const CANNOT: &str = "cannot start ";
 
-/// Starts processes from a thread of its own, which ends with the last clone of this value.
+/// Starts processes from one thread, which ends with the last clone of this value.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     program: PathBuf,
@@ -37,8 +38,8 @@ struct Order {
 }
 
 impl Launcher {
-    /// Makes a launcher that starts every program through `program`: the running program itself, which becomes the
-    /// wanted one when it is called with [`SUBCOMMAND`].
+    /// Makes a launcher that starts every program through `program`: the path of the running
+    /// program itself, which becomes another program when it is started with [`SUBCOMMAND`].
     ///
     /// # Errors
     /// Fails if the thread cannot be started.
@@ -54,7 +55,7 @@ impl Launcher {
         Ok(Self { program, orders })
     }
 
-    /// Returns the command that becomes `program`.
+    /// Returns a command that starts this program and becomes `program`.
     pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(&self.program);
         command.arg(SUBCOMMAND).arg(std::process::id().to_string()).arg("--").arg(program);
@@ -62,18 +63,18 @@ impl Launcher {
         command
     }
 
-    /// Starts a command.
+    /// Starts a command from the launcher's thread.
     ///
-    /// Cancel safe: a child whose caller no longer waits is killed.
+    /// Cancel safe: if the caller no longer waits, the child is killed.
     pub(super) async fn spawn(&self, command: Command) -> anyhow::Result<Child> {
         let (reply, answer) = oneshot::channel();
         let order = Order { command, runtime: Handle::current(), reply };
-        self.orders.send(order).ok().context("the launcher has ended")?;
-        Ok(answer.await.context("the launcher has ended")??)
+        self.orders.send(order).ok().context("the launcher's thread has ended")?;
+        Ok(answer.await.context("the launcher's thread has ended")??)
     }
 }
 
-/// Returns the reason why the provider was not started, if a line of its log contains one.
+/// Returns the reason why the provider could not be started, if this line of its log has one.
 pub(super) fn refusal(line: &str) -> Option<String> {
     // `docker run` reports in this form that it cannot start a container.
     if let Some(why) = line.strip_prefix("docker: ") {
@@ -83,23 +84,24 @@ pub(super) fn refusal(line: &str) -> Option<String> {
     why.starts_with(CANNOT).then(|| why.to_owned())
 }
 
-/// Becomes a program that is killed when `parent` ends. Returns only on failure.
+/// Replaces this process by the program `command`, which the kernel kills when the process `parent`
+/// ends. Returns only on failure.
 ///
 /// # Errors
 /// Returns the reason of the failure.
 pub fn become_program(parent: i32, command: &[OsString]) -> anyhow::Result<ExitCode> {
-    let [program, arguments @ ..] = command else { bail!("which program?") };
+    let [program, arguments @ ..] = command else { bail!("no program to start") };
     Err(replaced(parent, program, arguments).context(format!("{CANNOT}{}", program.display())))
 }
 
-/// Replaces this program and returns only the error.
+/// Replaces this process by a program; returns only on failure, with the error.
 fn replaced(parent: i32, program: &OsStr, arguments: &[OsString]) -> anyhow::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        return anyhow!("the kernel does not watch the driver: {error}");
+        return anyhow!("cannot request the signal at the end of the parent: {error}");
     }
-    // The parent may have ended before the kernel got the request.
+    // The parent may have ended before the kernel received the request.
     if getppid() != Pid::from_raw(parent) {
-        return anyhow!("the driver has ended");
+        return anyhow!("the parent process has ended");
     }
     std::process::Command::new(program).args(arguments).exec().into()
 }

@@ -1,9 +1,11 @@
-//! Judges providers of any vendor as black boxes: a process, a container or a pod, with a sim on this machine and the real
-//! clock.
+//! Judges providers of any vendor as black boxes. A provider runs as a process, container or pod,
+//! on the real clock, against a sim on this computer.
 //!
-//! A [`manifest`](Manifest) describes how to start the program. Each case has its own sim and process and is played as in
-//! virtual time, by the same [`Lab`](crate::lab::Lab) and with the same judges. World time runs faster than the clock, and
-//! the provider's periods are shortened by the same factor, so that bounds in periods hold.
+//! A [`manifest`](Manifest) describes how to start the provider. Each case has its own sim and its
+//! own provider. The same [`Lab`](crate::lab::Lab) as in virtual time plays the case, and the same
+//! judges judge it. Unless something fails or a leader is elected, world time runs faster than the
+//! clock. The driver shortens the provider's periods by the same factor, so that bounds in periods
+//! hold.
 
 mod apiserver;
 mod baseline;

@@ -1,6 +1,7 @@
-//! Runs the catalogue as named tests in a vendor's repository: one per check, under plain `cargo test`.
+//! Runs the catalogue as named tests in a vendor's repository: one per check, under plain `cargo
+//! test`.
 //!
-//! This needs only a test target without a harness:
+//! The vendor's repository needs only a test target with `harness = false`:
 //!
 //! ```no_run
 //! fn main() -> std::process::ExitCode {
@@ -8,7 +9,7 @@
 //! }
 //! ```
 //!
-//! The test program also starts the provider, by becoming it (see [`super::launch`]).
+//! The test program starts itself again to become the provider (see [`super::launch`]).
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -30,7 +31,7 @@ use crate::checks::{self, Check};
 use crate::lab::Stage;
 use crate::suite::{Conclusion, Filter};
 
-/// Maximum real time of a case under `cargo test`; longer cases are not run.
+/// Default of the maximum real time of a case under `cargo test`; longer cases are skipped.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// Tests of a provider, one per check.
@@ -44,8 +45,10 @@ pub struct Tests {
 }
 
 impl Tests {
-    /// Tests the provider of this manifest, given as a path or the name of a built-in one. The environment variable
-    /// `PROVIDER_BINARY` names the program for `$(binary)`, and `UPDATE_BASELINE` records the results.
+    /// Creates the tests of a provider. `provider` is the path of its manifest or the name of a
+    /// built-in manifest. The environment variable `PROVIDER_BINARY` names the program for
+    /// `$(binary)`. If `UPDATE_BASELINE` is set and a baseline is named, the tests record their
+    /// results in the baseline and do not compare them. An empty variable counts as not set.
     pub fn new(provider: impl Into<String>) -> Self {
         Self {
             provider: provider.into(),
@@ -56,21 +59,23 @@ impl Tests {
         }
     }
 
-    /// Sets the program for `$(binary)` in the manifest.
+    /// Sets the program for `$(binary)` in the manifest, which takes precedence over
+    /// `PROVIDER_BINARY`.
     #[must_use]
     pub fn binary(mut self, binary: impl Into<PathBuf>) -> Self {
         self.binary = Some(binary.into());
         self
     }
 
-    /// Selects checks by ID or prefix of an ID.
+    /// Selects checks by ID or prefix of an ID (default: all).
     #[must_use]
     pub fn checks<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
         self.filter.ids = ids.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Compares results with the baseline in this file, in place of requiring a pass.
+    /// Compares the results with the baseline in this file. Without a baseline, every case that is
+    /// played must pass.
     #[must_use]
     pub fn baseline(mut self, path: impl Into<PathBuf>) -> Self {
         self.baseline = Some(path.into());
@@ -86,8 +91,8 @@ impl Tests {
 
     /// Runs the tests with this program's arguments, which are those of `cargo test`.
     ///
-    /// Exit codes: 0 all tests passed; 2 the manifest, the baseline or something that they need is wrong; 3 the harness failed;
-    /// 101 a test failed.
+    /// Exit codes: 0 all tests passed; 2 the manifest or the baseline is invalid, or something that
+    /// the manifest needs is missing; 3 the harness failed outside of a test; 101 a test failed.
     pub fn main(self) -> ExitCode {
         if let Some(code) = launched() {
             return code;
@@ -137,7 +142,8 @@ impl Tests {
         let mode = setup.manifest.spec.mode;
         let wanted = checks::all(mode).into_iter().filter(|check| self.filter.wants(check.id));
         let trials = wanted.map(|check| {
-            // With a baseline, checks that it records as skipped are run, too: they may be played now.
+            // With a baseline no check is ignored, because a check that the baseline records as
+            // skipped may be playable now.
             let is_ignored = baseline.is_none() && !subject.plays(&check);
             let trial = One {
                 subject: Arc::clone(&subject),
@@ -155,9 +161,9 @@ impl Tests {
         // A directory that cannot be removed is not a failure of the provider.
         let _ = std::fs::remove_dir_all(&setup.scratch);
         if update && let Some(mut baseline) = baseline {
-            baseline.update(&seen.lock().expect("no trial panics with it"));
+            baseline.update(&seen.lock().expect("no holder panics"));
             std::fs::write(&baseline.path, baseline.text())?;
-            writeln!(std::io::stdout(), "recorded in {}", baseline.path.display())?;
+            writeln!(std::io::stdout(), "recorded the results in {}", baseline.path.display())?;
         }
         Ok(conclusion.exit_code())
     }
@@ -181,9 +187,9 @@ impl One {
         let Some(conclusion) = conclusions.first() else { return Ok(()) };
         let Some(baseline) = &self.baseline else { return passed(conclusion) };
         let seen = Seen::of(conclusion)
-            .map_err(|why| format!("{id}: the harness says nothing about the provider: {why}"))?;
+            .map_err(|why| format!("{id}: the harness failed, not the provider: {why}"))?;
         if self.update {
-            self.seen.lock().expect("no trial panics with it").insert(id.to_owned(), seen);
+            self.seen.lock().expect("no holder panics").insert(id.to_owned(), seen);
             return Ok(());
         }
         baseline.judge(id, &seen).map_err(|what| {
@@ -201,8 +207,10 @@ fn passed(conclusion: &Conclusion) -> Result<(), Failed> {
     }
 }
 
-/// Becomes a provider if this program was started for that, and then returns only on failure. [`Tests::main`] calls this
-/// function first. A test program that does other work must call this function before that work.
+/// Replaces this process by a provider if the driver has started it for that purpose, and then
+/// returns an exit code only if that fails. Returns `None` in every other process. [`Tests::main`]
+/// calls this function first. A test program that does other work must call this function before
+/// that work.
 pub fn launched() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let is_launch = arguments.next().is_some_and(|it| it == SUBCOMMAND);

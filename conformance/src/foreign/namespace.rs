@@ -1,8 +1,10 @@
-//! Starts a program in a mount namespace of its own, for programs with fixed paths and fixed host names.
+//! Starts a program in its own mount namespace, for programs with fixed paths and fixed host names.
 //!
-//! `unshare` (util-linux) makes the namespace and a short script mounts in it, so that the machine's own files stay
-//! unchanged. If a path does not exist, the script replaces its deepest existing directory by one that links to all
-//! previous entries and contains the path. This needs root.
+//! `unshare` (util-linux) makes the namespace, and a short script mounts the files in it, so that
+//! the files outside of the namespace stay unchanged. If a path does not exist or is a symbolic
+//! link, the script first mounts a new directory over the nearest real directory above the path,
+//! and creates the path in the new directory. All other entries of the covered directory become
+//! links in the new one. The script needs root. It fails if the nearest real directory is `/`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,7 +15,9 @@ use tokio::process::Command;
 
 use super::launch::Launcher;
 
-/// `$1` is a scratch directory, then come pairs of a path inside and a path outside, `--`, and the program.
+/// Script that mounts files and then becomes the program. Its arguments are a scratch directory;
+/// pairs of a path in the namespace and the path outside that is mounted there; `--`; and the
+/// program with its arguments.
 const SCRIPT: &str = r#"set -eu
 scratch=$1; shift
 n=0
@@ -23,7 +27,7 @@ while [ "$1" != -- ]; do
   if [ ! -e "$inside" ] || [ -L "$inside" ]; then
     parent=$(dirname "$inside")
     while [ ! -d "$parent" ] || [ -L "$parent" ]; do parent=$(dirname "$parent"); done
-    [ "$parent" != / ] || { echo "binds: $inside: make its directory in / first" >&2; exit 1; }
+    [ "$parent" != / ] || { echo "binds: $inside: its top directory does not exist; create it first" >&2; exit 1; }
     mkdir -p "$scratch/$n"
     mount --rbind "$parent" "$scratch/$n"
     mount -t tmpfs tmpfs "$parent"
@@ -40,7 +44,14 @@ shift
 exec "$@"
 "#;
 
-/// Returns the command of the program in a namespace with `binds` and `hosts`.
+/// Returns the command that runs `program` with `arguments` in its own mount namespace.
+///
+/// `binds` are pairs of a path in the namespace and the path outside that is mounted there. If
+/// `hosts` is not empty, `/etc/hosts` in the namespace contains only `localhost` and these names.
+/// The command keeps its own files in `directory`.
+///
+/// # Errors
+/// Fails if this process is not root, or if a file cannot be written.
 pub(super) fn command(
     launcher: &Launcher,
     directory: &Path,
@@ -54,7 +65,7 @@ pub(super) fn command(
     }
     let scratch = directory.join("mounts");
     std::fs::create_dir_all(&scratch)
-        .with_context(|| format!("cannot make {}", scratch.display()))?;
+        .with_context(|| format!("cannot create {}", scratch.display()))?;
     let mut command = launcher.command("unshare");
     command.args(["--mount", "--propagation", "private", "--", "sh", "-c", SCRIPT, "sh"]);
     command.arg(&scratch);
@@ -66,7 +77,7 @@ pub(super) fn command(
         }
         std::fs::write(&listed, text)
             .with_context(|| format!("cannot write {}", listed.display()))?;
-        // Mounted first, before another mount can replace it.
+        // The script mounts this file first, before another mount can replace `/etc`.
         command.arg("/etc/hosts").arg(&listed);
     }
     for (inside, outside) in binds {

@@ -1,4 +1,4 @@
-//! One replica of a foreign provider: its process, its end, and its output.
+//! One replica of a provider on the real clock: its process, its end, and its output.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -19,32 +19,35 @@ use super::behind::Behind;
 use super::launch::Launcher;
 use crate::lab::Exit;
 
-/// Real time after which a process that got SIGTERM is killed, as by a kubelet.
+/// Maximum real time from SIGTERM to the end of a process. After this time the driver kills the
+/// process, as a kubelet does.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Maximum size of a run's log, in bytes. Of later lines only the last ones are kept.
+/// Size of a run's log, in bytes, up to which every line is kept. Of later lines, only the last
+/// [`LAST`] are kept.
 const MOST: usize = 64 << 20;
-/// Number of lines that are kept of those beyond the maximum: enough for the message of a crash.
+/// Maximum number of kept lines beyond [`MOST`]: enough for the message of a crash.
 const LAST: usize = 400;
-/// Length above which a line is cut in pieces, in bytes.
+/// Maximum length of a line, in bytes; a longer line is cut into several.
 const LONGEST: u64 = 64 << 10;
 
-/// A running process. Dropping it kills it.
+/// The process of a replica, or the client process of its container or pod. Dropping this value
+/// kills the replica.
 #[derive(Debug)]
 pub(crate) struct Process {
     index: usize,
-    /// First record of the ledger that this process can have caused.
+    /// Sequence number of the first ledger record that this process can have caused.
     since: u64,
     signals: mpsc::UnboundedSender<Order>,
     stop: CancellationToken,
     kill: CancellationToken,
     ended: CancellationToken,
     exit: Arc<Mutex<Option<(Exit, Time)>>>,
-    /// Address of the HTTPS endpoint, if the command line names one.
+    /// Address of the replica's HTTPS endpoint, if the driver knows it.
     endpoint: Option<SocketAddr>,
 }
 
-/// A signal for the process, and the channel that gets the result.
+/// A signal to send to the process, and the channel for the result.
 type Order = (Signal, oneshot::Sender<Result<(), String>>);
 
 /// Output of the processes of a run, each line with the world time of its arrival.
@@ -54,21 +57,21 @@ pub(crate) struct Logs(Arc<Mutex<Written>>);
 #[derive(Debug, Default)]
 struct Written {
     text: String,
-    /// The last lines beyond the maximum.
+    /// The last lines after `text` has exceeded [`MOST`], at most [`LAST`].
     last: VecDeque<String>,
-    /// Number of lines beyond the maximum.
+    /// Number of all lines after `text` has exceeded [`MOST`], including dropped ones.
     n_beyond: usize,
 }
 
 impl Logs {
-    /// Returns all lines so far.
+    /// Returns all kept lines, each with its time.
     pub(crate) fn text(&self) -> String {
         let kept = self.0.lock().expect("no writer panics");
         let last: String = kept.last.iter().map(String::as_str).collect();
         format!("{}{last}", kept.text)
     }
 
-    /// Returns the number of lines that are not kept.
+    /// Returns the number of lines that were dropped because the log was too large.
     pub(crate) fn n_dropped(&self) -> usize {
         let kept = self.0.lock().expect("no writer panics");
         kept.n_beyond - kept.last.len()
@@ -102,8 +105,13 @@ impl Written {
 }
 
 impl Process {
-    /// Starts the process of the replica with this index, whose calls begin with this record of the ledger. `tasks`
-    /// waits for its end even if the handle is dropped.
+    /// Starts the process of the replica `index`, and a task that waits for the end of the process.
+    /// `since` is the sequence number of the first ledger record that the process can cause.
+    /// `behind` is the container or pod of which `command` is the client process. `tasks` tracks
+    /// the waiting task, so that the end is not missed even if the returned handle is dropped.
+    ///
+    /// # Errors
+    /// Fails if the process does not start, and then removes the container or pod.
     pub(super) async fn spawn(
         launcher: &Launcher,
         (index, since): (usize, u64),
@@ -113,7 +121,7 @@ impl Process {
         tasks: &TaskTracker,
     ) -> anyhow::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Signals of the terminal reach only the driver, which stops the processes.
+        // Signals of the terminal reach only this program, which then stops the processes.
         command.process_group(0).kill_on_drop(true);
         let mut child = match launcher.spawn(command).await {
             Ok(child) => child,
@@ -146,7 +154,8 @@ impl Process {
             let how = Kept { child, behind, orders }.keep(&stop, &kill).await;
             let at = world.now();
             for reader in readers.into_iter().flatten() {
-                // A child of the program may hold the pipe open, so the wait for its output is short.
+                // A child of the program may hold the pipe open, so this waits for the rest of the
+                // output for at most one second.
                 let _ = tokio::time::timeout(Duration::from_secs(1), reader).await;
             }
             let how = if crashed(&how, &logs) { Exit::Panicked } else { how };
@@ -162,7 +171,8 @@ impl Process {
         self
     }
 
-    /// Returns the address of the HTTPS endpoint, if the command line names one.
+    /// Returns the address of the replica's HTTPS endpoint, or `None` if the driver does not know
+    /// it: for a container or pod, and if neither the manifest nor the flags have `$(port)`.
     pub(crate) fn endpoint(&self) -> Option<SocketAddr> {
         self.endpoint
     }
@@ -172,7 +182,7 @@ impl Process {
         self.index
     }
 
-    /// Returns the first record of the ledger that this process can have caused.
+    /// Returns the sequence number of the first ledger record that this process can have caused.
     pub(crate) fn since(&self) -> u64 {
         self.since
     }
@@ -180,12 +190,14 @@ impl Process {
     /// Suspends the process and its children.
     ///
     /// # Errors
-    /// Fails if the process has ended or runs elsewhere.
+    /// Fails if the process has ended, if the provider runs in a container or pod, or if the system
+    /// rejects the signal.
     pub(crate) async fn suspend(&self) -> Result<(), String> {
         self.signal(Signal::STOP).await
     }
 
-    /// Resumes the process and its children. Does nothing if the process has ended, or was never suspended.
+    /// Resumes the process and its children. Does nothing if the process has ended or is not
+    /// suspended, or if the provider runs in a container or pod.
     pub(crate) async fn resume(&self) {
         let _ = self.signal(Signal::CONT).await;
     }
@@ -197,19 +209,20 @@ impl Process {
         result.await.map_err(|_| ended())?
     }
 
-    /// Completes when the process has ended for any reason.
+    /// Waits until the process has ended for any reason.
     ///
     /// Cancel safe.
     pub(crate) async fn end(&self) {
         self.ended.cancelled().await;
     }
 
-    /// Returns how and when the process ended, or `None` if it runs.
+    /// Returns how the process ended, and at which world time, or `None` if it still runs.
     pub(crate) fn ended(&self) -> Option<(Exit, Time)> {
         self.exit.lock().expect("no holder panics").clone()
     }
 
-    /// Asks the process to stop and waits for its end.
+    /// Sends SIGTERM, waits for the end of the process, and returns how it ended. Kills the process
+    /// if it still runs after 30 s.
     pub(crate) async fn stop(self) -> Exit {
         self.stop.cancel();
         self.end().await;
@@ -229,7 +242,8 @@ impl Drop for Process {
     }
 }
 
-/// True if the log shows that the program crashed by a defect of its own.
+/// True if the program failed and one of the last 4,000 lines of the run's log begins like the
+/// message of a crash of a Go or Rust program. All replicas of the run share the log.
 fn crashed(how: &Exit, logs: &Logs) -> bool {
     let Exit::Failed(_) = how else { return false };
     logs.tail(4000).iter().any(|line| {
@@ -245,7 +259,8 @@ async fn copy(from: impl AsyncRead + Unpin, world: WorldHandle, logs: Logs) {
     }
 }
 
-/// Reads up to the end of a line, or [`LONGEST`] bytes of it. `None` at the end of the output.
+/// Returns the next line of the output, or the next [`LONGEST`] bytes of a longer line; `None` at
+/// the end of the output.
 async fn next_line(from: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Option<String>> {
     let mut line = Vec::new();
     if from.take(LONGEST).read_until(b'\n', &mut line).await? == 0 {
@@ -255,7 +270,7 @@ async fn next_line(from: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Op
     Ok(Some(String::from_utf8_lossy(line).into_owned()))
 }
 
-/// A process, and the container or pod that it represents.
+/// A process and, if it is only a client process, the container or pod behind it.
 struct Kept {
     child: Child,
     behind: Option<Behind>,
@@ -263,7 +278,9 @@ struct Kept {
 }
 
 impl Kept {
-    /// Waits until the process ends, by itself or by order.
+    /// Waits until the process ends by itself. If `stop` or `kill` is canceled before that, stops
+    /// or kills the process. Until then, sends the signals that callers order. At the end, removes
+    /// the container or pod, and returns how the process ended.
     async fn keep(mut self, stop: &CancellationToken, kill: &CancellationToken) -> Exit {
         let how = loop {
             let Self { child, behind, orders } = &mut self;
@@ -273,13 +290,14 @@ impl Kept {
                 status = end(child, behind.as_ref()) => break Some(by_itself(status)),
                 () = stop.cancelled() => break self.stopped(kill).await,
                 Some((signal, done)) = orders.recv() => {
-                    // The caller may no longer wait.
+                    // Ignores an error, because the caller may no longer wait.
                     let _ = done.send(self.signal(signal));
                 }
             }
         };
-        // Ends the process first, because it may still create the container or pod. The provider may
-        // outlive the process, so it is removed in every case.
+        // Kills the client process first, because it may still create the container or pod. The
+        // provider may outlive its client process, so the container or pod is removed in every
+        // case.
         let _ = self.child.kill().await;
         if let Some(behind) = &self.behind {
             behind.remove().await;
@@ -287,7 +305,8 @@ impl Kept {
         how.unwrap_or(Exit::Killed)
     }
 
-    /// Asks the process to stop, and waits for its end. `None` if it was killed meanwhile.
+    /// Sends SIGTERM, and waits at most [`GRACE`] for the end of the process. If it still runs
+    /// then, returns a failure. Returns `None` if `kill` is canceled meanwhile.
     async fn stopped(&mut self, kill: &CancellationToken) -> Option<Exit> {
         self.terminate().await;
         tokio::select! {
@@ -295,7 +314,7 @@ impl Kept {
             () = kill.cancelled() => None,
             status = end(&mut self.child, self.behind.as_ref()) => Some(by_order(status)),
             () = tokio::time::sleep(GRACE) => {
-                Some(Exit::Failed(format!("still there {} s after SIGTERM", GRACE.as_secs())))
+                Some(Exit::Failed(format!("still running {} s after SIGTERM", GRACE.as_secs())))
             }
         }
     }
@@ -305,20 +324,21 @@ impl Kept {
             return behind.terminate().await;
         }
         if let Some(pid) = self.pid() {
-            // The process may have ended already; waiting shows that. A suspended one gets SIGTERM when it goes on.
+            // Ignores errors: a process that has ended already needs no signal. A suspended process
+            // gets SIGTERM only when SIGCONT resumes it.
             let _ = kill_process(pid, Signal::TERM);
             let _ = kill_process_group(pid, Signal::CONT);
         }
     }
 
-    /// Sends a signal to the process and its children, which are a group of their own.
+    /// Sends a signal to the process and its children, which form one process group.
     fn signal(&self, signal: Signal) -> Result<(), String> {
         if self.behind.is_some() {
             return Err("only a process of this machine can be suspended".to_owned());
         }
         let pid = self.pid().ok_or("the process has ended")?;
         kill_process_group(pid, signal)
-            .map_err(|error| format!("the process got no signal: {error}"))
+            .map_err(|error| format!("cannot send a signal to the process: {error}"))
     }
 
     /// Returns the ID of the process, or `None` if it has ended.
@@ -327,7 +347,7 @@ impl Kept {
     }
 }
 
-/// Waits for the end of the provider and returns its status.
+/// Waits for the end of the provider and returns its exit status.
 ///
 /// Cancel safe.
 async fn end(child: &mut Child, behind: Option<&Behind>) -> std::io::Result<ExitStatus> {
@@ -338,20 +358,22 @@ async fn end(child: &mut Child, behind: Option<&Behind>) -> std::io::Result<Exit
     }
 }
 
+/// Returns how the provider ended, if the driver did not ask it to stop.
 fn by_itself(status: std::io::Result<ExitStatus>) -> Exit {
     match status {
         Ok(status) if status.success() => Exit::Finished,
         Ok(status) => Exit::Failed(status.to_string()),
-        Err(error) => Exit::Failed(format!("nobody knows how it ended: {error}")),
+        Err(error) => Exit::Failed(format!("its exit status is unknown: {error}")),
     }
 }
 
-/// SIGTERM also stops a program without a handler; checks judge separately what it left open.
+/// Returns how the provider ended after SIGTERM. A program that SIGTERM ends because it has no
+/// handler also counts as stopped; checks judge separately what the program left open.
 fn by_order(status: std::io::Result<ExitStatus>) -> Exit {
     use std::os::unix::process::ExitStatusExt as _;
     match status {
         Ok(status) if status.success() || status.signal() == Some(15) => Exit::Stopped,
-        // Docker reports the same signal as this code.
+        // `docker run` exits with this code if SIGTERM has ended the container.
         Ok(status) if status.code() == Some(128 + 15) => Exit::Stopped,
         other => by_itself(other),
     }
@@ -362,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_log_that_is_too_long_the_last_lines_are_kept_and_the_others_counted() {
+    fn a_log_beyond_its_maximum_size_keeps_the_last_lines_and_counts_the_dropped_ones() {
         let logs = Logs::default();
         let line = "x".repeat(1 << 20);
         for n in 0..600 {

@@ -1,6 +1,7 @@
-//! Measures if this machine kept up: the delay of a task that only sleeps.
+//! Measures whether this computer kept up, by the delay of a task that only sleeps.
 //!
-//! On an overloaded machine a provider is late for reasons that are not its own, so a failure at that time proves nothing.
+//! On an overloaded computer a provider is late without a fault of its own, so most failures at
+//! that time prove nothing.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,11 +13,14 @@ use tokio_util::task::TaskTracker;
 use crate::catalogue::Class;
 use crate::verdict::{Reason, Verdict};
 
-/// Delay in world time that can explain a failure; bounds are ten seconds of world time or more.
+/// Delay in world time above which a verdict may not count; see [`doubted`]. It is short beside the
+/// bounds of checks, of which the usual ones are ten seconds of world time or more.
 const TOO_LATE: Duration = Duration::from_secs(2);
+/// Duration of each sleep of the measuring task. The task records each delay that is longer.
 const BEAT: Duration = Duration::from_millis(20);
 
-/// Moments at which the machine was late. The task runs until this is dropped.
+/// Moments at which this computer was late, and the delays, as a task measures them. Dropping this
+/// value ends the task.
 #[derive(Debug)]
 pub(super) struct Pulse {
     late: Arc<Mutex<Vec<(Instant, Duration)>>>,
@@ -24,7 +28,7 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    /// Starts the task.
+    /// Starts the measuring task.
     pub(super) fn begin(tasks: &TaskTracker) -> Self {
         let late = Arc::<Mutex<Vec<(Instant, Duration)>>>::default();
         let stop = CancellationToken::new();
@@ -42,7 +46,8 @@ impl Pulse {
         Self { late, _stop: stop.drop_guard() }
     }
 
-    /// Returns the longest delay since `begin`, if it was too long at `pace`, in seconds of world time per second.
+    /// Returns the longest delay since `begin`, in real time, if it exceeded 2 s of world time;
+    /// else `None`. `pace` is the number of seconds of world time per second of the clock.
     pub(super) fn worst_since(&self, begin: Instant, pace: u32) -> Option<Duration> {
         let late = self.late.lock().expect("no holder panics");
         let worst = late.iter().filter(|(at, _)| *at >= begin).map(|(_, delay)| *delay).max()?;
@@ -50,15 +55,18 @@ impl Pulse {
     }
 }
 
-/// True if a failure is final: a broken safety promise, because no delay of the machine forces a provider to do harm.
+/// True if a failure is final because it breaks a safety promise or a safety invariant. A delay of
+/// this computer does not force a provider to do harm.
 pub(super) fn is_final(class: Class, why: &Reason) -> bool {
     class == Class::Safety || why.invariant.is_some_and(|it| it.class() == Class::Safety)
 }
 
-/// Returns the harness error that replaces a verdict reached on a late machine, or `None` if the verdict counts.
+/// Returns the harness error that replaces a verdict reached while this computer was `late`, or
+/// `None` if the verdict counts.
 ///
-/// A safety failure counts, and so does a pass of a check that requires an action. A pass of a check that requires restraint
-/// does not: a provider without processor time does little.
+/// A final failure counts, and so does a pass of a check that requires an action. A pass of a check
+/// that requires restraint does not count, because a provider without processor time does little.
+/// All other verdicts do not count either.
 pub(super) fn doubted(class: Class, verdict: &Verdict, late: Duration) -> Option<Verdict> {
     let counts = match verdict {
         Verdict::Fail(why) => is_final(class, why),
@@ -66,9 +74,8 @@ pub(super) fn doubted(class: Class, verdict: &Verdict, late: Duration) -> Option
         _ => false,
     };
     let late = late.as_millis();
-    let words = || {
-        format!("this machine was {late} ms late meanwhile, so that this says little: {verdict}")
-    };
+    let words =
+        || format!("this machine was {late} ms late, so this verdict does not count: {verdict}");
     (!counts).then(|| Verdict::harness_error(words()))
 }
 

@@ -1,9 +1,11 @@
-//! `conformance sweep --provider`: plays every life with a process, first without and then with single failures.
+//! `conformance sweep --provider`: plays lives with a provider on the real clock, first without
+//! failures and then with one failure per run.
 //!
-//! The healthy run of a life shows the calls that this provider makes; each of them can fail. World time runs `compress`
-//! times as fast as the clock, and the constants of a provider (deadlines, back-offs) cannot be shortened. So with
-//! failures only safety is judged, unless the world runs in real time. Lives with several replicas always do, because the
-//! duration of a lease is such a constant.
+//! The healthy run of a life shows the calls that this provider makes, and a trial lets one of them
+//! fail. World time runs `compress` times as fast as the clock, but the constants of a provider
+//! (deadlines, back-offs, the duration of a lease) cannot be shortened. So trials are judged by
+//! safety alone, unless world time runs as fast as the clock. It always does in lives in which
+//! replicas elect a leader.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -36,26 +38,31 @@ pub struct Request<'a> {
     pub provider: &'a str,
     /// Program for `$(binary)` in the manifest.
     pub binary: Option<PathBuf>,
-    /// Seconds of world time per second.
+    /// Seconds of world time per second of the clock; one in lives in which replicas elect a
+    /// leader.
     pub compress: u32,
-    /// Number of parallel lives, each with a process of its own.
+    /// Number of parallel runs, each with its own sim and provider.
     pub jobs: NonZeroUsize,
     /// Seed of all random draws.
     pub seed: u64,
-    /// Kinds of failures to sweep; empty plays the lives without failures only.
+    /// Kinds of failures to sweep; empty to play the lives only without failures.
     pub kinds: &'a [Kind],
     /// Names of the lives to play; empty for all.
     pub lives: &'a [String],
-    /// Number of trials of each kind, spread evenly; `None` for all.
+    /// Maximum number of trials to play of each kind, spread evenly over the selected trials;
+    /// `None` for all.
     pub sample: Option<NonZeroUsize>,
-    /// Text that selects trials by their line; prints their ledgers and logs.
+    /// Text that selects the trials whose line contains the text, and makes the sweep print their
+    /// ledgers and logs; `None` for all trials.
     pub trial: Option<&'a str>,
 }
 
-/// Plays the lives of the manifest's mode.
+/// Plays the selected lives and their trials, and prints the results. Returns exit code 1 for a
+/// violation that counts; else 7 if a run proved nothing, or if no life or no trial of a kind could
+/// be played; else 0.
 ///
 /// # Errors
-/// Returns [`Usage`], or the error of the harness.
+/// Returns [`Usage`], or an error of the harness.
 pub fn run(
     out: &mut impl Write,
     request: &Request<'_>,
@@ -92,32 +99,37 @@ pub fn run(
     })
 }
 
-/// True if a violation counts even if this machine was late. Policy does not count, because other providers do not
-/// promise it.
+/// True if a violation counts in every run, even if this computer was late. Such a violation breaks
+/// a safety invariant that is not a policy of our provider; other providers do not promise our
+/// policies.
 fn is_unsafe(violation: &Violation) -> bool {
     let invariant = violation.invariant;
     invariant.class() == Class::Safety && !invariant.is_policy()
 }
 
-/// Result of a life or a trial that a process played.
+/// Result of a life or a trial.
 struct Played {
     run: Run,
+    /// Result with the violations that count.
     ended: Ended,
-    /// Violations of policy beyond the contract, which are not defects of other providers.
+    /// Violations of our policies. These violations are not defects of other providers, because our
+    /// policies go beyond the contract of `k8s.io/cloud-provider`.
     policy: Vec<Violation>,
-    /// Reason why the run proves nothing; `None` if the run proves something.
+    /// Reason why the run proves nothing unless a violation counts; `None` if the run proves
+    /// something in any case.
     vain: Option<String>,
 }
 
 impl Played {
-    /// Collects the violations that count: all safety violations, and others if `all` is true and this machine was not
-    /// late.
+    /// Sorts the violations of a run. Those of policies do not count. Of the other ones, violations
+    /// of safety invariants always count, and the rest count if `all` is true and this computer was
+    /// not late.
     fn of(run: Run, late: Option<Duration>, all: bool) -> Self {
         let mut ended = Ended::of(&run);
         let policy = ended.violations.extract_if(.., |it| it.invariant.is_policy()).collect();
         ended.violations.retain(|it| is_unsafe(it) || (all && late.is_none()));
         let vain = match run.refusals().next() {
-            Some(refused) => Some(format!("a step did not happen: {refused}")),
+            Some(refused) => Some(format!("the lab could not carry out a step: {refused}")),
             None if run.calls().next().is_none() => Some("the provider made no call".to_owned()),
             None => late.map(|late| format!("this machine was {} ms late", late.as_millis())),
         };
@@ -125,12 +137,15 @@ impl Played {
     }
 }
 
-/// Result of the trials of one kind.
+/// Numbers of lives, or of trials of one kind, by result.
 #[derive(Default)]
 struct Tally {
     played: usize,
+    /// Runs in which the failure happened.
     fired: usize,
+    /// Runs with violations that count.
     broken: usize,
+    /// Runs that prove nothing and in which no violation counts.
     vain: usize,
 }
 
@@ -149,7 +164,7 @@ impl Sweep<'_> {
         if !kinds.is_empty() && compress > 1 {
             writeln!(
                 out,
-                "where something fails, safety alone is judged: the world lives {compress} seconds in one, and constants of a provider do not; --compress 1 judges everything, and lives with several replicas always run in real time"
+                "trials are judged by safety alone, because world time runs {compress} times as fast as the clock, but the constants of a provider do not; --compress 1 judges all invariants, and lives with several replicas always run in real time"
             )?;
         }
         let mut n_trials = 0;
@@ -167,7 +182,7 @@ impl Sweep<'_> {
             let of_kind = self.trials(out, &trials).await?;
             writeln!(
                 out,
-                "{name} {}: {} of {n_all} trials, {} whose failure happened, {} with violations, {} that show nothing, {}",
+                "{name} {}: {} of {n_all} trials, {} whose failure happened, {} with violations, {} inconclusive, {}",
                 kind.as_str(),
                 of_kind.played,
                 of_kind.fired,
@@ -180,7 +195,8 @@ impl Sweep<'_> {
             tally.vain += of_kind.vain + usize::from(of_kind.played == 0);
         }
         if let Some(text) = self.request.trial.filter(|_| n_trials == 0) {
-            let what = format!("invalid trial {text:?}: no line of the wanted sweeps contains it");
+            let what =
+                format!("invalid trial {text:?}: no trial of the selected kinds contains it");
             return Err(Usage(what).into());
         }
         Ok(match tally {
@@ -190,7 +206,8 @@ impl Sweep<'_> {
         })
     }
 
-    /// Plays every life without failures; returns their runs, from which trials are made.
+    /// Plays the selected lives without failures and prints their results. Returns the lives that
+    /// could be played, each with its run, and the tally.
     async fn healthy(
         &self,
         out: &mut impl Write,
@@ -221,7 +238,7 @@ impl Sweep<'_> {
         runs.sort_by_key(|(n, _)| *n);
         writeln!(
             out,
-            "{} lives: {} of {n_all}, {} with violations, {} that show nothing, {}",
+            "{} lives: {} of {n_all}, {} with violations, {} inconclusive, {}",
             manifest.name,
             tally.played,
             tally.broken,
@@ -236,7 +253,7 @@ impl Sweep<'_> {
         let scenarios = trials.iter().map(|it| (it.to_string(), it.scenario()));
         let all = self.request.compress == 1;
         self.each(scenarios.collect(), all, |n, mut played| {
-            // Policy violations were printed with the healthy lives.
+            // Violations of policies are printed for healthy runs only.
             played.policy.clear();
             if !played.ended.fired {
                 played.vain.get_or_insert_with(|| "the failure never happened".to_owned());
@@ -253,7 +270,9 @@ impl Sweep<'_> {
         Ok(tally)
     }
 
-    /// Plays scenarios in parallel; `ended` gets each result, in the order in which they end.
+    /// Plays scenarios in parallel, and calls `ended` with the index and the result of each, in the
+    /// order in which they end. If `all` is false, only safety counts in scenarios whose world time
+    /// runs faster than the clock.
     async fn each(
         &self,
         scenarios: Vec<(String, Scenario)>,
@@ -267,7 +286,8 @@ impl Sweep<'_> {
                 let folder = format!("{mode}-{n}");
                 async move {
                     let mut played = self.subject.witness(&folder, &scenario).await;
-                    // Repeats a run on a late machine, unless it shows a safety violation.
+                    // Repeats a run once if this computer was late, unless the run has a violation
+                    // that counts in every run.
                     if matches!(&played, Ok((run, Some(_))) if !Life::broken(run).iter().any(is_unsafe)) {
                         let folder = format!("{folder}-again");
                         played = self.subject.witness(&folder, &scenario).await;
@@ -303,12 +323,13 @@ impl Tally {
     }
 }
 
-/// Prints the violations, or the reason why the run proves nothing: of each invariant the first violation and the number
-/// of others.
+/// Prints the violations of a run and, if none of them counts, the reason why the run proves
+/// nothing. Of each invariant, prints the first violation and the number of further ones. Prints
+/// nothing for a run with neither.
 fn told(out: &mut impl Write, line: &str, played: &Played) -> anyhow::Result<()> {
     let Played { ended, policy, vain, .. } = played;
     match vain {
-        Some(why) if ended.violations.is_empty() => writeln!(out, "shows nothing: {line}: {why}")?,
+        Some(why) if ended.violations.is_empty() => writeln!(out, "inconclusive: {line}: {why}")?,
         _ if ended.violations.is_empty() && policy.is_empty() => {}
         _ => writeln!(out, "{line}")?,
     }

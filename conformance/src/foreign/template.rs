@@ -1,5 +1,5 @@
-//! Expands placeholders: `$(vcenter.host)` in an argument or a file stands for a value of the sim or the
-//! driver.
+//! Expands placeholders in arguments and files of a manifest, such as `$(vcenter.host)`, to values
+//! of the sim or the driver.
 //!
 //! The syntax is that of Kubernetes; `$$(x)` is a literal `$(x)`.
 
@@ -11,7 +11,7 @@ use crate::backend::Backend;
 /// Values of placeholders, by name.
 pub(super) type Values = BTreeMap<String, String>;
 
-/// Names in every mode.
+/// Names of placeholders in every mode.
 const COMMON: [&str; 11] = [
     "dir",
     "ca",
@@ -26,7 +26,7 @@ const COMMON: [&str; 11] = [
     "datacenter",
 ];
 
-/// Names in vCenter mode.
+/// Names of placeholders in vCenter mode only.
 const VCENTER: [&str; 12] = [
     "vcenter.host",
     "vcenter.port",
@@ -42,7 +42,7 @@ const VCENTER: [&str; 12] = [
     "config.labels",
 ];
 
-/// Names in Supervisor mode.
+/// Names of placeholders in Supervisor mode only.
 const SUPERVISOR: [&str; 7] = [
     "supervisor.credentials",
     "supervisor.ownerRef",
@@ -53,7 +53,8 @@ const SUPERVISOR: [&str; 7] = [
     "supervisor.kubeconfig",
 ];
 
-/// Returns every name that a manifest may use, except environment variables.
+/// Returns the names of all placeholders that a manifest may use in every text of a replica. Leaves
+/// out environment variables, `$(knobs)` and `$(value)`.
 pub(super) fn known(manifest: &Manifest) -> Vec<String> {
     let of_mode: &[&str] = match manifest.spec.mode {
         Backend::VCenter => &VCENTER,
@@ -63,12 +64,12 @@ pub(super) fn known(manifest: &Manifest) -> Vec<String> {
     COMMON.iter().chain(of_mode).map(|it| (*it).to_owned()).chain(files).collect()
 }
 
-/// Returns the environment variable that a name stands for.
+/// Returns the environment variable that a placeholder name `env.NAME` stands for, or `None`.
 pub(super) fn variable(name: &str) -> Option<&str> {
     name.strip_prefix("env.").filter(|variable| !variable.is_empty())
 }
 
-/// Returns the names of all placeholders in a text.
+/// Returns the names of all placeholders in a text, in order. Leaves out escaped ones.
 pub(super) fn names(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     walk(text, |name| {
@@ -78,7 +79,10 @@ pub(super) fn names(text: &str) -> Vec<String> {
     found
 }
 
-/// Returns the text with every placeholder replaced, or the first name without a value.
+/// Returns the text with every placeholder replaced.
+///
+/// # Errors
+/// Returns the name of the first placeholder without a value.
 pub(super) fn expand(text: &str, values: &Values) -> Result<String, String> {
     let mut unknown = None;
     let expanded = walk(text, |name| {

@@ -1,4 +1,5 @@
-//! The author of a change of a Node: the provider, if one of its requests was under way at that moment, else the scenario.
+//! Finds out whether the provider may have made a change of a Node: one of its requests for the
+//! Node was under way at that moment, or had been answered at most [`lag`] before.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,25 +9,26 @@ use sim::world::Time;
 
 use crate::lab::{ByHand, Run};
 
-/// Maximum time from the answer of a real API server until the world has the change.
+/// Maximum time from an answer of a real API server until the world has the change.
 const MIRRORED: Duration = Duration::from_secs(30);
 
-/// Returns the maximum time from the answer to a write until the world has the change.
+/// Returns the maximum time from the answer to a write until the world has the change: zero, except
+/// with a real API server.
 pub(super) fn lag(run: &Run) -> Duration {
     if run.mirrored { MIRRORED } else { Duration::ZERO }
 }
 
-/// Returns every deletion of a Node that the provider requested.
+/// Returns every call that requests the deletion of a Node.
 pub(super) fn deletions(run: &Run) -> impl Iterator<Item = &Record> {
     run.calls().filter(|call| call.is_cluster_call() && call.op == "delete nodes")
 }
 
-/// Returns every other write of a Node that the provider requested.
+/// Returns every call that patches or updates a Node or its status.
 pub(super) fn writes(run: &Run) -> impl Iterator<Item = &Record> {
     run.calls().filter(|call| is_write(call))
 }
 
-/// True for a write of a Node other than a deletion.
+/// True for a patch or an update of a Node or its status.
 pub(super) fn is_write(call: &Record) -> bool {
     call.is_cluster_call()
         && matches!(
@@ -46,7 +48,8 @@ pub(super) fn is_author(run: &Run, call: &Record, node: &str, at: Time) -> bool 
 #[derive(Debug, Default)]
 pub(super) struct Written {
     spans: BTreeMap<String, Vec<(Time, Option<Time>)>>,
-    /// Changes of Nodes by the scenario itself; a reaction of the provider may come at the same moment.
+    /// Changes of Nodes by the scenario itself. No change at their times counts as the provider's,
+    /// although the provider may write at the same time.
     by_hand: Vec<ByHand>,
 }
 

@@ -1,4 +1,4 @@
-//! Sessions that the client must know to be dead.
+//! Finds calls with a session after an answer has said that the session has ended.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,12 +10,15 @@ use super::Invariant::NoDeadSession;
 use super::Violation;
 use crate::lab::Run;
 
-/// World time that an answer may take to reach its caller on a real clock, where the world runs faster.
+/// World time that an answer may need to reach a client on the real clock, where world time runs
+/// faster.
 const ON_THE_WAY: Duration = Duration::from_secs(30);
 
-/// Returns the calls with a session that began after an answer had told its holder that the session has ended.
+/// Returns the calls that use a session and began after an answer had told the client that this
+/// session has ended.
 ///
-/// The digest identifies the session; no two clients share one. A made-up answer counts: its reader cannot tell.
+/// The digest in the ledger identifies the session; two clients never share one. An answer that a
+/// fault rule made up counts too, because the client cannot distinguish it.
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
     let slack = if run.hosted { ON_THE_WAY } else { Duration::ZERO };
     let mut dead: BTreeMap<(&str, &str), Time> = BTreeMap::new();
@@ -32,13 +35,15 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     let used = run.calls().filter(|call| call.is_vcenter_call());
     used.filter_map(|call| {
         let known = after(call)?;
-        let text = format!("a session is used that is known to be dead since {known}: {call}");
+        let text = format!(
+            "the client uses a session that has ended, as an answer said at {known}: {call}"
+        );
         Some(Violation { invariant: NoDeadSession, at: call.t, text })
     })
     .collect()
 }
 
-/// True if the answer tells the caller that it has no session.
+/// True if the answer refuses the call because the client has no valid session.
 fn is_refused(call: &Record) -> bool {
     let ended = call.ended.as_ref().filter(|ended| ended.broken.is_none());
     let fault = ended.and_then(|ended| ended.fault.as_deref());

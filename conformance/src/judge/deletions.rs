@@ -1,4 +1,5 @@
-//! Deletions of Nodes: the content of the request, and the answers that its sender had before.
+//! Checks deletions of Nodes: the content of each request, and the answers that the provider had
+//! before it.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +17,21 @@ use crate::backend::Backend;
 use crate::lab::Run;
 use crate::scenario::Act;
 
-/// A machine: its vCenter, and its reference there.
+/// Name of a vCenter, and reference of a machine there.
 type Machine = (String, MoRef);
 
 /// Checks the deletions of Nodes against the loss of their machines.
 pub(super) struct Judge<'a> {
     run: &'a Run,
     found: Vec<Violation>,
-    /// Every deletion request, in order.
+    /// Every request of the provider to delete a Node, in order.
     asked: Vec<&'a Record>,
-    /// Answered calls about machines, with their ends; `None` for a watch that still runs.
+    /// Answered calls about machines, with the times of their ends; `None` for a watch or long poll
+    /// that is still open.
     heard: Vec<(&'a Record, Option<Time>)>,
     /// Last machine of each node's kubelet.
     owners: BTreeMap<String, Machine>,
-    /// Times at which machines were removed or changed their UUID.
+    /// Time at which each lost machine was removed or changed its UUID.
     gone: BTreeMap<Machine, Time>,
     /// The last machine with each UUID.
     had: BTreeMap<uuid::Uuid, Machine>,
@@ -78,7 +80,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Takes in the next event.
+    /// Examines the next event of the log.
     pub(super) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
         match event {
             Event::KubeletSet { node, kubelet: Some(kubelet) } => {
@@ -115,12 +117,12 @@ impl<'a> Judge<'a> {
     }
 
     fn deleted(&mut self, at: Time, name: &str, node: &Value, after: &State) {
-        // A person or the scenario may delete Nodes, too.
+        // Passes over deletions by a person or the scenario.
         let by = self.asked.iter().find(|call| authors::is_author(self.run, call, name, at));
         let Some(call) = by.copied() else { return };
         if self.made.get(name).is_some_and(|made| *made > call.t) {
             let text = format!(
-                "node {name} was deleted by a request of {}, sent before it was made",
+                "node {name} was deleted by a request sent at {}, before the node was created",
                 call.t
             );
             self.found.push(Violation { invariant: PredecessorOnly, at, text });
@@ -128,8 +130,9 @@ impl<'a> Judge<'a> {
         self.unheard(at, name, node, call, after);
     }
 
-    /// Reports a deletion if a server answered no call about machines between the loss of the machine and the
-    /// request.
+    /// Reports a deletion if a vCenter that could own the machine, or the Supervisor, answered no
+    /// call about machines between the loss of the machine and the request. If the machine was not
+    /// lost before the request, every earlier answer counts.
     fn unheard(&mut self, at: Time, name: &str, node: &Value, call: &Record, after: &State) {
         let node = facts(node);
         let uuid = node.provider_id.as_deref().and_then(|it| it.strip_prefix("vsphere://"));
@@ -150,7 +153,7 @@ impl<'a> Judge<'a> {
             if !is_heard {
                 let who = server.unwrap_or("the Supervisor");
                 let text = format!(
-                    "node {name} was deleted, though {who} answered nothing about machines since \
+                    "node {name} was deleted although {who} answered no call about machines since \
                      {lost}, when its machine was lost"
                 );
                 self.found.push(Violation { invariant: NoDeletionOnError, at, text });
@@ -158,24 +161,26 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Demands the UID of the Node in each request: a request by name may hit another Node of that name.
+    /// Reports each request without the UID of the Node, because a request by name may delete
+    /// another Node of that name.
     fn without_uid(&mut self) {
         let invariant = Invariant::PredecessorOnly;
         for call in self.asked.iter().filter(|call| !names_a_uid(&call.req.detail)) {
-            let text = format!("a Node is deleted by its name alone: {call}");
+            let text = format!("a request to delete a Node does not name its UID: {call}");
             self.found.push(Violation { invariant, at: call.t, text });
         }
     }
 }
 
-/// True if the preconditions of a deletion, as the ledger keeps them, have a UID.
+/// True if the preconditions of a deletion, as the ledger keeps them, contain a UID.
 fn names_a_uid(detail: &str) -> bool {
     let preconditions: Value = serde_json::from_str(detail).unwrap_or_default();
     preconditions["uid"].as_str().is_some_and(|uid| !uid.is_empty())
 }
 
-/// True if a call about machines has an answer other than an error. "Not found" is an answer, and so is a list that
-/// omits a machine: if a deletion relies on it, invariant 1 judges that deletion, because the machine exists.
+/// True if a call is about machines and has an answer other than an error. "Not found" is an
+/// answer, and so is a watch or long poll that is still open. A list that omits an existing machine
+/// is also an answer: invariant 1 judges a deletion that relies on it.
 fn is_answer(backend: Backend, call: &Record) -> bool {
     let is_about_machines = backend.takes(call)
         && backend.operations().iter().any(|op| match op.strip_suffix('*') {
@@ -194,8 +199,9 @@ fn is_answer(backend: Backend, call: &Record) -> bool {
     is_about_machines && tells
 }
 
-/// Returns the vCenters that could own a machine. If the configuration changes during the run, only the owner is
-/// certain.
+/// Returns the vCenters that could own a machine: those in the provider's configuration. If the
+/// configuration changes during the run, returns only the vCenter of the machine, or nothing
+/// without a machine.
 fn asked_for<'b>(
     run: &Run,
     machine: Option<&'b Machine>,
@@ -223,7 +229,8 @@ mod tests {
     use crate::lab::{self, Stage};
     use crate::scenario::Scenario;
 
-    /// A run in which a node joins, its machine is deleted after two minutes, and its Node after that.
+    /// Returns a run in which a node joins and its machine is deleted at 120 s, so that the
+    /// provider deletes the Node.
     fn a_deletion(mutant: Option<::provider::Mutant>, backend: Backend) -> Run {
         let gone = Duration::from_secs(120);
         let topology = Topology::zones(1).machines(3);

@@ -1,4 +1,4 @@
-//! Facts of a Node object, and the truth about its machine.
+//! Fields of a Node object, and the machine behind it.
 
 use std::net::IpAddr;
 
@@ -15,17 +15,17 @@ const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 pub struct NodeFacts {
     /// `spec.providerID`.
     pub provider_id: Option<String>,
-    /// True if the node waits for its cloud provider.
+    /// True if the node has the uninitialized taint.
     pub uninitialized: bool,
     /// True if the node has the shutdown taint.
     pub shutdown: bool,
     /// Keys of all taints, in order.
     pub taints: Vec<String>,
-    /// Type and address, in order.
+    /// Type and value of each address, in order.
     pub addresses: Vec<(String, String)>,
-    /// Status of the condition `Ready`.
+    /// Status of the condition `Ready`; `Unknown` without this condition.
     pub ready: String,
-    /// Labels that a cloud provider writes: zone, region, instance type.
+    /// Labels that a cloud provider writes: zone, region and instance type, in this order.
     pub labels: [Option<String>; 3],
     /// `metadata.creationTimestamp`.
     pub created: String,
@@ -53,7 +53,7 @@ impl NodeFacts {
     }
 }
 
-/// Reads a Node.
+/// Returns the fields of a Node that concern a cloud provider.
 pub fn facts(node: &Value) -> NodeFacts {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -83,7 +83,8 @@ pub fn facts(node: &Value) -> NodeFacts {
     }
 }
 
-/// Returns the machine on which a node's kubelet runs, if it exists.
+/// Returns the machine on which a node's kubelet runs, with the name of its vCenter and its
+/// reference. Returns `None` if the node has no kubelet or the machine does not exist.
 pub fn machine_of<'a>(state: &'a State, node: &str) -> Option<(&'a str, MoRef, &'a Machine)> {
     let kubelet = state.kubelets.get(node)?;
     let (name, vcenter) = state.vcenters.get_key_value(&kubelet.vcenter)?;
@@ -91,7 +92,8 @@ pub fn machine_of<'a>(state: &'a State, node: &str) -> Option<(&'a str, MoRef, &
     Some((name, kubelet.machine, machine))
 }
 
-/// Returns the machine that a Node stands for: that of its kubelet, or else one with the UUID in the provider ID.
+/// Returns the machine of a Node: the one on which its kubelet runs, or else one with the UUID in
+/// the provider ID. Returns the name of its vCenter and its reference with it.
 pub(super) fn machine_for<'a>(
     state: &'a State,
     node: &str,
@@ -108,24 +110,27 @@ pub(super) fn machine_for<'a>(
     machine_of(state, node).or_else(named)
 }
 
-/// Returns the UUIDs that a provider ID may mean: as it is written, and in the guest's byte order.
+/// Returns the two UUIDs that a provider ID may mean: the one as written, and the one in the other
+/// byte order. Returns `None` if the provider ID has no UUID.
 fn uuids_of(provider_id: &str) -> Option<[Uuid; 2]> {
     let uuid: Uuid = provider_id.strip_prefix("vsphere://")?.parse().ok()?;
     Some([uuid, Uuid::from_bytes_le(uuid.into_bytes())])
 }
 
-/// True if a provider ID means a machine with this UUID, in either byte order and any spelling.
+/// True if a provider ID names a machine with this UUID, in either byte order and any spelling.
 pub(super) fn means(provider_id: &str, uuid: Uuid) -> bool {
     uuids_of(provider_id).is_some_and(|uuids| uuids.contains(&uuid))
 }
 
-/// True if a provider ID has no UUID, like those of old in-tree providers and of other clouds. A provider can prove nothing
-/// about such a Node, so the Node stays whatever happens to its machine.
+/// True unless a provider ID consists of `vsphere://` and a UUID. Old in-tree providers and other
+/// clouds write different ones. A provider can prove nothing about such a Node, so the Node must
+/// stay whatever happens to its machine.
 pub(super) fn names_no_uuid(provider_id: &str) -> bool {
     provider_id.strip_prefix("vsphere://").is_none_or(|it| it.parse::<Uuid>().is_err())
 }
 
-/// Returns the addresses that the guest reports on the machine's own cards and that nodes may show.
+/// Returns the addresses that the guest reports on network cards of the machine, except those that
+/// a Node must not show: link-local, loopback and unspecified ones.
 pub fn reported(machine: &Machine) -> Vec<IpAddr> {
     let usable = |address: &IpAddr| match address {
         IpAddr::V4(v4) => !v4.is_link_local() && !v4.is_loopback() && !v4.is_unspecified(),

@@ -1,4 +1,5 @@
-//! The invariants by number and name. Numbers are those of SPECIFICATION.md; a number is never reused.
+//! The invariants with number, class, surface and title. SPECIFICATION.md defines the numbers; a
+//! number is never reused.
 
 use std::fmt;
 
@@ -45,48 +46,48 @@ macro_rules! invariants {
 }
 
 invariants! {
-    WorldIsSound = 0, Contract, Observability, "The simulated world agrees with itself; if not, the harness has failed.";
+    WorldIsSound = 0, Contract, Observability, "The simulated world is consistent; if it is not, the harness has failed.";
     NoWrongDeletion = 1, Safety, Node, "No Node is deleted while its machine exists.";
-    NoDeletionOnError = 2, Safety, Node, "No Node is deleted for the sake of an error.";
-    NoDeletionInOutage = 4, Safety, Node, "No Node is deleted while a vCenter that could own it cannot be asked.";
+    NoDeletionOnError = 2, Safety, Node, "A Node is deleted only after its backend has answered a call since the loss of the machine.";
+    NoDeletionInOutage = 4, Safety, Node, "No Node is deleted while a vCenter that could own its machine does not run.";
     NoMassDeletion = 5, Safety, Node, "At most a tenth of the Nodes are deleted within one monitor period.";
     YoungNodeStays = 6, Safety, Node, "A young Node that was never matched is not deleted.";
-    PredecessorOnly = 7, Safety, Node, "No Node is deleted for its predecessor of the same name.";
-    OptOutIsAbsolute = 8, Safety, Node, "No Node is deleted where its operator has switched deletion off.";
+    PredecessorOnly = 7, Safety, Node, "A request to delete a Node never deletes a successor of the same name.";
+    OptOutIsAbsolute = 8, Safety, Node, "No Node is deleted if the operator has switched deletion off.";
     TaintLeavesOnceAndLast = 9, Safety, Node, "The uninitialized taint leaves once, after provider ID and labels.";
-    ProviderIdStays = 10, Safety, Node, "A provider ID is well formed, nobody else's, and never changes.";
+    ProviderIdStays = 10, Safety, Node, "A provider ID is well formed and unique, and never changes.";
     ProviderIdIsTrue = 11, Safety, Node, "A provider ID is that of the machine on which the kubelet runs.";
-    NoGuess = 12, Safety, Node, "Of two machines with one UUID none is taken.";
+    NoGuess = 12, Safety, Node, "No Node gets a provider ID whose UUID several machines have.";
     ShutdownIsTrue = 13, Safety, Node, "The shutdown taint is set only on Nodes whose machine does not run.";
     GoneNodesGo = 14, Liveness, Node, "The Node of a machine that is gone is deleted.";
     NodesAreInitialized = 15, Liveness, Node, "A Node whose machine runs and reports addresses is initialized.";
     ShutdownFollows = 16, Liveness, Node, "The shutdown taint follows the power of the machine.";
     AddressesStay = 17, Safety, Node, "No address is removed because the guest reports none.";
     NoForeignAddress = 18, Safety, Node, "Every address was reported by the machine.";
-    HostNameStays = 19, Safety, Node, "The host name stays.";
+    HostNameStays = 19, Safety, Node, "A Node keeps its host name.";
     NoLocalAddress = 20, Safety, Node, "No link-local or loopback address is published.";
-    OneOrder = 21, Safety, Node, "One set of addresses has one order.";
-    NoIdleWrite = 22, Efficiency, Node, "No write of a Node changes nothing.";
-    AddressesFollow = 23, Liveness, Node, "Addresses follow the machine.";
-    FewAddressWrites = 24, Efficiency, Node, "Addresses that flap are written twice in 30 s at most.";
-    LabelsStay = 25, Safety, Zone, "Zone and region of an initialized Node stay.";
-    LabelsAgree = 26, Safety, Zone, "Zone and region are of one place and time, in old and new names.";
-    NoGuessOfZone = 27, Safety, Zone, "Of two tags of one category none is taken.";
-    NoTagsWhenOff = 28, Efficiency, Zone, "No tag is read where zones are switched off.";
-    LabelsMoveTogether = 29, Safety, Zone, "Zone and region stay both or follow both.";
-    FewSessions = 50, Hygiene, Session, "There is one session per vCenter, dialect and replica.";
-    NoLoginStorm = 51, Hygiene, Session, "Logins have a reason.";
-    NoDeadSession = 52, Hygiene, Session, "No session is used that is known to be dead.";
+    OneOrder = 21, Safety, Node, "A Node shows the same set of addresses always in the same order.";
+    NoIdleWrite = 22, Efficiency, Node, "Every write of a Node changes something.";
+    AddressesFollow = 23, Liveness, Node, "The addresses of a Node are those of its machine.";
+    FewAddressWrites = 24, Efficiency, Node, "The addresses of a Node are written at most twice in 30 s.";
+    LabelsStay = 25, Safety, Zone, "Zone and region of an initialized Node do not change; another provider's may follow a move.";
+    LabelsAgree = 26, Safety, Zone, "A Node is initialized with a zone and region of its machine; old and new label names agree.";
+    NoGuessOfZone = 27, Safety, Zone, "If an object has two tags of one category, the provider takes neither.";
+    NoTagsWhenOff = 28, Efficiency, Zone, "No tag is read if zones are switched off.";
+    LabelsMoveTogether = 29, Safety, Zone, "Zone and region change together, to those of the machine at one time.";
+    FewSessions = 50, Hygiene, Session, "A replica has at most one open session per vCenter and API.";
+    NoLoginStorm = 51, Hygiene, Session, "Every login has a reason, such as a start or an ended session.";
+    NoDeadSession = 52, Hygiene, Session, "No call uses a session after an answer has said that it has ended.";
     NoLockOut = 53, Safety, Session, "The provider does not lock its account.";
-    NoSessionLeft = 54, Hygiene, Session, "A provider that is told to stop leaves no session.";
-    RetryAfter = 58, Efficiency, Node, "No write is repeated before the time that the server asks for.";
+    NoSessionLeft = 54, Hygiene, Session, "A provider that is asked to stop leaves no session open.";
+    RetryAfter = 58, Efficiency, Node, "No call is repeated before the time that the server asks for.";
     OnlyLeaderWrites = 61, Safety, Node, "Of several replicas only the one that holds the lease writes.";
-    NoPanic = 62, Safety, Node, "The provider does not panic, and does not run away.";
+    NoPanic = 62, Safety, Node, "The provider does not panic and exceeds no bound of calls, time or memory.";
     NoSecretTold = 63, Safety, Security, "No secret is in a log, an event, a metric or the ledger.";
-    Quiescence = 64, Liveness, Node, "With a constant world nothing is written any more.";
+    Quiescence = 64, Liveness, Node, "While the world does not change, the provider writes nothing.";
     AddressesFirst = 66, Safety, Node, "The uninitialized taint leaves after the addresses are stored.";
-    ForeignTaintStays = 67, Safety, Node, "A taint that others wrote is not removed.";
-    ForeignLabelStays = 68, Safety, Node, "A label that is none of the cloud's is not changed.";
+    ForeignTaintStays = 67, Safety, Node, "The provider removes no taint that others wrote.";
+    ForeignLabelStays = 68, Safety, Node, "The provider changes no label that does not belong to a cloud provider.";
     MetricsAreTrue = 69, Hygiene, Observability, "Metrics agree with the calls that were made.";
 }
 
@@ -96,8 +97,9 @@ impl Invariant {
         self as u8
     }
 
-    /// True for a policy beyond the contract: providers that never promised it get a report, but do
-    /// not fail.
+    /// True for a policy, that is, an invariant that demands more than the contract of Kubernetes.
+    /// A violation by another vendor's provider is always reported, but is a failure only in checks
+    /// of policy.
     pub const fn is_policy(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Leadership: where replicas elect a leader, only the leader writes.
+//! Checks leadership: of several replicas, only the one that holds the lease may write.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use sim::world::{Event, Time};
 use super::{Invariant, Violation};
 use crate::lab::{Identities, LEASE, Run, doubt};
 
-/// Content of the lease from a moment on.
+/// One version of the lease.
 #[derive(Debug)]
 pub(crate) struct Term<'a> {
-    /// Time from which the lease has this content.
+    /// Time from which the lease has this version.
     pub(crate) from: Time,
     /// Identity of the holder; empty if the lease is free.
     pub(crate) holder: &'a str,
@@ -30,7 +30,7 @@ impl Term<'_> {
         self.replica.as_deref().unwrap_or(self.holder)
     }
 
-    /// True if this record alone allows the caller to write at `at`.
+    /// True if this version of the lease alone allows the caller to write at `at`.
     fn allows(&self, caller: &str, at: Time) -> bool {
         self.replica.as_deref() == Some(caller) && at.since(self.from) < self.lasts
     }
@@ -38,9 +38,11 @@ impl Term<'_> {
 
 /// Returns the writes of replicas that did not hold a valid lease when the write arrived.
 ///
-/// A leader that can no longer renew stops before its lease runs out, so the check needs no tolerance for clocks. Any
-/// replica may write leases, which is how it becomes leader, and events, which are reports. If the ledger does not show
-/// which process leads, the function returns no violations. The lab has then noted why the run shows nothing.
+/// A leader that can no longer renew the lease must stop before the lease runs out, so the check
+/// needs no tolerance for clocks. Every replica may write leases, because it becomes leader that
+/// way, and events, which are reports. The function returns no violations if the run has a single
+/// replica or no log of the world. It also returns none if the ledger does not show which process
+/// leads; the lab has then noted the reason, which makes the run inconclusive.
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
     let mut found = Vec::new();
     if run.scenario.provider.replicas < 2 || run.log.base().is_none() {
@@ -59,20 +61,21 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     });
     for write in writes {
         let caller = write.client.client.as_str();
-        // At the moment of a change both the old and the new record count.
+        // At the moment of a change, both the old and the new version count.
         let next = terms.partition_point(|term| term.from <= write.t);
         let before = terms.partition_point(|term| term.from < write.t);
         let now = &terms[before.saturating_sub(1)..next];
         if !now.iter().any(|term| term.allows(caller, write.t)) {
             let holder = now.last().map_or("", |term| term.holder);
-            let text = format!("{caller} writes while the lease is that of {holder:?}: {write}");
+            let text = format!("{caller} writes while {holder:?} holds the lease: {write}");
             found.push(Violation { invariant: Invariant::OnlyLeaderWrites, at: write.t, text });
         }
     }
     found
 }
 
-/// Returns how often a replica has taken the lease from another one that held it.
+/// Returns how often the holder of the lease was followed by another holder, with or without a
+/// release in between.
 pub fn takeovers(run: &Run) -> usize {
     let holders: Vec<&str> =
         terms(run).iter().map(|term| term.holder).filter(|it| !it.is_empty()).collect();

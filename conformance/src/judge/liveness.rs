@@ -1,4 +1,4 @@
-//! Liveness: conditions that must hold once all faults are healed and time has passed.
+//! Checks the liveness conditions, which must hold once all faults are healed and time has passed.
 
 use std::net::IpAddr;
 
@@ -24,7 +24,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
         }
         let Some((_, id, machine)) = machine_of(&run.end, name) else {
             if run.end.kubelets.contains_key(name) && !node.is_ready() {
-                broken(GoneNodesGo, format!("node {name} is still there; its machine is gone"));
+                broken(GoneNodesGo, format!("node {name} still exists, but its machine is gone"));
             }
             continue;
         };
@@ -32,7 +32,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
             machine.config.uuid.is_some_and(|uuid| means(provider_id, uuid))
         });
         if !same {
-            broken(GoneNodesGo, format!("node {name} is still there; {id} is another machine"));
+            broken(GoneNodesGo, format!("node {name} still exists, but {id} is another machine"));
             continue;
         }
         let on = machine.power == Power::PoweredOn && machine.connection.has_config();
@@ -42,9 +42,12 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
             broken(NodesAreInitialized, format!("node {name} is still not initialized"));
         }
         if on && node.is_ready() && node.shutdown {
-            broken(ShutdownFollows, format!("node {name} is still marked shut down; {id} runs"));
+            broken(
+                ShutdownFollows,
+                format!("node {name} still has the shutdown taint, but {id} runs"),
+            );
         }
-        // For a Supervisor a suspended machine counts as running.
+        // In Supervisor mode a suspended machine counts as running.
         let is_off = match machine.power {
             Power::PoweredOn => false,
             Power::Suspended => run.backend().is_vcenter(),
@@ -53,7 +56,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
         if is_off && !node.is_ready() && !node.shutdown && !node.uninitialized {
             broken(
                 ShutdownFollows,
-                format!("node {name} is not marked shut down; {id} does not run"),
+                format!("node {name} has no shutdown taint, but {id} does not run"),
             );
         }
         if on && !node.uninitialized && !addresses.is_empty() {
@@ -64,7 +67,10 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
             if !stale.is_empty() || node.ips().next().is_none() {
                 broken(
                     AddressesFollow,
-                    format!("node {name} shows {:?}, {id} reports {addresses:?}", node.addresses),
+                    format!(
+                        "node {name} shows {:?}, but {id} reports {addresses:?}",
+                        node.addresses
+                    ),
                 );
             }
         }
@@ -79,7 +85,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     };
     let mut writes = run.calls().filter(late);
     if let Some(write) = writes.next() {
-        broken(Quiescence, format!("still writing at the end: {write}"));
+        broken(Quiescence, format!("the provider still writes at the end: {write}"));
     }
     found
 }

@@ -1,7 +1,8 @@
-//! Metrics agree with the ledger: the counts of a replica match its calls on the wire.
+//! Checks that the metrics of a replica agree with the calls in the ledger.
 //!
-//! A scrape is compared with the calls of its replica between the last start and the scrape. A call that had not ended by
-//! then may count or not; so may a call whose end the replica did not wait for.
+//! The judge compares a scrape with the calls of its replica between the last start and the scrape.
+//! A call that had not ended before the scrape may count or not, as may a call that the replica
+//! abandoned before its end.
 
 mod families;
 mod machines;
@@ -20,7 +21,8 @@ use crate::scenario::{Act, Scenario};
 
 /// Metric of vCenter calls by operation, with their durations. Upstream uses the same name.
 const CALLS: &str = "cloudprovider_vsphere_api_request_duration_seconds_count";
-/// Upper bound of the keys that the workers of a queue hold at once; a higher count is an error of the metrics.
+/// Maximum number of keys that the workers of a queue hold at once. A higher number is an error of
+/// the metrics.
 const WORKERS: f64 = 64.0;
 
 /// Returns every disagreement between a scrape and the ledger.
@@ -29,7 +31,8 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     lives.flat_map(|life| life.violations()).collect()
 }
 
-/// True if every answer arrives: no step of the scenario makes calls fail, or ends sessions or watches.
+/// True if every answer arrives: the scenario has no fault rule, and no command that stops a
+/// vCenter, ends sessions or watches, restores the cluster, revokes a right or changes a password.
 fn is_calm(scenario: &Scenario) -> bool {
     scenario.timeline.iter().all(|step| match &step.act {
         Act::Fault(_) => false,
@@ -46,17 +49,18 @@ fn is_calm(scenario: &Scenario) -> bool {
     })
 }
 
-/// The calls of one replica from its start to a scrape.
+/// A scrape of a replica, with the calls of this replica since its start.
 struct Life<'a> {
     run: &'a Run,
     scrape: &'a Scrape,
     samples: Vec<Sample>,
     calls: Vec<&'a Record>,
-    /// True if the replica was suspended meanwhile, so that answers may wait for it.
+    /// True if the scenario suspends a leader, so that answers may wait for the replica.
     was_suspended: bool,
     /// True if the run has no other replica.
     is_alone: bool,
-    /// True if no call is made to fail, so that the replica receives every answer.
+    /// True if the scenario makes no call fail, so that the replica receives every answer:
+    /// [`is_calm`].
     is_calm: bool,
 }
 
@@ -106,7 +110,8 @@ impl<'a> Life<'a> {
         said.into_iter().map(to_violation).collect()
     }
 
-    /// True if the replica received this answer, and no fault replaced it.
+    /// True if the replica has certainly received the success of this call before the scrape, and
+    /// no fault rule changed the answer.
     fn is_heard(&self, call: &Record) -> bool {
         let is_over = call
             .ended
@@ -115,7 +120,8 @@ impl<'a> Life<'a> {
         is_over && call.succeeded() && !call.was_faulted() && !self.was_suspended
     }
 
-    /// Returns two counts of the matching calls: those that have certainly ended, and those that have begun.
+    /// Returns two numbers of matching calls: those that certainly ended for the replica before the
+    /// scrape, and those that have begun.
     fn counted(&self, is_one: impl Fn(&Record) -> bool) -> (f64, f64) {
         let (mut ended, mut begun) = (0.0, 0.0);
         for call in self.calls.iter().filter(|call| is_one(call)) {
@@ -130,7 +136,8 @@ impl<'a> Life<'a> {
         (ended, begun)
     }
 
-    /// Compares the metric of each operation of each vCenter, with successes and failures apart.
+    /// Compares the metric of vCenter calls with the ledger, for each operation of each vCenter:
+    /// all calls, successes and failures.
     fn vcenter_calls(&self) -> Vec<String> {
         let mut said = Vec::new();
         let mut operations: BTreeMap<(&str, &str), ()> = BTreeMap::new();
@@ -163,7 +170,7 @@ impl<'a> Life<'a> {
             }
             if all - well < bad {
                 said.push(format!(
-                    "{CALLS} of {operation} at {vcenter} with other codes than ok is {}; {bad} calls failed",
+                    "{CALLS} of {operation} at {vcenter} with codes other than ok is {}; {bad} calls failed",
                     all - well
                 ));
             }
@@ -171,7 +178,7 @@ impl<'a> Life<'a> {
         said
     }
 
-    /// Compares the metric of logins with that of the login operations.
+    /// Compares the metric of logins with the metric of calls of the login operations.
     fn logins(&self) -> Vec<String> {
         let apis = [("Login", "soap"), ("cis.session.create", "vapi")];
         let differing = apis.into_iter().filter_map(|(operation, api)| {
@@ -186,20 +193,22 @@ impl<'a> Life<'a> {
         differing.collect()
     }
 
-    /// Compares the metric of requests to the workload cluster and to the Supervisor, by status code.
+    /// Compares the metric of requests to the workload cluster and to the Supervisor with the
+    /// ledger, in total and by status code.
     fn kubernetes_requests(&self) -> Vec<String> {
         const REQUESTS: &str = "rest_client_requests_total";
         let mut said = Vec::new();
         for (server, face) in [("cluster", Face::Cluster), ("supervisor", Face::Supervisor)] {
             let all = self.sum(REQUESTS, &[("server", server)]);
-            // A request that is refused for an old token is repeated below the counter.
+            // Leaves out requests with an outdated token, because the provider repeats them below
+            // the layer that counts.
             let is_one = |call: &Record| {
                 let status = call.ended.as_ref().and_then(|ended| ended.status);
                 call.face == Some(face) && !(face == Face::Supervisor && status == Some(401))
             };
             let (ended, _) = self.counted(is_one);
             let (_, begun) = self.counted(|call| call.face == Some(face));
-            // A streamed answer counts as soon as it begins.
+            // A streamed answer already counts when it begins.
             if all < ended || all > begun {
                 said.push(format!(
                     "{REQUESTS} of {server} is {all}; {ended} of {begun} calls have ended"
@@ -216,7 +225,7 @@ impl<'a> Life<'a> {
                     is_one(call) && ended.is_some_and(|it| it.status == Some(code))
                 });
                 if counted < ended {
-                    said.push(format!("{REQUESTS} of {server} with code {code} is {counted}; {ended} calls ended so"));
+                    said.push(format!("{REQUESTS} of {server} with code {code} is {counted}; {ended} calls ended with it"));
                 }
             }
         }
@@ -235,7 +244,8 @@ impl<'a> Life<'a> {
         })
     }
 
-    /// Checks that each added key waits or was taken, and that each taken key is at hand or was given back.
+    /// Checks that each added key waits or was taken, that each taken key is in work or was given
+    /// back, and that the metrics of unfinished work agree.
     fn queues(&self) -> Vec<String> {
         let names = self.samples.iter().filter(|it| it.name == "workqueue_adds_total");
         let names: Vec<&str> =
@@ -262,14 +272,15 @@ impl<'a> Life<'a> {
                 || (unfinished > 0.0 && longest == 0.0)
             {
                 said.push(format!(
-                    "queue {name}: {at_hand} keys are at hand, for {unfinished} s in all, the oldest for {longest} s"
+                    "queue {name}: {at_hand} keys are in work, for {unfinished} s in total, the oldest for {longest} s"
                 ));
             }
         }
         said
     }
 
-    /// Compares the metrics of lists and reads of the Supervisor's machines.
+    /// Compares the metrics of lists and reads of VirtualMachines with the ledger, and the state of
+    /// the view with the leadership of the replica.
     fn supervisor(&self) -> Vec<String> {
         let mut said = Vec::new();
         if self.run.backend().is_vcenter() || self.run.stage.mode.is_v1() {
@@ -280,7 +291,8 @@ impl<'a> Life<'a> {
             ("vsphere_supervisor_reads_total", "get virtualmachines"),
         ] {
             let counted = self.sum(metric, &[]);
-            // A list in pages counts once, even if it begins again because its pages expired.
+            // The metric counts a list in pages once, even if the provider restarts it because its
+            // pages expired. So the comparison takes only first pages.
             let is_first =
                 |call: &Record| call.op == operation && !call.req.detail.contains("continue");
             let (_, begun) = self.counted(is_first);
@@ -294,7 +306,7 @@ impl<'a> Life<'a> {
         let states = self.sum("vsphere_supervisor_view_state", &[]);
         let leads = self.sum("leader_election_master_status", &[]);
         if states != leads {
-            said.push(format!("vsphere_supervisor_view_state is 1 for {states} states, and the replica leads: {leads}"));
+            said.push(format!("vsphere_supervisor_view_state is 1 for {states} states, but leader_election_master_status is {leads}"));
         }
         if leads == 1.0 {
             said.extend(self.last_contact());
@@ -302,9 +314,11 @@ impl<'a> Life<'a> {
         said
     }
 
-    /// Compares the age of the last news of machines with the lists on the wire. The age must be negative until the first list
-    /// is answered, and must not exceed the time since that answer. Later news may come by a watch, and a list that proves an
-    /// absence need not be news.
+    /// Compares the metric of the age of the last news of machines with the lists in the ledger.
+    /// The age must be negative until a list is answered. After that, in a calm scenario without
+    /// lists in pages, it must be between zero and the time since the first answered list. Later
+    /// news may come by a watch, so the age may be less than that time. The comparison takes the
+    /// first list, because a later list that proves an absence need not count as news.
     fn last_contact(&self) -> Option<String> {
         const AGE: &str = "vsphere_supervisor_last_contact_seconds";
         let at = self.scrape.at;
@@ -313,14 +327,15 @@ impl<'a> Life<'a> {
         let is_answered =
             |call: &Record| call.succeeded() && call.ended.as_ref().is_some_and(|it| it.at <= at);
         if !lists().any(|call| is_answered(call)) {
-            return (age >= 0.0).then(|| format!("{AGE} is {age}, and no list was answered yet"));
+            return (age >= 0.0).then(|| format!("{AGE} is {age}, but no list was answered yet"));
         }
-        // Of a list in pages, only the last page counts.
+        // For a list in pages, only the answer to the last page counts, so the comparison is left
+        // out.
         let is_paged = lists().any(|call| call.req.detail.contains("continue"));
         let first =
             lists().find(|call| self.is_heard(call)).filter(|_| self.is_calm && !is_paged)?;
         let since = at.since(first.ended.as_ref()?.at).as_secs_f64();
         (age < 0.0 || age > since)
-            .then(|| format!("{AGE} is {age}, and the first list was answered {since} s before"))
+            .then(|| format!("{AGE} is {age}, but the first list was answered {since} s before"))
     }
 }

@@ -1,8 +1,11 @@
 //! The invariants: conditions that must hold in every run.
 //!
-//! Judges read the world's log, which has both the truth and the writes; they never look into the provider. All of them
-//! share one pass over the log. They judge every case of the catalogue, every trial of a sweep and every history. A
-//! case that needs a broken invariant names it with the reason (`Case::exempt`).
+//! The judges read the world's log, which contains the true state of machines and all writes of
+//! Nodes. They also read the ledger, and the metrics and logs of the provider. They never look
+//! inside the provider. Judges that examine single events share one pass over the log. The judges
+//! examine every case of the catalogue, every trial of a sweep and every history. A case whose
+//! scenario breaks an invariant, or permits a provider to break it, declares an exemption with the
+//! reason (`Case::exempt`).
 
 mod authors;
 mod dead;
@@ -90,19 +93,21 @@ pub fn safety(run: &Run) -> Vec<Violation> {
     found.extend(run.end.violations().into_iter().map(|text| Violation {
         invariant: Invariant::WorldIsSound,
         at: run.end_time(),
-        text: format!("the world itself is unsound: {text}"),
+        text: format!("the simulated world is inconsistent: {text}"),
     }));
     found.sort_by_key(|violation| violation.at);
     found
 }
 
-/// Returns every condition that must have come true by the end of a run whose faults are healed, and has not.
+/// Returns every violation of a condition that must hold at the end of a run whose faults are
+/// healed.
 pub fn liveness(run: &Run) -> Vec<Violation> {
     liveness::violations(run)
 }
 
-/// Returns every violation in a run. Includes [`liveness()`] only if the scenario lasts until everything must be right
-/// and the provider did not run away.
+/// Returns every violation in a run. Includes [`liveness()`] only if everything must be right at
+/// the end of the scenario ([`is_settled`](crate::scenario::Scenario::is_settled)) and the provider
+/// exceeded no bound.
 pub fn all(run: &Run) -> Vec<Violation> {
     let mut found = safety(run);
     if run.scenario.is_settled() && run.passed.is_none() {

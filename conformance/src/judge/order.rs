@@ -1,4 +1,5 @@
-//! The order of a Node's addresses: the provider uses one order per set.
+//! Checks the order of a Node's addresses: the provider must show the same set of addresses always
+//! in the same order.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +12,13 @@ use super::authors::Written;
 use super::facts::facts;
 use crate::lab::Run;
 
-/// Type and address.
+/// Type and value of an address.
 type Address = (String, String);
 
-/// Checks the addresses of initialized Nodes.
+/// Checks the order in which initialized Nodes show their addresses.
 pub(super) struct Judge {
     found: Vec<Violation>,
-    /// The provider's own writes: other writers have an order of their own.
+    /// Times of the provider's writes; changes by other writers do not count.
     written: Written,
     /// First order shown, by node and set of addresses.
     orders: BTreeMap<(String, Vec<Address>), Vec<Address>>,
@@ -34,7 +35,7 @@ impl Judge {
         self.found
     }
 
-    /// Takes in the next event.
+    /// Examines the next event of the log.
     pub(super) fn see(&mut self, at: Time, event: &Event, before: &State) {
         let Event::Cluster(event) = event else { return };
         let is_change =
@@ -54,7 +55,7 @@ impl Judge {
             self.orders.entry((name.clone(), set)).or_insert_with(|| node.addresses.clone());
         if *first != node.addresses {
             let text = format!(
-                "node {name} shows its addresses as {:?}, and before as {first:?}",
+                "node {name} shows its addresses as {:?}; it showed the same set before as {first:?}",
                 node.addresses
             );
             self.found.push(Violation { invariant: OneOrder, at, text });

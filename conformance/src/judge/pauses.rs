@@ -1,4 +1,4 @@
-//! Pauses: those that a server asks for, and those between writes of flapping addresses.
+//! Checks pauses: those that a server asks for, and those between writes of flapping addresses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,10 +16,11 @@ use super::facts::facts;
 use crate::lab::Run;
 use crate::scenario::Act;
 
-/// Time in which the addresses of a node may be written [`MOST`] times.
+/// Window in which a provider may write the addresses of a node [`MOST`] times.
 const WINDOW: Duration = Duration::from_secs(30);
+/// Maximum number of address writes of a node in a [`WINDOW`].
 const MOST: usize = 2;
-/// Tolerance for an early timer: headers have whole seconds.
+/// Tolerance for a timer that ends early, because `Retry-After` has whole seconds.
 const EARLY: Duration = Duration::from_secs(1);
 
 /// Returns all violations.
@@ -29,9 +30,10 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     found
 }
 
-/// Finds nodes whose addresses are written more than [`MOST`] times in a [`WINDOW`], which begins with a write.
+/// Finds initialized nodes whose addresses the provider writes more than [`MOST`] times in a
+/// [`WINDOW`], which begins with a write.
 ///
-/// A provider that starts does not know the writes of its predecessor.
+/// A start of a replica ends the window, because the new process does not know the earlier writes.
 fn flapping(run: &Run) -> Vec<Violation> {
     let written = Written::by(run);
     let starts: Vec<Time> = run.starts().map(|(_, it)| it.at).collect();
@@ -51,7 +53,7 @@ fn flapping(run: &Run) -> Vec<Violation> {
             let (begin, n) = goes_on.map_or((*at, 1), |(begin, n)| (begin, n + 1));
             window = Some((begin, n));
             if n > MOST {
-                let text = format!("addresses of node {name} are written {n} times since {begin}");
+                let text = format!("addresses of node {name} were written {n} times since {begin}");
                 found.push(Violation { invariant: FewAddressWrites, at: *at, text });
             }
         }
@@ -71,8 +73,9 @@ struct Pause {
 impl Pause {
     /// True if a call breaks the pause.
     ///
-    /// A call that began before the answer was sent does not break the pause, nor does one read that began at that instant. Time
-    /// stands still in the lab while requests are under way, so the read of another controller may cross the answer.
+    /// A call that began before the answer was sent does not break the pause. Neither does one read
+    /// that began at the same instant: time stands still in the lab while requests are under way,
+    /// so another controller may have sent this read before it could know the answer.
     fn is_broken_by(&mut self, call: &Record) -> bool {
         let is_read = call.class == Some(Class::Read);
         let may_cross =
@@ -81,8 +84,9 @@ impl Pause {
     }
 }
 
-/// Finds calls to a Kubernetes API that are repeated before the time that the server asked for. Leases are exempt: they have a
-/// deadline of their own and are renewed sooner.
+/// Finds calls to a Kubernetes API, and writes to any API, that a client repeats before the time
+/// that the answer of a fault rule asked for. Leases are exempt: they have a deadline of their own,
+/// and clients renew them sooner.
 fn impatient(run: &Run) -> Vec<Violation> {
     let rules: BTreeMap<&str, Duration> = run
         .scenario
@@ -108,7 +112,7 @@ fn impatient(run: &Run) -> Vec<Violation> {
         let same = format!("{} {server} {op} {:?}", client.client, target);
         let pause = pauses.get_mut(&same);
         if let Some(until) = pause.and_then(|it| it.is_broken_by(call).then_some(it.until)) {
-            let text = format!("a call is repeated that had to wait until {until}: {call}");
+            let text = format!("the client repeats a call that had to wait until {until}: {call}");
             found.push(Violation { invariant: RetryAfter, at: call.t, text });
         }
         let asked = call.rules.iter().filter(|rule| rule.fired);
@@ -123,7 +127,7 @@ fn impatient(run: &Run) -> Vec<Violation> {
     found
 }
 
-/// Returns the pause that an answer of these actions asks for.
+/// Returns the pause that an answer made by these actions asks for, if any.
 fn asked(actions: &[Action]) -> Option<Duration> {
     actions.iter().find_map(|action| match action {
         Action::Status { retry_after: Some(seconds), .. } => {

@@ -1,4 +1,4 @@
-//! Safety: conditions of a Node that must hold at every moment, with or without faults.
+//! Checks the safety conditions of Nodes, which must hold at every moment, with or without faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -19,17 +19,18 @@ use crate::backend::virtual_machines;
 use crate::lab::{ByHand, Run};
 use crate::scenario::Act;
 
-/// Time after which a power state counts as known to the provider.
+/// Time after a power change within which the provider must learn the new state.
 const NOTICED: Duration = Duration::from_secs(30);
 /// Age below which the provider must not delete a Node that it has never matched to a machine.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// Prefix of the taints and labels that other controllers write in scenarios. No scenario removes them, so every removal is the
-/// provider's.
+/// Prefix of the taints and labels that other controllers write in scenarios. No scenario removes
+/// them, so every removal is the provider's.
 const FOREIGN: &str = "example.com/";
-/// Prefix of the taints of the cluster's own controllers, which come and go at the same moments as those of a provider.
+/// Prefix of the taints of the cluster's own controllers. These taints may change while the
+/// provider writes the Node.
 const OF_CLUSTER: &str = "node.kubernetes.io/";
-/// Taints that a cloud provider removes.
+/// Prefix of the taints that a cloud provider adds and removes.
 const OF_PROVIDER: &str = "node.cloudprovider.kubernetes.io/";
 /// Labels that a cloud provider sets.
 const PROVIDED: [&str; 6] = [
@@ -41,34 +42,36 @@ const PROVIDED: [&str; 6] = [
     "beta.kubernetes.io/instance-type",
 ];
 
-/// Checks Nodes and machines.
+/// Checks each change of a Node against the machines at that time.
 #[derive(Default)]
 pub(super) struct Judge {
     found: Vec<Violation>,
     /// True if the operator has switched the deletion of Nodes off.
     keeps_all: bool,
     zones: bool,
-    /// Number of placement labels that the cloud provides: two with vCenter (zone and region), one with a Supervisor (zone).
+    /// Number of placement labels that the cloud provides: two with vCenter (zone and region), one
+    /// with a Supervisor (zone).
     placed: usize,
     monitor: Duration,
-    /// Addresses that each node's machine has ever reported.
+    /// Addresses that each node's machine has reported up to the current event.
     ever_reported: BTreeMap<String, BTreeSet<IpAddr>>,
-    /// Last UUID of each machine, by vCenter. The entry stays while vCenter shows no UUID, because the UUID is then only not
-    /// loaded.
+    /// Last UUID of each machine, by vCenter. The entry stays while vCenter shows no UUID, because
+    /// a missing UUID means only that vCenter has not loaded it.
     uuids: BTreeMap<(String, MoRef), Uuid>,
     /// Time of the last power change of each node's machine.
     power_changed: BTreeMap<String, Time>,
-    /// Time of each deletion, with the number of nodes before it.
+    /// Time of each deletion that the scenario did not make itself, with the number of nodes before
+    /// it.
     deletions: Vec<(Time, usize)>,
     /// Uids of Nodes that have lost the uninitialized taint.
     opened: BTreeSet<String>,
-    /// Uids of Nodes that had a provider ID.
+    /// Uids of Nodes that have or had a provider ID.
     matched: BTreeSet<String>,
     /// Changes of Nodes by the scenario itself.
     by_hand: Vec<ByHand>,
     /// Times at which the provider was writing Nodes.
     written: Written,
-    /// Labels that the command line asks for.
+    /// Keys of the labels in the flag `--node-labels`.
     node_labels: BTreeSet<String>,
 }
 
@@ -107,7 +110,7 @@ impl Judge {
         }
     }
 
-    /// Takes in the next event.
+    /// Examines the next event of the log.
     pub(super) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
         match event {
             Event::VCenter { vcenter, event: VcEvent::Object { id, change } } => {
@@ -127,7 +130,8 @@ impl Judge {
                 }
             }
             Event::KubeletSet { node, .. } => self.note_addresses(after, node),
-            // The Nodes are as in the backup: one may wait for its initialization again.
+            // After a restore the Nodes are those of the backup, so a Node may have the
+            // uninitialized taint again.
             Event::ClusterRestored => self.opened.clear(),
             Event::Cluster(event) if event.key.resource == GroupResource::core("nodes") => {
                 let name = &event.key.name;
@@ -152,7 +156,9 @@ impl Judge {
         }
     }
 
-    /// Keeps the last UUID of a machine until the machine is removed. Another machine may get the same reference later.
+    /// Notes the UUID that a machine has now, if it has one. Without a UUID, keeps the last one,
+    /// unless a machine was removed or created under this reference: another machine may get the
+    /// same reference later.
     fn note_uuid(&mut self, vcenter: &str, id: MoRef, change: &Change, after: &State) {
         let inventory = after.vcenter(vcenter).map(|vc| &vc.inventory);
         let key = (vcenter.to_owned(), id);
@@ -186,7 +192,7 @@ impl Judge {
             return;
         }
         if self.keeps_all {
-            let text = format!("node {name} was deleted, though deletion is switched off");
+            let text = format!("node {name} was deleted although deletion is switched off");
             self.broken(OptOutIsAbsolute, at, text);
         }
         if let Some((vcenter, id, machine)) = machine_for(after, name, old.provider_id.as_deref()) {
@@ -203,7 +209,7 @@ impl Judge {
         }
         for (vcenter, it) in &after.vcenters {
             if it.service != Service::Running {
-                let text = format!("node {name} was deleted while {vcenter} could not be asked");
+                let text = format!("node {name} was deleted while {vcenter} did not run");
                 self.broken(NoDeletionInOutage, at, text);
             }
         }
@@ -224,14 +230,15 @@ impl Judge {
             Duration::try_from(now.duration_since(created)).unwrap_or_default()
         });
         if age.is_some_and(|age| age < YOUNG) && !self.matched.contains(&old.uid) {
-            let text =
-                format!("node {name} was deleted {age:?} after it registered, never matched");
+            let text = format!("node {name} was deleted at age {age:?}, but was never matched");
             self.broken(YoungNodeStays, at, text);
         }
     }
 
-    /// Checks that labels of others keep their values. No scenario changes the host name or a key with the prefix [`FOREIGN`], so
-    /// these must never change. While the provider writes the Node, every label that is not a provider's must stay.
+    /// Checks that labels of other writers keep their values. No scenario changes the label of the
+    /// host name or a label with the prefix [`FOREIGN`], so these must never change. While the
+    /// provider writes the Node, every label must stay except those that cloud providers or the
+    /// flag `--node-labels` set.
     fn relabelled(
         &mut self,
         at: Time,
@@ -253,7 +260,7 @@ impl Judge {
             .iter()
             .filter(|(key, value)| is_of_others(key) && new.get(*key) != Some(value))
             .map(|(key, value)| {
-                format!("node {name}: label {key} went from {value} to {:?}", new.get(key))
+                format!("node {name}: label {key} changed from {value} to {:?}", new.get(key))
             })
             .collect();
         for text in changed {
@@ -280,7 +287,7 @@ impl Judge {
                 self.broken(
                     ForeignTaintStays,
                     at,
-                    format!("node {name} lost {lost}, a taint of others"),
+                    format!("node {name} lost the taint {lost}, which others wrote"),
                 );
             }
         }
@@ -314,7 +321,7 @@ impl Judge {
             if old.uninitialized && !new.uninitialized && beta_value != new.labels[index].as_deref()
             {
                 let text = format!(
-                    "node {name}: {beta} is {beta_value:?}, its twin {:?}",
+                    "node {name}: label {beta} is {beta_value:?}, but its new name has {:?}",
                     new.labels[index]
                 );
                 self.broken(LabelsAgree, at, text);
@@ -322,7 +329,7 @@ impl Judge {
         }
     }
 
-    /// True if the scenario itself did such an act at this moment.
+    /// True if the scenario itself carried out a matching act at this moment.
     fn is_by_hand(&self, at: Time, wanted: impl Fn(&Act) -> bool) -> bool {
         self.by_hand.iter().any(|it| it.covers(at) && wanted(&it.act))
     }
@@ -336,7 +343,7 @@ impl Judge {
         };
         self.matched.insert(new.uid.clone());
         if let Some(before) = &old.provider_id {
-            let text = format!("provider ID of node {name} went from {before} to {provider_id}");
+            let text = format!("provider ID of node {name} changed from {before} to {provider_id}");
             self.broken(ProviderIdStays, at, text);
         }
         let uuid = provider_id.strip_prefix("vsphere://").and_then(|it| it.parse::<Uuid>().ok());
@@ -344,7 +351,7 @@ impl Judge {
             return self.broken(
                 ProviderIdStays,
                 at,
-                format!("node {name} has provider ID {provider_id:?}"),
+                format!("node {name} has the malformed provider ID {provider_id:?}"),
             );
         };
         let shared = after
@@ -359,24 +366,25 @@ impl Judge {
                 format!("{shared} nodes have provider ID {provider_id}"),
             );
         }
-        // A Node that a person registered has no kubelet, so any machine with that UUID counts.
+        // A Node that a person registered has no kubelet, so any machine with that UUID is right.
         let holders: usize =
             after.vcenters.values().map(|vc| vc.inventory.by_bios_uuid(uuid).count()).sum();
         let untrue = match machine_for(after, name, Some(provider_id)) {
             Some((vcenter, id, machine)) => {
-                // The last UUID of a machine is its own as long as no other machine shows it.
+                // The last UUID of a machine counts as its UUID as long as no other machine shows
+                // it.
                 let last = || self.uuids.get(&(vcenter.to_owned(), id)).copied();
                 let last = last().filter(|_| holders == 0);
                 let own = machine.config.uuid.or(last);
-                (own != Some(uuid)).then(|| format!("{id} of {vcenter} has {own:?}"))
+                (own != Some(uuid)).then(|| format!("{id} of {vcenter} has the UUID {own:?}"))
             }
-            None => Some("has no machine".to_owned()),
+            None => Some("no machine has this UUID".to_owned()),
         };
         if let Some(why) = untrue {
             self.broken(ProviderIdIsTrue, at, format!("node {name} got {provider_id}, but {why}"));
         }
         if holders > 1 {
-            let text = format!("node {name} got {provider_id}, which {holders} machines have");
+            let text = format!("node {name} got {provider_id}, whose UUID {holders} machines have");
             self.broken(NoGuess, at, text);
         }
     }
@@ -386,24 +394,24 @@ impl Judge {
             self.broken(
                 TaintLeavesOnceAndLast,
                 at,
-                format!("node {name} lost its taint for the second time"),
+                format!("node {name} lost the uninitialized taint for the second time"),
             );
         }
         if new.provider_id.is_none() {
             self.broken(
                 TaintLeavesOnceAndLast,
                 at,
-                format!("node {name} lost its taint without a provider ID"),
+                format!("node {name} lost the uninitialized taint without a provider ID"),
             );
         }
         let Some((_, _, machine)) = machine_of(after, name) else { return };
         if !reported(machine).is_empty() && new.ips().next().is_none() {
-            let text = format!("node {name} lost its taint without the addresses of its machine");
+            let text = format!("node {name} lost the uninitialized taint, but has no IP address");
             self.broken(AddressesFirst, at, text);
         }
         if self.zones && has_zone(after, name) && new.labels[..self.placed].contains(&None) {
             let text =
-                format!("node {name} lost its taint with zone and region {:?}", &new.labels[..2]);
+                format!("node {name} was initialized with zone and region {:?}", &new.labels[..2]);
             self.broken(TaintLeavesOnceAndLast, at, text);
         }
     }
@@ -413,12 +421,12 @@ impl Judge {
             return self.broken(
                 ShutdownIsTrue,
                 at,
-                format!("node {name} is marked shut down without a machine"),
+                format!("node {name} got the shutdown taint, but has no machine"),
             );
         };
         let since = self.power_changed.get(name).copied().unwrap_or(Time::ZERO);
         if machine.power == Power::PoweredOn && at.since(since) > NOTICED {
-            let text = format!("node {name} is marked shut down while {id} runs");
+            let text = format!("node {name} got the shutdown taint while {id} runs");
             self.broken(ShutdownIsTrue, at, text);
         }
     }
@@ -431,7 +439,7 @@ impl Judge {
         for gone in old.ips().filter(|address| !kept.contains(address)) {
             let still = gone.parse::<IpAddr>().is_ok_and(|address| now.contains(&address));
             if now.is_empty() || (still && new.ips().next().is_none()) {
-                let text = format!("node {name} lost {gone}; its machine reports {now:?}");
+                let text = format!("node {name} lost address {gone}; its machine reports {now:?}");
                 self.broken(AddressesStay, at, text);
             }
         }
@@ -449,7 +457,8 @@ impl Judge {
                     self.broken(invariant, at, text);
                 }
                 Err(_) => {
-                    self.broken(NoForeignAddress, at, format!("node {name} shows {address:?}"))
+                    let text = format!("node {name} shows {address:?}, which is not an IP address");
+                    self.broken(NoForeignAddress, at, text);
                 }
             }
         }
@@ -459,7 +468,8 @@ impl Judge {
     }
 }
 
-/// True if the cloud provides a zone for a node. For a Supervisor the label on the machine's object decides.
+/// True if the VirtualMachine object of a node has a zone label, or if the node has no such object,
+/// as in vCenter mode.
 fn has_zone(state: &State, node: &str) -> bool {
     let key = Key::new(virtual_machines(), state.supervisor.namespace.clone(), node);
     let object = state.supervisor.objects.get(&key);

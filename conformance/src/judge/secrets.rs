@@ -1,7 +1,9 @@
-//! Secrets: no password, session or token appears in any output, in any encoding.
+//! Searches outputs for secrets: no password, session or token may appear there, in plain text or
+//! in a usual encoding.
 //!
-//! Credentials leak in encoded form more often than in plain text: as `user:password` in the base64 of an Authorization
-//! header, in percent-encoding in a URL, in hexadecimal in a dump. One search covers every form of every secret of a run.
+//! Credentials leak more often encoded than in plain text: as `user:password` in the base64 of an
+//! Authorization header, percent-encoded in a URL, in hexadecimal in a dump. One search covers
+//! every form of every secret of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,10 +26,11 @@ pub(super) enum Kind {
     Token,
 }
 
-/// Minimum length of a secret or form; shorter ones would match by accident.
+/// Minimum length of a secret or of one of its forms, in bytes. The search ignores shorter ones,
+/// because they would match by accident.
 pub(crate) const SHORTEST: usize = 6;
 
-/// A searcher for secrets in every form.
+/// A searcher for a set of secrets in every form.
 #[derive(Debug)]
 pub(crate) struct Secrets {
     searcher: AhoCorasick,
@@ -48,7 +51,7 @@ impl Secrets {
     /// Builds the searcher for these secrets.
     ///
     /// # Errors
-    /// When the secrets are too many for a searcher.
+    /// Fails if the secrets are too many for one searcher.
     pub(super) fn of<'a>(
         secrets: impl Iterator<Item = (Kind, &'a str)>,
     ) -> Result<Self, aho_corasick::BuildError> {
@@ -64,10 +67,11 @@ impl Secrets {
         Ok(Self { searcher, forms: patterns.into_values().collect() })
     }
 
-    /// Builds a searcher for the passwords of a scenario that contain whitespace, which a text of single words cannot
-    /// show.
+    /// Builds a searcher for those passwords in the steps of a scenario that contain whitespace.
+    /// The lab keeps parts of a log only as a set of single words, which cannot show such a
+    /// password.
     ///
-    /// Returns `None` if the scenario has none, so that nothing needs a search.
+    /// Returns `None` if the scenario has no such password.
     ///
     /// # Errors
     /// As [`Secrets::of`].
@@ -88,7 +92,8 @@ impl Secrets {
         if passwords.is_empty() { Ok(None) } else { Self::of(passwords.into_iter()).map(Some) }
     }
 
-    /// Returns the kind and form of the first secret in this text; never the secret itself.
+    /// Returns the kind and form of the first secret in this text, but never the secret itself.
+    /// Returns `None` if the text contains no secret.
     pub(crate) fn told_by(&self, text: &str) -> Option<String> {
         let found = self.searcher.find(text)?;
         let (kind, form) = self.forms[found.pattern().as_usize()];
@@ -96,7 +101,7 @@ impl Secrets {
     }
 }
 
-/// Returns every form in which a secret may be written.
+/// Returns the forms of a secret that the search covers, each with its name.
 fn forms(secret: &str) -> BTreeSet<(&'static str, String)> {
     let bytes = secret.as_bytes();
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -111,7 +116,7 @@ fn forms(secret: &str) -> BTreeSet<(&'static str, String)> {
     let json = serde_json::Value::from(secret).to_string();
     let xml = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let mut forms = BTreeSet::from([
-        ("as it is", secret.to_owned()),
+        ("in plain text", secret.to_owned()),
         ("in JSON", json.trim_matches('"').to_owned()),
         ("in XML", xml.replace('"', "&quot;").replace('\'', "&apos;")),
         ("in XML", xml),
@@ -126,7 +131,7 @@ fn forms(secret: &str) -> BTreeSet<(&'static str, String)> {
     }
     forms.extend(in_base64(bytes).into_iter().map(|text| ("in base64", text)));
     // A form that equals the plain text counts as plain.
-    forms.retain(|(form, text)| *form == "as it is" || text != secret);
+    forms.retain(|(form, text)| *form == "in plain text" || text != secret);
     forms
 }
 
@@ -135,7 +140,9 @@ fn unreserved(byte: u8) -> bool {
     b"-._~".contains(&byte)
 }
 
-/// Returns the base64 characters that stand for these bytes at each of the three offsets: alone, or behind `user:`.
+/// Returns the base64 characters that encode these bytes, in both alphabets, at each of the three
+/// possible offsets: as the whole text or behind a prefix such as `user:`. Leaves out results
+/// shorter than [`SHORTEST`].
 fn in_base64(bytes: &[u8]) -> Vec<String> {
     let mut all = Vec::new();
     for alphabet in [&STANDARD, &URL_SAFE] {
@@ -143,7 +150,7 @@ fn in_base64(bytes: &[u8]) -> Vec<String> {
         for before in 0..3 {
             let whole = [&vec![0; before], bytes].concat();
             let text = engine.encode(&whole);
-            // Drops characters that also hold a bit of the bytes before or behind.
+            // Drops characters that also encode bits of the bytes before or behind.
             let (from, to) = ((before * 8).div_ceil(6), whole.len() * 8 / 6);
             if to.saturating_sub(from) >= SHORTEST {
                 all.push(text[from..to].to_owned());
@@ -170,7 +177,7 @@ mod tests {
     fn a_secret_is_found_in_every_form() {
         let hex: String = SECRET.bytes().map(|byte| format!("{byte:02X}")).collect();
         for (text, form) in [
-            (format!("password={SECRET}"), "as it is"),
+            (format!("password={SECRET}"), "in plain text"),
             (format!("Authorization: Basic {}", PLAIN.encode(format!("a:{SECRET}"))), "in base64"),
             (format!("Basic {}", PLAIN.encode(format!("admin@local:{SECRET}"))), "in base64"),
             (format!("Basic {}", URL.encode(format!("ab:{SECRET}"))), "in base64"),
@@ -184,7 +191,7 @@ mod tests {
             assert_eq!(told(&text), Some(format!("a password, {form}")), "{text}");
         }
         let cookie = "Cookie: vmware_soap_session=\"52a1-cookie-77\"";
-        assert_eq!(told(cookie).as_deref(), Some("a session, as it is"));
+        assert_eq!(told(cookie).as_deref(), Some("a session, in plain text"));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Logins: few sessions, no login storm, no locked account, no session left behind.
+//! Checks sessions and logins: few sessions, no login storm, no locked account, no session left
+//! behind. Also searches the outputs of a run for secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,13 +14,15 @@ use super::{Invariant, Violation};
 use crate::lab::{Exit, Run};
 use crate::scenario::Act;
 
+/// Window in which the judge counts logins.
 const WINDOW: Duration = Duration::from_secs(600);
-/// Seconds within which ended sessions count as one trouble.
+/// Length of an interval, in seconds, in which all answers about ended sessions count as one reason
+/// for a login.
 const EPISODE: u64 = 5;
-/// Seconds between two logins of a client that waits for a server.
+/// Length of an interval, in seconds, in which all failed logins count as one reason for a login.
 const PATIENCE: u64 = 30;
 
-/// Checks logins, and gathers secrets.
+/// Checks sessions and logins, and searches outputs for the secrets that it collects.
 pub(super) struct Judge<'a> {
     run: &'a Run,
     found: Vec<Violation>,
@@ -34,7 +37,7 @@ impl<'a> Judge<'a> {
         Self { run, found: Vec::new(), secrets }
     }
 
-    /// Takes in the next event.
+    /// Examines the next event of the log.
     pub(super) fn see(&mut self, at: Time, event: &Event, after: &State) {
         let Event::VCenter { vcenter, event: VcEvent::Login(event) } = event else { return };
         if let LoginEvent::UserSet { name, user } = event {
@@ -68,7 +71,8 @@ impl<'a> Judge<'a> {
         self.found
     }
 
-    /// Searches the ledger, logs, metrics and events for secrets.
+    /// Searches the ledger, logs, metrics and events for secrets, and reports only the first one
+    /// that it finds.
     fn tell_tales(&mut self) {
         let run = self.run;
         let given = run.tokens.iter().map(|token| (Kind::Token, token.as_str()));
@@ -80,10 +84,11 @@ impl<'a> Judge<'a> {
         let secrets = match Secrets::of(seen.chain(given)) {
             Ok(secrets) => secrets,
             Err(error) => {
-                return tell(Time::ZERO, format!("secrets cannot be looked for: {error}"));
+                return tell(Time::ZERO, format!("cannot search for secrets: {error}"));
             }
         };
-        // Includes events that were overwritten or are gone at the end.
+        // Covers also events that were overwritten or are gone at the end, because the log has each
+        // version.
         let base = run.log.base().into_iter().chain([&run.end]);
         let resource = GroupResource::core("events");
         let events = base.flat_map(|state| state.cluster.all(&resource));
@@ -94,7 +99,7 @@ impl<'a> Judge<'a> {
             }
             _ => None,
         });
-        // A check about credentials also searches every other object, except the Secrets that hold them.
+        // In a check about credentials, covers also every other object except Secrets.
         let is_thorough = run.scenario.provider.verbose;
         let others = run.log.entries().filter_map(|(at, event)| match event {
             Event::Cluster(event) if is_thorough && event.key.resource.resource != "secrets" => {
@@ -120,10 +125,12 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Number of sessions that the provider may have open at once, for reasons beyond its reach: one per replica, one per login
-/// or logout without an answer, one per false report that a session has ended, and one per killed replica.
+/// Returns the number of sessions that the provider may have open at one vCenter and API at the
+/// time `until`: one per replica, one per login or logout on which a rule fired or that has no
+/// complete answer, one per false report that a session has ended, and one per killed replica.
 fn excused(run: &Run, until: Time) -> usize {
-    // A login whose answer was lost leaves a session behind that the client does not know; a lost logout does the same.
+    // A lost answer to a login leaves a session open that the client does not know. A lost logout
+    // leaves its session open, too.
     let opens_or_ends = |op: &str| {
         matches!(
             op,
@@ -135,7 +142,8 @@ fn excused(run: &Run, until: Time) -> usize {
                 | "cis.session.delete"
         )
     };
-    // A client that reads that its session has ended opens another one, although the old session lives on.
+    // If a false answer says that the session has ended, the client opens another one while the old
+    // session lives on.
     let lied_to = |call: &Record| call.was_faulted() && tells_of_an_end(call);
     let unanswered = |call: &Record| {
         call.was_faulted() || call.ended.as_ref().is_none_or(|ended| ended.broken.is_some())
@@ -165,8 +173,9 @@ fn storms(run: &Run, found: &mut Vec<Violation>) {
             let since = times[..=n].iter().filter(|then| at.since(**then) < WINDOW).count();
             let reasons = reasons(run, &server, *at);
             if since > 2 * run.scenario.provider.replicas.max(1) + reasons {
-                let text =
-                    format!("{since} × {op} at {server} within ten minutes, for {reasons} reasons");
+                let text = format!(
+                    "{since} × {op} at {server} within ten minutes, with {reasons} reasons"
+                );
                 found.push(Violation { invariant: Invariant::NoLoginStorm, at: *at, text });
                 break;
             }
@@ -174,11 +183,13 @@ fn storms(run: &Run, found: &mut Vec<Violation>) {
     }
 }
 
-/// Number of reasons to log in again within the window before `at`: steps of the scenario, starts of replicas (also after a
-/// lost lease), and answers that tell the client that its session has ended.
+/// Returns the number of reasons for logins at a server in the last eleven minutes before `at`.
+/// Each step of the scenario counts twice, except phases and starts of single replicas; each start
+/// of a replica (also after a lost lease) counts twice, too. All answers of one [`EPISODE`] that
+/// say that a session has ended count once.
 ///
-/// A failed login does not excuse the next one at once. A client that waits for a server still retries, in the long run once
-/// per [`PATIENCE`].
+/// All failed logins of one [`PATIENCE`] count once. So a failed login does not justify many others
+/// at once, but a client that waits for a server may retry once per [`PATIENCE`] in the long run.
 fn reasons(run: &Run, server: &str, at: Time) -> usize {
     let recent = |then: Time| then <= at && at.since(then) < WINDOW + Duration::from_secs(60);
     let calls = || run.calls().filter(|call| call.server == server && recent(call.t));
@@ -193,7 +204,7 @@ fn reasons(run: &Run, server: &str, at: Time) -> usize {
     ended.len() + failed.len() + 2 * (steps.count() + starts)
 }
 
-/// Index of the interval of this many seconds that contains the call.
+/// Returns the index of the interval of this many seconds that contains the call.
 fn within(call: &Record, seconds: u64) -> u64 {
     call.t.since_start().as_secs() / seconds
 }
@@ -202,7 +213,7 @@ fn is_login(call: &Record) -> bool {
     matches!(call.op.as_str(), "Login" | "cis.session.create")
 }
 
-/// True if the answer tells the client that its session has ended, rightly or not.
+/// True if the answer says that the client's session has ended, rightly or not.
 fn tells_of_an_end(call: &Record) -> bool {
     let fault = call.ended.as_ref().and_then(|ended| ended.fault.as_deref());
     // vCenter leaves `SessionManager.currentSession` out of the answer if the session has ended.
@@ -222,7 +233,7 @@ fn left_behind(run: &Run, found: &mut Vec<Violation>) {
         for family in [Family::Soap, Family::Vapi] {
             let open = live(vc, family);
             if open > 0 {
-                let text = format!("{open} {family:?} sessions are left behind at {name}");
+                let text = format!("the provider left {open} {family:?} sessions open at {name}");
                 found.push(Violation { invariant: Invariant::NoSessionLeft, at, text });
             }
         }
@@ -237,7 +248,7 @@ fn live(vc: &VCenter, family: Family) -> usize {
         .count()
 }
 
-/// Every password and session in a state of the world.
+/// Returns every password and session in a state of the world.
 fn secrets(state: &State) -> impl Iterator<Item = (Kind, String)> {
     state.vcenters.values().flat_map(|vc| {
         let passwords = vc.logins.users.values().map(|user| user.password.expose());

@@ -1,4 +1,4 @@
-//! Findings of the judge in doctored runs.
+//! Tests of the judges, with runs that a test has modified.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn a_credential_in_base64_and_a_cookie_in_a_verbose_line_are_found() {
 
     run.logs = logs;
     run.whispers = format!("1.0 TRACE Cookie: vmware_soap_session={cookie}\n");
-    assert_eq!(tells(&run), ["a session, as it is, is in line 1 of the log"]);
+    assert_eq!(tells(&run), ["a session, in plain text, is in line 1 of the log"]);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn the_token_of_a_supervisor_is_a_secret() {
     assert_eq!(tells(&run), Vec::<String>::new());
     let token = run.tokens.first().unwrap();
     run.logs = format!("1.0 Authorization: Bearer {token}\n");
-    assert_eq!(tells(&run), ["a token, as it is, is in line 1 of the log"]);
+    assert_eq!(tells(&run), ["a token, in plain text, is in line 1 of the log"]);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_password_in_an_event_that_is_gone_is_found() {
     let mut run = lab::run(&scenario, &Stage::default());
     // The ledger records the step of the scenario, with the password, too.
     run.ledger.clear();
-    assert_eq!(tells(&run), ["a password, as it is, is in an event"]);
+    assert_eq!(tells(&run), ["a password, in plain text, is in an event"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Writes of Nodes that change nothing.
+//! Finds writes of Nodes that change nothing.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,10 @@ use super::authors;
 use crate::lab::{NodeEvent, Run};
 use crate::scenario::Act;
 
-/// Returns the writes that were carried out and left the Node as it was.
+/// Returns the provider's writes of Nodes that succeeded without a change of the Node. Returns none
+/// if the world kept no log, or if the provider may have read old versions of Nodes.
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
-    // A provider that reads an old version of a Node cannot know better.
+    // A provider that has read an old version of a Node may repeat a write.
     if run.log.base().is_none() || was_shown_old_nodes(run) {
         return Vec::new();
     }
@@ -42,12 +43,13 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     idle.map(|call| Violation {
         invariant: NoIdleWrite,
         at: call.t,
-        text: format!("a write changed nothing: {call} {}", call.req.detail),
+        text: format!("a write of a Node changed nothing: {call} {}", call.req.detail),
     })
     .collect()
 }
 
-/// True if a rule has answered reads of the cluster with old versions.
+/// True if the provider may have read old versions of Nodes: the scenario has a rule that serves
+/// old versions, and some rule fired on a call to the cluster.
 fn was_shown_old_nodes(run: &Run) -> bool {
     run.scenario.timeline.iter().any(|step| match &step.act {
         Act::Fault(rule) => {
@@ -58,8 +60,9 @@ fn was_shown_old_nodes(run: &Run) -> bool {
     })
 }
 
-/// Returns the times at which a field changed that cloud providers write. A kubelet's report changes none. The state right
-/// after a restored backup is not in the log, so the next change counts.
+/// Returns the times at which a Node was created or deleted, or a field changed that cloud
+/// providers write. A kubelet's report changes none of these fields. The log lacks the state right
+/// after the restore of a backup, so the first change after a restore always counts.
 fn changes(events: &[NodeEvent], restored: &[Time]) -> Vec<Time> {
     let mut before: Option<(Time, [&Value; 5])> = None;
     let mut changes = Vec::new();

@@ -1,5 +1,6 @@
-//! Zone and region: both labels come from one read of the tags above a machine, and neither if the tags give no
-//! answer.
+//! Checks the labels of zone and region. With vCenter, the provider takes both from the tags above
+//! a machine at one time, and writes neither if the tags give no answer. With a Supervisor, it
+//! takes the zone from the label of the machine's object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,38 +16,42 @@ use super::facts::{facts, machine_of};
 use crate::backend::virtual_machines;
 use crate::lab::Run;
 
-/// Zone and region.
+/// Zone and region, each if the Node or place has one.
 type Pair = (Option<String>, Option<String>);
 
-/// Place of a node's machine from a moment on.
+/// True zone and region of a node's machine, from a moment on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Truth {
-    /// Result of the nearest tags.
+    /// Zone and region that the nearest tags give.
     told: Told,
-    /// Every zone, and every region, above the machine. Providers differ in which of them counts.
+    /// Every zone, and every region, that a tag on the machine or above it names. Providers differ
+    /// in which of them they take.
     above: [BTreeSet<String>; 2],
 }
 
-/// Result of the nearest tags.
+/// Zone and region that the nearest tags give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
     Pair(Pair),
-    /// The deciding object has two tags of one category.
+    /// The nearest object with tags of a category has several of them.
     Ambiguous,
     Nothing,
 }
 
-/// Checks tags, places and labels.
+/// Checks the provider's zone and region labels against tags and places of machines.
 pub(super) struct Judge {
     found: Vec<Violation>,
     is_vcenter: bool,
-    /// True if the provider uses the nearest tag, as ours does.
+    /// True for our provider in virtual time, except in `v1`: it must take the nearest tags, and
+    /// must not change the labels once the node is initialized.
     is_nearest: bool,
-    /// The provider's own writes: kubelets, people and others write labels, too.
+    /// Times of the provider's writes. Changes of labels by kubelets, people and others do not
+    /// count.
     written_by: Written,
-    /// Every truth in order, by node.
+    /// Every true zone and region in order, by node.
     truths: BTreeMap<String, Vec<Truth>>,
-    /// The pair that the provider wrote last for each node, and the number of truths at that time.
+    /// The pair that the provider wrote last for each node, and the number of entries that `truths`
+    /// had for the node at that time.
     left: BTreeMap<String, (Pair, usize)>,
 }
 
@@ -63,7 +68,7 @@ impl Judge {
         };
         if !run.scenario.provider.zones {
             for call in run.calls().filter(|call| call.op.starts_with("tagging.")) {
-                let text = format!("tags are read though zones are switched off: {call}");
+                let text = format!("the provider reads tags although zones are off: {call}");
                 judge.found.push(Violation { invariant: NoTagsWhenOff, at: call.t, text });
             }
         }
@@ -78,7 +83,7 @@ impl Judge {
         self.found
     }
 
-    /// Takes in the next event.
+    /// Examines the next event of the log.
     pub(super) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
         match event {
             Event::KubeletSet { node, .. } => self.note(after, node),
@@ -134,26 +139,29 @@ impl Judge {
         }
         let truths = self.truths.get(name).map_or(&[][..], Vec::as_slice);
         let left = self.left.insert(name.to_owned(), (is.clone(), truths.len()));
-        // The provider may restore its own pair after a change by others, and may copy a label of the old name.
+        // The provider may restore its own pair after a change by others, and may copy the value of
+        // the label with the old name.
         if left.as_ref().is_some_and(|(pair, _)| *pair == is) || is_taken_over(old, &was, &is) {
             return;
         }
-        // The truth of the last write may still be in force, so the search begins with it.
+        // The entry at the index `since` was true at the last write, so the true pair has changed
+        // only if a later entry exists.
         let since = left.map_or(0, |(_, n)| n.saturating_sub(1));
         let is_elsewhere = truths.len() > since + 1;
         let mut broken = |invariant: Invariant, why: &str| {
-            let text = format!("node {name}: zone and region went from {was:?} to {is:?}: {why}");
+            let text =
+                format!("node {name}: zone and region changed from {was:?} to {is:?}: {why}");
             self.found.push(Violation { invariant, at, text });
         };
         let is_first = facts(old).uninitialized || was == (None, None);
         let is_gone = is == (None, None);
         let has_place = truths.last().is_some_and(|truth| truth.told != Told::Nothing);
         if !is_first && self.is_nearest {
-            broken(LabelsStay, "they stay once the node is initialized");
+            broken(LabelsStay, "they must not change once the node is initialized");
         } else if !is_first && is_gone && has_place {
-            broken(LabelsStay, "its machine has a place");
+            broken(LabelsStay, "its machine still has a zone or region");
         } else if !is_first && !is_gone && !is_elsewhere {
-            broken(LabelsStay, "its machine is where it was");
+            broken(LabelsStay, "those of its machine have not changed");
         }
         if is_gone || truths.is_empty() {
             return;
@@ -163,17 +171,17 @@ impl Judge {
         }
         let is_guess = |truth: &Truth| truth.told == Told::Ambiguous && truth.allows(&is);
         if truths.iter().any(is_guess) {
-            broken(NoGuessOfZone, "one of two tags was taken");
+            broken(NoGuessOfZone, "the provider took one of two tags of a category");
         } else if is_first {
-            broken(LabelsAgree, "at no time was its machine there");
+            broken(LabelsAgree, "its machine never had this zone and region");
         } else {
-            broken(LabelsMoveTogether, "at no time was its machine there");
+            broken(LabelsMoveTogether, "its machine never had this zone and region");
         }
     }
 }
 
 impl Truth {
-    /// True if both labels occur above the machine, nearest or not.
+    /// True if each label is unset or occurs above the machine, nearest or not.
     fn allows(&self, (zone, region): &Pair) -> bool {
         let is_above = |label: &Option<String>, above: &BTreeSet<String>| {
             label.as_ref().is_none_or(|label| above.contains(label))
@@ -196,7 +204,7 @@ fn pair(node: &Value) -> Pair {
     (zone, region)
 }
 
-/// True if each changed label takes the value of its twin with the old name.
+/// True if each changed label takes the value of the label with the old name.
 fn is_taken_over(old: &Value, (zone, region): &Pair, is: &Pair) -> bool {
     let twin = |name: &str| {
         let key = format!("failure-domain.beta.kubernetes.io/{name}");
@@ -208,7 +216,8 @@ fn is_taken_over(old: &Value, (zone, region): &Pair, is: &Pair) -> bool {
     is_own(zone, &is.0, "zone") && is_own(region, &is.1, "region")
 }
 
-/// Reads the zone from the machine's object in a Supervisor.
+/// Returns the zone that the label on the node's VirtualMachine object gives, or `None` without
+/// such an object.
 fn of_object(state: &State, node: &str) -> Option<Truth> {
     let key = Key::new(virtual_machines(), state.supervisor.namespace.clone(), node);
     let object = state.supervisor.objects.get(&key)?;
@@ -219,7 +228,9 @@ fn of_object(state: &State, node: &str) -> Option<Truth> {
     Some(Truth { told, above })
 }
 
-/// Reads the tags on the three ways up from a machine: from its host, from its pool, and from the machine itself.
+/// Returns the zone and region that the tags give for the machine of a node. Looks for tags on
+/// three ways up the inventory, in this order: from the machine's host, from its resource pool, and
+/// from the machine itself. Returns `None` if the machine does not exist.
 fn of_tags(state: &State, node: &str) -> Option<Truth> {
     let (name, id, machine) = machine_of(state, node)?;
     let vcenter = state.vcenter(name)?;
@@ -235,7 +246,9 @@ fn of_tags(state: &State, node: &str) -> Option<Truth> {
     Some(Truth { told: told.unwrap_or(Told::Nothing), above })
 }
 
-/// Finds the nearest zone and the nearest region on one way up.
+/// Returns the nearest zone and the nearest region on one way up. Returns [`Told::Ambiguous`] if
+/// the object with either of them has several tags of the category, else [`Told::Nothing`] if one
+/// of them is missing.
 fn on_way(vcenter: &VCenter, way: &[MoRef]) -> Told {
     let nearest = |category: &str| {
         way.iter().map(|object| tags(vcenter, *object, category)).find(|it| !it.is_empty())

@@ -18,44 +18,46 @@ use super::store::Folder;
 use super::target::Target;
 use super::{VERSION, compare, fuzz};
 
-/// Actions on the comparison with a real server.
+/// Subcommands of `conformance kubernetes`.
 #[derive(Debug, Subcommand)]
 pub enum What {
-    /// List the sequences: clause, requests, known differences.
+    /// List the sequences with their subject, number of requests and known differences.
     List,
-    /// Play the sequences on a real server and on the simulated one, and compare the answers. Also compares the recorded
-    /// answers with the real ones.
+    /// Play the sequences on a real API server and on the simulated one, and compare the answers.
+    /// Also compare the recorded answers with those of the real server.
     Diff(Live),
-    /// Play the sequences on a real server, and record its answers.
+    /// Play the sequences on a real API server and record its answers.
     Record(Live),
-    /// Print the differences from the recorded answers.
+    /// Print the differences of the simulated API server from the recorded answers.
     Known {
-        /// Update known-differences.yaml: remove differences that are gone, add new ones, keep remarks.
+        /// Update known-differences.yaml: remove differences that are gone, add new ones, keep
+        /// remarks.
         #[arg(long)]
         write: bool,
-        /// Show every step that differs.
+        /// Print every step whose answers differ, with a diff.
         #[arg(long)]
         show: bool,
         /// Text that selects sequences by name.
         #[arg(long, requires = "show")]
         only: Option<String>,
     },
-    /// Play generated histories on both servers, and shrink each difference.
+    /// Play generated sequences of requests on both servers, up to the first difference, and print
+    /// the shortest sequence that shows it.
     Fuzz {
-        /// Number of histories.
+        /// Number of generated sequences.
         #[arg(long, default_value = "300")]
         runs: NonZeroU32,
         /// Seed of all random draws.
         #[arg(long, default_value_t = 0)]
         seed: u64,
-        /// The server to compare with.
+        /// The real API server to compare with.
         #[command(flatten)]
         live: Server,
     },
 }
 
 impl What {
-    /// Returns the text that selects sequences by name.
+    /// Returns the text that selects sequences by name, or `None` to select all.
     fn only(&self) -> Option<&str> {
         match self {
             Self::Diff(live) | Self::Record(live) => live.only.as_deref(),
@@ -65,7 +67,7 @@ impl What {
     }
 }
 
-/// Selection of sequences and of the real server.
+/// Options that select sequences and the real server.
 #[derive(Debug, Args)]
 pub struct Live {
     /// Text that selects sequences by name.
@@ -75,16 +77,16 @@ pub struct Live {
     server: Server,
 }
 
-/// A real server.
+/// Options that select the real server.
 #[derive(Debug, Args)]
 pub struct Server {
-    /// URL of a real server [default: conformance/peers/cluster.sh starts one].
+    /// URL of a running API server [default: conformance/peers/cluster.sh starts one].
     #[arg(long, requires = "token", value_parser = url)]
     server: Option<String>,
-    /// Token of an administrator of that server.
+    /// Bearer token of an administrator of that server.
     #[arg(long, requires = "server")]
     token: Option<String>,
-    /// URL of the server's etcd; sequences with compactions need it.
+    /// URL of that server's etcd; sequences with compactions need it.
     #[arg(long, requires = "server", value_parser = url)]
     etcd: Option<String>,
 }
@@ -97,10 +99,12 @@ fn url(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Runs a subcommand.
+/// Runs a subcommand and returns its exit code: 2 if `--only` selects no sequence; 1 if `diff`
+/// finds a difference that is not listed, a listed one that no longer exists, or a recorded answer
+/// that is out of date; 1 if `fuzz` finds a difference; else 0.
 ///
 /// # Errors
-/// Fails if the harness fails. Differences set the exit code.
+/// Fails if the harness fails.
 pub fn run(out: &mut impl Write, what: &What) -> anyhow::Result<ExitCode> {
     let folder = Folder::default();
     if let Some(only) = what.only()
@@ -109,7 +113,7 @@ pub fn run(out: &mut impl Write, what: &What) -> anyhow::Result<ExitCode> {
         out.flush()?;
         writeln!(
             std::io::stderr(),
-            "error: --only {only}: no sequence has this in its name; `conformance kubernetes list` names them"
+            "error: --only {only}: no sequence has this text in its name; `conformance kubernetes list` prints the names"
         )?;
         return Ok(ExitCode::from(2));
     }
@@ -127,11 +131,11 @@ pub fn run(out: &mut impl Write, what: &What) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A real server that answers requests.
+/// A real API server of version [`VERSION`], and the runtime for requests to it.
 struct Real {
     runtime: Runtime,
     target: Target,
-    /// Stops the server when it is dropped, if this program started it.
+    /// The server, if this program started it; dropping it stops the server.
     _peer: Option<Peer>,
 }
 
@@ -141,11 +145,13 @@ impl Real {
             .worker_threads(1)
             .enable_all()
             .build()
-            .context("the system has no room for a runtime; end other programs")?;
+            .context("cannot start a runtime; end other programs")?;
         let (peer, url, token, etcd) = match (&server.server, &server.token) {
             (Some(url), Some(token)) => (None, url.clone(), token.clone(), server.etcd.clone()),
             _ => {
-                let peer = Peer::start().context("--server names one that is there")?;
+                let peer = Peer::start().context(
+                    "cannot start a real API server; name a running one with --server and --token",
+                )?;
                 let (url, token) = (peer.server.clone(), peer.token.clone());
                 let etcd = Some(peer.etcd.clone());
                 (Some(peer), url, token, etcd)
@@ -158,14 +164,14 @@ impl Real {
         let version = runtime.block_on(version(&target))?;
         ensure!(
             version == VERSION,
-            "the server at {url} is {version}, and answers are compared with {VERSION}; unset \
-             KUBEBUILDER_ASSETS to have that one built"
+            "the server at {url} has version {version}, but answers are compared with {VERSION}; \
+             unset KUBEBUILDER_ASSETS to have that version built"
         );
         Ok(Self { runtime, target, _peer: peer })
     }
 
     fn answers(&self, sequence: &Sequence, n: usize) -> anyhow::Result<Vec<Answer>> {
-        // Namespaces of successive processes on one server must differ.
+        // The process ID makes the namespaces of several processes on one server differ.
         let id = format!("kd-{:x}-{n}", std::process::id());
         self.runtime.block_on(super::answers(sequence, &self.target, &id))
     }
@@ -175,8 +181,9 @@ async fn version(target: &Target) -> anyhow::Result<String> {
     let request = http::Request::get("/version").header("accept", "application/json");
     let answer = target.send(request.body(bytes::Bytes::new())?).await?;
     let body = answer.into_body().collect().await?.to_bytes();
-    let info: Value = serde_json::from_slice(&body).context("/version answers no JSON")?;
-    Ok(info["gitVersion"].as_str().unwrap_or("of no version").to_owned())
+    let info: Value =
+        serde_json::from_slice(&body).context("/version does not answer with JSON")?;
+    Ok(info["gitVersion"].as_str().unwrap_or("unknown").to_owned())
 }
 
 fn wants(sequence: &Sequence, only: Option<&str>) -> bool {
@@ -227,7 +234,7 @@ fn diff(out: &mut impl Write, folder: &Folder, live: &Live) -> anyhow::Result<Ex
                 writeln!(out, "{}", compare::report(sequence, step - 1, left, right))?;
                 writeln!(
                     out,
-                    "the recorded answer is not what kube-apiserver answers; record it again: conformance kubernetes record --only {}",
+                    "the recorded answer differs from kube-apiserver's; record it again: conformance kubernetes record --only {}",
                     sequence.name
                 )?;
             }
@@ -243,7 +250,7 @@ fn diff(out: &mut impl Write, folder: &Folder, live: &Live) -> anyhow::Result<Ex
     }
     writeln!(
         out,
-        "{n} sequences, {requests} requests to each server; {failed} sequences differ otherwise than listed"
+        "{n} sequences, {requests} requests to each server; {failed} sequences with unexpected results"
     )?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

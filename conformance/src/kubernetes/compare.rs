@@ -1,4 +1,4 @@
-//! Compares two answers: as paths for programs and as a diff for people.
+//! Compares two answers: returns the paths that differ, and a diff for people.
 
 use std::fmt::Write as _;
 
@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::normal::Answer;
 use super::sequence::{Sequence, Step};
 
-/// Returns the paths at which two answers differ: `status`, `header content-type`,
-/// `body.metadata.generation`, `events[1].type`. With different statuses it returns only `status`, because
-/// the bodies are different documents.
+/// Returns the paths at which two answers differ, such as `status`, `header content-type`,
+/// `body.metadata.generation` or `events[1].type`. If the statuses differ, returns only `status`,
+/// because the bodies are then different documents.
 pub fn paths(real: &Answer, ours: &Answer) -> Vec<String> {
     if real.status != ours.status {
         return vec!["status".into()];
@@ -52,7 +52,8 @@ fn walk(real: &Value, ours: &Value, at: &str, paths: &mut Vec<String>) {
     }
 }
 
-/// Describes a step with different answers: the request, and a diff of the answers.
+/// Returns a description of the step with index `n`, whose answers differ: the request, and a diff
+/// of the two answers.
 pub fn report(
     sequence: &Sequence,
     n: usize,
@@ -68,7 +69,7 @@ pub fn report(
     out + &diff(&text(real), &text(ours))
 }
 
-/// Formats a request.
+/// Formats the request of a step for people. A body is cut after 600 characters.
 pub fn request(step: &Step) -> String {
     let mut line = match (&step.request, &step.read) {
         (Some(request), _) => request.clone(),
@@ -91,7 +92,7 @@ pub fn request(step: &Step) -> String {
     line
 }
 
-/// Formats an answer as lines.
+/// Formats an answer as lines, for the diff.
 fn text(answer: &Answer) -> String {
     let mut out = String::new();
     if answer.status > 0 {
@@ -110,7 +111,8 @@ fn text(answer: &Answer) -> String {
 fn diff(left: &str, right: &str) -> String {
     const AROUND: usize = 2;
     let (left, right): (Vec<&str>, Vec<&str>) = (left.lines().collect(), right.lines().collect());
-    // Lengths of the longest common subsequences of the tails. Answers have hundreds of lines at most.
+    // Lengths of the longest common subsequences of the tails. The table is small, because answers
+    // have hundreds of lines at most.
     let mut common = vec![vec![0_usize; right.len() + 1]; left.len() + 1];
     for i in (0..left.len()).rev() {
         for j in (0..right.len()).rev() {
@@ -165,11 +167,11 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_named_by_its_path_in_the_answer() {
+    fn paths_name_each_difference_between_two_answers() {
         let left = answer(200, json!({"a": {"b": 1, "c": [1, 2]}, "d": 1}));
         for (name, right, want) in [
             ("equal", left.clone(), vec![]),
-            ("another status says it all", answer(404, json!({})), vec!["status"]),
+            ("with another status, only the status counts", answer(404, json!({})), vec!["status"]),
             (
                 "missing, changed",
                 answer(200, json!({"a": {"b": 2, "c": [1, 3]}})),

@@ -9,10 +9,11 @@ use super::compare;
 use super::normal::Answer;
 use super::sequence::Sequence;
 
-/// Places at which answers to a sequence differ: step, from 1, and paths in the answer.
+/// Places at which answers to a sequence differ: the number of the step, from 1, and the paths in
+/// its answer.
 pub type Places = BTreeMap<usize, BTreeSet<String>>;
 
-/// A difference and its state.
+/// A known difference between the simulated API server and a real one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
@@ -20,7 +21,7 @@ pub struct Difference {
     pub sequence: String,
     /// State of the difference.
     pub state: State,
-    /// Description, as a sentence.
+    /// Description of the difference, as a sentence.
     pub what: String,
     /// Reason for the difference.
     pub why: String,
@@ -28,7 +29,7 @@ pub struct Difference {
     pub steps: Places,
 }
 
-/// Future of a difference.
+/// Decision about a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -48,7 +49,7 @@ pub fn places(real: &[Answer], ours: &[Answer]) -> Places {
         .collect()
 }
 
-/// Returns the places that are listed for a sequence.
+/// Returns the places of all known differences of a sequence.
 pub fn listed(known: &[Difference], sequence: &str) -> Places {
     let mut places = Places::new();
     for difference in known.iter().filter(|it| it.sequence == sequence) {
@@ -59,10 +60,11 @@ pub fn listed(known: &[Difference], sequence: &str) -> Places {
     places
 }
 
-/// Checks that the answers differ exactly at the listed places.
+/// Checks that the answers differ exactly at the places of the known differences.
 ///
 /// # Errors
-/// Returns a report of the first step with an unlisted difference, and of the listed differences that are gone.
+/// Returns a report of the first step with an unlisted difference, and of all listed differences
+/// that no longer exist. Also fails if `real` does not have one answer per step.
 pub fn judge(
     sequence: &Sequence,
     real: &[Answer],
@@ -71,7 +73,7 @@ pub fn judge(
 ) -> Result<(), String> {
     if real.len() != sequence.steps.len() {
         return Err(format!(
-            "{}: {} steps and {} recorded answers; record them again: conformance kubernetes record --only {}\n",
+            "{}: {} steps but {} recorded answers; record them again: conformance kubernetes record --only {}\n",
             sequence.name,
             sequence.steps.len(),
             real.len(),
@@ -100,7 +102,7 @@ pub fn judge(
             if !found.get(step).is_some_and(|found| found.contains(path)) {
                 let _ = writeln!(
                     out,
-                    "{}, step {step}: {path} does not differ any more; remove it from known-differences.yaml (conformance kubernetes known --write)",
+                    "{}, step {step}: {path} no longer differs; remove it from known-differences.yaml (conformance kubernetes known --write)",
                     sequence.name
                 );
             }
@@ -109,8 +111,8 @@ pub fn judge(
     if out.is_empty() { Ok(()) } else { Err(out) }
 }
 
-/// Updates the list with actual places: drops differences that are gone, adds new ones as open, and keeps the
-/// texts of the others.
+/// Returns the list with the actual places: without differences that no longer exist, with new ones
+/// as open, and with the texts of the other ones unchanged.
 pub fn updated(known: &[Difference], found: &[(String, Places)]) -> Vec<Difference> {
     let mut out = Vec::new();
     for (sequence, places) in found {
@@ -140,13 +142,13 @@ pub fn updated(known: &[Difference], found: &[(String, Places)]) -> Vec<Differen
     out
 }
 
-/// Returns the content of the file.
+/// Returns the content of `known-differences.yaml`.
 pub fn text(known: &[Difference]) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let mut out = String::from(
-        "# Where the simulated API server answers otherwise than kube-apiserver. Tests hold it to this list exactly: what\n\
-         # is fixed is removed, and nothing else may differ. `conformance kubernetes known --write` brings the places up to date.\n\
-         # state: open (to be fixed) or decided (stays; docs/kubernetes-differences.md says why).\n",
+        "# Differences between the answers of the simulated API server and those of kube-apiserver. Tests fail for any other\n\
+         # difference, and for a listed one that no longer exists. `conformance kubernetes known --write` updates the places.\n\
+         # state: open (to be fixed) or decided (stays; docs/kubernetes-differences.md has the reason).\n",
     );
     if known.is_empty() {
         out.push_str("[]\n");
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unlisted_difference_or_a_listed_one_that_is_gone_is_an_error() {
+    fn an_unlisted_difference_is_an_error_and_so_is_a_listed_one_that_no_longer_exists() {
         let (real, same, other) = (answer(200), answer(200), answer(404));
         let known = updated(&[], &[("s".into(), places(&real, &other))]);
         let known: Vec<Difference> = serde_saphyr::from_str(&text(&known)).unwrap();

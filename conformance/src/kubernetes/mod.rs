@@ -1,9 +1,10 @@
 //! Compares the simulated Kubernetes API with a real kube-apiserver, request by request.
 //!
-//! A [`sequence`] is data: requests in order, with values saved from one answer for a later request. [`play`]
-//! sends it to a [`target`], [`normal`] replaces values that differ on every server, [`compare`] finds the
-//! differences. The real server's answers are stored beside the sequences, so that a plain `cargo test` needs
-//! no Go. `known-differences.yaml` lists the known differences and must match exactly.
+//! A [`sequence`] is data: requests in order, of which later ones can use values that earlier
+//! answers contain. [`play`] sends the requests to a [`target`], [`normal`] replaces values that
+//! differ on every server, and [`compare`] finds the differences. Files beside the sequences
+//! contain the real server's answers, so that a plain `cargo test` needs no Go.
+//! `known-differences.yaml` lists the known differences and must match the actual ones exactly.
 
 pub mod command;
 pub mod compare;
@@ -22,19 +23,21 @@ use normal::Answer;
 use sequence::Sequence;
 use target::Target;
 
-/// Version of Kubernetes that the simulated API server emulates, and the only one to compare it with.
+/// Version of Kubernetes that the simulated API server emulates, and the only one to compare it
+/// with.
 pub const VERSION: &str = "v1.36.3";
 
-/// Plays a sequence on a simulated cluster of its own, in virtual time.
+/// Plays a sequence on a new simulated cluster, in virtual time, and returns the normalized
+/// answers.
 ///
 /// # Errors
-/// Fails if the sequence cannot be sent; an answer of the server is never an error.
+/// Fails if the sequence cannot be sent. An answer with an error status is not an error.
 pub fn simulated(sequence: &Sequence) -> anyhow::Result<Vec<Answer>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
-        .context("a runtime without I/O needs nothing from the system; try again")?;
+        .context("cannot start a runtime without I/O; try again")?;
     runtime.block_on(async {
         let topology = sim::world::Topology::zones(1).machines(0);
         let sim = sim::Sim::builder().topology(topology).start();
@@ -53,10 +56,11 @@ pub fn simulated(sequence: &Sequence) -> anyhow::Result<Vec<Answer>> {
     })
 }
 
-/// Plays a sequence and normalizes the answers. `id` is the name of its namespace.
+/// Plays a sequence in a new namespace with the name `id`, and normalizes the answers.
 ///
 /// # Errors
-/// Fails if the target cannot be reached.
+/// Fails if the target cannot be reached, if the namespace exists already, or if a step is not
+/// valid. An answer with an error status is not an error.
 pub async fn answers(
     sequence: &Sequence,
     target: &Target,

@@ -1,21 +1,22 @@
-//! Normalizes answers: replaces values that differ on every server, equal values by equal names.
+//! Normalizes answers: replaces values that differ on every server by names, so that equal values
+//! get equal names.
 //!
 //! | value | becomes | reason |
 //! | --- | --- | --- |
-//! | the sequence's namespace | `$id` | every play has its own |
-//! | UIDs | `uid1`, `uid2` … in order of appearance | drawn by the server; equality stays visible |
-//! | resourceVersions of objects | `rv1`, `rv2` … by size | a shared counter; equality and order stay visible |
+//! | the sequence's namespace | `$id` | each play of a sequence uses another namespace |
+//! | UIDs | `uid1`, `uid2` … in order of appearance | the server draws them; equality stays visible |
+//! | resourceVersions of objects | `rv1`, `rv2` … by size | the server counts all writes; equality and order stay visible |
 //! | resourceVersions of lists and bookmarks | `≥rvN`, the newest object that they cover | a real server writes leases in between |
-//! | times after 2020 | `(time)`, `(micro time)` | from the server's clock; sequences write older times |
-//! | generated names | prefix and `?1`, `?2` … | drawn by the server |
-//! | addresses of `10.96.0.0/12` | `ip1` … | allocated at random |
-//! | node ports | `port1` … | allocated at random |
-//! | an object quoted in a message | `(the object)` | contains managedFields and times of the server |
-//! | `storageVersionHash` | `(hash)` | depends on the group, whose name contains the namespace |
-//! | ages in tables, up to two minutes | `(age)` | depend on the duration of the play |
-//! | continue tokens | `(token)` | opaque to clients |
-//! | `metadata.managedFields` | left out, unless the sequence compares them | repeats the fields of every request |
-//! | order of JSON fields | by name | clients must not depend on it |
+//! | times after 2020 | `(time)`, `(micro time)` | they come from the server's clock; sequences write older times |
+//! | generated names | prefix and `?1`, `?2` … | the server draws them |
+//! | addresses of `10.96.0.0/12` | `ip1` … | the server allocates them at random |
+//! | node ports | `port1` … | the server allocates them at random |
+//! | an object quoted in a message | `(the object)` | it contains managedFields and times of the server |
+//! | `storageVersionHash` | `(hash)` | it depends on the API group, whose name contains the namespace |
+//! | ages in tables, up to two minutes | `(age)` | they depend on the duration of the play |
+//! | continue tokens | `(token)` | they are opaque to clients |
+//! | `metadata.managedFields` | left out, unless the sequence compares them | they repeat the fields of every request |
+//! | order of JSON fields | by name | clients must not depend on the order |
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,17 +24,18 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// One answer: to a request, or the events of a watch.
+/// The answer to one step: the answer to a request, events of a watch, or nothing for a compaction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// The HTTP status; 0 for events.
+    /// The HTTP status; 0 for a step that is not a request.
     #[serde(default, skip_serializing_if = "is_none")]
     pub status: u16,
-    /// Headers that clients use.
+    /// Headers of the answer that clients use.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// The body: JSON or text. `None` while a watch is open.
+    /// The body: JSON or text. `None` for an answer that opens a watch, and for a step that is not
+    /// a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
     /// Events that were read from a watch.
@@ -41,12 +43,13 @@ pub struct Answer {
     pub events: Option<Vec<Value>>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_none(status: &u16) -> bool {
     *status == 0
 }
 
-/// Normalizes the answers of one play.
+/// Normalizes the answers of one play of a sequence in the namespace `id`. Keeps
+/// `metadata.managedFields` only if `managed_fields` is true.
 pub fn normalise(mut answers: Vec<Answer>, id: &str, managed_fields: bool) -> Vec<Answer> {
     let mut names = Names { id: id.to_owned(), managed_fields, ..Names::default() };
     for answer in &answers {
@@ -63,6 +66,7 @@ pub fn normalise(mut answers: Vec<Answer>, id: &str, managed_fields: bool) -> Ve
     answers
 }
 
+/// Values of the server that were seen in the answers of one play, and the names that replace them.
 #[derive(Default)]
 struct Names {
     id: String,
@@ -75,12 +79,13 @@ struct Names {
     generated: Vec<(String, String)>,
 }
 
-/// True for an age in the short form of kubectl, under two minutes: `0s`, `119s`.
+/// True if the cell is an age under two minutes in the short form of kubectl, such as `0s` or
+/// `119s`.
 fn is_age(cell: &str) -> bool {
     cell.strip_suffix('s').and_then(|it| it.parse::<u32>().ok()).is_some_and(|it| it < 120)
 }
 
-/// True if the version in this object's metadata is that of a collection.
+/// True if the resourceVersion in this object's metadata is that of a collection.
 fn is_collection(object: &Map<String, Value>) -> bool {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     object.get("items").is_some_and(Value::is_array) || kind.ends_with("List") || kind == "Table"
@@ -183,12 +188,13 @@ impl Names {
         }
     }
 
-    /// Returns a text with values of the server replaced.
+    /// Returns the text with values of the server replaced.
     fn text(&mut self, text: &str) -> String {
         if let Ok(time) = text.parse::<Timestamp>()
             && text.get(..4).is_some_and(|year| year > "2020")
         {
-            // Kubernetes writes seconds or microseconds, and a client may parse only one of them.
+            // The two forms stay distinct: Kubernetes writes seconds or microseconds, and a client
+            // may parse only one of them.
             return match (text.contains('.'), time.subsec_nanosecond()) {
                 (true, _) => "(micro time)".into(),
                 (false, _) => "(time)".into(),
@@ -210,7 +216,7 @@ impl Names {
         text
     }
 
-    /// Replaces versions of objects in parentheses.
+    /// Replaces resourceVersions in parentheses.
     fn versions_in(&self, text: &str) -> String {
         let mut parts = text.split('(');
         let mut out = parts.next().unwrap_or_default().to_owned();
@@ -259,7 +265,7 @@ impl Names {
             let ip = address.trim_end_matches('.');
             let is_service =
                 ip.parse::<std::net::Ipv4Addr>().is_ok_and(|ip| ip.octets()[1] & 0xf0 == 96);
-            // With a slash it is the service network, which is the same on all servers.
+            // An address with a slash is the service network, which is the same on all servers.
             if begins && is_service && !tail.starts_with('/') {
                 out.push_str(&format!("ip{}", index(&mut self.addresses, &ip.to_owned())));
                 out.push_str(&address[ip.len()..]);
@@ -272,7 +278,7 @@ impl Names {
     }
 }
 
-/// Returns the position of a value in the order of appearance, from 1.
+/// Returns the position of a value in the order of appearance, from 1. Adds a new value to `known`.
 fn index<T: PartialEq + Clone>(known: &mut Vec<T>, value: &T) -> usize {
     match known.iter().position(|it| it == value) {
         Some(at) => at + 1,
@@ -283,7 +289,8 @@ fn index<T: PartialEq + Clone>(known: &mut Vec<T>, value: &T) -> usize {
     }
 }
 
-/// Replaces the object that a message quotes, because it contains managedFields and times of the server.
+/// Replaces an object that a message quotes, because the object contains managedFields and times of
+/// the server.
 fn without_quoted_object(text: &str) -> String {
     let begin = ["Invalid value: \"{", "Invalid value: {\"apiVersion"]
         .iter()
@@ -297,7 +304,8 @@ fn without_quoted_object(text: &str) -> String {
     }
 }
 
-/// Replaces the server's counter in messages: `current: 123`, `too old resource version: 1 (123)`.
+/// Replaces the server's current resourceVersion in messages such as `current: 123` and `too old
+/// resource version: 1 (123)`.
 fn counters_in(text: &str) -> String {
     let mut text = text.to_owned();
     for (before, after) in [("current: ", ""), ("(", ")")] {
@@ -328,7 +336,7 @@ mod tests {
         let uid = "0b5ad2b5-93c1-4b3c-9a39-4a7e6d3d0f52";
         for (name, body, want) in [
             (
-                "uids, in texts too",
+                "UIDs, also inside of texts",
                 json!({"a": uid, "b": format!("x {uid}.")}),
                 json!({"a": "uid1", "b": "x uid1."}),
             ),
@@ -339,7 +347,7 @@ mod tests {
                 json!({"t": "2020-03-01T08:00:00Z"}),
             ),
             (
-                "versions by size, that of a list as what it covers",
+                "versions of objects by size, and that of a list by its newest object",
                 json!({"kind": "NodeList", "metadata": {"resourceVersion": "70"}, "items": [
                     {"metadata": {"resourceVersion": "60"}}, {"metadata": {"resourceVersion": "51"}}]}),
                 json!({"kind": "NodeList", "metadata": {"resourceVersion": "≥rv2"}, "items": [

@@ -1,4 +1,4 @@
-//! Plays a sequence: sends its requests and collects the answers.
+//! Plays a sequence: sends its requests to a target and collects the answers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,16 +15,19 @@ use super::normal::Answer;
 use super::sequence::{Sequence, Step};
 use super::target::{Streamed, Target};
 
-/// Timeout of an event, or of the rest of an answer; it costs nothing in virtual time.
+/// Timeout for the next event of a watch, and for the next part of a body. In virtual time the wait
+/// costs nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Attempts of a step with `until`, and the pause between them. A real server checks every 15 seconds for compactions of
-/// etcd.
+/// Maximum number of repetitions of a step with `until`: 25 s in total, because a real server
+/// checks for compactions of etcd only every 15 s.
 const TRIES: u32 = 500;
+/// Pause between two attempts of a step with `until`.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Headers that clients use. Other headers belong to the transport, differ in every answer (Date, Audit-Id) or name
-/// objects of the server's own (X-Kubernetes-Pf-…).
+/// Headers that are compared, because clients use them. Other headers belong to the transport,
+/// differ in every answer (Date, Audit-Id) or name internal objects of the server
+/// (X-Kubernetes-Pf-…).
 const HEADERS: [&str; 10] = [
     "allow",
     "cache-control",
@@ -38,23 +41,26 @@ const HEADERS: [&str; 10] = [
     "x-content-type-options",
 ];
 
-/// Prefix of a header in `save`.
+/// Prefix of a path in `save` that names a header.
 const OF_HEADER: &str = "header ";
 
-/// Size of `$block`, in bytes: a real server compresses an answer with two blocks.
+/// Size of `$block` in bytes. An answer with two blocks is so large that a real server compresses
+/// it.
 const BLOCK: usize = 64 << 10;
 
-/// Plays a sequence on a target, in a new namespace `id`, and cleans up if the target keeps objects.
+/// Creates the namespace `id`, plays a sequence in it, and returns the answers. Then deletes the
+/// created objects if the target keeps them.
 ///
 /// # Errors
-/// Fails if the target cannot be reached.
+/// Fails if the target cannot be reached or does not answer in time, if the namespace exists
+/// already, or if a step is not valid.
 pub async fn play(sequence: &Sequence, target: &Target, id: &str) -> anyhow::Result<Vec<Answer>> {
     let mut player = Player::new(target, id);
     let namespace = json!({"metadata": {"name": id}});
     let made = player.ask("POST", "/api/v1/namespaces", &namespace).await?;
     anyhow::ensure!(
         made.status() == 201,
-        "the namespace {id} could not be made ({}); delete it if it is left over",
+        "cannot create the namespace {id} ({}); delete it if an earlier run has left it",
         made.status()
     );
     let mut answers = Vec::new();
@@ -67,13 +73,14 @@ pub async fn play(sequence: &Sequence, target: &Target, id: &str) -> anyhow::Res
     Ok(answers)
 }
 
-/// A sequence that is being played.
+/// State of the play of one sequence.
 struct Player<'a> {
     target: &'a Target,
-    /// Values of `$NAME`.
+    /// Values that replace `$NAME` in requests, by name.
     names: BTreeMap<String, String>,
+    /// Open watches, by the name in the sequence.
     watches: BTreeMap<String, Watch>,
-    /// Paths of created objects, in order.
+    /// Paths of created objects, in order of creation.
     made: Vec<String>,
 }
 
@@ -88,7 +95,7 @@ impl<'a> Player<'a> {
         Self { target, names, watches: BTreeMap::new(), made: Vec::new() }
     }
 
-    /// Sends a request of the player itself, as administrator.
+    /// Sends a request that is not part of the sequence, as administrator.
     async fn ask(&self, method: &str, path: &str, body: &Value) -> anyhow::Result<Streamed> {
         let content_type =
             if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
@@ -103,14 +110,16 @@ impl<'a> Player<'a> {
         self.send(request.body(Bytes::from(serde_json::to_vec(body)?))?).await
     }
 
-    /// Returns the answer, or an error after 10 s, because a sequence cannot use a request without an answer.
+    /// Sends a request and returns the answer. Fails after 10 s, because a sequence cannot contain
+    /// a request without an answer.
     async fn send(&self, request: Request<Bytes>) -> anyhow::Result<Streamed> {
         let line = format!("{} {}", request.method(), request.uri());
         tokio::time::timeout(PATIENCE * 2, self.target.send(request)).await.with_context(|| {
-            format!("no answer to {line}; take it out, or is the server overloaded?")
+            format!("no answer to {line}; remove it, or check if the server is overloaded")
         })?
     }
 
+    /// Plays a step and returns the answer.
     async fn step(&mut self, step: &Step) -> anyhow::Result<Answer> {
         if let Some(watch) = &step.read {
             let events = match self.watches.get_mut(watch) {
@@ -146,7 +155,8 @@ impl<'a> Player<'a> {
                 let is_json = content_type.contains("json");
                 let is_binary = content_type.contains("protobuf");
                 let bytes = whole(response).await;
-                // Two encoders may order fields differently, so only the fact that the answer is binary is compared.
+                // Records only that the answer is binary, because two encoders may order fields
+                // differently.
                 let value = if is_binary { "(binary)".into() } else { body(&bytes, is_json) };
                 let shown = if step.pick.is_empty() || status >= 400 {
                     value.clone()
@@ -162,8 +172,9 @@ impl<'a> Player<'a> {
                 Value::Null => None,
                 other => Some(other.to_string()),
             });
-            // Continues if the server returns less than it should, so that later steps are compared, too. An earlier value
-            // stays; otherwise 1 is used, which matches no version, UID or token.
+            // Continues if the answer lacks the value, so that later steps are compared, too. The
+            // name keeps an earlier value; otherwise it becomes 1, which is not the version, UID or
+            // token of any object.
             match found {
                 Some(found) => self.names.insert(name.clone(), found),
                 None => Some(self.names.entry(name.clone()).or_insert_with(|| "1".into()).clone()),
@@ -173,7 +184,7 @@ impl<'a> Player<'a> {
         Ok(answer)
     }
 
-    /// Saves values of headers.
+    /// Saves the values of headers that the step names; `none` for an absent header.
     fn save_headers(&mut self, step: &Step, headers: &HeaderMap) {
         for (name, path) in &step.save {
             let Some(header) = path.strip_prefix(OF_HEADER) else { continue };
@@ -182,7 +193,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Makes the server forget all states before the present one.
+    /// Makes the server forget all revisions before the present one.
     async fn compact(&self) -> anyhow::Result<()> {
         let now = whole(self.ask("GET", "/api/v1/namespaces?limit=1", &Value::Null).await?).await;
         let revision = body(&now, true);
@@ -222,7 +233,7 @@ impl<'a> Player<'a> {
         for (name, value) in &step.headers {
             request = request.header(name, self.fill(value));
         }
-        request.body(body).with_context(|| format!("no request can be made of {method} {path}"))
+        request.body(body).with_context(|| format!("{method} {path} is not a valid request"))
     }
 
     /// Replaces each `$NAME` by its value, the longest names first.
@@ -234,7 +245,7 @@ impl<'a> Player<'a> {
             .fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${name}"), value))
     }
 
-    /// Remembers the path of a created object, for the cleanup.
+    /// Remembers the path of an object for the cleanup, if the answer shows that it was created.
     fn note_made(&mut self, status: u16, path: &str, value: &Value) {
         let Some(name) = value["metadata"]["name"].as_str() else { return };
         let has_uid = value["metadata"]["uid"].is_string();
@@ -248,6 +259,7 @@ impl<'a> Player<'a> {
         }
     }
 
+    /// Deletes the created objects, the newest first, and the namespace.
     async fn clean_up(&mut self, id: &str) -> anyhow::Result<()> {
         self.watches.clear();
         let made = std::mem::take(&mut self.made);
@@ -256,7 +268,8 @@ impl<'a> Player<'a> {
             let now = format!("{path}?gracePeriodSeconds=0");
             whole(self.ask("DELETE", &now, &json!({})).await?).await;
         }
-        // No controller empties the namespaces of a bare API server; objects left in one do no harm.
+        // Finalizes the namespace itself, because without a controller manager no controller
+        // empties it. Objects that are left in it do no harm.
         let path = format!("/api/v1/namespaces/{id}");
         whole(self.ask("DELETE", &path, &json!({})).await?).await;
         let done = json!({"metadata": {"name": id}, "spec": {"finalizers": []}});
@@ -265,7 +278,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// An open answer.
+/// The open answer to a watch request.
 struct Watch {
     response: Streamed,
     buffer: BytesMut,
@@ -276,7 +289,8 @@ impl Watch {
         Self { response, buffer: BytesMut::new() }
     }
 
-    /// Returns the next `n` events, or a remark after the last event that came.
+    /// Returns the next `n` events. If fewer events arrive, a remark in place of the next event has
+    /// the reason.
     async fn read(&mut self, n: usize) -> Vec<Value> {
         let mut events = Vec::new();
         while events.len() < n {
@@ -295,7 +309,8 @@ impl Watch {
         events
     }
 
-    /// Returns the next event. Cancel safe: received data stays in the buffer.
+    /// Returns the next event, or `None` at the end of the stream. Cancel safe: received data stays
+    /// in the buffer.
     async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -310,7 +325,8 @@ impl Watch {
     }
 }
 
-/// Returns the whole body, or its received part if it breaks off or does not end.
+/// Returns the whole body. If the body breaks off or pauses for [`PATIENCE`], returns the received
+/// part.
 async fn whole(mut response: Streamed) -> Bytes {
     let mut bytes = BytesMut::new();
     while let Ok(Some(Ok(frame))) =
@@ -323,6 +339,8 @@ async fn whole(mut response: Streamed) -> Bytes {
     bytes.freeze()
 }
 
+/// Returns a body as JSON if `is_json` is true and it parses, else as text; `(binary)` if it is not
+/// UTF-8.
 fn body(bytes: &[u8], is_json: bool) -> Value {
     if is_json && let Ok(value) = serde_json::from_slice(bytes) {
         return value;
@@ -344,13 +362,13 @@ fn headers(all: &HeaderMap) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns the parts of a value at these paths.
+/// Returns an object with the parts of a value at these paths, by path.
 fn picked(value: &Value, paths: &[String]) -> Value {
     let parts = paths.iter().map(|path| (path.clone(), found(value, path)));
     Value::Object(parts.collect::<Map<_, _>>())
 }
 
-/// Returns the value at a path of fields.
+/// Returns the value at a path of field names and list indexes, joined by dots.
 fn at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     path.split('.').try_fold(value, |value, field| match field.parse::<usize>() {
         Ok(index) => value.get(index),
@@ -358,7 +376,8 @@ fn at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     })
 }
 
-/// Like [`at`], but `[key=value]` selects the first entry of a list with this value, and `[*]` all entries.
+/// Returns the value at a path, or null. In addition to the paths of [`at`], `[key=value]` selects
+/// the first entry of a list whose field `key` has this value, and `[*]` selects all entries.
 fn found(value: &Value, path: &str) -> Value {
     let (step, rest) = split(path);
     if step.is_empty() && rest.is_empty() {
@@ -376,7 +395,8 @@ fn found(value: &Value, path: &str) -> Value {
     value.get(step).map_or(Value::Null, |value| found(value, rest))
 }
 
-/// Splits a path into its first step and the rest. Quotes enclose a field that contains dots or slashes.
+/// Splits a path into its first step and the rest. Quotes enclose a field that contains dots or
+/// slashes.
 fn split(path: &str) -> (&str, &str) {
     let path = path.strip_prefix('.').unwrap_or(path);
     if let Some(quoted) = path.strip_prefix('"')
@@ -395,7 +415,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_found_by_field_key_and_star() {
+    fn a_path_selects_by_field_by_key_and_value_or_every_entry() {
         let value = json!({"groups": [{"name": "a", "v": [1]}, {"name": "b", "v": [2, 3]}], "x/y.z": {"q": 1}});
         for (path, want) in [
             ("groups[name=b].v", json!([2, 3])),

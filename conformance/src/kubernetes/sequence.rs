@@ -1,4 +1,5 @@
-//! Data types for sequences of requests.
+//! Data types of sequences: requests in order, as the files in `conformance/kubernetes` contain
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +25,14 @@ pub enum Clause {
     Access,
 }
 
-/// Requests in order, on a server where the namespace `$id` has just been created.
+/// Requests in order. Before the first request the player creates a new namespace.
 ///
-/// In paths, headers and bodies `$id` stands for that namespace, `$ns` for `/api/v1/namespaces/$id`, `$leases` for the leases in
-/// it, `$block` for 64 KiB of letters, and `$NAME` for the value that an earlier step saved as NAME. Objects without a namespace
-/// have `$id` in their names, so that sequences do not collide on one server. Times in a sequence are before 2021; later times
-/// are the server's.
+/// In paths, headers and bodies `$id` stands for that namespace, `$ns` for its path
+/// `/api/v1/namespaces/$id`, `$leases` for the path of the leases in it, `$block` for 64 KiB of
+/// letters, and `$NAME` for the value that an earlier step saved as NAME. Names of objects without
+/// a namespace must contain `$id`, so that sequences do not collide on one server. Times in a
+/// sequence must be before 2021, because the comparison takes later times for those of the server's
+/// clock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Sequence {
@@ -37,15 +40,15 @@ pub struct Sequence {
     pub name: String,
     /// Subject of the sequence.
     pub clause: Clause,
-    /// True to compare `metadata.managedFields`. Other sequences leave it out, because it repeats every field of a request and a
-    /// difference in it would hide others.
+    /// True to compare `metadata.managedFields`. By default the comparison ignores it, because it
+    /// repeats every field of a request, and a difference in it would hide other differences.
     #[serde(default, skip_serializing_if = "is_false")]
     pub managed_fields: bool,
     /// Requests, in order.
     pub steps: Vec<Step>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_false(it: &bool) -> bool {
     !*it
 }
@@ -54,17 +57,18 @@ fn is_false(it: &bool) -> bool {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Step {
-    /// Method and path with query, like `GET $ns/configmaps?limit=1`.
+    /// Method and path with query, such as `GET $ns/configmaps?limit=1`.
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// User of the request: `admin` (the default), `alice`, `bob`, `stranger` (an unknown token) or `nobody` (no token).
+    /// User of the request: `admin` (the default), `alice`, `bob`, `stranger` (an unknown token) or
+    /// `nobody` (no token).
     #[serde(rename = "as", skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// `Accept` header (default: JSON).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accept: Option<String>,
-    /// `Content-Type` of the body (default: JSON). `json-patch`, `merge` and `strategic` are short for the media types of
-    /// patches.
+    /// `Content-Type` of the body (default: JSON). `json-patch`, `merge` and `strategic` are short
+    /// for the media types of patches.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// Further headers.
@@ -79,32 +83,35 @@ pub struct Step {
     /// The body in base64, if it is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
-    /// Names for values of the answer: `rv: metadata.resourceVersion`, `tag: header etag`.
+    /// Values of the answer that later steps can use, by name: a path in the body, or a header.
+    /// Examples: `rv: metadata.resourceVersion`, `tag: header etag`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub save: BTreeMap<String, String>,
-    /// Parts of the answer to compare, if the rest depends on other content of the server: `groups[name=apps].versions`,
-    /// `resources[*].name`.
+    /// Paths of the parts of the body to compare, if the rest of the body depends on other content
+    /// of the server. Examples: `groups[name=apps].versions`, `resources[*].name`. Empty to compare
+    /// the whole body. The body of an answer with a status of 400 or more is always compared whole.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pick: Vec<String>,
-    /// Repeats the request for some seconds until it has this status: a real server learns of new roles and kinds from a watch of
-    /// its own.
+    /// Status until which the request is repeated, for up to 25 s. A real server learns of new
+    /// roles and kinds through its own watch, so some requests succeed only after a while.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<u16>,
-    /// Keeps the answer open as a watch with this name.
+    /// Name of the watch that this request opens; its answer stays open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watch: Option<String>,
-    /// Reads events of the watch with this name.
+    /// Name of the watch of which this step reads events, in place of a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<String>,
-    /// Number of events to read.
+    /// Number of events that `read` reads.
     #[serde(skip_serializing_if = "is_zero")]
     pub events: usize,
-    /// Makes the server forget all states before the present one, as a real server asks etcd to every few minutes.
+    /// True to make the server forget all revisions before the present one, in place of a request.
+    /// A real server lets etcd do this every few minutes.
     #[serde(skip_serializing_if = "is_false")]
     pub compact: bool,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_zero(it: &usize) -> bool {
     *it == 0
 }
@@ -113,7 +120,7 @@ impl Sequence {
     /// Checks that the sequence can be played.
     ///
     /// # Errors
-    /// Returns a sentence that names the step and the remedy.
+    /// Fails with the step and the remedy.
     pub fn check(&self) -> anyhow::Result<()> {
         ensure!(!self.steps.is_empty(), "{}: give it at least one step", self.name);
         for (n, step) in self.steps.iter().enumerate() {
@@ -125,17 +132,17 @@ impl Sequence {
             );
             ensure!(
                 step.read.is_none() || step.events > 0,
-                "{at}: say with `events` how many events are expected"
+                "{at}: write the number of expected events in `events`"
             );
             let bodies = [step.body.is_some(), step.raw.is_some(), step.base64.is_some()];
             ensure!(
                 bodies.iter().filter(|it| **it).count() < 2,
-                "{at}: keep one of `body`, `raw` and `base64`"
+                "{at}: keep only one of `body`, `raw` and `base64`"
             );
             if let Some(request) = &step.request {
                 ensure!(
                     request.split_once(' ').is_some_and(|(_, path)| path.starts_with(['/', '$'])),
-                    "{at}: `do` is a method, a space and a path, not {request:?}"
+                    "{at}: `do` must be a method, a space and a path, not {request:?}"
                 );
             }
             if let Some(watch) = &step.read {

@@ -1,4 +1,4 @@
-//! Reads and writes the files: sequences, recorded answers, known differences.
+//! Reads and writes the files of the comparison: sequences, recorded answers, known differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,14 +12,14 @@ use super::sequence::Sequence;
 
 const KNOWN: &str = "known-differences.yaml";
 
-/// Recorded answers by sequence.
+/// Recorded answers of a real server, by the name of the sequence.
 pub type Recorded = BTreeMap<String, Vec<Answer>>;
 
-/// The folder of these files.
+/// The folder with the files of the comparison; by default `conformance/kubernetes`.
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
 
-/// The sequences of one file.
+/// A file of sequences.
 #[derive(Clone, Debug)]
 pub struct Topic {
     /// Name of the file without its extension.
@@ -35,20 +35,19 @@ impl Default for Folder {
 }
 
 impl Folder {
-    /// Returns a store in another folder.
+    /// Returns a folder with this path.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    /// Returns all sequences, by file.
+    /// Returns all sequences, by file. Files with compactions come last.
     ///
     /// # Errors
-    /// Fails if a file cannot be parsed or a sequence cannot be played.
+    /// Fails if a file cannot be parsed, if a sequence cannot be played, or if two sequences have
+    /// the same name.
     pub fn topics(&self) -> anyhow::Result<Vec<Topic>> {
         let mut paths: Vec<PathBuf> = fs::read_dir(&self.0)
-            .with_context(|| {
-                format!("no folder {}; say where the sequences are", self.0.display())
-            })?
+            .with_context(|| format!("cannot read the folder of sequences {}", self.0.display()))?
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| {
                 path.extension().is_some_and(|it| it == "yaml") && !path.ends_with(KNOWN)
@@ -59,26 +58,26 @@ impl Folder {
         let mut topics = Vec::new();
         for path in paths {
             let sequences: Vec<Sequence> = yaml(&read(&path)?)
-                .with_context(|| format!("{} does not read; mend it there", path.display()))?;
+                .with_context(|| format!("{}: invalid content; correct it", path.display()))?;
             for sequence in &sequences {
                 sequence.check()?;
                 ensure!(
                     names.insert(sequence.name.clone()),
-                    "two sequences are called {}; rename one",
+                    "two sequences have the name {}; rename one",
                     sequence.name
                 );
             }
             let name = path.file_stem().map(|it| it.to_string_lossy().into_owned());
             topics.push(Topic { name: name.unwrap_or_default(), sequences });
         }
-        // Topics with compactions come last, because other topics read the oldest states.
+        // Topics with compactions come last, because other topics read the oldest revisions.
         topics.sort_by_key(|topic| {
             topic.sequences.iter().any(|it| it.steps.iter().any(|step| step.compact))
         });
         Ok(topics)
     }
 
-    /// Returns the recorded answers of a topic; empty if none are recorded.
+    /// Returns the recorded answers of a topic; empty if it has none.
     ///
     /// # Errors
     /// Fails if the file cannot be parsed.
@@ -89,13 +88,13 @@ impl Folder {
         }
         serde_json::from_str(&read(&path)?).with_context(|| {
             format!(
-                "{} does not read; write it again: conformance kubernetes record",
+                "{}: invalid content; write it again: conformance kubernetes record",
                 path.display()
             )
         })
     }
 
-    /// Writes the answers of a topic.
+    /// Writes the recorded answers of a topic.
     ///
     /// # Errors
     /// Fails if the file cannot be written.
@@ -105,7 +104,7 @@ impl Folder {
         write(&self.answers(topic), &text)
     }
 
-    /// Returns the known differences.
+    /// Returns the known differences; empty if the file does not exist.
     ///
     /// # Errors
     /// Fails if the file cannot be parsed.
@@ -115,7 +114,7 @@ impl Folder {
             return Ok(Vec::new());
         }
         serde_saphyr::from_str(&read(&path)?)
-            .with_context(|| format!("{} does not read; mend it there", path.display()))
+            .with_context(|| format!("{}: invalid content; correct it", path.display()))
     }
 
     /// Writes the list of known differences.
@@ -137,15 +136,15 @@ fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::E
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(|| {
-            format!("{} cannot be made; may you write there?", folder.display())
+            format!("cannot create {}; check the permissions of its folder", folder.display())
         })?;
     }
     fs::write(path, text)
-        .with_context(|| format!("{} cannot be written; may you write there?", path.display()))
+        .with_context(|| format!("cannot write {}; check its permissions", path.display()))
 }

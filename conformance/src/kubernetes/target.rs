@@ -1,4 +1,4 @@
-//! Destinations of requests: the simulated cluster in this process, or a server behind a URL.
+//! Targets of requests: the simulated cluster in this process, or an API server at a URL.
 
 use std::io;
 
@@ -12,23 +12,24 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::json;
 use tower::Service as _;
 
-/// An answer whose body may last as long as a watch.
+/// An answer whose body arrives in parts, as that of a watch does.
 pub type Streamed = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// Users of sequences and their bearer tokens. `conformance/peers/cluster.sh` gives the same ones to the real server.
+/// Users of sequences and their bearer tokens. `conformance/peers/cluster.sh` configures the real
+/// server with the same ones.
 pub const USERS: &[(&str, &str)] =
     &[("admin", "admin-token"), ("alice", "alice-token"), ("bob", "bob-token")];
 
 /// A Kubernetes API server.
 #[derive(Clone)]
 pub enum Target {
-    /// The simulated cluster, without sockets.
+    /// The simulated cluster in this process, without sockets.
     Simulated(sim::Service, sim::WorldHandle),
-    /// Any server, over the network.
+    /// A running server, over the network.
     Live(Live),
 }
 
-/// A server behind a URL.
+/// A running API server at a URL.
 #[derive(Clone)]
 pub struct Live {
     client: kube::Client,
@@ -39,29 +40,32 @@ pub struct Live {
 }
 
 impl Target {
-    /// Returns a server at a URL. The certificate is not checked, because a test server signs its own.
+    /// Returns the running server at a URL. Its certificate is not checked, because a test server
+    /// signs its own.
     ///
     /// # Errors
     /// Fails if the URL is not valid.
     pub fn live(server: &str, token: &str, etcd: Option<&str>) -> anyhow::Result<Self> {
         let url = server.parse().with_context(|| {
-            format!("{server:?} is no URL; give one like https://127.0.0.1:6443")
+            format!("{server:?} is not a valid URL; write one such as https://127.0.0.1:6443")
         })?;
         let mut config = kube::Config::new(url);
         config.accept_invalid_certs = true;
-        // 429, 503 and 504 are answers, which are compared.
+        // The client must not repeat requests, because 429, 503 and 504 are answers to compare.
         config.default_retry = false;
-        let client = kube::Client::try_from(config).context("no client for this server")?;
+        let client =
+            kube::Client::try_from(config).context("cannot make a client for the server")?;
         let etcd = etcd.map(str::to_owned);
         Ok(Self::Live(Live { client, token: token.to_owned(), etcd }))
     }
 
-    /// True if objects of a sequence stay on the server after it.
+    /// True if the objects of a sequence stay on the server after the sequence.
     pub fn keeps(&self) -> bool {
         matches!(self, Self::Live(_))
     }
 
-    /// Returns the bearer token of a user: `None` for `nobody`, an invalid token for an unknown user.
+    /// Returns the bearer token of a user: `None` for `nobody`, an invalid token for an unknown
+    /// user.
     pub fn token(&self, user: &str) -> Option<String> {
         match (self, user) {
             (_, "nobody") => None,
@@ -86,17 +90,17 @@ impl Target {
             Self::Live(Live { client, .. }) => {
                 let request = request.map(|body| kube::client::Body::from(body.to_vec()));
                 let answer = client.send(request).await.context(
-                    "the server does not answer; is it still running, and is the URL right?",
+                    "the server does not answer; check that it runs and that the URL is right",
                 )?;
                 Ok(answer.map(|body| body.map_err(io::Error::other).boxed_unsync()))
             }
         }
     }
 
-    /// Makes the server forget all states before `revision`, the present one.
+    /// Makes the server forget all revisions before `revision`, the present one.
     ///
     /// # Errors
-    /// Fails if the URL of the server's etcd is not known, or if etcd rejects the request.
+    /// Fails if the URL of the server's etcd is not configured, or if etcd rejects the request.
     pub async fn compact(&self, revision: u64) -> anyhow::Result<()> {
         let live = match self {
             Self::Simulated(_, world) => {
@@ -111,10 +115,11 @@ impl Target {
         let etcd = live.etcd.as_deref().context(
             "a sequence compacts the server's etcd; name it with --etcd http://HOST:PORT",
         )?;
-        let url = etcd.parse().with_context(|| format!("--etcd {etcd:?} is no URL"))?;
+        let url = etcd.parse().with_context(|| format!("--etcd {etcd:?} is not a valid URL"))?;
         let etcd = kube::Client::try_from(kube::Config::new(url))?;
         let revision = revision.to_string();
-        // API servers announce a compaction to each other in this key, and then drop their cached copies.
+        // API servers announce a compaction to each other in this key of etcd. A server that sees a
+        // new value drops its cached copies.
         let told = json!({
             "key": STANDARD.encode("compact_rev_key"),
             "value": STANDARD.encode(&revision),
@@ -124,8 +129,8 @@ impl Target {
             let request = Request::post(path)
                 .header("content-type", "application/json")
                 .body(kube::client::Body::from(serde_json::to_vec(&body)?))?;
-            let answer = etcd.send(request).await.context("etcd does not answer; does it run?")?;
-            anyhow::ensure!(answer.status() == 200, "etcd refuses {path}: {}", answer.status());
+            let answer = etcd.send(request).await.context("etcd does not answer; check its URL")?;
+            anyhow::ensure!(answer.status() == 200, "etcd rejects {path}: {}", answer.status());
         }
         Ok(())
     }

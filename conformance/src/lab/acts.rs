@@ -1,4 +1,4 @@
-//! Acts of a scenario, carried out in the lab.
+//! Carries out the acts of a scenario in the lab.
 
 use jiff::SignedDuration;
 use serde_json::json;
@@ -13,7 +13,8 @@ use crate::scenario::{Act, Caller};
 impl Lab {
     /// Carries out an act now.
     ///
-    /// An act that the world refuses is noted in the ledger, because a shrunk timeline may contain such acts.
+    /// If the world refuses the act, the lab notes this in the ledger and goes on, because a shrunk
+    /// timeline may contain such acts.
     pub async fn act(&mut self, act: &Act) {
         let from = self.world().now();
         self.carry_out(act).await;
@@ -85,7 +86,7 @@ impl Lab {
                 match rotated {
                     Some(Ok(token)) => self.token.set(token),
                     Some(Err(error)) => self.refuse(error),
-                    None => self.refuse("there is no Supervisor"),
+                    None => self.refuse("the world has no Supervisor"),
                 }
             }
             Act::Initialize { node, by } => {
@@ -93,7 +94,7 @@ impl Lab {
                     .world()
                     .read(|world| initialize::by_others(World::state(world), node, *by));
                 if commands.is_empty() {
-                    self.refuse("no node waits to be initialized");
+                    self.refuse("no node has the uninitialized taint");
                 }
                 for command in commands {
                     if let Err(fault) = self.world().apply(command) {
@@ -128,7 +129,7 @@ impl Lab {
         }
     }
 
-    /// Asks the HTTPS endpoint of every running replica.
+    /// Sends a GET request to the HTTPS endpoint of every running replica and keeps the answers.
     async fn ask_endpoints(&mut self, path: &str, by: Caller) {
         let at = self.world().now();
         let mut answers = Vec::new();
@@ -144,8 +145,11 @@ impl Lab {
         self.answers.extend(answers);
     }
 
-    /// Returns the leader and notes it in the ledger. Without a leader, notes for processes that the act did not happen:
-    /// what follows in the scenario depends on it. In virtual time, shrunk histories may contain such acts.
+    /// Returns the leader and notes it in the ledger.
+    ///
+    /// If no running replica leads and the replicas are processes, notes that the act failed,
+    /// because the rest of the scenario depends on the act. In virtual time notes nothing then,
+    /// because shrunk histories may contain such acts.
     pub(super) fn noted_leader(&self) -> Option<usize> {
         let leader = self.leader();
         match leader {
@@ -188,7 +192,7 @@ impl Lab {
         })
     }
 
-    /// Returns current metrics and health of a replica, if they can be read.
+    /// Returns the current metrics and health of a replica, or `None` for a process.
     pub(super) fn scrape(&self, replica: &Running) -> Option<Scrape> {
         replica.scrape(self.world().now(), self.sim.ledger().next_seq())
     }

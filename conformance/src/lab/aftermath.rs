@@ -1,4 +1,4 @@
-//! The result of a run, and queries of the judges.
+//! Result of a run, with queries for judges.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use super::{Answer, Exit, Happened, Happening, Passed, Scrape, Stage};
 use crate::backend::Backend;
 use crate::scenario::{Act, Scenario};
 
-/// The result of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Run {
     /// Scenario that was run.
@@ -22,51 +22,55 @@ pub struct Run {
     pub stage: Stage,
     /// True if the provider was a process, a container or a pod, on the real clock.
     pub hosted: bool,
-    /// True if a real API server served the workload cluster, whose changes reach the world a moment after the answer.
+    /// True if a real API server served the workload cluster. A change on that server then reaches
+    /// the world a moment after the server's answer.
     pub mirrored: bool,
-    /// Changes of Nodes that the scenario itself made.
+    /// Changes of Nodes that the scenario itself made, without the provider; in a recorded run,
+    /// deletions of Nodes by other clients.
     pub by_hand: Vec<ByHand>,
-    /// Events of the lab, in order: starts and ends of replicas, refused acts.
+    /// Events of the lab, in order: starts, suspensions and ends of replicas, and acts that failed.
     pub happened: Vec<Happened>,
-    /// Every call, in order.
+    /// Every record of the ledger, in order: calls and notes.
     pub ledger: Vec<Record>,
-    /// Everything that happened in the world.
+    /// Log of the world.
     pub log: Log,
     /// State of the world at the end, with the provider still running.
     pub end: State,
-    /// State of the world after the provider was asked to stop.
+    /// State of the world after the lab has stopped the provider.
     pub after: State,
-    /// Number of times that each rule fired.
+    /// Number of times that each fault rule fired, by ID of the rule.
     pub fired: Vec<(String, u64)>,
     /// End of each replica, in the order in which they ended.
     pub exits: Vec<Exit>,
-    /// Time of each of these ends.
+    /// Time of each end in `exits`.
     pub ended_at: Vec<Time>,
-    /// Bound that the provider exceeded, which ended the run.
+    /// Bound that the provider exceeded, if the run ended for this reason.
     pub passed: Option<Passed>,
-    /// Log of the provider.
+    /// Log of the provider, of level info and above in virtual time.
     pub logs: String,
-    /// Number of lines of its log that no judge sees, because the log is too long.
+    /// Number of lines of the provider's log that no judge sees, because the log is too long.
     pub n_lines_dropped: usize,
-    /// Words of its log below level info; only searched for secrets.
+    /// Words of the provider's log below level info, only for the search for secrets.
     pub whispers: String,
-    /// Tokens that the provider was given.
+    /// Every token of the provider, for the Supervisor and, if it is a process, for the workload
+    /// cluster.
     pub tokens: Vec<String>,
-    /// Metrics and health of our replicas: of each when it was asked to stop, and at each request of the scenario.
+    /// Metrics and health of replicas in this process: of each replica when the lab asked it to
+    /// stop, and of all at each [`Act::Scrape`].
     pub scrapes: Vec<Scrape>,
-    /// Answers of the HTTPS endpoints of our replicas, to the requests of the scenario.
+    /// Answers of the replicas' HTTPS endpoints to the requests of the scenario.
     pub answers: Vec<Answer>,
     /// SHA-256 of each serving certificate that the files contained.
     pub certificates: Vec<[u8; 32]>,
     pub(super) nodes: OnceLock<BTreeMap<String, Vec<NodeEvent>>>,
 }
 
-/// A change of Nodes by the scenario itself, in place of other controllers and people.
+/// A change of Nodes by the scenario itself, in the place of another controller or a person.
 #[derive(Clone, Debug)]
 pub struct ByHand {
     /// Time before the change.
     pub from: Time,
-    /// Time after the change; the same in virtual time.
+    /// Time after the change; equal to `from` in virtual time, because the change takes no time.
     pub to: Time,
     /// Act of the scenario.
     pub act: Act,
@@ -79,11 +83,12 @@ impl ByHand {
     }
 }
 
-/// Time and kind of a change to a Node, and the object; for a deletion, its last state.
+/// Time and kind of a change to a Node, and the Node after it; for a deletion, its last state.
 pub type NodeEvent = (Time, Op, Arc<Value>);
 
 impl Run {
-    /// Returns the changes of a Node. The log is read once for all Nodes, because judges ask for a thousand, one by one.
+    /// Returns the changes of all Nodes that had this name, in order. The first query reads the log
+    /// for all Nodes at once, because judges query a thousand Nodes one by one.
     pub fn node_events(&self, name: &str) -> &[NodeEvent] {
         self.nodes_by_name().get(name).map_or(&[], Vec::as_slice)
     }
@@ -104,7 +109,7 @@ impl Run {
         })
     }
 
-    /// Returns the reasons of the acts that did not happen.
+    /// Returns, for each act that the lab could not carry out, the reason.
     pub fn refusals(&self) -> impl Iterator<Item = &str> {
         self.happened.iter().filter_map(|it| match &it.what {
             Happening::Refused(why) => Some(why.as_str()),
@@ -112,7 +117,7 @@ impl Run {
         })
     }
 
-    /// Returns the starts of replicas: the index of each, with its place in the ledger.
+    /// Returns the starts of replicas: the index of each replica, with the event of its start.
     pub fn starts(&self) -> impl Iterator<Item = (usize, &Happened)> {
         self.happened.iter().filter_map(|it| match it.what {
             Happening::Starts(replica) => Some((replica, it)),
@@ -125,13 +130,14 @@ impl Run {
         self.stage.mode.backend()
     }
 
-    /// Returns the number of times that the rule fired.
+    /// Returns the number of times that the fault rule with this ID fired.
     pub fn fired(&self, rule: &str) -> u64 {
         self.fired.iter().filter(|(id, _)| id == rule).map(|(_, n)| n).sum()
     }
 
-    /// Returns the rules of the scenario that never fired. Of rules with one subject, the part of the name before the slash, one
-    /// has to fire: of `faults/reads` and `faults/updates`, for example.
+    /// Returns the fault rules of the scenario that never fired. Rules whose IDs agree before the
+    /// slash form a group, of which only one has to fire, for example `faults/reads` and
+    /// `faults/updates`.
     pub fn idle_rules(&self) -> Vec<&str> {
         let subject = |rule: &str| rule.split('/').next().unwrap_or_default().to_owned();
         let has_fired = |rule: &str| {
@@ -140,13 +146,14 @@ impl Run {
         self.scenario.rules().filter(|rule| !has_fired(rule)).collect()
     }
 
-    /// Returns the lines that the provider logged after `since`.
+    /// Returns the lines that the provider logged more than `since` after the beginning of the run.
     pub fn logged_after(&self, since: Duration) -> impl Iterator<Item = &str> {
         let lines = crate::capture::lines(&self.logs);
         lines.filter(move |(at, _)| *at > since).map(|(_, line)| line)
     }
 
-    /// Returns the highest value of a metric in any scrape of any replica, with any labels.
+    /// Returns the highest value of a metric in all scrapes of all replicas, whatever its labels,
+    /// or `None` if no scrape has the metric.
     pub fn metric(&self, name: &str) -> Option<f64> {
         let samples = self.scrapes.iter().flat_map(Scrape::samples);
         samples.filter(|it| it.name == name).map(|it| it.value).reduce(f64::max)
@@ -157,7 +164,7 @@ impl Run {
         self.calls().filter(move |record| record.phase.as_deref() == Some(phase))
     }
 
-    /// Returns every call.
+    /// Returns every call in the ledger.
     pub fn calls(&self) -> impl Iterator<Item = &Record> {
         self.ledger.iter().filter(|record| record.kind == Kind::Call)
     }

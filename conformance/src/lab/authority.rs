@@ -1,7 +1,8 @@
-//! Redirects commands in Supervisor mode: power and deletion go through the VirtualMachine object.
+//! Redirects commands in Supervisor mode: power changes, deletion and creation of a machine go
+//! through its VirtualMachine object.
 //!
-//! VM Operator undoes changes that are made to a machine in vCenter directly, or only reports them.
-//! Scenarios about that name the object store or vCenter itself.
+//! If a person changes a machine in vCenter directly, VM Operator undoes the change or only reports
+//! it. Scenarios about such changes use commands that this module returns unchanged.
 
 use serde_json::{Value, json};
 use sim::world::objects::{self, Key, PatchKind};
@@ -10,7 +11,9 @@ use sim::world::{Command, Named, State};
 
 use crate::backend::virtual_machines;
 
-/// Returns the command that an administrator of the Supervisor gives to the same effect.
+/// Returns the command with which an administrator of the Supervisor has the same effect. Returns a
+/// command without an equivalent unchanged, and also a creation if the Supervisor has no
+/// VirtualMachine object on which to model the new one.
 pub(super) fn through_the_object(command: &Command, state: &State) -> Command {
     let power =
         |machine: &Named, to: &str| edit(machine, state, json!({"spec": {"powerState": to}}));
@@ -41,7 +44,8 @@ fn key(machine: &Named, state: &State) -> Key {
     Key::new(virtual_machines(), state.supervisor.namespace.clone(), machine.name.clone())
 }
 
-/// Returns an object for a machine with these settings, modeled on an existing one.
+/// Returns a VirtualMachine object for a new machine with these settings, modeled on the existing
+/// object `like`.
 fn another(
     like: &Value,
     spec: &MachineSpec,
@@ -79,7 +83,7 @@ fn another(
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// Returns the zone of the n-th cluster in a generated topology.
+/// Returns the zone of a generated cluster: `zone-a` for `DC0_C0`.
 fn zone_of(cluster: &str) -> Option<String> {
     let n: u8 = cluster.strip_prefix("DC0_C")?.parse().ok()?;
     Some(format!("zone-{}", char::from(b'a' + n)))

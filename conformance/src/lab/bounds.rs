@@ -1,8 +1,10 @@
-//! Limits the resources of a provider in one case, so that a provider that runs away does not take the lab along.
+//! Limits the resources of a provider in one case, so that a provider that runs away does not
+//! exhaust the lab.
 //!
-//! In virtual time no clock stops a loop: virtual time stands still for a provider that calls without waiting. So calls
-//! are counted, at one moment and in total, and a separate thread watches wall time and memory. Exceeding a bound ends
-//! the case with a verdict and a transcript.
+//! Virtual time stands still for a provider that calls in a loop without waiting, so no timeout
+//! ends the loop. Therefore the lab counts the calls, per moment and in total, and a separate
+//! thread checks wall time and memory. An exceeded bound ends the case with a verdict and a
+//! transcript.
 
 use std::fmt;
 use std::io::Write as _;
@@ -34,8 +36,9 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Returns bounds that are enough for every working provider. Five thousand nodes that join make four calls each at
-    /// one moment, and a provider that asks about every node every second makes one call per node and second.
+    /// Returns bounds that suffice for every working provider. For comparison: when five thousand
+    /// nodes join, the provider makes four calls per node at one moment. A provider that reads each
+    /// machine every second makes one call per node and second.
     pub fn of(scenario: &Scenario) -> Self {
         let machines = u64::from(scenario.topology.machines);
         Self {
@@ -49,7 +52,8 @@ impl Bounds {
 
 /// Interval at which wall time and memory are checked.
 const TICK: Duration = Duration::from_millis(250);
-/// Time after which a run that was cancelled and has not ended counts as one that never yields; nothing else can end it.
+/// Time after an exceeded bound until the process ends, if the run has not ended by then. Such a
+/// run never yields, so nothing else can end it.
 const DEAF: Duration = Duration::from_secs(30);
 
 /// A bound that was exceeded.
@@ -97,7 +101,7 @@ impl Guard {
         Self { bounds, spent: Arc::default(), over: CancellationToken::new() }
     }
 
-    /// Counts a call; true if it may be made.
+    /// Counts a call; true if it may be made, because no bound is exceeded.
     fn admits(&self) -> bool {
         let now = Instant::now();
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,7 +121,8 @@ impl Guard {
         false
     }
 
-    /// Checks the number of records in a ledger, because calls of processes do not pass [`Guarded`].
+    /// Ends the run if `calls`, the number of records in the ledger, exceeds the bound on calls.
+    /// The lab uses this for processes, whose calls do not pass [`Guarded`].
     pub(super) fn counted(&self, calls: u64) {
         if calls > self.bounds.calls {
             self.pass(Passed::Calls(self.bounds.calls));
@@ -131,14 +136,14 @@ impl Guard {
         self.over.cancel();
     }
 
-    /// Completes when a bound is exceeded.
+    /// Completes when the provider exceeds a bound.
     ///
     /// Cancel safe.
     pub(super) async fn over(&self) {
         self.over.cancelled().await;
     }
 
-    /// Returns the bound that was exceeded first.
+    /// Returns the bound that the provider exceeded first, or `None`.
     pub(super) fn passed(&self) -> Option<Passed> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).passed
     }
@@ -149,7 +154,7 @@ impl Guard {
     }
 }
 
-/// A service whose calls are counted. It never answers calls beyond a bound.
+/// A service that counts calls. It never answers calls beyond a bound.
 #[derive(Clone, Debug)]
 pub(super) struct Guarded<S> {
     inner: S,
@@ -180,7 +185,7 @@ where
     }
 }
 
-/// Checks wall time and memory of a run from another thread, until it is dropped.
+/// Checks wall time and memory of a run from another thread, until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     stop: Option<mpsc::Sender<()>>,
@@ -188,7 +193,7 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the thread. If the system refuses a thread, nothing is checked.
+    /// Starts the thread. If the system refuses a thread, wall time and memory stay unchecked.
     pub(super) fn begin(guard: &Guard, ledger: Ledger) -> Self {
         let (stop, stopped) = mpsc::channel();
         let guard = guard.clone();
@@ -203,14 +208,15 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(thread) = self.thread.take() {
-            // The thread ends when it sees that the sender is gone; the panic hook reports a panic of it.
+            // The thread ends when it sees that the sender is gone; the panic hook reports a panic
+            // of it.
             let _ = thread.join();
         }
     }
 }
 
-/// Checks wall time and memory at every tick, for as long as `tick` returns true. Ends this process if the run does not end
-/// [`DEAF`] after it exceeded a bound.
+/// Checks wall time and memory at every tick, for as long as `tick` returns true. Ends this process
+/// if the run has not ended within [`DEAF`] after it exceeded a bound.
 fn watch(
     guard: &Guard,
     ledger: &Ledger,
@@ -263,7 +269,7 @@ pub fn peak_resident() -> Option<u64> {
     told("VmHWM:")
 }
 
-/// Returns this value of `/proc/self/status`, in bytes.
+/// Returns the value in the line of `/proc/self/status` that begins with `name`, in bytes.
 fn told(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

@@ -1,8 +1,9 @@
-//! Leader election among replicas that are processes: which replica a holder of the lease is.
+//! Finds the replica that holds the lease, among replicas that are processes.
 //!
-//! A process chooses its identity by itself, often from the host name and a random number. So a holder is the replica
-//! that wrote this identity to the lease; the label of its connections says which replica that is. A replica in this
-//! process has an identity that begins with its label, and needs no ledger.
+//! A process chooses its identity in the lease by itself, often from the host name and a random
+//! number. So the holder is the replica that wrote this identity to the lease. The ledger shows who
+//! wrote it: the label of the connection identifies the replica. A replica in this process needs no
+//! ledger, because the lab chooses its identity.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +14,21 @@ use super::provider::LEASE;
 
 /// Key of an identity in the ledger's excerpt of a lease.
 const HOLDER: &str = "\"holderIdentity\":";
-/// End of an excerpt that is cut.
+/// Last character of an excerpt that the ledger has cut.
 const CUT: char = '…';
 
 /// Identities of the replicas, as they wrote them to the lease.
 #[derive(Debug, Default)]
 pub(crate) struct Identities {
-    /// The label of the replica that wrote an identity first.
+    /// Each identity, with the label of a replica that wrote it.
     labels: Vec<(Written, String)>,
 }
 
-/// An identity in the ledger.
+/// An identity as the ledger shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Written {
     text: String,
-    /// True if the ledger has only the beginning.
+    /// True if the ledger has only the beginning of the identity.
     is_cut: bool,
 }
 
@@ -63,13 +64,13 @@ impl Identities {
         Self { labels }
     }
 
-    /// Returns the label of the replica with this identity.
+    /// Returns the label of the first replica that wrote this identity, or `None`.
     pub(crate) fn label(&self, holder: &str) -> Option<&str> {
         let found = self.labels.iter().find(|(written, _)| written.is(holder));
         found.map(|(_, label)| label.as_str())
     }
 
-    /// Returns an identity that two replicas wrote.
+    /// Returns an identity that two replicas wrote, if any.
     fn shared(&self) -> Option<&str> {
         let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
         self.labels.iter().find_map(|(written, label)| {
@@ -79,7 +80,8 @@ impl Identities {
     }
 }
 
-/// Returns the reason why nobody can tell which replica leads, or `None`.
+/// Returns the reason why these records cannot show which replica leads: two replicas share an
+/// identity, or the replicas use another lease. Returns `None` without such a reason.
 pub(crate) fn doubt(records: &[Record]) -> Option<String> {
     if let Some(identity) = Identities::of(records).shared() {
         return Some(format!(
@@ -99,7 +101,8 @@ pub(crate) fn doubt(records: &[Record]) -> Option<String> {
     ))
 }
 
-/// True for a write of a replica. Others write leases, too: each kubelet renews its own.
+/// True for a write of a replica to the workload cluster. Other clients write leases, too: each
+/// kubelet renews its own.
 fn is_write(record: &Record) -> bool {
     record.is_cluster_call()
         && record.class == Some(Class::Write)
@@ -118,7 +121,7 @@ fn is_to_the_lease(record: &Record) -> bool {
 mod tests {
     use super::*;
 
-    /// A write of a lease, as the ledger has it.
+    /// Returns a write of a lease as the ledger records it.
     fn write(client: &str, op: &str, lease: (&str, &str), detail: &str) -> Record {
         let line = serde_json::json!({
             "seq": 1, "t": 0, "kind": "call", "face": "k8s.guest", "op": op, "class": "write",
@@ -149,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_that_the_ledger_cuts_is_known_by_its_beginning() {
+    fn an_identity_that_the_ledger_cuts_matches_by_its_beginning() {
         let cut = r#"{"spec":{"acquireTime":"2026","holderIdentity":"a-long-host…"#;
         let identities = Identities::of(&[write("provider-1", "update leases", LEASE, cut)]);
         assert_eq!(identities.label("a-long-host_1"), Some("provider-1"));

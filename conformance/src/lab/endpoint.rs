@@ -1,4 +1,5 @@
-//! The HTTPS endpoint of a provider, and the clients that ask it: over a pipe in this process, over loopback for a process.
+//! The HTTPS endpoint of a provider, with its clients. They connect through a pipe to a provider in
+//! this process, and over loopback to a process.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,11 +27,11 @@ use crate::scenario::Caller;
 
 /// Size of a pipe's buffer, in bytes.
 const PIPE: usize = 64 << 10;
-/// Time that a client waits for an answer.
+/// Maximum time that a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Caller {
-    /// Returns the bearer token.
+    /// Returns the bearer token that this client sends.
     fn token(self) -> Option<&'static str> {
         match self {
             Self::Anonymous => None,
@@ -51,10 +52,10 @@ impl Caller {
     }
 }
 
-/// Account that may read metrics.
+/// Account that the cluster allows to read `/metrics`.
 const MONITORING: &str = "system:serviceaccount:monitoring:prometheus";
 
-/// Answer of the endpoint of a replica.
+/// Answer of a replica's endpoint to one request.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Time of the request.
@@ -67,11 +68,12 @@ pub struct Answer {
     pub by: Caller,
     /// Status and body, or the reason why the endpoint did not answer.
     pub outcome: Result<(u16, String), String>,
-    /// SHA-256 of the served certificate.
+    /// SHA-256 of the served certificate; `None` if no TLS handshake succeeded.
     pub certificate: Option<[u8; 32]>,
 }
 
-/// Lets roles decide in the cluster, and issues the tokens of all callers.
+/// Turns RBAC on in the workload cluster, issues the valid tokens of callers, and allows
+/// [`MONITORING`] to read `/metrics`.
 pub(super) fn admit(sim: &Sim) {
     for caller in [Caller::Stranger, Caller::Allowed, Caller::Master] {
         if let (Some(token), Some(identity)) = (caller.token(), caller.identity()) {
@@ -94,17 +96,17 @@ pub(super) fn admit(sim: &Sim) {
     });
     for (resource, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
         let create = objects::Command::create(rbac(resource), "", object);
-        sim.world().apply(Command::Cluster(create)).expect("a fresh cluster takes roles");
+        sim.world().apply(Command::Cluster(create)).expect("a new cluster accepts roles");
     }
     sim.access().require_rbac();
 }
 
-/// The files of the serving certificate and its key, which can be rewritten.
+/// The files of the serving certificate and its key, in memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServingFiles(Arc<Mutex<(Vec<u8>, Vec<u8>)>>);
 
 impl ServingFiles {
-    /// Writes a new certificate; returns the SHA-256 of it.
+    /// Replaces the certificate and its key; returns the SHA-256 of the new certificate.
     pub(super) fn renew(&self) -> [u8; 32] {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])
             .expect("the parameters are constant");
@@ -113,7 +115,7 @@ impl ServingFiles {
         Sha256::digest(made.cert.der()).into()
     }
 
-    /// Writes files that are no certificate.
+    /// Overwrites the files with content that is not a certificate.
     pub(super) fn spoil(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (b"half".to_vec(), Vec::new());
     }
@@ -124,16 +126,16 @@ impl ServingFiles {
     }
 }
 
-/// The end at which connections are opened.
+/// The client side of an endpoint.
 #[derive(Clone, Debug)]
 pub(super) enum Port {
-    /// Our provider in this process.
+    /// A pipe to our provider in this process.
     Pipe(mpsc::UnboundedSender<DuplexStream>),
-    /// A provider that is a process.
+    /// The address of a provider that is a process.
     Tcp(SocketAddr),
 }
 
-/// The end at which a provider takes connections.
+/// The side of an endpoint at which a provider in this process accepts connections.
 #[derive(Debug)]
 pub(super) struct Pipes(mpsc::UnboundedReceiver<DuplexStream>);
 
@@ -148,7 +150,7 @@ impl Listener for Pipes {
     }
 }
 
-/// Returns both ends.
+/// Returns both sides of a new endpoint in this process.
 pub(super) fn port() -> (Port, Pipes) {
     let (sender, receiver) = mpsc::unbounded_channel();
     (Port::Pipe(sender), Pipes(receiver))
@@ -158,7 +160,7 @@ pub(super) fn port() -> (Port, Pipes) {
 ///
 /// # Errors
 ///
-/// The text with which the process would end.
+/// Returns the text with which a process would exit.
 pub(super) fn made(
     arguments: &ServingArguments,
     files: &ServingFiles,
@@ -168,7 +170,7 @@ pub(super) fn made(
         certificate: arguments.certificate.as_ref().map(|_| files.source()),
         tls: arguments.tls.clone(),
         access: AccessSettings {
-            // As in a pod: the account of the provider asks.
+            // The provider's own account sends the reviews, as in a pod.
             authentication: Some(cluster.clone()),
             authorization: Some(cluster.clone()),
             always_allowed: arguments.always_allowed.clone(),
@@ -180,7 +182,9 @@ pub(super) fn made(
 }
 
 impl Port {
-    /// Sends a request. Returns status and body, and the SHA-256 of the served certificate.
+    /// Sends a GET request with the token of `by`. Returns status and body, or the reason why no
+    /// answer came within 30 s. Also returns the SHA-256 of the served certificate, if the TLS
+    /// handshake succeeded.
     pub(super) async fn get(
         &self,
         path: &str,
@@ -204,7 +208,8 @@ impl Port {
         match self {
             Self::Pipe(port) => {
                 let (ours, theirs) = tokio::io::duplex(PIPE);
-                port.send(theirs).map_err(|_| "nothing listens".to_owned())?;
+                port.send(theirs)
+                    .map_err(|_| "the provider does not listen on its HTTPS endpoint".to_owned())?;
                 exchange(ours, path, by, certificate).await
             }
             Self::Tcp(address) => {
@@ -260,7 +265,8 @@ fn connector() -> Result<TlsConnector, String> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// Takes any certificate: probes and monitoring do, and a check compares what was served.
+/// Accepts any certificate, as probes and monitoring do. Checks compare the served certificate
+/// themselves.
 #[derive(Debug)]
 struct Any(Arc<rustls::crypto::CryptoProvider>);
 

@@ -1,6 +1,8 @@
-//! The front door of our provider in this process: a command line and a `vsphere.conf`, read as the process reads them.
+//! Command line and `vsphere.conf` of our provider in this process, read by the same code as in a
+//! process.
 //!
-//! The process adds files, environment and sockets, which the lab has no use for.
+//! A process also reads files and environment variables and opens sockets, which the lab does not
+//! need.
 
 use ::provider::cli::{self, Arguments, ServingArguments};
 use ::provider::{Config, InstancesMode, Options, UnknownKeys};
@@ -14,22 +16,24 @@ use crate::scenario::{ProviderSetup, Scenario};
 /// Name of the configuration file, for messages only.
 const FILE: &str = "vsphere.conf";
 
-/// Port of the HTTPS endpoint, which is a pipe here.
+/// Value of `$(port)` in flags. The HTTPS endpoint of a provider in this process is a pipe, so no
+/// port is opened.
 const PORT: &str = "10258";
 
 /// The result of reading a command line and a configuration.
 pub(super) struct Front {
     pub(super) config: Config,
     pub(super) options: Options,
-    /// `None` if the command line asks for no port.
+    /// `None` if the command line sets the port to 0.
     pub(super) serving: Option<ServingArguments>,
 }
 
-/// Reads the command line and the configuration of a scenario. Logs their notes and warnings, as the process does.
+/// Reads the command line and the configuration of a scenario. Logs their notes and warnings, as a
+/// process does.
 ///
 /// # Errors
 ///
-/// The text with which the process would end.
+/// Returns the text with which a process would exit.
 pub(super) fn open(sim: &Sim, scenario: &Scenario, stage: &Stage) -> Result<Front, String> {
     let arguments = cli::parse(command_line(&scenario.provider, stage.mode));
     let arguments = arguments.map_err(|error| error.to_string())?;
@@ -40,7 +44,7 @@ pub(super) fn open(sim: &Sim, scenario: &Scenario, stage: &Stage) -> Result<Fron
     let config = match &arguments.supervisor {
         None => read(&text, arguments.unknown_keys)?,
         Some(_) => {
-            // The file has to be there and is not used.
+            // In Supervisor mode the provider only checks the file and does not use it.
             let text = scenario.provider.config.as_deref().unwrap_or_default();
             Config::check_unused(FILE, text).map_err(|error| error.to_string())?;
             Config::without_vcenters()
@@ -59,17 +63,18 @@ fn read(text: &str, unknown: UnknownKeys) -> Result<Config, String> {
     Ok(config)
 }
 
-/// Options of a run: those of the command line, and what no flag says.
+/// Returns the options of a run: those of the command line, and settings that have no flag.
 fn options(arguments: Arguments, scenario: &Scenario, stage: &Stage) -> Options {
     Options {
-        // The process reads this from its environment.
+        // A process reads this setting from its environment.
         skip_node_deletion: scenario.provider.skip_deletion,
         mutant: stage.mutant,
         ..arguments.options
     }
 }
 
-/// Returns the command line that an administrator would write for this set-up, the program first.
+/// Returns the command line that an administrator would write for this set-up, beginning with the
+/// program's name.
 fn command_line(setup: &ProviderSetup, mode: Mode) -> Vec<String> {
     let (provider, instances) = match mode {
         Mode::VCenter(instances) => ("vsphere", instances),
@@ -85,7 +90,7 @@ fn command_line(setup: &ProviderSetup, mode: Mode) -> Vec<String> {
         format!("--node-monitor-period={}", go_duration(setup.monitor_period)),
         format!("--kube-api-qps={}", setup.kube_qps),
     ];
-    // With upstream's calls there is one worker, and a note says so if the flag is given.
+    // The instances mode `v1` has one worker anyway and logs a note about the flag.
     if setup.workers != 1 || instances != InstancesMode::V1 {
         line.push(format!("--concurrent-node-syncs={}", setup.workers));
     }

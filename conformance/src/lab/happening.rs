@@ -1,4 +1,5 @@
-//! Events of the lab: starts and ends of replicas, and refused acts. Judges read them as values, and people as lines of the ledger.
+//! Events of the lab: starts, suspensions and ends of replicas, and acts that failed. Judges read
+//! them as values; the ledger shows them to people as notes.
 
 use std::fmt;
 
@@ -6,34 +7,34 @@ use sim::world::Time;
 
 use super::Exit;
 
-/// Something that the lab did or met.
+/// An event of the lab. Each `usize` is the index of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
     /// A replica starts.
     Starts(usize),
-    /// A replica made no call for long, for this reason.
+    /// A replica runs but has not made its first call in time; the text describes this.
     Silent(usize, String),
-    /// A replica ended before its first call.
+    /// A process ended before its first call.
     EndedInVain(usize),
-    /// A replica leads, and the next act is about the leader.
+    /// A replica leads. The lab notes this before an act that concerns the leader.
     Leads(usize),
-    /// A replica is asked to stop.
+    /// The lab asks a replica to stop.
     ToldToStop(usize),
     /// A replica that was asked to stop has ended.
     Ended(usize, Exit),
     /// A replica has ended without being asked to.
     EndedByItself(usize, Exit),
-    /// A replica is killed.
+    /// The lab kills a replica.
     Killed(usize),
-    /// A replica is suspended.
+    /// The lab has suspended a replica.
     Suspended(usize),
-    /// Every suspended replica goes on.
+    /// The lab resumes every suspended replica.
     Resumed,
-    /// The clocks of all replicas step by this many seconds.
+    /// The lab steps the clocks of all replicas by this many seconds.
     ClocksStep(i64),
-    /// The Secret with the credentials has other content.
+    /// The lab has changed the Secret of this name, which contains the credentials.
     SecretChanged(String),
-    /// An act of the scenario did not happen, for this reason.
+    /// The lab could not carry out an act of the scenario, for this reason.
     Refused(String),
 }
 
@@ -61,13 +62,14 @@ impl fmt::Display for Happening {
     }
 }
 
-/// A happening, with its place in the ledger.
+/// An event of the lab with its time and its place in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happened {
-    /// Time of the happening.
+    /// Time of the event.
     pub at: Time,
-    /// Sequence number of its record in the ledger.
+    /// Sequence number of the event's record in the ledger; in a recorded run, of the provider's
+    /// first call from that time on.
     pub seq: u64,
-    /// The happening.
+    /// The event.
     pub what: Happening,
 }

@@ -1,8 +1,8 @@
-//! Initializes Nodes in place of another provider or a person.
+//! Initializes Nodes in the place of another provider or a person.
 //!
-//! A provider that takes over a cluster finds such Nodes. They carry none of its annotations, and it has not matched them
-//! to machines. The writes are commands to the world, not calls, so that the ledger holds only calls of the judged
-//! provider.
+//! A provider that takes over a cluster finds Nodes like these: they carry none of its annotations,
+//! and it has not matched them to machines. The writes are commands to the world instead of calls,
+//! so that the ledger holds only calls of the provider under test.
 
 use serde_json::{Value, json};
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
@@ -14,8 +14,10 @@ use crate::scenario::Initializer;
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// Returns the writes that initialize `node`, or every uninitialized Node, in order. Like every provider, leaves out Nodes
-/// whose machine does not exist, has no UUID or reports no address.
+/// Returns the writes with which `by` initializes `node`, or every uninitialized Node if `node` is
+/// `None`, in the order in which `by` makes them. Leaves out Nodes without the uninitialized taint.
+/// Also leaves out Nodes whose machine does not exist, has no UUID or reports no address, as every
+/// provider does.
 pub(super) fn by_others(state: &State, node: &Option<String>, by: Initializer) -> Vec<Command> {
     let nodes = GroupResource::core("nodes");
     let waiting = state.cluster.all(&nodes).filter(|object| {
@@ -38,7 +40,8 @@ fn writes(state: &State, node: &Value, by: Initializer) -> Vec<Command> {
         Initializer::InTreePath => format!("vsphere:///DC0/vm/{name}"),
         _ => format!("vsphere://{uuid}"),
     };
-    // The list of taints is atomic: it is written whole, without the one taint.
+    // The list of taints is atomic, so the patch contains the whole list without the uninitialized
+    // taint.
     let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
     let kept: Vec<Value> = taints.into_iter().filter(|it| it["key"] != UNINITIALIZED).collect();
     let spec = json!({
@@ -55,7 +58,8 @@ fn writes(state: &State, node: &Value, by: Initializer) -> Vec<Command> {
     commands
 }
 
-/// Returns zone and region of a generated machine: machines are spread over three zones in turn.
+/// Returns the zone and region labels that `by` writes for a generated machine. The topology
+/// spreads its machines over three zones in turn.
 fn labels(by: Initializer, node: &str) -> Value {
     let digits: usize = node.rsplit('-').next().and_then(|n| n.parse().ok()).unwrap_or(1);
     let zone = ["zone-a", "zone-b", "zone-c"][(digits + 2) % 3];

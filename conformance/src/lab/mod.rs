@@ -1,8 +1,8 @@
-//! The lab: a sim and providers, on which a scenario is played.
+//! The lab: a sim and the replicas of a provider, on which a scenario is played.
 //!
-//! Our provider runs in this process, in virtual time. Other providers are processes on the real clock, and
-//! world time runs faster by the factor by which their periods are shortened; scenario, ledger and judges are
-//! the same.
+//! Our provider runs in this process, in virtual time. Any provider can also run as a process, a
+//! container or a pod, on the real clock. Its periods are then shortened by a factor, and world
+//! time runs faster by the same factor. Scenario, ledger and judges are the same in both cases.
 
 mod acts;
 mod aftermath;
@@ -46,23 +46,25 @@ pub use recorded::{Recorded, Unusable};
 use running::Running;
 pub use scrape::{Checks, Sample, Scrape, sum};
 
-/// World time after which a replica of ours that ended by itself is restarted.
+/// World time after which the lab restarts a replica in this process that ended by itself.
 const RESTART: Duration = Duration::from_secs(1);
-/// Like [`RESTART`], for a process, whose start takes longer.
+/// Like [`RESTART`], but for a process, whose start takes longer. The time doubles with each
+/// consecutive process that ends before its first call.
 const RESTART_PROCESS: Duration = Duration::from_secs(10);
-/// Interval at which the calls of processes are counted.
+/// Interval on the real clock at which the lab counts the calls of processes.
 const LOOK: Duration = Duration::from_secs(1);
-/// Time between the wake-up of a replica's first task and that of its last.
+/// World time from the resumption of a replica's tasks to the resumption of its lease renewal.
 const WAKING: Duration = Duration::from_millis(200);
-/// Number of consecutive starts that end before the first call, after which a process is not restarted.
+/// Number of consecutive processes that end before their first call, after which the lab no longer
+/// restarts a process that ends by itself.
 const MOST_IN_VAIN: usize = 6;
 
 /// Backend and instances mode of the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Machines of vCenter.
+    /// The provider reads machines from vCenter.
     VCenter(InstancesMode),
-    /// Machines of a Supervisor.
+    /// The provider reads machines from a Supervisor.
     Supervisor(InstancesMode),
 }
 
@@ -97,7 +99,8 @@ impl Mode {
         mode
     }
 
-    /// True if the provider makes upstream's calls one by one, with upstream's side effects.
+    /// True for the instances mode `v1`: the provider makes upstream's calls one by one, with
+    /// upstream's side effects.
     pub const fn is_v1(self) -> bool {
         matches!(self.instances(), InstancesMode::V1)
     }
@@ -116,18 +119,18 @@ pub struct Stage {
     pub mode: Mode,
     /// Seed of all random draws.
     pub seed: u64,
-    /// Deliberate defect of our provider.
+    /// Deliberate defect of our provider, if any.
     pub mutant: Option<::provider::Mutant>,
-    /// True to keep nothing of the world's log for judges; false keeps everything.
+    /// True if the world keeps no log, so that judges get none. Otherwise the log has every event.
     pub light: bool,
 }
 
-/// Runs a scenario in virtual time, in a runtime of its own.
+/// Plays a scenario with our provider in virtual time, in a new single-threaded runtime.
 pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
     run_within(scenario, stage, Bounds::of(scenario))
 }
 
-/// Runs a scenario like [`run`], with these bounds.
+/// Plays a scenario like [`run`], with these bounds.
 pub fn run_within(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -143,12 +146,13 @@ pub fn run_within(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
     Run { logs: captured.text(), whispers: captured.whispers(), ..run }
 }
 
-/// A sim with providers.
+/// A sim with the replicas of a provider.
 #[derive(Debug)]
 pub struct Lab {
     sim: Sim,
     replicas: Vec<Running>,
-    /// Environment of processes; `None` if the replicas are ours.
+    /// Host of the replicas if they are processes, containers or pods; `None` if they run in this
+    /// process.
     host: Option<Host>,
     exits: Vec<Exit>,
     /// Time of each end in `exits`.
@@ -157,26 +161,27 @@ pub struct Lab {
     in_vain: usize,
     scrapes: Vec<Scrape>,
     answers: Vec<Answer>,
-    /// Files of the serving certificate, and the digest of each certificate that was in them.
+    /// Files of the serving certificate.
     files: endpoint::ServingFiles,
+    /// SHA-256 of each certificate that `files` has contained.
     certificates: Vec<[u8; 32]>,
     by_hand: Vec<ByHand>,
     happened: Mutex<Vec<Happened>>,
     scenario: Scenario,
     stage: Stage,
-    /// Counts the resources of the provider.
+    /// Counts the calls of the provider and ends the run if a bound is exceeded.
     guard: Guard,
     /// Content of the provider's token file.
     token: provider::TokenFile,
 }
 
 impl Lab {
-    /// Makes the world of a scenario and starts no provider.
+    /// Creates a sim with the world of a scenario. Starts no replica.
     pub fn new(scenario: &Scenario, stage: &Stage) -> Self {
         Self::beginning_at(scenario, stage, sim::VIRTUAL_EPOCH)
     }
 
-    /// Makes the world with `epoch` as its start time.
+    /// Creates the lab like [`Self::new`], with `epoch` as the start time of the world.
     pub(crate) fn beginning_at(scenario: &Scenario, stage: &Stage, epoch: Timestamp) -> Self {
         let retain = if stage.light { Retain::Nothing } else { Retain::Everything };
         let mut topology = scenario.topology.clone();
@@ -215,7 +220,7 @@ impl Lab {
         }
     }
 
-    /// Uses processes of this host as providers from now on.
+    /// Makes the lab start all later replicas through this host: as processes, containers or pods.
     pub(crate) fn hosted(&mut self, host: Host) {
         self.host = Some(host);
     }
@@ -235,13 +240,15 @@ impl Lab {
         self.sim.ledger()
     }
 
-    /// Lets world time pass. A replica that ends meanwhile is restarted after a pause.
+    /// Lets world time pass. If a replica ends meanwhile, the lab restarts it after a pause, or at
+    /// the end of `by` if that is earlier, unless the scenario forbids restarts. Returns early if
+    /// the provider exceeds a bound.
     pub async fn advance(&mut self, by: Duration) {
         let until = self.world().now() + by;
         self.advance_until(until).await;
     }
 
-    /// Lets world time pass; a later step finds replicas that end meanwhile.
+    /// Lets world time pass without restarts; a later step handles replicas that end meanwhile.
     async fn pass(&self, by: Duration) {
         let world = self.world().clone();
         let until = world.now() + by;
@@ -259,7 +266,8 @@ impl Lab {
                 futures::future::select_all(ends).await;
             };
             let counted = async {
-                // Calls of processes pass no guard, so the ledger is checked.
+                // The guard does not see the calls of processes, so the lab counts the records of
+                // the ledger.
                 while self.host.is_some() {
                     tokio::time::sleep(LOOK).await;
                     self.guard.counted(self.sim.ledger().next_seq());
@@ -275,7 +283,8 @@ impl Lab {
             }
             let pause = match &self.host {
                 None => RESTART,
-                // Doubles the pause after each consecutive start in vain, as a kubelet does.
+                // Doubles the pause with each consecutive start that ended before the first call,
+                // as a kubelet does.
                 Some(_) => RESTART_PROCESS * (1 << self.in_vain),
             };
             world.reach(until.min(world.now() + pause)).await;
@@ -295,7 +304,7 @@ impl Lab {
         self.happened.lock().expect("no holder panics").push(Happened { at, seq, what });
     }
 
-    /// Notes that an act did not happen.
+    /// Notes that the lab could not carry out an act, with the reason.
     fn refuse(&self, why: impl ToString) {
         self.note(Happening::Refused(why.to_string()));
     }
@@ -307,11 +316,11 @@ impl Lab {
         lab.finish().await
     }
 
-    /// Plays the scenario until its horizon.
+    /// Plays the scenario until its horizon, or until the provider exceeds a bound.
     pub(crate) async fn play_to_the_end(&mut self) {
         if let Some(name) = self.scenario.provider.secret.clone() {
             let secret = self.secret(&name, None);
-            self.world().apply(secret).expect("a fresh cluster takes a Secret");
+            self.world().apply(secret).expect("a new cluster accepts a Secret");
         }
         let mut done = 0;
         if self.scenario.provider.start {
@@ -348,7 +357,8 @@ impl Lab {
         }
     }
 
-    /// Stops everything and returns the result.
+    /// Stops the replicas and the sim and returns the result of the run. Kills the replicas if the
+    /// provider has exceeded a bound.
     pub async fn finish(mut self) -> Run {
         let end = self.state();
         self.sim.ledger().set_phase(Some("stop"));

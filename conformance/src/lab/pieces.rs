@@ -1,4 +1,5 @@
-//! Delivers bodies in pieces, as a connection does. A service in the same process would deliver each body whole.
+//! Splits the bodies of answers into pieces, as a connection does. A service in the same process
+//! would deliver each body whole.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,21 +9,21 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use tower::util::MapResponse;
 
-/// Length of the longest piece.
+/// Maximum length of a piece, in bytes.
 const LONGEST: usize = 16 << 10;
 
 /// A body whose data comes in pieces.
 #[derive(Debug)]
 pub(super) struct Pieces<B> {
     inner: B,
-    /// Data that the inner body has delivered and this body has not.
+    /// Rest of the inner body's last frame, which this body has not delivered yet.
     rest: Bytes,
 }
 
-/// A service whose answers come in pieces.
+/// A service whose answers have bodies in pieces.
 pub(super) type Delivered<S, B> = MapResponse<S, fn(Response<B>) -> Response<Pieces<B>>>;
 
-/// Returns this service with answers that come in pieces.
+/// Wraps a service so that the bodies of its answers come in pieces.
 pub(super) fn delivered<S, B>(service: S) -> Delivered<S, B> {
     MapResponse::new(service, in_pieces::<B>)
 }

@@ -33,15 +33,16 @@ pub use ::provider::Mutant as Mutants;
 /// End of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// The replica was asked to stop and did.
+    /// The replica was asked to stop and did. A replica in this process that ends by itself without
+    /// an error also counts as stopped.
     Stopped,
-    /// The replica ended by itself, without an error.
+    /// The replica, a process, ended by itself without an error.
     Finished,
     /// The replica was killed.
     Killed,
-    /// The replica failed by itself, for this reason.
+    /// The replica ended with an error, or did not stop in time when asked to, for this reason.
     Failed(String),
-    /// The replica panicked, which is a defect.
+    /// The replica panicked or crashed, which is a defect.
     Panicked,
 }
 
@@ -57,7 +58,7 @@ impl fmt::Display for Exit {
     }
 }
 
-/// A running replica.
+/// A running replica of our provider, as a task in this process.
 #[derive(Debug)]
 pub(super) struct Replica {
     index: usize,
@@ -66,7 +67,7 @@ pub(super) struct Replica {
     ended: CancellationToken,
     telemetry: Arc<::provider::Telemetry>,
     time: Arc<SteppedTime>,
-    /// Suspensions of its tasks and of the renewal of its lease.
+    /// Suspension of the replica's tasks, and suspension of the renewal of its lease.
     suspension: [Suspension; 2],
     port: Port,
     task: JoinHandle<Exit>,
@@ -83,7 +84,7 @@ impl Replica {
         index: usize,
     ) -> Self {
         let label = label(index);
-        // A client in this process needs no token, even where roles decide.
+        // A client in this process needs no token, even if the sim requires RBAC.
         let kube =
             kube::Client::new(delivered(guard.around(sim.cluster().service(&label))), "default");
         let identity = format!("{label}@{}", sim.world().now().since_start().as_millis());
@@ -101,16 +102,16 @@ impl Replica {
         let suspended = Suspension::default();
         let suspension = [deps.suspension.clone(), suspended.clone()];
         let ended = CancellationToken::new();
-        // The guard also signals the end after a panic.
+        // The drop guard signals the end of the task, also after a panic.
         let at_the_end = ended.clone().drop_guard();
         let span = tracing::info_span!("replica", identity);
         let (port, pipes) = endpoint::port();
         let opened = span.in_scope(|| {
-            // A panic of the provider is a verdict, and not the end of the judge.
+            // A panic of the provider leads to a verdict and must not end this process.
             catch_unwind(AssertUnwindSafe(|| Opened::of(sim, scenario, stage, files, &kube)))
         });
-        // The replica owns the task. `Lab` learns of any end through `ended`, and restarts the replica unless it was
-        // asked to end: `stop` waits for the task, `kill` and drop abort it.
+        // The replica owns the task: `stop` waits for it, `kill` and drop abort it. `ended` signals
+        // every end to `Lab`, which restarts a replica that ended by itself.
         let task = tokio::task::spawn(
             async move {
                 let _at_the_end = at_the_end;
@@ -137,7 +138,8 @@ impl Replica {
         self.index
     }
 
-    /// Returns the name of the replica in the lease: the label of its connections, `@`, and its start time.
+    /// Returns the name of the replica in the lease: the label of its connections, `@`, and the
+    /// world time of its start in milliseconds.
     pub(super) fn identity(&self) -> &str {
         &self.identity
     }
@@ -147,8 +149,8 @@ impl Replica {
         self.suspension.iter().for_each(Suspension::suspend);
     }
 
-    /// Resumes the tasks, as by SIGCONT. [`Replica::renew`] resumes the renewal of the lease. Threads wake in no fixed
-    /// order, and this order gives a former leader the most time to write.
+    /// Resumes the tasks, as by SIGCONT. [`Replica::renew`] resumes the renewal of the lease.
+    /// Threads wake in no fixed order, and this order gives a former leader the most time to write.
     pub(super) fn resume(&self) {
         self.suspension[0].resume();
     }
@@ -163,7 +165,8 @@ impl Replica {
         self.time.step(by);
     }
 
-    /// Returns metrics and health at this moment, before this record of the ledger.
+    /// Returns metrics and health at time `at`, when the ledger's next record has the number
+    /// `next_seq`.
     pub(super) fn scrape(&self, at: Time, next_seq: u64) -> Scrape {
         Scrape {
             at,
@@ -175,7 +178,7 @@ impl Replica {
         }
     }
 
-    /// Asks the HTTPS endpoint; see [`Port::get`].
+    /// Sends a GET request to the HTTPS endpoint; see [`Port::get`].
     pub(super) async fn get(
         &self,
         path: &str,
@@ -207,7 +210,7 @@ impl Replica {
         (&mut self.task).await.unwrap_or(Exit::Panicked)
     }
 
-    /// Aborts the replica at its next await.
+    /// Aborts the replica at its next await and waits for its end.
     pub(super) async fn kill(mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
@@ -223,7 +226,8 @@ impl Drop for Replica {
 /// A provider that has read its command line and its configuration.
 struct Opened {
     front: Front,
-    /// The HTTPS endpoint, if the command line asks for a port and the scenario for an answer.
+    /// The HTTPS endpoint, if the scenario sends requests to it and the command line does not set
+    /// its port to 0.
     endpoint: Option<HealthEndpoint>,
 }
 
@@ -232,7 +236,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// The text with which the process would end.
+    /// Returns the text with which a process would exit.
     fn of(
         sim: &Sim,
         scenario: &Scenario,
@@ -250,7 +254,7 @@ impl Opened {
     async fn run(self, deps: Deps, pipes: Pipes, suspended: Suspension) -> Result<(), String> {
         let Front { config, options, .. } = self.front;
         let (telemetry, stop) = (Arc::clone(&deps.telemetry), deps.stop.clone());
-        // This task polls both, so the endpoint ends with the run at the latest.
+        // This task polls both futures, so the endpoint ends with the provider at the latest.
         let serving = async {
             match self.endpoint {
                 Some(endpoint) => endpoint.serve(pipes, telemetry, stop).await,
@@ -286,12 +290,13 @@ fn connector(sim: &Sim, scenario: &Scenario, guard: &Guard, label: &str) -> Conn
     })
 }
 
-/// The file with the provider's token, which can be rewritten: all its contents, the current one last.
+/// The provider's token file, in memory. Keeps every token that the file has contained, the current
+/// one last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TokenFile(Arc<Mutex<Vec<String>>>);
 
 impl TokenFile {
-    /// Rewrites the file.
+    /// Replaces the token in the file.
     pub(super) fn set(&self, token: String) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(token);
     }
@@ -343,7 +348,8 @@ pub(super) fn holder(state: &State) -> Option<String> {
     (!holder.is_empty()).then(|| holder.to_owned())
 }
 
-/// Port at which every vCenter in this process answers: the usual one, or another one if a configuration names it.
+/// Returns the port at which the vCenters in this process answer: 8443 if the configuration
+/// contains `$(port)`, else 443.
 fn port_of(config: Option<&str>) -> u16 {
     let is_named = config.is_some_and(|text| text.contains("$(port)"));
     if is_named { 8443 } else { 443 }
@@ -352,9 +358,11 @@ fn port_of(config: Option<&str>) -> u16 {
 /// Namespace of the Secret with the credentials.
 const SECRETS: &str = "kube-system";
 
-/// Returns a command that creates or changes the Secret with the credentials of every vCenter.
+/// Returns a command that creates the Secret `name` with the credentials of every vCenter, or
+/// changes it if it exists.
 ///
-/// `server` returns the provider's name of a vCenter.
+/// `server` returns the provider's name for a vCenter. With `password`, the Secret contains this
+/// password for every vCenter; otherwise it contains the current password of each.
 pub(super) fn secret(
     sim: &Sim,
     name: &str,
@@ -386,8 +394,10 @@ pub(super) fn secret(
     Command::Cluster(command)
 }
 
-/// Returns the configuration that an administrator would write for this world, in upstream's YAML. `at` returns the
-/// address of a vCenter, `ca` is the certificate to trust; without `ca`, certificates are not checked.
+/// Returns the configuration that an administrator would write for this world, in upstream's YAML,
+/// or the configuration that the scenario contains. `at` returns host and port of a vCenter. `ca`
+/// is the file with the certificate to trust; without `ca`, the provider does not verify
+/// certificates.
 pub(crate) fn cloud_config(
     sim: &Sim,
     scenario: &Scenario,
@@ -440,7 +450,8 @@ pub(crate) fn cloud_config(
     text
 }
 
-/// Fills in a configuration that a scenario writes itself: the address of the first vCenter, and how to trust it.
+/// Returns a configuration that the scenario contains, with its placeholders replaced by address,
+/// credentials and trust setting of the first vCenter. Without a vCenter, returns it unchanged.
 fn by_hand(
     text: &str,
     sim: &Sim,

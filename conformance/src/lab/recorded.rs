@@ -1,4 +1,5 @@
-//! A run that the lab did not play: what `sim serve --record` and `sim serve --ledger` wrote about any provider.
+//! Recorded runs, which the lab did not play: what `sim serve --record` and `sim serve --ledger`
+//! wrote about any provider.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -11,11 +12,12 @@ use sim::world::{Command, Time, Topology};
 use super::{ByHand, Exit, Happened, Happening, Mode, Run, Stage};
 use crate::scenario::{ProviderSetup, Scenario};
 
-/// Difference between the clock of the world and that of the starts. The world begins up to some seconds after its epoch, and starts
-/// are often noted without fractions of a second. A start counts from this much earlier on.
+/// Tolerance for the times of starts: a start counts from 5 s before its noted time on. The world
+/// begins up to some seconds after its epoch, and people often note starts without fractions of a
+/// second.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// Everything that is known about a recorded run.
+/// Data about a recorded run, from which judges get a [`Run`].
 #[derive(Debug)]
 pub struct Recorded {
     /// Every event of the world, from its first state on.
@@ -24,9 +26,9 @@ pub struct Recorded {
     pub ledger: Vec<Record>,
     /// Every call of other clients, in order.
     pub of_others: Vec<Record>,
-    /// Log of the provider; empty if unknown.
+    /// Log of the provider; empty if it is not known.
     pub provider_log: String,
-    /// Tokens that the provider was given.
+    /// Tokens that the provider used and must not reveal.
     pub tokens: Vec<String>,
     /// Backend and instances mode of the provider.
     pub mode: Mode,
@@ -38,23 +40,23 @@ pub struct Recorded {
     pub killed: bool,
 }
 
-/// A recording that is not that of a run.
+/// Reason why judges cannot use a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
     /// The log has no state before its first event.
     #[error("the recording has no state before its first event")]
     NoState,
     /// The start of a replica is outside the recording.
-    #[error("--start {0}: the time is outside the recording; correct it")]
+    #[error("--start {0}: the time is outside the recording; give a time within it")]
     Start(Timestamp),
 }
 
 impl Recorded {
-    /// Returns the run, for judges. Leaves out what comes after the time until which the recording is complete: a call that
-    /// ends later counts as open.
+    /// Returns the run for judges. Leaves out everything after the time until which the recording
+    /// is complete; a call that ends later counts as open.
     ///
     /// # Errors
-    /// [`Unusable`].
+    /// Returns [`Unusable`] if the recording has no first state, or if a start is outside of it.
     pub fn into_run(self) -> Result<Run, Unusable> {
         let Self { recording, mut ledger, of_others, .. } = self;
         let sim::Recording { log, until, has_ended: _ } = recording;
@@ -105,7 +107,8 @@ impl Recorded {
     }
 }
 
-/// Returns the deletion of a Node by another client than the provider.
+/// Returns `call` as a change by hand if it deletes a Node, else `None`. `call` must be of another
+/// client than the provider.
 fn deletion(call: &Record) -> Option<ByHand> {
     let is_deletion =
         call.kind == Kind::Call && call.is_cluster_call() && call.op == "delete nodes";

@@ -1,4 +1,4 @@
-//! Starts and ends of replicas.
+//! Starts, stops, kills and restarts replicas.
 
 use sim::world::{Time, World};
 
@@ -6,7 +6,7 @@ use super::{Exit, Happening, Lab, MOST_IN_VAIN, Replica, Running, provider};
 use crate::foreign::Started;
 
 impl Lab {
-    /// Starts a replica, unless it runs.
+    /// Starts the replica with this index, unless it runs.
     pub async fn start(&mut self, index: usize) {
         if self.replicas.iter().any(|replica| replica.index() == index) {
             return;
@@ -43,12 +43,13 @@ impl Lab {
                 self.note(Happening::EndedInVain(index));
                 self.replicas.push(Running::Process(process));
             }
-            // The judge has nothing to judge then, so the case is inconclusive.
+            // The refusal makes the case inconclusive, because a judge has nothing to judge without
+            // a replica.
             Err(error) => self.refuse(format!("replica {index} does not start: {error:#}")),
         }
     }
 
-    /// Asks a replica to stop and waits for its end.
+    /// Asks a replica to stop and waits for its end. Does nothing if the replica does not run.
     pub async fn stop(&mut self, index: usize) {
         if let Some(replica) = self.take(index) {
             self.note(Happening::ToldToStop(index));
@@ -64,7 +65,7 @@ impl Lab {
         self.ended_at.push(at);
     }
 
-    /// Kills a replica.
+    /// Kills a replica. Does nothing if the replica does not run.
     pub async fn crash(&mut self, index: usize) {
         if let Some(replica) = self.take(index) {
             self.note(Happening::Killed(index));
@@ -73,8 +74,8 @@ impl Lab {
         }
     }
 
-    /// Returns the replica that leads: the holder of the lease, or the first running one without leader
-    /// election.
+    /// Returns the index of the replica that leads: the holder of the lease or, without leader
+    /// election, the first running replica. Returns `None` if no running replica leads.
     pub fn leader(&self) -> Option<usize> {
         if !self.scenario.provider.elects() {
             return self.replicas.first().map(Running::index);
@@ -88,7 +89,8 @@ impl Lab {
         Some(self.replicas.remove(at))
     }
 
-    /// Notes replicas that ended by themselves and restarts them. A replica ends when it loses its lease.
+    /// Notes replicas that ended by themselves, and restarts them unless the scenario forbids it. A
+    /// replica also ends by itself when it loses its lease.
     pub(super) async fn bury(&mut self) {
         let (now, mut ended) = (self.world().now(), Vec::new());
         for replica in &mut self.replicas {

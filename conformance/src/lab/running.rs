@@ -1,4 +1,4 @@
-//! A running replica: our provider in this process, or a process of its own.
+//! A running replica: a task of this process for our provider, or a process for any provider.
 
 use jiff::SignedDuration;
 use sim::ledger::Ledger;
@@ -12,9 +12,9 @@ use crate::foreign::Process;
 use crate::scenario::Caller;
 
 const OURS_ALONE: &str =
-    "only a provider in this process can have its clock stepped or be scraped, not a process";
+    "only a replica in this process supports clock steps and scrapes; this replica is a process";
 
-/// A running replica.
+/// A running replica of a provider.
 #[derive(Debug)]
 pub(super) enum Running {
     /// Our provider, in this process.
@@ -32,8 +32,8 @@ impl Running {
         }
     }
 
-    /// True if `holder`, the holder of the lease, is this replica. A process is recognized by the identity that it has
-    /// written to the lease since its start.
+    /// True if `holder`, the holder of the lease, is this replica. A process is recognized by the
+    /// identity that it has written to the lease since its start.
     pub(super) fn is_called(&self, holder: &str, ledger: &Ledger) -> bool {
         match self {
             Self::Here(replica) => replica.identity() == holder,
@@ -48,7 +48,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// Fails for a process that has ended or runs elsewhere.
+    /// Fails for a process that has ended, and for a container or pod.
     pub(super) async fn suspend(&self) -> Result<(), String> {
         match self {
             Self::Here(replica) => replica.suspend(),
@@ -57,8 +57,8 @@ impl Running {
         Ok(())
     }
 
-    /// Resumes the replica. Of a replica in this process only the tasks go on; [`Self::renew`] resumes the renewal of its
-    /// lease.
+    /// Resumes the replica. If it runs in this process, resumes only its tasks; [`Self::renew`]
+    /// resumes the renewal of its lease.
     pub(super) async fn resume(&self) {
         match self {
             Self::Here(replica) => replica.resume(),
@@ -66,7 +66,8 @@ impl Running {
         }
     }
 
-    /// Resumes the renewal of the lease. A process resumes as a whole, so that this does nothing.
+    /// Resumes the renewal of the lease. Does nothing for a process, because [`Self::resume`]
+    /// resumes the whole process.
     pub(super) fn renew(&self) {
         match self {
             Self::Here(replica) => replica.renew(),
@@ -99,8 +100,8 @@ impl Running {
         self.ours().map(drop)
     }
 
-    /// Returns metrics and health at this moment, before this record of the ledger. `None` for a
-    /// process.
+    /// Returns metrics and health at time `at`, when the ledger's next record has the number
+    /// `next_seq`. Returns `None` for a process.
     pub(super) fn scrape(&self, at: Time, next_seq: u64) -> Option<Scrape> {
         match self {
             Self::Here(replica) => Some(replica.scrape(at, next_seq)),
@@ -108,11 +109,13 @@ impl Running {
         }
     }
 
-    /// Asks the HTTPS endpoint of the replica. Returns status and body, and the SHA-256 of the served certificate.
+    /// Sends a GET request to the HTTPS endpoint of the replica. Returns status and body, and the
+    /// SHA-256 of the served certificate.
     ///
     /// # Errors
     ///
-    /// Fails for a process whose command line names no port.
+    /// Fails for a process whose endpoint is unknown, because neither its manifest nor its flags
+    /// have `$(port)`, and for a container or pod.
     pub(super) async fn get(
         &self,
         path: &str,
@@ -122,7 +125,7 @@ impl Running {
             Self::Here(replica) => Ok(replica.get(path, by).await),
             Self::Process(process) => match process.endpoint() {
                 Some(address) => Ok(Port::Tcp(address).get(path, by).await),
-                None => Err("the command line of the process has no $(port)".to_owned()),
+                None => Err("unknown endpoint: the flags of the process lack $(port)".to_owned()),
             },
         }
     }
@@ -137,8 +140,8 @@ impl Running {
         }
     }
 
-    /// Returns how and when the replica ended, or `None` if it runs. For a replica in this process the time is `now`,
-    /// because the lab asks often enough.
+    /// Returns how and when the replica ended, or `None` if it runs. For a replica in this process
+    /// the time is `now`, because the lab calls this function shortly after each end.
     pub(super) fn ended(&mut self, now: Time) -> Option<(Exit, Time)> {
         match self {
             Self::Here(replica) => Some((replica.ended()?, now)),

@@ -11,7 +11,7 @@ pub struct Scrape {
     pub at: Time,
     /// Index of the replica.
     pub replica: usize,
-    /// Sequence number of the next ledger record at that time.
+    /// Sequence number that the next record of the ledger had at that time.
     pub next_seq: u64,
     /// Content of `/metrics`, in the OpenMetrics text format.
     pub metrics: String,
@@ -21,7 +21,7 @@ pub struct Scrape {
     pub ready: Checks,
 }
 
-/// Checks of a health endpoint by name, each with the reason if it fails.
+/// Checks of a health endpoint by name; a failed check has the reason.
 pub type Checks = Vec<(String, Result<(), String>)>;
 
 /// One line of a scrape: a value of a metric with its labels.
@@ -36,7 +36,7 @@ pub struct Sample {
 }
 
 impl Scrape {
-    /// Returns every sample. Leaves out lines that are not samples.
+    /// Returns every sample of the metrics. Leaves out lines that are not samples.
     pub fn samples(&self) -> Vec<Sample> {
         self.metrics.lines().filter_map(sample).collect()
     }
@@ -55,7 +55,8 @@ fn sample(line: &str) -> Option<Sample> {
     Some(Sample { name: name.to_owned(), labels: pairs(labels), value: value.parse().ok()? })
 }
 
-/// Parses labels: `a="1",b="2"`, with backslashes before quotes, backslashes and `n`.
+/// Parses labels such as `a="1",b="2"`. In a value, `\"`, `\\` and `\n` stand for a quote, a
+/// backslash and a line break.
 fn pairs(mut text: &str) -> BTreeMap<String, String> {
     let mut pairs = BTreeMap::new();
     while let Some((name, rest)) = text.split_once("=\"") {
@@ -82,7 +83,8 @@ fn pairs(mut text: &str) -> BTreeMap<String, String> {
     pairs
 }
 
-/// Returns the sum of all values of a metric that have at least these labels.
+/// Returns the sum of the values of the metric `name` in those samples whose labels include all of
+/// `labels`; zero if there are none.
 pub fn sum(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
     let fits = |it: &&Sample| {
         it.name == name

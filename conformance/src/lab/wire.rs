@@ -1,5 +1,5 @@
-//! Rejects requests that an HTTP connection would reject, which a service in the same process does not
-//! notice.
+//! Rejects requests that a server would reject on an HTTP connection, but that a service in the
+//! same process accepts.
 
 use std::io;
 use std::pin::Pin;
@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 use http::{Request, Version, header};
 use tower::Service;
 
-/// A service that rejects such requests before the inner service sees them.
+/// A service that rejects each HTTP/1.1 request without a host, and passes all other requests to
+/// the inner service.
 #[derive(Clone, Debug)]
 pub(super) struct Wire<S>(pub(super) S);
 

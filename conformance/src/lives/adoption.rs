@@ -1,4 +1,4 @@
-//! Lives of nodes that another initializer handled before the provider under test started.
+//! Lives in which another initializer initialized the nodes before the provider under test starts.
 
 use sim::faults::{Action, Rule};
 use sim::world::vcenter::MachineSpec;
@@ -25,7 +25,7 @@ pub(super) fn lives(backend: Backend) -> Vec<Life> {
         ),
         adopted(
             "by-upstream-half",
-            "the upstream provider died between its two writes; the provider takes over and restarts once",
+            "the upstream provider was killed between its two writes; the provider takes over and restarts once",
             Initializer::UpstreamHalf,
         ),
         adopted(
@@ -48,14 +48,16 @@ pub(super) fn lives(backend: Backend) -> Vec<Life> {
     lives
 }
 
-/// The world begins with nodes that another initializer initializes at five seconds; the provider starts at twenty.
+/// Returns a scenario in which another initializer initializes `n` nodes at 5 s. A later step has
+/// to start the provider.
 fn initialized(by: Initializer, n: u32) -> Scenario {
     Scenario::new("", Topology::zones(3).machines(n), s(0))
         .with(|it| it.start = false)
         .at(s(5), Act::Initialize { node: None, by })
 }
 
-/// The provider takes the nodes over and restarts; then one machine changes its address, one is shut down and one is deleted.
+/// Returns a life in which the provider takes over three initialized nodes and restarts once. Then
+/// one machine changes its address, one is powered off and one is deleted.
 fn adopted(name: &'static str, about: &'static str, by: Initializer) -> Life {
     let addresses = vec![vec![std::net::Ipv4Addr::new(10, 6, 0, 1).into()]];
     let scenario = initialized(by, 3)
@@ -72,7 +74,9 @@ fn adopted(name: &'static str, about: &'static str, by: Initializer) -> Life {
     Life::new(name, about, calm(scenario, s(470)))
 }
 
-/// The same with provider IDs without a UUID: the provider leaves such nodes alone, and initializes a newcomer.
+/// Returns the life of [`adopted`] with provider IDs that are paths instead of UUIDs, and with a
+/// node that joins. The provider must leave the nodes with paths alone, and must initialize the new
+/// one.
 fn by_path() -> Life {
     let about = "an old in-tree provider initialized every node, with provider IDs that are paths; the provider takes over and restarts once";
     let newcomer = Command::CreateMachine {
@@ -86,22 +90,25 @@ fn by_path() -> Life {
     Life { scenario: life.scenario.at(s(25), newcomer), ..life }
 }
 
-/// The provider takes the nodes over, and a machine is destroyed while the provider is down. Its notes from the takeover must
-/// prove that.
+/// Returns a life in which the provider takes the nodes over, and a machine is deleted while the
+/// provider is down. The references that the provider stored at the takeover must suffice to prove
+/// that the machine is gone.
 fn gone_after_adoption() -> Life {
     let scenario = initialized(Initializer::Upstream, 20)
         .at(s(20), phase("takeover"))
         .at(s(20), Act::StartAll)
-        // The next look, a status period later, finds a machine that the first look missed.
+        // At 400 s the provider has read all machines twice, so it has also found a machine that it
+        // missed in the first read.
         .at(s(400), phase("restart"))
         .at(s(402), Act::Crash(0))
         .at(s(403), Command::DeleteMachine(machine(1)))
         .at(s(450), Act::StartAll);
-    let about = "the upstream provider initialized every node; the provider takes over, and a machine is destroyed while it is away";
+    let about = "the upstream provider initialized every node; the provider takes over, and a machine is deleted while it is down";
     Life::new("gone-after-takeover", about, calm(scenario, s(550)))
 }
 
-/// The provider starts with a login that does not see one running machine, and has never seen it.
+/// Returns a life in which the provider takes the nodes over with a login that cannot see one
+/// running machine.
 fn hidden_at_adoption() -> Life {
     let user = PROVIDER_USER.to_owned();
     let grant = Grant { vcenter: None, user, object: name(1) };
@@ -115,11 +122,13 @@ fn hidden_at_adoption() -> Life {
         .at(s(205), Act::StartAll)
         .at(s(300), Command::GrantPrivilege(grant))
         .at(s(300), Command::StartKubelet(machine(1)));
-    let about = "the upstream provider initialized every node; the login of the provider that takes over does not see one machine";
+    let about = "the upstream provider initialized every node; the provider takes over with a login that cannot see one machine";
     Life::new("hidden-at-takeover", about, calm(scenario, s(320)))
 }
 
-/// Before the provider starts, lists begin to show a part of the machines and claim to be complete.
+/// Returns a life in which the backend shows only one of twenty machines, although its answers
+/// claim to be complete: in vCenter mode in every SOAP answer, in Supervisor mode in lists and
+/// watches. The rule is in force from before the start of the provider until the calm phase.
 fn listed_partly(backend: Backend) -> Life {
     let actions = (2..=20).map(|n| Action::Hide(name(n)));
     let mut partly = Rule::new("partly", actions).on(backend.face());
@@ -136,6 +145,6 @@ fn listed_partly(backend: Backend) -> Life {
             .at(s(280), Command::StartKubelet(machine(n)));
     }
     let about =
-        "the upstream provider initialized every node; what is listed shows one machine of twenty";
+        "the upstream provider initialized every node; lists contain only one machine of twenty";
     Life::new("listed-partly", about, calm(scenario, s(300)))
 }

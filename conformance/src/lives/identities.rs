@@ -1,4 +1,5 @@
-//! Lives in which the identity of a machine or of a vCenter changes, and lives in which one kind of read never works well.
+//! Lives in which the identity of a machine or a vCenter changes, and lives in which one kind of
+//! read is slow or refused all the time.
 
 use std::time::Duration;
 
@@ -28,16 +29,18 @@ fn node(n: u32) -> Named {
     Named::from(format!("node-{n:04}").as_str())
 }
 
-/// A machine that the life creates with a known UUID.
+/// Returns the name of the machine that a life creates with the UUID `id(n)`.
 fn moving(n: u32) -> Named {
     Named::from(format!("moving-{n}").as_str())
 }
 
+/// Returns a fixed UUID for the number `n`.
 fn id(n: u32) -> Uuid {
     Uuid::from_u128(0x4242_0000_1111_4222_8333_0000_0000_0000 + u128::from(n))
 }
 
-/// Creates a machine with a known UUID in one of the vCenters.
+/// Returns the command that creates a machine with this UUID and a kubelet in this vCenter
+/// (default: the first).
 fn create(vcenter: Option<&str>, name: &str, uuid: Uuid) -> Command {
     Command::CreateMachine {
         vcenter: vcenter.map(str::to_owned),
@@ -52,8 +55,9 @@ fn create(vcenter: Option<&str>, name: &str, uuid: Uuid) -> Command {
     }
 }
 
-/// Machines and their Nodes are made anew under the same names: the first while the provider runs, the second while it does
-/// not. The kubelets of both are silent later.
+/// Returns the life in which two machines are replaced by new ones of the same names, and their
+/// Nodes are deleted and register again: one while the provider runs, one while it is down. Later
+/// the kubelets of both are silent.
 fn rebuilt(backend: Backend) -> Life {
     let mut scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
         .at(s(0), phase("join"))
@@ -66,7 +70,7 @@ fn rebuilt(backend: Backend) -> Life {
         let delete = objects::Command::delete(Key::node(name.as_str()));
         scenario = match backend {
             Backend::VCenter => scenario.at(at, Command::Replace { machine: node(n), uuid: id(n) }),
-            // The object must be gone before another one of its name can be made.
+            // The Supervisor accepts a new object of the same name only after the old one is gone.
             Backend::Supervisor => scenario
                 .at(at, Command::DeleteMachine(node(n)))
                 .at(at + s(20), create(None, &name, id(n))),
@@ -76,12 +80,12 @@ fn rebuilt(backend: Backend) -> Life {
             .at(s(200), Command::StopKubelet(node(n)))
             .at(s(300), Command::StartKubelet(node(n)));
     }
-    let about = "machines and their Nodes are made anew under the same names, with the provider running and without";
+    let about = "new machines and Nodes replace old ones of the same names, once while the provider runs and once while it is down";
     Life::new("rebuilt", about, calm(scenario.at(s(195), phase("silent")), s(310)))
 }
 
-/// Machines have no UUID for a while, as when vCenter has not loaded it: one while the provider runs, the other from before its
-/// restart on.
+/// Returns the life in which vCenter reports no UUID for two machines until 260 s: for one from a
+/// time when the provider runs, for the other from a time when the provider is down.
 fn without_uuid() -> Life {
     let set = |n, uuid| Command::SetUuid { machine: moving(n), uuid };
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
@@ -100,12 +104,12 @@ fn without_uuid() -> Life {
         .at(s(260), set(2, Some(id(2))))
         .at(s(265), Command::StartKubelet(moving(1)))
         .at(s(265), Command::StartKubelet(moving(2)));
-    let about = "machines have no UUID for a while, with the provider running and from before its restart on";
+    let about = "vCenter reports no UUID for two machines for some time, once while the provider runs and once across its restart";
     Life::new("without-uuid", about, calm(scenario, s(270)))
 }
 
-/// Machines move to the other vCenter and keep their UUIDs: one while the provider runs, one while it does not. The first vCenter
-/// has no trace of them.
+/// Returns the life in which two machines move to another vCenter and keep their UUIDs: one while
+/// the provider runs, one while it is down. Afterwards the first vCenter has no trace of them.
 fn moved_between_vcenters() -> Life {
     let mut scenario = Scenario::new("", Topology::zones(3).machines(3).vcenters(2), s(0))
         .at(s(0), phase("join"))
@@ -120,12 +124,12 @@ fn moved_between_vcenters() -> Life {
             .at(at, Command::DeleteMachine(machine.clone()))
             .at(at, create(Some("vc1"), &machine.name, id(n)));
     }
-    let about = "machines move to the other vCenter and keep their UUIDs, with the provider running and without";
+    let about = "machines move to another vCenter and keep their UUIDs, one while the provider runs and one while it is down";
     Life::new("moved-between-vcenters", about, calm(scenario, s(260)))
 }
 
-/// Another vCenter answers under the name first, and refuses logins; the right one answers half a minute later. The other one
-/// answers again for a while later on.
+/// Returns the life in which a vCenter with a wrong instance UUID answers at the address of the
+/// right one and refuses logins: for the first 30 s, and later once more for about two minutes.
 fn another_first() -> Life {
     let (wrong, right) = (id(0x77), id(0x78));
     let known = |uuid| Command::SetInstanceUuid { vcenter: None, uuid };
@@ -138,7 +142,7 @@ fn another_first() -> Life {
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
         .at(s(0), known(wrong))
         .fault(refuses("refuses logins/first", s(0), s(30)))
-        // Fires only if the provider gives the credential to a vCenter that is not its own.
+        // Fires only if the provider sends its credentials to the wrong vCenter.
         .fault(refuses("refuses logins/again", s(122), s(250)))
         .at(s(0), phase("refused"))
         .at(s(30), known(right))
@@ -150,11 +154,12 @@ fn another_first() -> Life {
         .at(s(130), Command::StopKubelet(node(1)))
         .at(s(240), Command::StartKubelet(node(1)))
         .at(s(249), known(right));
-    let about = "another vCenter answers under the name at the start and for a while later on, and refuses logins";
+    let about = "another vCenter answers at the address of the right one at the start and once more later, and refuses logins";
     Life::new("another-vcenter-first", about, calm(scenario, s(250)))
 }
 
-/// Nodes join at the start and at `late`, one machine is shut down at `off`, and one is deleted at `gone`.
+/// Adds the phases of a life to a scenario: nodes join at the start and after `late`, one machine
+/// is powered off after `off`, and one is deleted after `gone`.
 fn come_and_go(scenario: Scenario, late: Duration, off: Duration, gone: Duration) -> Scenario {
     scenario
         .at(s(0), phase("join"))
@@ -166,9 +171,10 @@ fn come_and_go(scenario: Scenario, late: Duration, off: Duration, gone: Duration
         .at(gone + s(2), Command::DeleteMachine(node(3)))
 }
 
-/// Each read of properties of machines takes six seconds. A node joins, one machine is shut down and one is deleted.
+/// Returns the life in which each read of machines' properties takes six seconds, while a node
+/// joins, one machine is powered off and one is deleted.
 fn slow_reads() -> Life {
-    // Reads of one machine, and reads of a view or of several objects.
+    // The first rule delays reads of one machine, the second reads of a view or of several objects.
     let [one, many] = ["VirtualMachine", "PropertyCollector"].map(|kind| {
         let slow = Rule::new(format!("slow reads/{kind}"), [Action::Delay(s(6))]);
         let mut slow = slow.op(["RetrievePropertiesEx"]);
@@ -177,25 +183,25 @@ fn slow_reads() -> Life {
     });
     let scenario = Scenario::new("", Topology::zones(3).machines(4), s(0)).fault(one).fault(many);
     let scenario = come_and_go(scenario, s(90), s(200), s(340));
-    let about = "each read of machines takes six seconds while nodes join, stop and go";
+    let about =
+        "each read of machines takes six seconds while nodes join, are powered off and are deleted";
     Life::new("slow-reads", about, calm(scenario, s(480)))
 }
 
-/// A gateway in front of the Supervisor refuses each watch of VirtualMachines, and lists work. A node joins, one machine is
-/// shut down and one is deleted.
+/// Returns the life in which a gateway in front of the Supervisor refuses each watch of
+/// VirtualMachines, while lists work. A node joins, one machine is powered off and one is deleted.
 fn watch_refused() -> Life {
     let refused = Action::Status { code: 400, retry_after: None, message: None };
     let on = |rule: Rule, ops: &'static [&'static str]| {
         rule.on(Face::Supervisor).op(ops.iter().copied())
     };
     let watches = on(Rule::new("gateway/watches", [refused]), &["watch virtualmachines"]);
-    // A provider that does not watch meets the gateway too.
+    // Delays reads, so that a rule fires also for a provider that does not watch.
     let delayed = Rule::new("gateway/reads", [Action::Delay(Duration::from_millis(100))]);
     let reads = on(delayed, &["list virtualmachines", "get virtualmachines"]);
     let scenario =
         Scenario::new("", Topology::zones(3).machines(3), s(0)).fault(watches).fault(reads);
     let scenario = come_and_go(scenario, s(90), s(160), s(300));
-    let about =
-        "the Supervisor refuses each watch of VirtualMachines while nodes join, stop and go";
+    let about = "the Supervisor refuses each watch of VirtualMachines while nodes join, are powered off and are deleted";
     Life::new("watch-refused", about, calm(scenario, s(460)))
 }

@@ -1,4 +1,4 @@
-//! Lives in which nodes join, early or late, and machines return under another reference.
+//! Lives in which nodes join, machines get a new reference, and other clients write Nodes.
 
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ pub(super) fn lives(backend: Backend) -> Vec<Life> {
     vec![usual(), late(), registered_again(), foreign_writers(backend)]
 }
 
-/// Join, address change, shutdown and deletion, one after the other.
+/// Returns the life in which three nodes join, and then one machine changes its address, one is
+/// powered off and one is deleted.
 pub(super) fn usual() -> Life {
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
         .at(s(0), phase("join"))
@@ -35,11 +36,12 @@ pub(super) fn usual() -> Life {
         .at(s(155), Command::PowerOff(machine(2)))
         .at(s(300), phase("delete"))
         .at(s(305), Command::DeleteMachine(machine(3)));
-    let about = "three nodes join at the start; one changes its address, one is shut down, one machine is deleted";
+    let about = "three nodes join at the start; one machine changes its address, one is powered off, one is deleted";
     Life::new("usual", about, calm(scenario, s(460)))
 }
 
-/// A machine is created and joins while the provider watches the others, then changes its address and is deleted.
+/// Returns the life in which a machine is created and joins while the provider watches other
+/// machines. Later the new machine changes its address and is deleted.
 fn late() -> Life {
     let newcomer = |name: &str| Command::CreateMachine {
         vcenter: None,
@@ -61,11 +63,12 @@ fn late() -> Life {
         .at(s(205), moved)
         .at(s(260), phase("late delete"))
         .at(s(265), Command::DeleteMachine(late));
-    let about = "a machine is created while three nodes are watched; its node joins, changes its address, and goes";
+    let about = "a machine is created while the provider watches three others; it joins, changes its address and is deleted";
     Life::new("late-join", about, calm(scenario, s(420)))
 }
 
-/// Machines are registered again: one while the provider runs, one while it does not.
+/// Returns the life in which vCenter registers two machines again under new references, one while
+/// the provider runs and one while the provider is down.
 fn registered_again() -> Life {
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
         .at(s(0), phase("join"))
@@ -77,12 +80,15 @@ fn registered_again() -> Life {
         .at(s(160), Act::Start(0))
         .at(s(165), Command::StopKubelet(machine(2)))
         .at(s(240), Command::StartKubelet(machine(2)));
-    let about = "machines are registered again under another reference, also while the provider does not run";
+    let about =
+        "two machines get new references, one while the provider runs and one while it is down";
     Life::new("registered-again", about, calm(scenario, s(300)))
 }
 
-/// Other controllers write taints, labels and addresses of a node between the provider's read and its write, at the join, at a
-/// change of address and at a shutdown.
+/// Returns the life in which other clients write Nodes between a read and a write of the provider:
+/// taints, labels and addresses at the join, addresses at a change of address, and taints at a
+/// shutdown. Between the join and the change they also overwrite addresses that the provider has
+/// written.
 fn foreign_writers(backend: Backend) -> Life {
     let slow = |id: &str, ops: &'static [&'static str]| {
         Rule::new(id, [Action::Delay(s(2))]).on(Face::Cluster).op(ops.iter().copied()).first(1)
@@ -99,7 +105,7 @@ fn foreign_writers(backend: Backend) -> Life {
         .with(|it| it.status_period = PERIOD)
         .at(s(0), phase("join"))
         .fault(slow("slow first write", &["patch nodes/status"]));
-    // The first write takes two seconds; within them others taint each node once.
+    // The provider's first write takes two seconds, in which other clients write each node.
     for n in 1..=3 {
         scenario = scenario
             .at(s(1), foreign_taint(n, "example.com/at-join"))
@@ -113,7 +119,8 @@ fn foreign_writers(backend: Backend) -> Life {
         .at(s(31), foreign_address(3, "10.0.0.3"))
         .at(s(70), at_change)
         .at(s(80), moves_to(1, 1));
-    // Others write just before the provider writes the new address, at once or in its next period.
+    // Other clients write every 100 ms in the times when the provider may write the new address: at
+    // once after the change, or at its next address sync.
     for begin in [s(80), PERIOD] {
         for tenth in 0..60_u32 {
             let at = begin + tenth * Duration::from_millis(100);
@@ -127,11 +134,12 @@ fn foreign_writers(backend: Backend) -> Life {
     for at in 140..165 {
         scenario = scenario.at(s(at), foreign_taint(2, &format!("example.com/at-{at}")));
     }
-    let about = "controllers of others taint and label nodes and write their addresses while the provider's writes are on their way";
+    let about = "other clients write taints, labels and addresses of nodes while the provider's own writes are under way";
     Life::new("foreign-writers", about, calm(scenario, s(300)))
 }
 
-/// A short period, so that every way of looking for machines finds the writes of others twice within the life.
+/// Address sync period of the provider in [`foreign_writers`]: short, so that the provider notices
+/// the writes of other clients twice in every instances mode.
 const PERIOD: Duration = s(100);
 
 fn foreign_taint(n: u32, key: &str) -> Command {
@@ -145,14 +153,15 @@ fn foreign_label(n: u32, label: &str) -> Command {
     Command::Cluster(objects::Command::patch(node(n), PatchKind::Merge, patch))
 }
 
-/// Others replace all addresses of a node by these internal ones. The list is replaced as a whole, as by a client that updates
-/// what it has read, so the host name is lost as well.
+/// Returns the command by which another client replaces all addresses of a node with these internal
+/// ones. It replaces the whole list, so the node also loses its host name.
 pub(crate) fn foreign_addresses(n: u32, addresses: &[&str]) -> Command {
     let typed = |address| serde_json::json!({"type": "InternalIP", "address": address});
     addresses_by_others(n, addresses.iter().map(typed).collect())
 }
 
-/// Others add one internal address to those of a node.
+/// Returns the command by which another client adds one internal address to a node whose own
+/// address is `own`.
 pub(crate) fn foreign_address(n: u32, own: &str) -> Command {
     let typed = |(kind, address)| serde_json::json!({"type": kind, "address": address});
     let name = format!("node-{n:04}");

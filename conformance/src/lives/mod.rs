@@ -1,8 +1,9 @@
-//! Lives: scenarios around the calls that a sweep lets fail, with changes of nodes, machines and the provider itself.
+//! Lives: scenarios with named phases, in which sweeps let calls fail.
 //!
-//! A single life, in which every node joins at the start and our provider initializes all of them, would hide the defects
-//! that only other lives show. Each life here is a scenario with named phases that ends in calm, so the sweep can let
-//! every call of each phase fail. No life may break a safety invariant, and at its end every liveness invariant must hold.
+//! In the lives nodes, machines, vCenters and the provider itself change in different ways, because
+//! many defects show only in some of them. Each life ends with the phase [`CALM`], in which no
+//! fault rule is in force. Apart from [`EXEMPTIONS`], no life may break a safety invariant, and at
+//! its end every liveness invariant must hold.
 
 mod adoption;
 mod identities;
@@ -25,27 +26,28 @@ use crate::scenario::{Act, Scenario};
 pub struct Life {
     /// Name on the command line and in reports: lower case, words joined by dashes.
     pub name: &'static str,
-    /// One sentence about the events of the life.
+    /// Description of the events of the life, in one sentence.
     pub about: &'static str,
-    /// The scenario. Its phases begin with [`Act::Phase`].
+    /// Scenario of the life. [`Act::Phase`] begins each of its phases.
     pub scenario: Scenario,
 }
 
-/// A part of a life in which the sweep lets calls fail.
+/// A named part of a life, in which sweeps let calls fail.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Phase {
     /// Name, unique within the life.
     pub name: String,
-    /// Beginning, after the start of the world.
+    /// Begin, as time since the start of the world.
     pub begin: Duration,
-    /// End, after the start of the world.
+    /// End, as time since the start of the world.
     pub end: Duration,
 }
 
-/// Name of the last phase: nothing fails any more, and the provider must reach the right state.
+/// Name of the last phase, in which no fault rule is in force and the provider must reach the right
+/// state.
 pub const CALM: &str = "calm";
 
-/// Seconds.
+/// Returns a duration of this many seconds.
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
@@ -55,7 +57,7 @@ impl Life {
         Self { name, about, scenario: named(scenario, name).settling() }
     }
 
-    /// Returns the phases in which calls can fail, in order, without the calm at the end.
+    /// Returns the phases in order of time, without [`CALM`] at the end.
     pub fn phases(&self) -> Vec<Phase> {
         let mut phases: Vec<Phase> = Vec::new();
         for step in &self.scenario.timeline {
@@ -69,7 +71,9 @@ impl Life {
         phases
     }
 
-    /// Returns the invariants that a run of this life, or of a variant with faults, has broken.
+    /// Returns the violations of safety and liveness invariants in a run of a life, with or without
+    /// injected failures. Leaves out violations that [`EXEMPTIONS`] permits for the life and mode
+    /// of the run.
     pub fn broken(run: &Run) -> Vec<Violation> {
         let mut found = safety(run);
         found.extend(liveness(run));
@@ -78,58 +82,58 @@ impl Life {
     }
 }
 
-/// A life that breaks an invariant in one mode, with the reason why that does not count.
+/// An invariant that does not count against a life in one mode, with the reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Exemption {
     /// Name of the life; `None` for every life.
     pub life: Option<&'static str>,
-    /// The mode.
+    /// Mode of the provider, to which the exemption is limited.
     pub mode: Mode,
-    /// The invariant.
+    /// Invariant that does not count.
     pub invariant: Invariant,
-    /// The reason.
+    /// Reason for the exemption.
     pub reason: &'static str,
 }
 
 const VCENTER_V1: Mode = Mode::VCenter(InstancesMode::V1);
 const SUPERVISOR_V1: Mode = Mode::Supervisor(InstancesMode::V1);
 
-/// Every exemption.
+/// Every exemption of a life.
 pub const EXEMPTIONS: [Exemption; 5] = [
     Exemption {
         life: None,
         mode: VCENTER_V1,
         invariant: Invariant::NoLoginStorm,
-        reason: "v1 makes upstream's calls: a REST login for each look at a zone",
+        reason: "v1 makes upstream's calls, with a REST login for each read of a zone",
     },
     Exemption {
         life: Some("listed-partly"),
         mode: SUPERVISOR_V1,
         invariant: Invariant::NoWrongDeletion,
-        reason: "v1 keeps upstream's defect: one list that does not show a machine is believed",
+        reason: "v1 keeps upstream's defect: a single list without a machine counts as proof that it is gone",
     },
     Exemption {
         life: Some("by-in-tree-path"),
         mode: SUPERVISOR_V1,
         invariant: Invariant::NoWrongDeletion,
-        reason: "v1 keeps upstream's defect: a provider ID that is no UUID is that of no machine",
+        reason: "v1 keeps upstream's defect: if a provider ID contains no UUID, the machine counts as gone",
     },
     Exemption {
         life: Some("stepped-clocks"),
         mode: SUPERVISOR_V1,
         invariant: Invariant::YoungNodeStays,
-        reason: "v1 keeps upstream's defect: a node without a machine is deleted however young it is",
+        reason: "v1 keeps upstream's defect: it deletes a Node without a machine regardless of the Node's age",
     },
     Exemption {
         life: Some("slow-reads"),
         mode: VCENTER_V1,
         invariant: Invariant::GoneNodesGo,
-        reason: "v1 makes one read after the other, as upstream: after a crash a node is not initialized before its machine goes, \
-                 and a Node without a provider ID is not the provider's to delete",
+        reason: "v1 makes one read after the other, as upstream does: after a crash it does not initialize a node before the \
+                 node's machine is deleted, and it may not delete a Node without a provider ID",
     },
 ];
 
-/// Returns the reason if a life and mode are exempt from an invariant.
+/// Returns the reason of an exemption for this life, mode and invariant, or `None`.
 fn exemption(life: &str, mode: Mode, invariant: Invariant) -> Option<&'static str> {
     let is_it = |it: &&Exemption| {
         it.life.is_none_or(|name| name == life) && it.mode == mode && it.invariant == invariant
@@ -150,8 +154,8 @@ fn phase(name: &str) -> Act {
     Act::Phase(name.to_owned())
 }
 
-/// Returns the usual life: three nodes join at the start, one changes its address, one is shut down, one machine is
-/// deleted.
+/// Returns the scenario of the life `usual`: three nodes join at the start, one machine changes its
+/// address, one is powered off, and one is deleted.
 pub fn usual() -> Scenario {
     joins::usual().scenario
 }

@@ -1,4 +1,5 @@
-//! Lives in which vCenters, the cluster or replicas change: they come, go, are replaced or are restored.
+//! Lives in which a vCenter, the workload cluster or a replica stops, is replaced, restored or
+//! upgraded.
 
 use sim::Face;
 use sim::faults::{Action, Rule};
@@ -38,12 +39,13 @@ pub(super) fn lives(backend: Backend) -> Vec<Life> {
     lives
 }
 
-/// Returns the names of the first vCenter's machines, then of the second one's.
+/// Returns the names of `n` machines of the first vCenter, then of `n` machines of the second.
 fn nodes(n: u32) -> impl Iterator<Item = String> {
     (1..=n).map(|n| format!("node-{n:04}")).chain((1..=n).map(|n| format!("node-1-{n:04}")))
 }
 
-/// A world in which our provider, or another initializer, initializes every node early.
+/// Returns a scenario in which the provider initializes all nodes after their join, or the
+/// initializer `by` does at 5 s. In the second case a later step has to start the provider.
 fn begun(topology: Topology, by: Option<Initializer>) -> Scenario {
     let scenario = Scenario::new("", topology, s(0)).at(s(0), phase("join"));
     match by {
@@ -54,7 +56,8 @@ fn begun(topology: Topology, by: Option<Initializer>) -> Scenario {
     }
 }
 
-/// Nodes of the second vCenter wait, one of them with a silent kubelet, until the configuration names that vCenter.
+/// Returns the life in which nodes of a second vCenter stay uninitialized until a restart with a
+/// configuration that contains this vCenter. One of them has a silent kubelet meanwhile.
 fn vcenter_added() -> Life {
     let silent = || Named::from("node-1-0002");
     let scenario = Scenario::new("", Topology::zones(3).machines(3).vcenters(2), s(0))
@@ -71,11 +74,12 @@ fn vcenter_added() -> Life {
         .at(s(155), set_address(Named::from("node-1-0001"), 2))
         .at(s(156), Command::PowerOff(Named::from("node-1-0002")))
         .at(s(157), Command::DeleteMachine(Named::from("node-1-0003")));
-    let about = "nodes of a second vCenter wait for their initialization until a restart with a configuration that names it";
+    let about = "nodes of a second vCenter stay uninitialized until a restart with a configuration that contains this vCenter";
     Life::new("vcenter-added", about, calm(scenario, s(320)))
 }
 
-/// The second vCenter leaves the configuration while its machines run, and returns later.
+/// Returns a life in which the second vCenter is removed from the configuration while its machines
+/// run, and added again later.
 fn vcenter_removed(name: &'static str, by: Option<Initializer>) -> Life {
     let silent = ["node-1-0001", "node-1-0002"];
     let mut scenario = begun(Topology::zones(3).machines(6).vcenters(2), by)
@@ -95,15 +99,16 @@ fn vcenter_removed(name: &'static str, by: Option<Initializer>) -> Life {
         scenario = scenario.at(s(260), Command::StartKubelet(Named::from(node)));
     }
     let about =
-        "a vCenter is taken out of the configuration while its machines run, and put back later";
+        "a vCenter is removed from the configuration while its machines run, and added again later";
     Life::new(name, about, calm(scenario, s(320)))
 }
 
-/// The provider restarts and finds another vCenter under the same name, without any of its machines.
+/// Returns a life in which the provider restarts and another vCenter answers at the same address,
+/// with another instance UUID and without the machines of the nodes.
 fn vcenter_replaced(name: &'static str, by: Option<Initializer>) -> Life {
     let uuid = uuid::Uuid::from_u128(0x0bad_cafe_0000_4000_8000_0000_0000_0002);
     let hide = Rule::new("other inventory", nodes(6).map(Action::Hide)).on(Face::Soap);
-    // Two machines without a kubelet stand for the other vCenter's own machines.
+    // The two machines without kubelets stay visible, as the machines of the other vCenter.
     let topology = Topology::zones(3).machines(8).nodes(Nodes::Count(6));
     let mut scenario = begun(topology, by)
         .at(s(60), phase("replaced"))
@@ -116,15 +121,16 @@ fn vcenter_replaced(name: &'static str, by: Option<Initializer>) -> Life {
             .at(s(70), Command::StopKubelet(Named::from(node)))
             .at(s(240), Command::StartKubelet(Named::from(node)));
     }
-    // The machines are back under the new identity: the vCenter was restored from a backup.
+    // The machines are visible again under the new instance UUID, as after a restoration from a
+    // backup.
     let scenario = calm(scenario, s(250)).at(s(251), Act::Crash(0)).at(s(252), Act::StartAll);
-    let about =
-        "after a restart another vCenter answers under the same name and shows other machines";
+    let about = "after a restart of the provider another vCenter answers at the same address, with other machines";
     Life::new(name, about, scenario)
 }
 
-/// A vCenter is restored from a backup twice, and its machines get each other's ids: once while the provider runs, and once
-/// while it does not. Machines change after each restoration.
+/// Returns the life in which a vCenter is restored from a backup twice, once while the provider
+/// runs and once while it is down. Each restoration exchanges the managed object ids of machines,
+/// and machines change after it.
 fn vcenter_restored() -> Life {
     let machines = ["node-0001", "node-0002", "node-0003"];
     let mut scenario =
@@ -139,21 +145,23 @@ fn vcenter_restored() -> Life {
         if n == 1 {
             scenario = scenario.at(begin + s(1), Act::Crash(0)).at(begin + s(65), Act::StartAll);
         }
-        // A silent kubelet makes the provider ask if that machine exists.
+        // A silent kubelet makes the provider check whether the machine exists.
         scenario = scenario
             .at(begin + s(80), Command::StopKubelet(Named::from("node-0001")))
             .at(begin + s(90), set_address(Named::from("node-0002"), n + 1))
             .at(begin + s(150), Command::StartKubelet(Named::from("node-0001")));
     }
-    // An id that means another machine proves nothing, so the provider gets a period to find each machine again.
+    // The id on a Node now belongs to another machine and proves nothing. So the life gives the
+    // provider an address period to find each machine again before one is deleted.
     let deleted = Command::DeleteMachine(Named::from("node-0003"));
     let scenario = calm(scenario, s(400)).at(s(710), deleted);
-    let about = "a vCenter is restored from a backup and gives its ids to other machines, with the provider running and without";
+    let about = "a vCenter is restored from a backup and exchanges ids of machines, once while the provider runs and once while it is down";
     Life::new("vcenter-restored", about, scenario)
 }
 
-/// One of two vCenters is down for an upgrade, twice, while machines of both join and change addresses, and some are
-/// deleted.
+/// Returns the life in which one of two vCenters is down for an upgrade, twice. Each time a machine
+/// of each vCenter joins, a machine of each changes its address, and a machine of the upgraded
+/// vCenter is deleted.
 fn vcenter_upgraded() -> Life {
     let vcenter = Some("vc0".to_owned());
     let machine = |name: &str| Named::from(name);
@@ -189,16 +197,17 @@ fn vcenter_upgraded() -> Life {
             )
             .at(begin + s(21), Command::SwapCertificate { vcenter: vcenter.clone() })
             .at(begin + s(80), Command::StartVCenter { vcenter: vcenter.clone() })
-            // The machine is deleted, and another one created, while the vCenter starts.
+            // One machine is deleted and another one created while the vCenter starts.
             .at(begin + s(81), Command::DeleteMachine(machine(&gone)))
             .at(begin + s(82), late("vc0", &format!("late-{n}")))
             .at(begin + s(120), Command::StartKubelet(machine("node-0006")));
     }
-    let about = "one of two vCenters is down for an upgrade, twice, while machines of both come, move and go";
+    let about = "one of two vCenters is down for an upgrade, twice, while machines of both join, change addresses and are deleted";
     Life::new("vcenter-upgraded", about, calm(scenario, s(420)))
 }
 
-/// One replica after the other is stopped and started again, as in a rolling update, while nodes join and machines move.
+/// Returns the life in which one replica after the other is stopped and started again, as in a
+/// rolling update, while one machine changes its address and another is deleted.
 fn rolling_update() -> Life {
     let addresses = vec![vec![std::net::Ipv4Addr::new(10, 6, 0, 1).into()]];
     let machine = Named::from("node-0001");
@@ -212,13 +221,12 @@ fn rolling_update() -> Life {
         .at(s(80), Act::Stop(0))
         .at(s(85), Act::Start(0))
         .at(s(86), Command::DeleteMachine(Named::from("node-0002")));
-    let about =
-        "the provider is updated replica by replica while a machine moves and another is deleted";
+    let about = "the provider is updated replica by replica while a machine changes its address and another is deleted";
     Life::new("rolling-update", about, calm(scenario, s(300)))
 }
 
-/// The workload cluster is restored from a backup that is older than a Node that joined, an address that changed and a
-/// taint.
+/// Returns the life in which the workload cluster is restored from a backup that is older than the
+/// join of a node, a change of an address, a shutdown taint and the deletion of a machine.
 fn restored_cluster() -> Life {
     let machine = |name: &str| Named::from(name);
     let late = Command::CreateMachine {
@@ -237,7 +245,7 @@ fn restored_cluster() -> Life {
         .at(s(65), Command::DeleteMachine(machine("node-0003")))
         .at(s(220), phase("restored"))
         .at(s(222), Command::RestoreCluster)
-        // A kubelet registers its Node once in its life.
+        // The backup lacks this Node. The restart makes its kubelet register it again.
         .at(s(240), Command::StopKubelet(machine("late")))
         .at(s(245), Command::StartKubelet(machine("late")))
         .at(s(330), phase("change"))
@@ -246,7 +254,8 @@ fn restored_cluster() -> Life {
     Life::new("restored-cluster", about, calm(scenario, s(420)))
 }
 
-/// The leader dies while nodes join, and its successor later.
+/// Returns the life in which the leader of two replicas is killed while nodes join, and its
+/// successor while it handles a powered-off machine.
 fn two_replicas() -> Life {
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
         .with(|it| it.replicas = 2)
@@ -257,12 +266,12 @@ fn two_replicas() -> Life {
         .at(s(95), Command::PowerOff(Named::from("node-0001")))
         .at(s(146), Act::CrashLeader)
         .at(s(150), Act::StartAll);
-    let about = "the leader of two replicas dies while nodes join, and again while a machine is being found off";
+    let about = "the leader of two replicas is killed while nodes join, and again while it handles a powered-off machine";
     Life::new("two-replicas", about, calm(scenario, s(300)))
 }
 
-/// The leader is suspended five times amid work, each time for longer than its lease lasts, and resumes when another one
-/// leads.
+/// Returns the life in which the leader is suspended during work five times, each time for longer
+/// than the duration of its lease, and resumes when the other replica leads.
 fn stopped_leader() -> Life {
     let mut scenario = Scenario::new("", Topology::zones(3).machines(6), s(0))
         .with(|it| it.replicas = 2)
@@ -273,7 +282,7 @@ fn stopped_leader() -> Life {
         let machine = |n: u8| Named::from(format!("node-{n:04}").as_str());
         scenario = scenario
             .at(begin, Act::SuspendLeader)
-            // The new leader does this work, and the old one finds it when it wakes.
+            // The new leader does this work. The old leader sees the result when it resumes.
             .at(begin + s(1), set_address(machine(1), round))
             .at(begin + s(2), Command::StopKubelet(machine(2)))
             .at(begin + s(3), Command::PowerOff(machine(3)))
@@ -296,7 +305,7 @@ fn stopped_leader() -> Life {
             .at(begin + s(50), Command::StartKubelet(machine(2)))
             .at(begin + s(50), Command::PowerOn(machine(3)));
     }
-    let about = "the leader of two replicas is stopped for longer than its lease lasts, five times, and goes on";
+    let about = "the leader of two replicas is suspended for longer than its lease lasts, five times, and resumes each time";
     Life::new("stopped-leader", about, calm(scenario, s(370)))
 }
 
@@ -305,7 +314,7 @@ fn set_address(machine: Named, last: u8) -> Command {
     Command::SetAddresses { machine, addresses }
 }
 
-/// Creates a Node that is not ready and has no known machine.
+/// Returns the command that creates a Node that is not ready and has no machine.
 fn node_without_machine(name: &str) -> Command {
     let node = serde_json::json!({
         "apiVersion": "v1",
@@ -319,8 +328,8 @@ fn node_without_machine(name: &str) -> Command {
     Command::Cluster(objects::Command::create(GroupResource::core("nodes"), "", node))
 }
 
-/// The wall clocks of both replicas step by an hour forwards, then by two backwards, while a young node waits and machines
-/// are deleted.
+/// Returns the life in which the wall clocks of both replicas step forwards by an hour, then
+/// backwards by two hours. Meanwhile a new Node without a machine exists, and machines are deleted.
 fn stepped_clocks() -> Life {
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
         .with(|it| it.replicas = 2)

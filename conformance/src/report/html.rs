@@ -1,5 +1,5 @@
-//! Writes `index.html`: the results as one page that needs no network, with filters and the evidence of each
-//! check.
+//! Builds `index.html`: the results as one page that needs no network, with filters, and with
+//! evidence for each check that did not pass.
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ const on=v.some(c=>c.checked&&c.dataset.v===d.dataset.verdict)&&(!s.value||s.val
 &&(!q.value||d.textContent.toLowerCase().includes(q.value.toLowerCase()));d.hidden=!on}}\
 for(const e of [q,s,...v])e.addEventListener('input',f);f();";
 
-/// Returns the page.
+/// Returns the page as HTML.
 pub(super) fn page(
     about: &About,
     stage: &Stage,
@@ -52,7 +52,7 @@ pub(super) fn page(
         let text = serde_json::to_string_pretty(provider).unwrap_or_default();
         let _ = writeln!(
             out,
-            "<details data-verdict=\"\" open><summary>The provider</summary><pre>{}</pre></details>",
+            "<details data-verdict=\"\" open><summary>Provider</summary><pre>{}</pre></details>",
             escape(&text)
         );
     }
@@ -80,7 +80,8 @@ fn filters(out: &mut String, conclusions: &[Conclusion]) {
         let _ = write!(out, "<option>{}</option>", escape(surface));
     }
     out.push_str("</select> ");
-    // The sections before the checks have an empty verdict and stay visible.
+    // The section about the provider has an empty verdict; this hidden, checked box keeps it
+    // visible.
     out.push_str("<input type=checkbox checked hidden data-v=\"\">");
     for verdict in distinct(|it| it.verdict.word()) {
         let _ = write!(

@@ -1,8 +1,8 @@
-//! Writes `junit.xml`: one test case per case of a check, with its time and its evidence.
+//! Builds `junit.xml`: one test case per case of a check, with its time and evidence.
 //!
-//! Readers of this format color `failure` and `error` red. A failure is red if the check binds the provider; a failed
-//! SHOULD is reported without red. An inconclusive case and a harness error are errors, because they are not a pass. A
-//! case that held when it was repeated is a rerun.
+//! Programs that display this format color `failure` and `error` red. A failed case is a `failure`
+//! if the check is a MUST for this provider, else it is `skipped`. An inconclusive case or a
+//! harness error is an `error`, because it is not a pass. A flaky case is a success with a rerun.
 
 use anyhow::Context;
 use quick_junit::{
@@ -70,7 +70,8 @@ fn status(verdict: &Verdict, requirement: Requirement, evidence: &str) -> TestCa
             (TestCaseStatus::non_success(NonSuccessKind::Failure), why.to_string())
         }
         Verdict::Fail(why) => {
-            (TestCaseStatus::skipped(), format!("{requirement:?}, and no more, failed: {why}"))
+            let why = format!("failed; not an error, because it is only a {requirement:?}: {why}");
+            (TestCaseStatus::skipped(), why)
         }
         Verdict::Inconclusive(why) | Verdict::HarnessError(why) => {
             let why = format!("{}: {why}", verdict.word());

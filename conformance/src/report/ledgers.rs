@@ -1,7 +1,8 @@
 //! Writes `ledger.jsonl`: the ledgers of all cases, each after a line that names the case.
 //!
-//! Each ledger goes to a file of its own when its case ends, because memory cannot hold all of them; cases may end in
-//! any order. At the end the files are joined in the order of the catalogue.
+//! Each ledger goes to a temporary file when its case ends, because memory cannot hold all of them
+//! and cases end in any order. At the end of the run, the files are joined in the order of the
+//! catalogue.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -14,7 +15,7 @@ use tempfile::TempDir;
 use crate::backend::Backend;
 use crate::checks::Outcome;
 
-/// Ledgers of cases that have ended.
+/// Ledgers of the cases that have ended, as temporary files below the output folder.
 #[derive(Debug)]
 pub struct Ledgers {
     dir: PathBuf,
@@ -22,7 +23,8 @@ pub struct Ledgers {
 }
 
 impl Ledgers {
-    /// Prepares a run with this folder. The file of an earlier run stays until [`Self::join`].
+    /// Prepares a run that writes to `dir`. The `ledger.jsonl` of an earlier run stays there until
+    /// [`Self::join`].
     ///
     /// # Errors
     /// Fails if the folder is not writable.
@@ -34,7 +36,7 @@ impl Ledgers {
         Ok(Self { dir: dir.to_owned(), parts })
     }
 
-    /// Writes the ledger of a case: the `case`-th of the `check`-th check.
+    /// Writes the ledger of the `case`-th case of the `check`-th check to a temporary file.
     ///
     /// # Errors
     /// Names the file that cannot be written.
@@ -57,7 +59,7 @@ impl Ledgers {
         write().with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Joins the ledgers in one file.
+    /// Joins the temporary files into `ledger.jsonl`.
     ///
     /// # Errors
     /// Names the file that cannot be written.

@@ -1,4 +1,4 @@
-//! Writes the files of a run to its output folder and prints tables for people.
+//! Report of a run: files in the output folder, and tables for the terminal.
 
 mod html;
 mod junit;
@@ -19,10 +19,10 @@ use crate::lab::{Run, Stage};
 use crate::suite::{Conclusion, Summary};
 use crate::verdict::Verdict;
 
-/// The built-in API server, as reports name it.
+/// Name of the simulated API server in reports.
 pub(crate) const FAKE: &str = "fake@1.36";
 
-/// `results.json`.
+/// Content of `results.json`.
 #[derive(Debug, Serialize)]
 struct Results<'a> {
     suite: &'a str,
@@ -49,18 +49,18 @@ struct Environment<'a> {
 pub struct About {
     /// Seed of all random draws.
     pub seed: u64,
-    /// Stage on which the provider ran.
+    /// Stage on which the provider ran, in words.
     pub stage: String,
     /// Name of the API server of the workload cluster.
     pub kube: String,
-    /// Passage of time: virtual, or relative to the clock.
+    /// Passage of world time: virtual, or its pace relative to the clock.
     pub time: String,
-    /// Description of the provider; `None` for ours in this process.
+    /// Description of the provider; `None` for our provider in this process.
     pub provider: Option<serde_json::Value>,
 }
 
 impl About {
-    /// Describes a run of our provider in this process.
+    /// Describes a run of our provider in this process, in virtual time.
     pub fn ours(stage: &Stage) -> Self {
         let (seed, provider) = (stage.seed, None);
         let (stage, kube) = ("in process, virtual time".to_owned(), FAKE.to_owned());
@@ -79,12 +79,12 @@ pub struct Tally {
     pub partial: usize,
     /// Checks whose promise was broken.
     pub failed: usize,
-    /// Checks that exercised nothing.
+    /// Checks whose run proves nothing.
     pub inconclusive: usize,
     /// Checks that failed once and passed when repeated.
     #[serde(skip_serializing_if = "is_zero")]
     pub flaky: usize,
-    /// Checks without a judgement, because the harness failed or its machine was too slow.
+    /// Checks without a judgement, because the harness failed or this computer was too slow.
     #[serde(skip_serializing_if = "is_zero")]
     pub harness_errors: usize,
     /// Checks that the provider does not claim to support.
@@ -148,21 +148,21 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Makes the folder of a run and proves that it is writable before the run begins.
+/// Creates the output folder of a run and checks that it is writable, before the run begins.
 ///
 /// # Errors
-/// Names the folder that cannot be made or written to.
+/// Names the folder that cannot be created or written to.
 pub fn prepare(dir: &Path) -> anyhow::Result<()> {
-    let why = || format!("--out {}: cannot be written to; choose a folder that can", dir.display());
+    let why =
+        || format!("--out {}: cannot write to this folder; choose a writable one", dir.display());
     std::fs::create_dir_all(dir).with_context(why)?;
-    // Files of an earlier run stay whole until this run is done.
+    // A probe file leaves the files of an earlier run unchanged until this run is done.
     let probe = dir.join(".probe");
     std::fs::write(&probe, "").with_context(why)?;
     std::fs::remove_file(&probe).with_context(why)
 }
 
-/// Writes every file of a run below `dir`, except the ledgers, which [`Ledgers`] writes as their cases
-/// end.
+/// Writes every file of a run to `dir` except `ledger.jsonl`, which [`Ledgers`] writes.
 ///
 /// # Errors
 /// Names the folder or file that cannot be written.
@@ -173,7 +173,7 @@ pub fn write(
     conclusions: &[Conclusion],
     cost: &[Table],
 ) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let save = |name: &str, text: String| {
         let path = dir.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -225,7 +225,7 @@ fn markdown(about: &About, conclusions: &[Conclusion], cost: &[Table]) -> String
     let bad: Vec<&Conclusion> =
         conclusions.iter().filter(|it| it.verdict.reason().is_some()).collect();
     if !bad.is_empty() {
-        out.push_str("\n## What did not pass\n\n");
+        out.push_str("\n## Checks that did not pass\n\n");
         for conclusion in bad {
             let _ = writeln!(
                 out,
@@ -239,7 +239,7 @@ fn markdown(about: &About, conclusions: &[Conclusion], cost: &[Table]) -> String
     out
 }
 
-/// Returns the table for a terminal; `times` adds the wall time of each check.
+/// Returns the table of checks for a terminal; `times` adds the wall time of each check.
 pub fn table(conclusions: &[Conclusion], times: bool) -> String {
     let mut out = String::new();
     for conclusion in conclusions {
@@ -268,7 +268,8 @@ pub fn table(conclusions: &[Conclusion], times: bool) -> String {
     out
 }
 
-/// Returns up to twelve lines, one per Node: the state of its machine beside the state of the Node.
+/// Returns one line per Node that compares the Node with its machine at the end of the run. Ends
+/// after the twelfth Node with a line that contains only `…`.
 pub fn truth(run: &Run) -> Vec<String> {
     let nodes = sim::world::objects::GroupResource::core("nodes");
     let mut lines = Vec::new();
@@ -276,7 +277,7 @@ pub fn truth(run: &Run) -> Vec<String> {
         let name = node["metadata"]["name"].as_str().unwrap_or_default();
         let seen = facts(node);
         let truth = match machine_of(&run.end, name) {
-            None => "no machine".to_owned(),
+            None => "none".to_owned(),
             Some((vcenter, id, machine)) => {
                 let state = machine.connection.as_str();
                 let addresses = reported(machine);
@@ -285,7 +286,7 @@ pub fn truth(run: &Run) -> Vec<String> {
         };
         let ips: Vec<&str> = seen.ips().collect();
         lines.push(format!(
-            "{name}: truth {truth}; seen Ready={} taints={:?} addresses={ips:?}",
+            "{name}: machine {truth}; Node Ready={} taints={:?} addresses={ips:?}",
             seen.ready, seen.taints
         ));
         if lines.len() == 12 {

@@ -1,7 +1,8 @@
-//! A scenario: a world, the events in it with their times, and a duration.
+//! Scenarios: a world, the set-up of a provider, timed steps and a duration.
 //!
-//! Scenarios are values. Checks build them in Rust, files hold them as YAML, sweeps and property tests change and shrink
-//! them. All of them run the same way.
+//! A scenario is plain data. Checks build scenarios in Rust, regression files contain them as YAML,
+//! sweeps add failures to them, and property tests generate and shrink them. The lab plays all of
+//! them in the same way.
 
 use std::time::Duration;
 
@@ -9,122 +10,136 @@ use serde::{Deserialize, Serialize};
 use sim::faults::Rule;
 use sim::world::{Command, Topology};
 
-/// A world, a provider's set-up and a timeline.
+/// A world, the set-up of a provider, and a timeline of acts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Scenario {
-    /// Name of the scenario.
+    /// Name of the life that the scenario plays. Exemptions of lives apply by this name. Other
+    /// scenarios may have any name; in most cases of checks the name is empty.
     pub name: String,
-    /// The world at the beginning.
+    /// World at the beginning of the scenario.
     #[serde(default)]
     pub topology: Topology,
     /// Set-up of the provider.
     #[serde(default)]
     pub provider: ProviderSetup,
-    /// Steps in order of time. The provider starts at zero unless a step says otherwise.
+    /// Steps in order of time.
     #[serde(default)]
     pub timeline: Vec<Step>,
-    /// Duration of the scenario.
+    /// Time from the beginning to the end of the scenario.
     #[serde(with = "sim::world::duration")]
     pub horizon: Duration,
 }
 
-/// An act at a point in time.
+/// An act and the time at which the lab carries it out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// Time since the beginning.
+    /// Time since the beginning of the scenario.
     #[serde(with = "sim::world::duration")]
     pub at: Duration,
-    /// The act.
+    /// Act that the lab carries out.
     #[serde(rename = "do")]
     pub act: Act,
 }
 
-/// An act of a scenario.
+/// An act of the lab: it changes the world, the fault rules or the provider, reads from the
+/// provider, or begins a phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Act {
-    /// The world applies a command.
+    /// Applies a command to the world. In Supervisor mode, the lab turns a power change, a deletion
+    /// or a creation of a machine into a change of its VirtualMachine object.
     World(Command),
-    /// Adds a fault rule.
+    /// Adds a fault rule to the sim.
     Fault(Rule),
-    /// Removes every fault rule.
+    /// Removes every fault rule from the sim.
     Heal,
-    /// Begins a new phase; the ledger carries its name.
+    /// Begins a new phase. The ledger notes the name of the phase with each call until the next
+    /// phase.
     Phase(String),
-    /// Starts a replica.
+    /// Starts the replica with this index, unless it runs.
     Start(usize),
-    /// Tells a replica to stop, as by SIGTERM.
+    /// Asks the replica with this index to stop, as SIGTERM does, and waits for its end.
     Stop(usize),
-    /// Kills a replica, as by SIGKILL.
+    /// Kills the replica with this index, as SIGKILL does.
     Crash(usize),
-    /// Tells the leader to stop, so that it gives its lease up. Without an election, stops the first running replica.
+    /// Asks the leader to stop, so that it releases its lease, and waits for its end. Without an
+    /// election, asks the first running replica.
     StopLeader,
-    /// Kills the leader, so that its lease runs out. Without an election, kills the first running replica.
+    /// Kills the leader, so that its lease expires. Without an election, kills the first running
+    /// replica.
     CrashLeader,
-    /// Suspends the leader, as by SIGSTOP or by a hypervisor that suspends its machine.
+    /// Suspends the leader, as SIGSTOP or the suspension of its virtual machine would. Without an
+    /// election, suspends the first running replica.
     SuspendLeader,
     /// Resumes every suspended replica.
     ResumeAll,
-    /// Steps the wall clock of every running replica by this many seconds; backwards if negative.
+    /// Steps the wall clock of every running replica by this many seconds, backwards if negative.
+    /// The lab cannot do this to a process.
     StepClocks(i64),
-    /// Reads the metrics and the health of every running replica.
+    /// Reads the metrics and the health checks of every running replica, and keeps them for the
+    /// judges. The lab cannot do this to a process.
     Scrape,
-    /// Asks the HTTPS endpoint of every running replica.
+    /// Sends a GET request to the HTTPS endpoint of every running replica.
     Get {
-        /// Path, with its query.
+        /// Path with query.
         path: String,
-        /// The client.
+        /// Client that sends the request. It decides which token the request carries.
         by: Caller,
     },
-    /// Writes another serving certificate to the files that the command line names.
+    /// Writes a new serving certificate to the files that the command line names.
     RenewCertificate,
-    /// Overwrites the certificate files that the command line names with content that is not a certificate.
+    /// Overwrites the certificate files that the command line names with content that is not a
+    /// certificate.
     SpoilCertificate,
     /// Starts every replica that does not run.
     StartAll,
-    /// Replaces the provider's token for the Supervisor. The file has the new token at once, and the Supervisor refuses
-    /// the old one after a grace period.
+    /// Replaces the provider's token for the Supervisor. The provider's token file contains the new
+    /// token at once. The Supervisor refuses the old token after a grace period.
     Token {
-        /// Grace period of the old token.
+        /// Time for which the Supervisor still accepts the old token.
         #[serde(with = "sim::world::duration")]
         grace: Duration,
     },
-    /// Another initializer initializes nodes that still wait for a cloud provider, from the current state of their
-    /// machines.
+    /// Initializes nodes that have the uninitialized taint, as another initializer would, from the
+    /// current state of their machines.
     Initialize {
-        /// The node; every uninitialized node if omitted.
+        /// Name of the node; every uninitialized node if omitted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<String>,
-        /// The initializer.
+        /// Initializer whose writes the lab imitates.
         by: Initializer,
     },
-    /// Copies an annotation from one Node to another, as when references are given out anew. Does nothing if the first
-    /// Node lacks it.
+    /// Copies an annotation from one Node to another, so that the second Node carries, for example,
+    /// the reference of the first Node's machine. Does nothing if the first Node lacks the
+    /// annotation.
     CopyAnnotation {
         /// Key of the annotation.
         key: String,
-        /// The Node that has the annotation.
+        /// Name of the Node that has the annotation.
         from: String,
-        /// The Node that gets the annotation.
+        /// Name of the Node that receives the annotation.
         to: String,
     },
-    /// Limits the provider's configuration to these vCenters, from its next start on.
+    /// Limits the provider's configuration to these vCenters from the provider's next start on;
+    /// empty means all of the world.
     Vcenters(Vec<String>),
-    /// Limits the provider's configuration to these datacenters, from its next start on.
+    /// Limits the provider's configuration to these datacenters from the provider's next start on;
+    /// empty means all.
     Datacenters(Vec<String>),
-    /// Changes the password in the Secret with the provider's credentials.
+    /// Changes the password in the Secret that contains the provider's credentials.
     Secret {
         /// Name of the Secret, in `kube-system`.
         name: String,
-        /// The new password, the same for every vCenter.
+        /// New password, which the Secret then contains for every vCenter.
         password: String,
     },
 }
 
 impl Act {
-    /// True if the act writes Nodes itself, as other controllers and people do.
+    /// True if the lab itself may write Nodes in this act, in place of another controller or a
+    /// person.
     pub(crate) fn changes_nodes(&self) -> bool {
         matches!(
             self,
@@ -135,89 +150,95 @@ impl Act {
     }
 }
 
-/// Initializers of nodes other than the provider under test.
+/// An initializer of nodes other than the provider under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Initializer {
-    /// The upstream provider, in its order of writes: provider ID, labels and taint first, addresses second.
+    /// The upstream provider, in its order of writes: first provider ID, labels and removal of the
+    /// taint, then addresses.
     Upstream,
-    /// The upstream provider, killed between its two writes: the node has no addresses yet.
+    /// The upstream provider, killed between its two writes, so that the node has no addresses.
     UpstreamHalf,
     /// A person with kubectl: a provider ID in upper case, no labels, the taint removed.
     Person,
-    /// The in-tree provider of old clusters: as upstream, with beta labels only.
+    /// The in-tree provider of old clusters: writes as [`Self::Upstream`], but only beta labels.
     InTree,
-    /// The in-tree provider of still older clusters, whose provider IDs name a machine by its path in the inventory.
+    /// The in-tree provider of still older clusters: writes as [`Self::InTree`], but the provider
+    /// ID has the inventory path of the machine instead of its UUID.
     InTreePath,
 }
 
-/// A client of the HTTPS endpoint of a provider.
+/// A client of a provider's HTTPS endpoint, by the token that it sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Caller {
     /// Sends no token.
     Anonymous,
-    /// Sends a token that the cluster does not know.
+    /// Sends a token that the cluster did not issue and therefore rejects.
     Impostor,
-    /// Sends a token of an account without roles.
+    /// Sends a valid token of an account without roles.
     Stranger,
-    /// Sends a token of an account that may read `/metrics`.
+    /// Sends a valid token of an account that may read `/metrics`.
     Allowed,
-    /// Sends a token of a member of `system:masters`.
+    /// Sends a valid token of a member of `system:masters`.
     Master,
 }
 
-/// Set-up of the provider.
+/// Set-up of the provider: replicas, flags and configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct ProviderSetup {
-    /// Number of replicas, each a process of its own. Several replicas elect a leader.
+    /// Number of replicas. Several replicas elect a leader unless [`Self::anarchy`] is true.
     pub replicas: usize,
-    /// True if all replicas start by themselves at time zero.
+    /// True if the lab starts all replicas at time zero; otherwise a step has to start them.
     pub start: bool,
-    /// True if zones are configured.
+    /// True if the configuration names the tag categories of zone and region.
     pub zones: bool,
-    /// True if the replicas elect a leader; several replicas always do.
+    /// True if the provider elects a leader even with a single replica.
     pub leader_election: bool,
-    /// True if several replicas run without electing a leader, which no administrator should configure. Checks for two
-    /// leaders must then find them.
+    /// True if the replicas run without leader election although they are several. Administrators
+    /// must not configure this. Tests use it to prove that the judges detect two leaders.
     pub anarchy: bool,
-    /// `--node-status-update-frequency`.
+    /// Period between reads of all addresses: `--node-status-update-frequency`.
     #[serde(with = "sim::world::duration")]
     pub status_period: Duration,
-    /// `--node-monitor-period`.
+    /// Period between checks of nodes that are not Ready: `--node-monitor-period`.
     #[serde(with = "sim::world::duration")]
     pub monitor_period: Duration,
-    /// Number of workers of the node controller.
+    /// Number of nodes that the node controller handles at the same time:
+    /// `--concurrent-node-syncs`.
     pub workers: usize,
-    /// Requests per second and controller to the cluster.
+    /// Requests per second that each controller may send to the cluster: `--kube-api-qps`.
     pub kube_qps: u32,
     /// Datacenters in the configuration; empty means all.
     pub datacenters: Vec<String>,
     /// vCenters in the configuration; empty means all of the world.
     pub vcenters: Vec<String>,
-    /// Lines added to the `nodes:` section of the configuration.
+    /// Keys and values that the lab adds to the section `nodes` of the configuration.
     pub nodes: Vec<(String, String)>,
     /// IP families, in order of priority; `ipv4` if empty.
     pub families: Vec<String>,
     /// Labels that the provider adds to every node that it initializes: `--node-labels`.
     pub node_labels: Vec<(String, String)>,
-    /// A Secret in `kube-system` that holds the credentials; without it the configuration holds them.
+    /// Name of a Secret in `kube-system` that contains the credentials; if `None`, the
+    /// configuration contains them.
     pub secret: Option<String>,
-    /// True if the operator has switched the deletion of nodes off.
+    /// True if the operator forbids the provider to delete Nodes: `SKIP_NODE_DELETION`.
     pub skip_deletion: bool,
-    /// True if a process logs at its highest level, where its manifest has a knob for that. In virtual time every level
-    /// is captured in any case.
+    /// True if a provider that is a process logs at its highest level, provided that its manifest
+    /// has a knob for the level. In virtual time the lab always captures every level.
     pub verbose: bool,
-    /// Flags of Kubernetes' cloud controller managers, added to the command line as they are. `$(port)` stands for a free port.
+    /// Flags that the lab adds to the command line unchanged, in the spelling of Kubernetes' cloud
+    /// controller managers. `$(port)` stands for a free port.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
-    /// Content of `vsphere.conf`, in place of the one that this set-up describes. `$(server)`, `$(port)`, `$(user)` and
-    /// `$(password)` stand for those of the first vCenter, `$(trust.yaml)` and `$(trust.ini)` for the setting that lets the
-    /// provider trust it.
+    /// Content of `vsphere.conf`; if `None`, the lab writes the file from the other fields.
+    /// `$(server)`, `$(port)`, `$(user)` and `$(password)` stand for the values of the first
+    /// vCenter. `$(trust.yaml)` and `$(trust.ini)` stand for the setting that makes the provider
+    /// trust the certificate of this vCenter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// True if nothing starts the provider again after it has ended by itself.
+    /// True if the lab does not restart a provider that has exited by itself.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub once: bool,
 }
@@ -250,14 +271,15 @@ impl Default for ProviderSetup {
 }
 
 impl ProviderSetup {
-    /// True if the replicas elect a leader.
+    /// True if the replicas elect a leader: with several replicas, or with leader election turned
+    /// on, but never in anarchy.
     pub fn elects(&self) -> bool {
         (self.leader_election || self.replicas > 1) && !self.anarchy
     }
 }
 
 impl Scenario {
-    /// Creates a scenario in which only the provider acts.
+    /// Creates a scenario without steps, with the default set-up of the provider.
     pub fn new(name: impl Into<String>, topology: Topology, horizon: Duration) -> Self {
         Self {
             name: name.into(),
@@ -268,7 +290,7 @@ impl Scenario {
         }
     }
 
-    /// Adds an act at `at`.
+    /// Adds an act that the lab carries out at `at`.
     #[must_use]
     pub fn at(mut self, at: Duration, act: impl Into<Act>) -> Self {
         self.timeline.push(Step { at, act: act.into() });
@@ -276,25 +298,25 @@ impl Scenario {
         self
     }
 
-    /// Adds a rule that is in force from the beginning.
+    /// Adds a fault rule that is in force from the beginning.
     #[must_use]
     pub fn fault(self, rule: Rule) -> Self {
         self.at(Duration::ZERO, Act::Fault(rule))
     }
 
-    /// Changes the set-up of the provider.
+    /// Applies `change` to the set-up of the provider.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut ProviderSetup)) -> Self {
         change(&mut self.provider);
         self
     }
 
-    /// True if the scenario asks the HTTPS endpoint of the provider.
+    /// True if a step sends a request to the HTTPS endpoint of the provider.
     pub(crate) fn asks_endpoint(&self) -> bool {
         self.timeline.iter().any(|step| matches!(step.act, Act::Get { .. }))
     }
 
-    /// Returns the ids of all rules that the timeline adds.
+    /// Returns the IDs of all fault rules that the timeline adds.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
         self.timeline.iter().filter_map(|step| match &step.act {
             Act::Fault(rule) => Some(rule.id.as_str()),

@@ -1,4 +1,5 @@
-//! Result of one case without its world and ledger: a run of the catalogue would hold thousands of them.
+//! Results of cases without their worlds and ledgers, because memory cannot hold the worlds and
+//! ledgers of all cases.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -13,7 +14,7 @@ use crate::lab::Run;
 use crate::report::truth;
 use crate::verdict::Verdict;
 
-/// Number of records in a transcript.
+/// Maximum number of records in a transcript.
 const SHOWN: usize = 30;
 
 /// Result of one case, with the text for the report.
@@ -21,15 +22,16 @@ const SHOWN: usize = 30;
 pub struct Judged {
     /// Name of the case.
     pub case: String,
-    /// The verdict.
+    /// Verdict of the case.
     pub verdict: Verdict,
-    /// Invariants that the run broke, whatever the verdict.
+    /// Violations of invariants in the run, including those that do not affect the verdict.
     pub broken: Vec<Violation>,
     /// Wall time of the case.
     pub took: Duration,
-    /// Number of calls.
+    /// Number of calls in the case.
     pub calls: Calls,
-    /// Records around the moment of the verdict, and the truth beside the nodes; empty for a pass.
+    /// Part of the ledger, around the moment that the verdict names if it names one, and each Node
+    /// beside its machine at the end; empty for a pass.
     pub evidence: String,
 }
 
@@ -45,7 +47,7 @@ pub struct Calls {
 }
 
 impl Judged {
-    /// Keeps the result of an outcome and drops its run.
+    /// Returns the result of `outcome` and drops its run.
     pub fn of(outcome: Outcome, took: Duration) -> Self {
         let is_pass = outcome.verdict.reason().is_none();
         let evidence = if is_pass { String::new() } else { evidence(&outcome) };
@@ -75,15 +77,15 @@ fn evidence(outcome: &Outcome) -> String {
     for record in &records[window] {
         let _ = writeln!(out, "    {record}");
     }
-    let _ = writeln!(out, "  truth beside what the nodes say, at the end:");
+    let _ = writeln!(out, "  each Node beside its machine, at the end:");
     for line in truth(&outcome.run) {
         let _ = writeln!(out, "    {line}");
     }
     out
 }
 
-/// Returns the records that a reader needs and a phrase for their place: around the moment of the verdict, else around
-/// the first broken invariant, else at the end.
+/// Returns the range of records for the transcript, and a phrase that says where it is: around the
+/// moment that the verdict names, else around the first violation, else at the end.
 fn window(outcome: &Outcome) -> (Range<usize>, String) {
     let records = &outcome.run.ledger;
     let told = outcome.verdict.reason().and_then(|why| why.at);

@@ -1,7 +1,9 @@
-//! The sweep of crashes: the replica that makes a write is killed before the write is carried out, or after.
+//! The sweep of crashes: kills a replica while it waits for the answer to a write, which the server
+//! has carried out or not.
 //!
-//! The replica gets no answer to the write and dies a moment later, as by SIGKILL. It starts again after a second. Up
-//! to the write the run equals the healthy one, call for call, so the moment of the write is known.
+//! A fault rule withholds the answer. The lab kills the replica a millisecond after the write and
+//! starts it again a second after the write. Up to the write a trial has the same calls as the
+//! healthy run, so the time of the write is known.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,10 +18,14 @@ use crate::lab::Run;
 use crate::lives::Life;
 use crate::scenario::{Act, Scenario};
 
+/// Time between the write and the crash.
 const MOMENT: Duration = Duration::from_millis(1);
+/// Time between the write and the restart of the replica.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// Returns every crash in a phase: one per write of a Node, and one per operation and phase for leases and events.
+/// Returns every crash with its phase: two per write of a Node, and two per phase and operation of
+/// other writes to the cluster, such as those of leases and events. In one of the two crashes the
+/// server carries out the write, in the other it does not.
 pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
     let phases = life.phases();
     let mut seen = BTreeSet::new();
@@ -48,13 +54,15 @@ pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
     failures
 }
 
+/// True if a replica of the provider writes to the workload cluster.
 fn is_write(call: &Record) -> bool {
     call.is_cluster_call()
         && call.class == Some(Class::Write)
         && call.client.client.starts_with("provider")
 }
 
-/// Returns the life in which the write gets no answer and its replica is killed.
+/// Returns the scenario of the life with the crash of this trial: the write gets no answer, and its
+/// replica is killed and restarted.
 pub(super) fn crashed(life: &Life, trial: &Trial) -> Scenario {
     let Failure::Crash { replica, operation, object, at, applied } = &trial.failure else {
         return life.scenario.clone();

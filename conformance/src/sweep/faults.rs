@@ -1,4 +1,5 @@
-//! The sweep of single faults: each operation on each kind of object fails in each way, once per phase of a life.
+//! The sweep of single failures. Each trial makes one call fail: the first one with an operation
+//! and kind of object in a phase of a life, with one kind of failure.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +13,12 @@ use crate::lab::Run;
 use crate::lives::Life;
 use crate::scenario::Scenario;
 
-/// A call that can fail: phase, front end, operation and kind of object.
+/// A call that can fail: phase, face, operation and kind of object.
 pub(super) type Point = (String, Face, String, Option<String>);
 
-/// Returns the calls of all phases, each operation and kind of object once per phase, in a fixed order.
+/// Returns the calls of the healthy run that `wanted` accepts, in a fixed order. Calls with the
+/// same phase, face, operation and kind of object count once. Leaves out calls on which the rule of
+/// a trial could never fire.
 pub(super) fn points(
     life: &Life,
     healthy: &Run,
@@ -28,8 +31,8 @@ pub(super) fn points(
         .filter_map(|call| {
             let phase = call.phase.as_deref()?;
             let phase = phases.iter().find(|it| it.name == phase)?;
-            // A call that began in the phase before may still carry its name; the rule would never match such a
-            // call.
+            // Skips a call whose time is outside of the phase that its record names: the rule of a
+            // trial would never match it.
             let is_within = (phase.begin..phase.end).contains(&call.t.since_start());
             let point = (phase.name.clone(), call.face?, call.op.clone(), call.target.kind.clone());
             is_within.then_some(point)
@@ -37,14 +40,17 @@ pub(super) fn points(
         .collect()
 }
 
-/// True if a rule of the life itself refuses the call: the rule of a trial comes after it and would never fire.
+/// True if a rule of the life itself refuses the call. The rule of a trial comes after such a rule,
+/// so it would never fire.
 fn is_refused_by_life(call: &Record) -> bool {
     let is_refused =
         call.ended.as_ref().is_some_and(|it| it.status.is_some_and(|code| code >= 400));
     is_refused && call.rules.iter().any(|rule| rule.fired)
 }
 
-/// Returns every failure to inject into a life, in a fixed order: each call of each phase, failing in each way.
+/// Returns every failure of a life with its phase, in a fixed order: each call of [`points`] with
+/// each kind of failure of its face. A failure that loses the answer is tested without and with the
+/// operation carried out.
 pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
     let mut failures = Vec::new();
     for (phase, face, operation, kind) in points(life, healthy, |_| true) {
@@ -62,7 +68,8 @@ pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
     failures
 }
 
-/// Returns the life in which the first matching call of the phase fails.
+/// Returns the scenario of the life with the failure of this trial: the first matching call of the
+/// phase fails.
 pub(super) fn faulted(life: &Life, trial: &Trial) -> Scenario {
     let Failure::Call { face, operation, kind, fault, applied } = &trial.failure else {
         return life.scenario.clone();
@@ -70,14 +77,14 @@ pub(super) fn faulted(life: &Life, trial: &Trial) -> Scenario {
     let way = fault_kinds(*face).into_iter().find(|it| it.name == *fault);
     let actions = way.map(|way| way.actions).unwrap_or_default();
     let mut rule = within(life, trial, Rule::new(RULE, actions).on(*face).op([operation.as_str()]));
-    // Calls of earlier phases match too; the first one within the window fires the rule.
+    // Only the first matching call in the time of the phase fails.
     rule.when.max = Some(1);
     rule.matcher.resource.kind.clone_from(kind);
     let rule = if *applied { rule.applied() } else { rule };
     life.scenario.clone().fault(rule)
 }
 
-/// Limits the rule to the phase of this trial.
+/// Limits a rule to the time of this trial's phase.
 pub(super) fn within(life: &Life, trial: &Trial, mut rule: Rule) -> Rule {
     let phase = life.phases().into_iter().find(|phase| phase.name == trial.phase);
     rule.when.between = phase.map(|phase| Between(phase.begin, phase.end));

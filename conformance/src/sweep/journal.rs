@@ -1,4 +1,5 @@
-//! The journal of a sweep: one line per finished trial, so that an interrupted sweep can resume.
+//! The journal of a sweep: a file with one line per finished trial, from which an interrupted sweep
+//! resumes.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -9,15 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ended, Trial};
 
-/// Identity of a sweep; trials of another build or seed prove nothing about this one.
+/// First line of a journal. It identifies the build and the seed of the sweep, because a trial with
+/// another build or seed proves nothing about them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
     /// Digest of the program that ran the sweep.
     build: String,
+    /// Seed of the worlds.
     seed: u64,
 }
 
+/// Line of a finished trial: the trial as text, true if its failure happened, and the violations.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -29,27 +33,30 @@ struct Line {
 /// Error of a journal that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The file cannot be read or written.
+    /// The program cannot read or write the file.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// Path of the journal.
         path: PathBuf,
-        /// The cause.
+        /// Cause from the operating system.
         source: std::io::Error,
     },
     /// The file belongs to another sweep or is not a journal.
-    #[error("{path}, line {line}: {what}; delete the file to begin anew, or name another one")]
+    #[error(
+        "{path}, line {line}: {what}; delete the file to start a new sweep, or pass another path"
+    )]
     Content {
-        /// The file.
+        /// Path of the journal.
         path: PathBuf,
-        /// The line, counted from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// The problem with the line.
+        /// Problem with the line.
         what: String,
     },
 }
 
-/// Trials that have ended, in a file that grows with each one.
+/// Journal of a sweep: the results that the file contained when it was opened, and the file, to
+/// which each further trial adds a line.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -58,11 +65,13 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens a journal, or creates one. Drops a last line that a crash has cut, so that its trial runs again.
+    /// Opens a journal, or creates one. Drops an incomplete last line, as a crash leaves it, so
+    /// that its trial runs again.
     ///
     /// # Errors
     ///
-    /// When the file cannot be used, or holds trials of another build or seed.
+    /// If the file cannot be read or written, is not a journal, or contains trials of another build
+    /// or seed.
     pub fn open(path: &Path, build: &str, seed: u64) -> Result<Self, JournalError> {
         let of_file = |source| JournalError::File { path: path.to_owned(), source };
         let header = Header { build: build.to_owned(), seed };
@@ -81,7 +90,9 @@ impl Journal {
                     let found: Header = serde_json::from_str(text)
                         .map_err(|err| wrong(format!("not the journal of a sweep: {err}")))?;
                     if found != header {
-                        return Err(wrong("it is of another build or seed".to_owned()));
+                        return Err(wrong(
+                            "the journal belongs to another build or seed".to_owned(),
+                        ));
                     }
                 } else {
                     match serde_json::from_str::<Line>(text) {
@@ -94,28 +105,30 @@ impl Journal {
             }
         }
         if whole.is_empty() {
-            whole.push(serde_json::to_string(&header).expect("a header of texts and numbers"));
+            whole.push(
+                serde_json::to_string(&header).expect("serde writes a header of texts and numbers"),
+            );
         }
         std::fs::write(path, whole.join("\n") + "\n").map_err(of_file)?;
         let file = OpenOptions::new().append(true).open(path).map_err(of_file)?;
         Ok(Self { path: path.to_owned(), file, ended })
     }
 
-    /// Returns the recorded result of a trial, if it ended earlier: true if its failure happened, and the broken
-    /// invariants.
+    /// Returns the result of a trial that the journal contained when it was opened: true if its
+    /// failure happened, and the broken invariants.
     pub fn ended(&self, trial: &Trial) -> Option<&(bool, Vec<String>)> {
         self.ended.get(&trial.to_string())
     }
 
-    /// Adds a finished trial.
+    /// Appends the line of a finished trial to the file.
     ///
     /// # Errors
     ///
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn add(&mut self, trial: &Trial, ended: &Ended) -> Result<(), JournalError> {
         let violations = ended.violations.iter().map(ToString::to_string).collect();
         let line = Line { trial: trial.to_string(), fired: ended.fired, violations };
-        let text = serde_json::to_string(&line).expect("a line of texts");
+        let text = serde_json::to_string(&line).expect("serde writes a line of texts and booleans");
         writeln!(self.file, "{text}")
             .map_err(|source| JournalError::File { path: self.path.clone(), source })
     }
@@ -139,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_goes_on_where_it_was_cut() {
+    fn a_journal_with_an_incomplete_last_line_runs_only_its_trial_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sweep.jsonl");
         let ended = Ended { fired: true, violations: Vec::new() };
@@ -150,7 +163,7 @@ mod tests {
         std::fs::write(&path, &text[..text.len() - 9]).unwrap();
         let mut journal = Journal::open(&path, "build", 7).unwrap();
         assert!(journal.ended(&trial("one")).is_some_and(|(fired, _)| *fired));
-        assert!(journal.ended(&trial("two")).is_none(), "its line was cut");
+        assert!(journal.ended(&trial("two")).is_none(), "its line is incomplete");
         journal.add(&trial("two"), &ended).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
@@ -162,7 +175,10 @@ mod tests {
         Journal::open(&path, "build", 7).unwrap();
         for (build, seed) in [("build", 8), ("other", 7)] {
             let error = Journal::open(&path, build, seed).unwrap_err().to_string();
-            assert!(error.contains("line 1: it is of another build or seed"), "{error}");
+            assert!(
+                error.contains("line 1: the journal belongs to another build or seed"),
+                "{error}"
+            );
         }
         std::fs::write(&path, "notes\n").unwrap();
         let error = Journal::open(&path, "build", 7).unwrap_err().to_string();

@@ -1,10 +1,13 @@
-//! Exhaustive single failures: each call of each life fails in each possible way, one run per failure.
+//! Sweeps: many runs of each life, each with one failure that the sweep adds.
 //!
-//! The model is SQLite's "fail the n-th malloc", applied to an API. The healthy run of each [life](crate::lives) lists its calls.
-//! The first sweep ([`Kind::Faults`]) lets each call fail in every way that its front end knows, with and without the operation
-//! carried out, once per operation, kind of object and phase. The second ([`Kind::Crashes`]) kills the provider before and after
-//! each of its writes. The third ([`Kind::Stale`]) answers reads with the previous version of the world. All safety and liveness
-//! invariants judge every run. The sweep uses no randomness: the same build has the same trials.
+//! The model is SQLite's "fail the n-th malloc", applied to an API. The calls come from a run of
+//! each [life](crate::lives) without failures, the healthy run. The sweep [`Kind::Faults`] makes
+//! calls fail in every way that cases and sweeps try on their face, without and with the operation
+//! carried out, once per operation, kind of object and phase. The sweep [`Kind::Crashes`] kills the
+//! provider before and after the server carries out a write to the workload cluster. The sweep
+//! [`Kind::Stale`] answers reads with the previous version of the data. All safety and liveness
+//! invariants judge every run, apart from the exemptions of the lives. Sweeps use no randomness of
+//! their own, so the same build and seed have the same trials.
 
 mod crashes;
 mod faults;
@@ -26,14 +29,15 @@ use crate::lives::{self, Life};
 use crate::scenario::Scenario;
 pub use journal::{Journal, JournalError};
 
-/// A kind of sweep.
+/// A kind of sweep, by the failures that it injects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// One call fails in one way.
+    /// In each trial one call fails in one way.
     Faults,
-    /// The provider is killed before or after one write.
+    /// In each trial the provider is killed before or after the server carries out one write.
     Crashes,
-    /// Reads are answered with the previous version of the world.
+    /// In each trial the first read of one kind, or every such read, returns the previous version
+    /// of the data.
     Stale,
 }
 
@@ -51,16 +55,16 @@ impl Kind {
     }
 }
 
-/// One run of a sweep.
+/// One run of a sweep: a life with one failure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// Mode of the provider: backend and way of looking for machines.
+    /// Mode of the provider: backend and instances mode.
     pub mode: Mode,
     /// Name of the life.
     pub life: &'static str,
     /// Phase of the life in which the failure happens.
     pub phase: String,
-    /// The failure.
+    /// Failure that is injected.
     pub failure: Failure,
 }
 
@@ -69,37 +73,37 @@ pub struct Trial {
 pub enum Failure {
     /// The first matching call in the phase fails.
     Call {
-        /// Front end.
+        /// Face that receives the call.
         face: Face,
-        /// Operation.
+        /// Operation of the call.
         operation: String,
-        /// Kind of object, if the call is about one.
+        /// Kind of object that the call is about, if any.
         kind: Option<String>,
-        /// Name of the fault kind.
+        /// Name of the kind of failure.
         fault: &'static str,
-        /// True if the operation is carried out all the same.
+        /// True if the server carries out the operation nevertheless.
         applied: bool,
     },
     /// The replica that makes a write is killed while it waits for the answer.
     Crash {
         /// Index of the replica.
         replica: usize,
-        /// Operation.
+        /// Operation of the write.
         operation: String,
         /// Name of the object that the replica writes.
         object: Option<String>,
         /// Time at which the write arrives.
         at: Time,
-        /// True if the write is carried out.
+        /// True if the server carries out the write.
         applied: bool,
     },
-    /// Reads of one operation show the previous version of the world.
+    /// Reads with one operation return the previous version of the data.
     Stale {
-        /// Front end.
+        /// Face that receives the reads.
         face: Face,
-        /// Operation.
+        /// Operation of the reads.
         operation: String,
-        /// Kind of object, if the call is about one.
+        /// Kind of object that the reads are about, if any.
         kind: Option<String>,
         /// True if only the first read in the phase is stale; else all are.
         first: bool,
@@ -145,18 +149,18 @@ pub fn mode_name(mode: Mode) -> String {
 /// A trial that broke an invariant.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// The trial.
+    /// Trial whose run broke invariants.
     pub trial: Trial,
-    /// The broken invariants.
+    /// Violations in the run.
     pub violations: Vec<Violation>,
 }
 
 /// Result of one trial.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// True if the failure happened; a trial without it shows nothing.
+    /// True if the failure happened. A trial without its failure proves nothing.
     pub fired: bool,
-    /// The broken invariants.
+    /// Violations of invariants in the run.
     pub violations: Vec<Violation>,
 }
 
@@ -176,21 +180,23 @@ pub struct Report {
     pub fired: usize,
     /// Trials that broke an invariant.
     pub findings: Vec<Finding>,
-    /// Trials whose failure never happened; they show nothing.
+    /// Trials whose failure never happened, so that they prove nothing.
     pub idle: Vec<Trial>,
 }
 
 /// Name of the fault rule of a trial.
 const RULE: &str = "trial";
 
-/// Returns every trial of one kind in one mode, in a fixed order, for the lives whose names `wanted` accepts.
+/// Returns every trial of one kind in the mode of `stage`, in a fixed order, for the lives whose
+/// names `wanted` accepts. Plays each of these lives once without failures.
 pub fn trials(kind: Kind, stage: &Stage, wanted: impl Fn(&str) -> bool) -> Vec<Trial> {
     let lives = lives::all(stage.mode.backend());
     let of_life = |life: &Life| of_healthy(kind, life, &run(&life.scenario, stage));
     lives.iter().filter(|life| wanted(life.name)).flat_map(of_life).collect()
 }
 
-/// Returns every trial of one kind in a life, in a fixed order. `healthy` is a run of the life without failures.
+/// Returns every trial of one kind in a life, in a fixed order. `healthy` is a run of the life
+/// without failures.
 pub(crate) fn of_healthy(kind: Kind, life: &Life, healthy: &Run) -> Vec<Trial> {
     let failures = match kind {
         Kind::Faults => faults::failures(life, healthy),
@@ -203,15 +209,15 @@ pub(crate) fn of_healthy(kind: Kind, life: &Life, healthy: &Run) -> Vec<Trial> {
 }
 
 impl Trial {
-    /// Returns the life with the failure added.
+    /// Returns the scenario of the trial: its life with its failure.
     ///
     /// # Panics
     ///
-    /// When the trial names no life of its mode. [`trials`] makes only valid ones.
+    /// If the mode has no life with this name. [`trials`] returns only trials of existing lives.
     pub fn scenario(&self) -> Scenario {
         let lives = lives::all(self.mode.backend());
         let life = lives.into_iter().find(|life| life.name == self.life);
-        let life = life.expect("a trial is of a life of its mode");
+        let life = life.expect("the mode of a trial has the life of the trial");
         match &self.failure {
             Failure::Call { .. } => faults::faulted(&life, self),
             Failure::Crash { .. } => crashes::crashed(&life, self),
@@ -219,7 +225,7 @@ impl Trial {
         }
     }
 
-    /// Plays the trial.
+    /// Plays the trial and returns its run.
     pub fn run(&self, stage: &Stage) -> Run {
         run(&self.scenario(), &Stage { mode: self.mode, ..stage.clone() })
     }
@@ -230,7 +236,8 @@ impl Trial {
     }
 }
 
-/// Plays these trials, `jobs` at a time. Calls `ended` for each one, in the order in which they end.
+/// Plays trials, up to `jobs` at a time, and returns the report. Calls `ended` after each trial, in
+/// the order in which the trials end.
 pub fn sweep(
     stage: &Stage,
     trials: &[Trial],
@@ -245,9 +252,10 @@ pub fn sweep(
             let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || {
                 loop {
-                    let taken = next.lock().expect("no trial panics under this lock").next();
+                    let taken =
+                        next.lock().expect("no thread panics while it holds this lock").next();
                     let Some(index) = taken else { return };
-                    // The receiver is gone when the sweep was given up.
+                    // The receiver is dropped if `ended` panicked.
                     if sender.send((index, trials[index].play(stage))).is_err() {
                         return;
                     }
@@ -275,7 +283,8 @@ pub fn sweep(
     report
 }
 
-/// Returns every k-th trial, so that at most `n` are left; always the same ones.
+/// Returns every k-th trial, with the smallest k for which at most `n` are left; for `n` = 0, the
+/// first trial. Equal arguments give equal trials.
 pub fn sample(trials: &[Trial], n: usize) -> Vec<Trial> {
     let step = trials.len().div_ceil(n.max(1)).max(1);
     trials.iter().step_by(step).cloned().collect()

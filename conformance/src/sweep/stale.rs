@@ -1,7 +1,9 @@
-//! The sweep of stale reads: the first read of a phase, or every one, gets the previous version of the world.
+//! The sweep of stale reads: the first read of a kind in a phase, or every such read, returns the
+//! previous version of the data.
 //!
-//! A vCenter shows its inventory and tags as before their last change; an API server does so with the objects of a resource.
-//! Long polls and watches report changes in order and are left alone: the sweep of single faults delays them.
+//! For a vCenter the data are its inventory and tags before their last change; for an API server,
+//! the objects of a resource. Long polls and watches are never stale, because they report changes
+//! in order. The sweep of single failures delays them.
 
 use sim::faults::{Action, Rule};
 use sim::ledger::Record;
@@ -12,7 +14,8 @@ use crate::lab::Run;
 use crate::lives::Life;
 use crate::scenario::Scenario;
 
-/// Returns each kind of read of a phase twice, for the first read and for all reads, in a fixed order.
+/// Returns every failure of a life with its phase, in a fixed order: for each kind of read in each
+/// phase one failure of the first read and one of all reads.
 pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
     let mut failures = Vec::new();
     for (phase, face, operation, kind) in points(life, healthy, can_be_stale) {
@@ -24,12 +27,13 @@ pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
     failures
 }
 
+/// True if the call reads data that can be stale.
 fn can_be_stale(call: &Record) -> bool {
     let is_session = call.target.kind.as_deref() == Some("SessionManager");
     !is_session && call.face.is_some_and(|face| sim::can_be_stale(face, &call.op))
 }
 
-/// Returns the life in which these reads are stale.
+/// Returns the scenario of the life with the stale reads of this trial.
 pub(super) fn outdated(life: &Life, trial: &Trial) -> Scenario {
     let Failure::Stale { face, operation, kind, first } = &trial.failure else {
         return life.scenario.clone();

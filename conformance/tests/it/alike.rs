@@ -1,4 +1,5 @@
-//! Compares a few of the histories that `conformance alike` compares by the thousand.
+//! Compares v1 and V2 of Supervisor mode on a few histories; `conformance alike` compares a
+//! thousand.
 
 use conformance::alike::compare;
 use conformance::lab::Mutants;
@@ -8,7 +9,7 @@ fn v2_reports_the_same_nodes_as_v1_with_under_a_tenth_of_the_calls() {
     let compared = compare(24, 0, None).unwrap_or_else(|difference| panic!("{difference}"));
     assert!(compared.nodes >= 100 && compared.values >= 200, "{compared:?}");
     let (v1, v2) = compared.calls;
-    assert!(v2 * 10 < v1, "v1 {v1} calls, V2 {v2}");
+    assert!(v2 * 10 < v1, "v1 made {v1} calls, V2 {v2}");
 }
 
 #[test]

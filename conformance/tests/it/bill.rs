@@ -1,4 +1,4 @@
-//! Tests the cost of calls against known facts about providers, in virtual time, where counts are exact.
+//! Tests bills against known facts about providers, in virtual time, where the numbers are exact.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use conformance::cost::Subject;
 use conformance::cost::bill::{Bill, Need, Part, Trigger, life};
 use conformance::lab::{Stage, run};
 
-/// Bills our provider in this mode, with fleets of 8 and 16 nodes.
+/// Returns the bill of our provider for this subject, with fleets of 8 and 16 nodes.
 fn bill(subject: Subject) -> Bill {
     let stage = subject.stage(&Stage::default());
     let runs = [8, 16].map(|n| (n, run(&life(n, subject.backend()), &stage)));
@@ -15,7 +15,7 @@ fn bill(subject: Subject) -> Bill {
     Bill::of_phases(subject.title(), 300, &parts)
 }
 
-/// Returns the calls to the backend, by need and fleet size.
+/// Returns the number of calls to the backend for this trigger, by need and fleet size.
 fn calls(bill: &Bill, trigger: Trigger, backend: Backend) -> BTreeMap<(Need, u32), u64> {
     let mut calls = BTreeMap::new();
     let about =
@@ -34,8 +34,8 @@ fn all(calls: &BTreeMap<(Need, u32), u64>, n: u32) -> u64 {
 
 use Need::{Needed, PerObject, Relogin, Reread};
 
-/// Upstream makes three lists and reads per joining node, one list per node and period, and two per tick and NotReady
-/// node; nearly all of them return nothing new.
+/// Upstream makes three lists and reads per joining node, one list per node and period, and two
+/// lists per monitor tick and NotReady node. Nearly all of them return nothing new.
 #[test]
 fn upstream_makes_redundant_reads_from_a_supervisor_per_node_and_period() {
     let bill = bill(Subject::SupervisorV1);
@@ -52,7 +52,7 @@ fn upstream_makes_redundant_reads_from_a_supervisor_per_node_and_period() {
     assert!(join.contains_key(&(PerObject, 16)), "a get per node: {join:?}");
 }
 
-/// Upstream makes ten SOAP and ten REST calls per node and period, with a vAPI session for each.
+/// Upstream makes ten SOAP and ten REST calls per node and period, with one vAPI session per node.
 #[test]
 fn upstream_logs_in_to_vcenter_per_node_and_reads_nothing_new() {
     let bill = bill(Subject::VcenterV1);
@@ -67,7 +67,8 @@ fn upstream_logs_in_to_vcenter_per_node_and_reads_nothing_new() {
     assert!(all(&change, 16) > change[&(Reread, 16)] + change[&(Relogin, 16)], "{change:?}");
 }
 
-/// Our provider makes only needed calls in recurring phases and after a loss of its session or watch.
+/// Our provider makes only needed calls in recurring phases and after the loss of its session or
+/// watch.
 #[test]
 fn our_provider_makes_no_redundant_call_in_recurring_phases() {
     for subject in [Subject::Vcenter, Subject::SupervisorWatch] {

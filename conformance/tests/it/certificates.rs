@@ -1,7 +1,8 @@
-//! Tests SESS-010 with certificates: our provider and a sim over TLS on loopback, on the real clock.
+//! Tests SESS-010 with certificates: our provider and a sim use TLS over loopback, on the real
+//! clock.
 //!
-//! In virtual time, provider and sim connect without TLS, so the stage in process has no certificate to
-//! swap.
+//! In virtual time, provider and sim connect without TLS, so a test there has no certificate to
+//! change.
 
 use std::io;
 use std::sync::Arc;
@@ -19,11 +20,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Timeout of each step, enough for a busy machine.
+/// Timeout of each wait; long enough for a busy computer.
 const PATIENCE: Duration = Duration::from_secs(60);
 const NODE: &str = "node-0001";
 
-/// Log lines, with notification of waiters.
+/// The provider's log, which wakes waiters when it grows.
 #[derive(Clone, Debug)]
 struct Log(Arc<watch::Sender<String>>);
 
@@ -65,7 +66,8 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// Several machines, so that the second lookup does not hide the reason why the first failed.
+/// Number of machines; several, so that a second lookup does not hide the reason why the first one
+/// failed.
 const MACHINES: u32 = 3;
 
 /// A listening sim and the log of the provider.
@@ -102,7 +104,8 @@ impl Stage {
         self.at.thumbprints().unwrap().sha256
     }
 
-    /// Starts our provider with its own transport; it reaches the cluster in process.
+    /// Starts our provider with its own HTTPS transport to vCenter and an in-process client for the
+    /// cluster.
     fn start(&self, trust: &TlsTrust) -> Running {
         let password = self.sim.password("vc0", PROVIDER_USER).unwrap();
         let text = format!(
@@ -146,8 +149,8 @@ impl Stage {
         assert!(seen.is_ok(), "{:?}\n{}", self.node(), *self.log.0.borrow());
     }
 
-    /// Swaps the certificate, breaks every connection, and changes the machine's address. Returns the
-    /// position in the ledger from which every call comes over a new connection.
+    /// Changes the certificate, breaks every connection, and changes the machine's address. Returns
+    /// the position in the ledger from which every call comes over a new connection.
     async fn swap(&self) -> u64 {
         self.sim.apply(Command::SwapCertificate { vcenter: None }).unwrap();
         let lost = self.log.more("waiting for changes of the view failed; retrying", 1);
@@ -201,7 +204,11 @@ fn a_changed_certificate_stops_all_calls_until_the_provider_trusts_it() {
         let from = stage.swap().await;
         stage.log.more(MISMATCH, 3).await;
         first.end().await;
-        assert_eq!(stage.calls(from), Vec::new(), "sent over a connection that is not trusted");
+        assert_eq!(
+            stage.calls(from),
+            Vec::new(),
+            "the provider sent calls over an untrusted connection"
+        );
         assert_eq!(stage.writes(from), Vec::new());
         let now = stage.node();
         assert_eq!((now.addresses, now.taints), (before.addresses, before.taints));
@@ -221,12 +228,13 @@ fn a_server_with_an_untrusted_certificate_receives_no_call() {
         let running = stage.start(&TlsTrust { roots_pem, ..TlsTrust::default() });
         stage.log.more("invalid peer certificate", 3).await;
         running.end().await;
-        assert_eq!(stage.calls(0), Vec::new(), "sent to a stranger");
+        assert_eq!(stage.calls(0), Vec::new(), "the provider sent calls to an untrusted server");
         assert!(stage.node().uninitialized);
     });
 }
 
-/// Proves that the stage sees requests: a provider that trusts every server sends its password.
+/// Proves that the other tests could fail: a provider that trusts every server does send its
+/// password.
 #[test]
 fn a_provider_that_trusts_every_server_logs_in_after_a_certificate_change() {
     on_the_real_clock(async |stage| {

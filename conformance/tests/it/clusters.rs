@@ -1,4 +1,5 @@
-//! Tests providers in pods: the driver's requests to a cluster, recorded by a fake `kubectl`.
+//! Tests providers in pods, with a fake `kubectl` that records the driver's requests to the
+//! cluster.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -9,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// A folder with a manifest and a `kubectl`, which comes first in `PATH` of the run.
+/// A folder with a manifest and a fake `kubectl`. The folder comes first in the `PATH` of the run.
 struct Stand {
     dir: TempDir,
     manifest: PathBuf,
@@ -49,7 +50,7 @@ impl Stand {
             .unwrap()
     }
 
-    /// Runs, expects a usage error, and returns its text.
+    /// Runs the program, expects a usage error, and returns its text.
     fn refused(&self) -> String {
         let output = self.start().wait_with_output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -58,7 +59,8 @@ impl Stand {
     }
 }
 
-/// Returns an address of this machine other than loopback, without sending a packet; `None` without a network.
+/// Returns an address of this computer other than loopback, without sending a packet; `None`
+/// without a network.
 fn address() -> Option<IpAddr> {
     let socket = UdpSocket::bind(("0.0.0.0", 0)).ok()?;
     socket.connect(("192.0.2.1", 9)).ok()?;
@@ -70,7 +72,8 @@ fn an_unusable_cluster_is_reported_before_a_case_starts() {
     let stand = Stand::new(", kubeconfig: $(manifest.dir)/none");
     stand.kubectl("echo \"no cluster at $*\" >&2; exit 1");
     let error = stand.refused();
-    let remedy = "have kubectl reach it, and correct spec.run.cluster.kubeconfig, context";
+    let remedy =
+        "make sure that kubectl reaches it, and correct spec.run.cluster.kubeconfig, context";
     assert!(error.contains("mine: the cluster cannot be used"), "{error}");
     assert!(error.contains(remedy), "{error}");
     let place = format!("--kubeconfig={}/none --context=mine", stand.dir.path().display());
@@ -82,16 +85,16 @@ fn an_unusable_cluster_is_reported_before_a_case_starts() {
     let error = stand.refused();
     assert!(error.contains("correct spec.run.cluster.namespace"), "{error}");
     assert!(error.contains("kubectl create: no such namespace"), "{error}");
-    // An address for documentation, which no machine has.
+    // This address is reserved for documentation, so no computer has it.
     let stand = Stand::new(", address: 203.0.113.7");
     stand.kubectl("cat >/dev/null; echo '{}'");
     let error = stand.refused();
-    let want = "spec.run.cluster.address: 203.0.113.7: this machine cannot listen there";
+    let want = "spec.run.cluster.address: 203.0.113.7: this machine cannot listen on this address";
     assert!(error.contains(want), "{error}");
 }
 
-/// A `kubectl` that lists, creates and deletes; its pod runs and prints nothing. Calls are recorded in a file, and the process
-/// of `logs` holds a pipe open.
+/// Script of a `kubectl` that accepts all requests; its pod runs and prints nothing. The script
+/// records its calls in a file, and the process of `kubectl logs` holds a pipe open.
 const QUIET: &str = r#"
 echo "$*" >>"$(dirname "$0")/asked"
 case $* in
@@ -122,7 +125,7 @@ fn a_run_that_receives_sigterm_leaves_no_pod() {
     let own = format!("conformance-{process}-");
     assert!(names.iter().any(|it| it.starts_with(&format!("{own}node-004-"))), "{names:?}");
     assert!(names.iter().all(|it| it.starts_with(&own)), "{names:?}");
-    // The cleanup also covers an object whose creation the signal interrupted.
+    // The cleanup also covers an object that the signal interrupted during its creation.
     let last = asked.lines().last().unwrap_or_default();
     let rest = format!("delete pods,secrets -l io.vsphere-lab.driver=conformance-{process},");
     assert!(last.contains(&rest), "{asked}");

@@ -30,7 +30,7 @@ fn the_help_of_the_cost_command_matches_its_snapshot() {
     insta::assert_snapshot!("help_cost", text(&output.stdout));
 }
 
-/// Judging the ledger of an earlier run starts no provider.
+/// The judgement of the ledger of an earlier run starts no provider.
 #[test]
 fn a_captured_ledger_is_judged() {
     let dir = tempfile::tempdir().unwrap();
@@ -86,7 +86,7 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         (vec!["run", "--surface", "nodes"], "is it node?"),
         (
             vec!["run", "NODE-INIT-001", "--out", "/proc/nope"],
-            "--out /proc/nope: cannot be written to; choose a folder",
+            "--out /proc/nope: cannot write to this folder; choose a writable one",
         ),
         (vec!["list", "NO-SUCH-CHECK"], "no check is called"),
         (vec!["list", "--surface", "zones"], "is it zone?"),
@@ -131,7 +131,7 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         (vec!["kubernetes", "known", "--show", "--only", "no-such"], "--only no-such: no sequence"),
         (vec!["kubernetes", "known", "--only", "create"], "--show"),
         (vec!["kubernetes", "fuzz", "--runs", "0"], "'0' for '--runs <RUNS>'"),
-        (vec!["cost", "--provider", "ours-vcentre"], "give a file, or one of ours-vcenter"),
+        (vec!["cost", "--provider", "ours-vcentre"], "name a file, or one of ours-vcenter"),
         (vec!["cost", "--provider", "stock-ccm"], "add --binary PATH"),
         (vec!["cost", "--provider", "x", "--nodes", "10"], "--nodes 10: one size gives no slope"),
         (vec!["cost", "--provider", "x", "--nodes", "10,9999"], "--nodes 9999: write sizes from"),
@@ -194,9 +194,9 @@ spec:
     for (from, to, wanted) in [
         ("kind: Provider", "kind: Vendor", "kind: \"Vendor\": is not known here"),
         ("kind: Provider", "kind Provider", "neither YAML nor JSON"),
-        ("metadata: {name: mine}", "metadata: {nam: mine}", "metadata.nam: there is no such key"),
-        ("files: {", "fils: {", "spec.fils: there is no such key\nremedy: did you mean `files`?"),
-        ("{process: {command", "{process: {cmd", "spec.run.process.cmd: there is no such key"),
+        ("metadata: {name: mine}", "metadata: {nam: mine}", "metadata.nam: unknown key"),
+        ("files: {", "fils: {", "spec.fils: unknown key\nremedy: did you mean `files`?"),
+        ("{process: {command", "{process: {cmd", "spec.run.process.cmd: unknown key"),
         (
             "{process: {command: [/bin/false",
             "{process: {command: [], binds: {etc: x}}, grpc: {a: [x",
@@ -205,7 +205,7 @@ spec:
         (
             "host $(vcenter.host)",
             "$(vcenter.hots)",
-            "spec.files.conf: \"$(vcenter.hots)\": nothing is called so\nremedy: expected one of dir,",
+            "spec.files.conf: \"$(vcenter.hots)\": unknown placeholder\nremedy: expected one of dir,",
         ),
         ("host $(vcenter.host)", "$(supervisor.port)", "spec.files.conf: \"$(supervisor.port)\""),
         (
@@ -213,21 +213,17 @@ spec:
             "no-such.tmpl",
             "spec.files.conf: \"no-such.tmpl\": cannot be read",
         ),
-        ("$(knobs)", "--x=$(knobs)", "knobs are several arguments"),
+        ("$(knobs)", "--x=$(knobs)", "$(knobs) stands for several arguments"),
         ("--status=$(value)", "--status", "spec.knobs.T.status: \"--status\": has no $(value)"),
         ("--status=$(value)", "$$(value)", "has no $(value)"),
-        (
-            "--status=$(value)",
-            "[]",
-            "spec.knobs.T.status: []: names no argument\nremedy: write one",
-        ),
+        ("--status=$(value)", "[]", "spec.knobs.T.status: []: has no argument\nremedy: write one"),
         ("--status=$(value)", "[--status, \"5\"]", "[\"--status\",\"5\"]: has no $(value)"),
         ("--status=$(value)", "[--status, [$(value)]]", "spec.knobs.T.status[1]"),
         ("--status=$(value)", "5", "5`, expected an argument, or a list of them"),
         (
             "--status=$(value)",
             "[--status, $(value), $(valu)]",
-            "spec.knobs.T.status[2]: \"$(valu)\": nothing is called so",
+            "spec.knobs.T.status[2]: \"$(valu)\": unknown placeholder",
         ),
         ("T.status: --status", "ipFamily: --family", "is a knob of Supervisor mode"),
         ("T.status", "T.stats", "T.stats"),
@@ -240,7 +236,7 @@ spec:
         (
             "  run:",
             "  features: {supported: [TagZone]}\n  run:",
-            "is no feature\nremedy: did you mean TagZones?",
+            "is not a known feature\nremedy: did you mean TagZones?",
         ),
         (
             "  run:",
@@ -255,10 +251,10 @@ spec:
         (
             "  run:",
             "  ready: {firstCall: {op: \"@logn\"}}\n  run:",
-            "spec.ready.firstCall.op: \"@logn\": not a class of calls\nremedy: expected @any, or one of @read",
+            "spec.ready.firstCall.op: \"@logn\": is not a class of calls\nremedy: expected @any, or one of @read",
         ),
         ("  run:", "  ready: {firstCall: {op: FindByUUid}}\n  run:", "did you mean `FindByUuid`?"),
-        ("  run:", "  ready: {firstCall: {op: Find*}}\n  run:", "is no single operation"),
+        ("  run:", "  ready: {firstCall: {op: Find*}}\n  run:", "is not a single operation"),
         (
             "files: {",
             "files: {kubeconfig: {text: x}, ",
@@ -267,7 +263,7 @@ spec:
         (
             "files: {",
             "files: {../x: {text: x}, ",
-            "spec.files.../x: \"../x\": is no name of a file",
+            "spec.files.../x: \"../x\": is not the name of a file",
         ),
         (
             "  run:",
@@ -292,27 +288,27 @@ spec:
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
             "  run: {cluster: {image: x, addres: 192.0.2.1}}",
-            "spec.run.cluster.addres: there is no such key\nremedy: did you mean `address`?",
+            "spec.run.cluster.addres: unknown key\nremedy: did you mean `address`?",
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
             "  run: {cluster: {image: x, address: 127.0.0.1}}",
-            "spec.run.cluster.address: \"127.0.0.1\": means the pod itself there\nremedy: write an address",
+            "spec.run.cluster.address: \"127.0.0.1\": means the pod itself inside a pod\nremedy: write an address",
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
             "  run: {cluster: {image: x, address: auto}}",
-            "spec.run.cluster.address: \"auto\": is no IP address",
+            "spec.run.cluster.address: \"auto\": is not an IP address",
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
             "  run: {cluster: {image: x, user: nobody}}",
-            "spec.run.cluster.user: \"nobody\": is no user of a pod\nremedy: write a number",
+            "spec.run.cluster.user: \"nobody\": is not a valid user of a pod\nremedy: write a number",
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
             "  run: {cluster: {image: x, kubeconfig: $(dir)/x}}",
-            "spec.run.cluster.kubeconfig: \"$(dir)\": nothing is called so\nremedy: expected one of manifest.dir, or env.NAME",
+            "spec.run.cluster.kubeconfig: \"$(dir)\": unknown placeholder\nremedy: expected one of manifest.dir, or env.NAME",
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
@@ -327,17 +323,17 @@ spec:
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
             "  run: {container: {image: --privileged}}",
-            "spec.run.container.image: \"--privileged\": names no image",
+            "spec.run.container.image: \"--privileged\": is not the name of an image",
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
             "  run: {container: {image: x, args: [$(nope)]}}",
-            "spec.run.container.args[0]: \"$(nope)\": nothing is called so",
+            "spec.run.container.args[0]: \"$(nope)\": unknown placeholder",
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
             "  run: {container: {image: x, binds: {etc: $(dir)}}}",
-            "spec.run.container.binds: \"etc\": is no absolute path",
+            "spec.run.container.binds: \"etc\": is not an absolute path",
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
@@ -360,7 +356,8 @@ spec:
     assert!(text(&output.stderr).contains("add --binary PATH"), "{}", text(&output.stderr));
 }
 
-/// A program that ends at once is distinguished from one that fails, and its output is shown.
+/// The driver distinguishes a program that ends at once from one that fails checks, and shows its
+/// output.
 #[test]
 fn a_run_whose_provider_makes_no_call_ends_with_3_and_shows_its_output() {
     let dir = tempfile::tempdir().unwrap();
@@ -373,7 +370,7 @@ fn a_run_whose_provider_makes_no_call_ends_with_3_and_shows_its_output() {
     assert!(error.contains("made no call at all") && error.contains("no such flag"), "{error}");
 }
 
-/// The program writes its process ID to a pipe, so that the test knows when it runs.
+/// The provider writes its process ID to a pipe, so that the test knows when it runs.
 #[test]
 fn a_run_that_receives_sigterm_leaves_no_process_and_no_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -391,7 +388,7 @@ fn a_run_that_receives_sigterm_leaves_no_process_and_no_file() {
 
 #[test]
 fn a_run_that_is_killed_leaves_no_process() {
-    // The case that needs root is only run as root.
+    // Only root can play the case that needs root.
     let root = rustix::process::geteuid().is_root();
     let mounted = root.then_some(", hosts: {somebody.example: 127.0.0.1}");
     for how in [Some(""), mounted].into_iter().flatten() {
@@ -400,7 +397,7 @@ fn a_run_that_is_killed_leaves_no_process() {
         assert!(is_alive(&process), "{how}: {process}");
         signal("-KILL", child.id());
         assert!(!child.wait().unwrap().success());
-        // The provider is the last process that holds the other end.
+        // The provider is the last process that holds the other end of the pipe open.
         let (ended, end) = mpsc::channel();
         std::thread::spawn(move || ended.send(pipe.read_line(&mut String::new()).unwrap()));
         let read = end.recv_timeout(Duration::from_secs(20));
@@ -419,7 +416,7 @@ fn a_program_that_cannot_start_is_reported_in_every_case_and_not_as_failure() {
     let how = ["--no-calibration", "--compress", "20"];
     let which = ["run", "NODE-ID-003", "--provider", file.to_str().unwrap()];
     let output = conformance(&[&which[..], &how, &["--out", out.to_str().unwrap()]].concat());
-    // If the machine was late, the result is a harness error.
+    // If this computer was late, the result is a harness error.
     assert!(matches!(output.status.code(), Some(3 | 7)), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
     assert_eq!(shown.matches("cannot start /no/such/program: No such file").count(), 3, "{shown}");
@@ -470,7 +467,7 @@ fn the_run_command_runs_the_check_behind_an_alias() {
     let output = conformance(&["run", "NODE-SHUT-001"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
-    assert!(shown.contains("NODE-SHUT-001 says the same as LIFE-005"), "{shown}");
+    assert!(shown.contains("NODE-SHUT-001 is an alias of LIFE-005"), "{shown}");
     assert!(shown.contains("0 failed") && !shown.contains("\n0 passed"), "{shown}");
 }
 

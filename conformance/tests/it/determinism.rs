@@ -1,4 +1,4 @@
-//! The same seed and build give the same ledger, byte for byte.
+//! Tests that the same seed and build give the same ledger, byte for byte.
 
 use conformance::lab::{Run, Stage, run};
 use conformance::lives;
@@ -17,7 +17,7 @@ fn fifty_seeds_from_join_to_delete_give_the_same_ledger_twice() {
         let first = ledger(&run(&scenario, &stage));
         let again = {
             let (scenario, stage) = (scenario.clone(), stage.clone());
-            // Another thread has other addresses and another thread ID.
+            // Runs on another thread, which has other memory addresses and another thread ID.
             std::thread::spawn(move || ledger(&run(&scenario, &stage))).join().unwrap()
         };
         if let Some((n, (a, b))) = first.iter().zip(&again).enumerate().find(|(_, (a, b))| a != b) {
@@ -26,12 +26,12 @@ fn fifty_seeds_from_join_to_delete_give_the_same_ledger_twice() {
         assert_eq!(first.len(), again.len(), "seed {seed}");
         different.insert(first);
     }
-    assert_eq!(different.len(), 50, "the seed changes nothing");
+    assert_eq!(different.len(), 50, "two seeds gave the same ledger");
 }
 
 #[test]
 fn the_log_of_a_run_replays_to_its_end() {
     let run = run(&lives::usual(), &Stage::default());
-    let replayed = run.log.replay(run.end_time()).expect("everything is kept");
+    let replayed = run.log.replay(run.end_time()).expect("the log keeps every event");
     assert_eq!(replayed, run.end);
 }

@@ -1,8 +1,10 @@
-//! Plays random histories: with any events in any order, no invariant breaks, and once it is calm everything comes right.
+//! Plays random histories: events in any order break no invariant, and after a calm end everything
+//! is right.
 //!
-//! Generated actions are abstract and become steps of a [`Scenario`], which proptest shrinks. A failing scenario is written
-//! as YAML to `tests/it/regressions/` and played from then on. Half of the histories have two replicas, one of which leads
-//! until it dies or is stopped. Other histories begin with a life, in any mode, and continue from there.
+//! The generator draws abstract events, which become steps of a [`Scenario`] that proptest shrinks.
+//! The test writes a failing scenario as YAML to `tests/it/regressions/`, and later runs play it.
+//! Half of the histories have two replicas, one of which leads until it is killed, stopped or
+//! suspended. Other histories begin with a life, in any mode, and continue with such events.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -25,10 +27,10 @@ use sim::world::objects::{self, Key, PatchKind};
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Grant, Named, PROVIDER_USER, Topology};
 
-/// Machines in the world.
+/// Number of machines at the beginning.
 const MACHINES: u32 = 4;
 
-/// Address sync period of the provider; short, so that much happens in few hours.
+/// Address sync period of the provider; short, so that a history has many periods.
 const STATUS_PERIOD: Duration = Duration::from_secs(100);
 
 /// An event, described by small numbers.
@@ -58,30 +60,31 @@ enum Happening {
     Sessions,
     Stop,
     Start,
-    /// A replica dies and is restarted at once, as leader or standby.
+    /// A replica is killed and restarted at once, as leader or standby.
     Crash(usize),
     Fault {
         face: u8,
         kind: u8,
         first: u8,
     },
-    /// The leader dies or is stopped, and comes back later.
+    /// The leader is killed or stopped, and comes back after `back` seconds.
     Failover {
         crash: bool,
         back: u8,
     },
-    /// The leader is suspended, as by SIGSTOP, and resumed later.
+    /// The leader is suspended, as by SIGSTOP, and resumed after `back` seconds.
     Suspend {
         back: u8,
     },
     /// Every wall clock steps by this number of minutes.
     StepClocks(i8),
-    /// The login can no longer see a machine, and sees it again later.
+    /// The provider's account loses the privilege to see a machine, and gets it back after `back`
+    /// seconds.
     Hide {
         machine: u32,
         back: u8,
     },
-    /// Another controller taints a node.
+    /// Another controller adds its `n`-th taint to a node.
     Taint {
         machine: u32,
         n: u8,
@@ -130,7 +133,8 @@ fn foreign_taint(machine: u32, n: u8) -> Command {
     Command::Cluster(objects::Command::patch(key, PatchKind::Json, patch))
 }
 
-/// Returns the steps of an event, each with its delay after the event. `n` makes rule names unique.
+/// Returns the steps of an event, each with its delay after the event. `n` makes the IDs of fault
+/// rules unique.
 fn steps(n: usize, happening: &Happening, mode: Mode) -> Vec<(Duration, Act)> {
     let now = Duration::ZERO;
     let command = match *happening {
@@ -205,8 +209,8 @@ fn steps(n: usize, happening: &Happening, mode: Mode) -> Vec<(Duration, Act)> {
     vec![(now, Act::World(command))]
 }
 
-/// Plays the history and ends in calm: faults healed, vCenter up, every replica running, machines connected and reporting,
-/// and as much time as everything needs by the provider's periods.
+/// Returns the history as a scenario with a calm end: faults healed, vCenters up, every replica
+/// running, machines connected and reporting, and as much time as the provider's periods require.
 fn scenario(replicas: usize, by: Option<Initializer>, history: &[(u8, Happening)]) -> Scenario {
     let mut scenario =
         Scenario::new("history", Topology::zones(3).machines(MACHINES), Duration::ZERO)
@@ -227,7 +231,7 @@ fn scenario(replicas: usize, by: Option<Initializer>, history: &[(u8, Happening)
     calm(scenario)
 }
 
-/// Adds an end in calm: faults healed, vCenters up, replicas running, machines connected and reporting.
+/// Adds a calm end: faults healed, vCenters up, replicas running, machines connected and reporting.
 fn calm(scenario: Scenario) -> Scenario {
     let last = scenario.timeline.last().map_or(Duration::ZERO, |step| step.at);
     let calm = last + Duration::from_secs(30);
@@ -239,7 +243,7 @@ fn calm(scenario: Scenario) -> Scenario {
     scenario = scenario.at(calm, Act::ResumeAll).at(calm, Act::StartAll);
     for machine in 1..=MACHINES {
         scenario = scenario.at(calm, Command::Connect(named(machine)));
-        // Silenced guests report again; guests that are off ignore this.
+        // Guests without running tools report again; guests that are off ignore this command.
         scenario = scenario.at(calm, Command::StartTools(named(machine)));
     }
     scenario.settling()
@@ -247,7 +251,8 @@ fn calm(scenario: Scenario) -> Scenario {
 
 type History = (usize, Option<Initializer>, Vec<(u8, Happening)>);
 
-/// Half of the histories begin with nodes that another provider or a person initialized.
+/// Generates histories. Half of them begin with nodes that another provider or a person
+/// initialized.
 fn histories() -> impl Strategy<Value = History> {
     let by = prop_oneof![
         3 => Just(None),
@@ -269,7 +274,8 @@ fn broken(scenario: &Scenario) -> Vec<Violation> {
     played(scenario, &Stage::default()).1
 }
 
-/// Number of important events in all histories: histories without them would prove nothing.
+/// Numbers of important events in all histories together, because histories without them would
+/// prove nothing.
 #[derive(Debug, Default)]
 struct Exercised {
     takeovers: usize,
@@ -318,10 +324,13 @@ fn sixty_four_random_histories_break_no_invariant() {
         exercised.into_inner();
     let seen =
         [takeovers, crashed_leaders, stopped_leaders, usize::try_from(faults).unwrap(), deletions];
-    assert!(seen.iter().all(|n| *n >= 10), "too little happened: {seen:?}");
+    assert!(
+        seen.iter().all(|n| *n >= 10),
+        "the histories contain too few important events: {seen:?}"
+    );
 }
 
-/// A history in the form of a file.
+/// Content of a file with a history that once failed.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
@@ -330,7 +339,7 @@ struct Kept {
     scenario: Scenario,
 }
 
-/// Writes the shrunk scenario to a file, which every later test run plays, and fails.
+/// Writes the shrunk scenario to a file, which every later test run plays, and panics.
 fn keep(why: impl std::fmt::Display, mode: Mode, scenario: Scenario) -> ! {
     let (mode, life) = (mode_name(mode), scenario.name.clone());
     let text = serde_saphyr::to_string(&Kept { mode: mode.clone(), scenario }).unwrap();
@@ -355,7 +364,7 @@ fn modes() -> [Mode; 7] {
     ]
 }
 
-/// Returns a life, followed by the history and an end in calm.
+/// Returns a life, followed by the history and a calm end.
 fn continued(life: &Life, mode: Mode, history: &[(u8, Happening)]) -> Scenario {
     let mut scenario = life.scenario.clone();
     let mut at = scenario.timeline.last().map_or(Duration::ZERO, |step| step.at);
@@ -368,7 +377,7 @@ fn continued(life: &Life, mode: Mode, history: &[(u8, Happening)]) -> Scenario {
     calm(scenario)
 }
 
-/// Seed of the histories that begin with a life. Each draws life, mode and events.
+/// Seed of the histories that begin with a life. The generator draws life, mode and events of each.
 const LIVES_SEED: [u8; 32] = *b"histories that begin with a life";
 
 #[test]
@@ -402,7 +411,8 @@ fn histories_that_begin_with_a_life_break_no_invariant() {
     result.unwrap();
 }
 
-/// A leader dies, then the next one is stopped, both with work to do.
+/// Returns a scenario in which a leader is killed and then the next one is stopped, both with work
+/// to do.
 fn failover() -> Scenario {
     let history = [
         (30, Happening::Power { machine: 1, on: false }),
@@ -428,16 +438,20 @@ fn the_other_replica_takes_over_from_a_lost_leader_within_the_bound() {
         let writes = |call: &&Record| {
             call.client.client == leader && call.op.starts_with("patch nodes") && call.t >= lost
         };
-        let at = run.calls().find(writes).unwrap_or_else(|| panic!("{leader} wrote nothing")).t;
+        let at = run
+            .calls()
+            .find(writes)
+            .unwrap_or_else(|| panic!("{leader} wrote nothing after the loss of the other leader"))
+            .t;
         assert!(
             at.since(lost) <= bound,
-            "{leader} writes {:?} after its turn came",
+            "{leader} writes only {:?} after the loss of the other leader",
             at.since(lost)
         );
     }
 }
 
-/// The invariant about two leaders fails if the replicas elect none.
+/// Proves that the judge detects two leaders.
 #[test]
 fn replicas_that_do_not_elect_a_leader_break_the_leader_invariant() {
     let scenario = failover().with(|it| it.anarchy = true);
@@ -445,7 +459,7 @@ fn replicas_that_do_not_elect_a_leader_break_the_leader_invariant() {
     assert!(found.iter().any(|it| it.invariant == Invariant::OnlyLeaderWrites), "{found:?}");
 }
 
-/// The session of its successor reveals a leader that leaves its session behind.
+/// The session of the successor reveals that the former leader has left its session open.
 #[test]
 fn a_leader_that_does_not_log_out_breaks_the_session_invariant() {
     let stops = (0..3).map(|_| (59, Happening::Failover { crash: false, back: 30 }));
@@ -460,7 +474,7 @@ fn regressions() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/regressions")
 }
 
-/// Histories that once broke an invariant.
+/// Plays the histories that once broke an invariant.
 #[test]
 fn kept_histories_that_once_failed_break_no_invariant() {
     let entries = std::fs::read_dir(regressions()).unwrap().map(|entry| entry.unwrap().path());

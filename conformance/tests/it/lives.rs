@@ -1,12 +1,13 @@
-//! Plays every life without faults: no invariant breaks, and everything comes right.
+//! Plays every life without injected failures: no invariant is broken, and everything is right at
+//! the end.
 
 use conformance::backend::Backend;
 use conformance::judge::{self, Invariant};
 use conformance::lab::{Mode, Stage, run};
 use conformance::lives::{self, Life};
 
-/// Returns every violation of every life in this mode, with the life's name. Refused steps and rules that never
-/// fired count, too.
+/// Returns every violation of every life in this mode, with the life's name. Refused steps and
+/// rules that never fired count as violations.
 fn violations(mode: Mode) -> Vec<String> {
     let stage = Stage { mode, ..Stage::default() };
     let mut found = Vec::new();
@@ -46,7 +47,8 @@ fn no_life_breaks_an_invariant_in_the_other_instance_modes() {
     assert!(found.iter().all(|(_, violations)| violations.is_empty()), "{found:#?}");
 }
 
-/// Without faults; the exemption of slow-reads is for crashes (see `FOUND` in `sweeps.rs`).
+/// Plays the lives without injected failures, so it leaves out the exemption of `slow-reads`, which
+/// only a crash makes necessary.
 #[test]
 fn every_exemption_of_a_life_is_needed() {
     let spare: Vec<String> = lives::EXEMPTIONS

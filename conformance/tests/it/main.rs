@@ -1,6 +1,7 @@
-//! Tests the judge: determinism, budgets, certificates, sweeps, mutants, histories, snapshots, watchers.
+//! Tests of this crate from outside: command line, determinism, budgets, certificates, lives,
+//! sweeps, mutants, histories, snapshots, watchers.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod alike;
 mod bill;

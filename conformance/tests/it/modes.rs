@@ -1,4 +1,5 @@
-//! Tests the instances modes with vCenter: each leads to the same Nodes, and v1 makes upstream's calls.
+//! Tests the instances modes with vCenter: all of them lead to the same Nodes, and v1 makes
+//! upstream's calls.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -54,12 +55,12 @@ fn told<'a>(calls: impl Iterator<Item = &'a Record>) -> Vec<String> {
 }
 
 const CONNECTED: &str = "SessionManager{currentSession}";
-/// Calls that search one datacenter that is configured by its name, from the root folder on.
+/// Calls that search one datacenter, configured by name, from the root folder on.
 const SEARCH: [&str; 3] = ["ancestors of group-d", "inside group-d", "FindByUuid"];
 /// Calls that read the found machine, twice.
 const READ: [&str; 2] =
     ["VirtualMachine{config,summary,guest}", "VirtualMachine{guest,summary,config}"];
-/// Calls that find its zone, with tags on cluster and datacenter.
+/// Calls that find the zone of the machine, with tags on cluster and datacenter.
 const ZONE: [&str; 14] = [
     "VirtualMachine{summary.runtime.host}",
     "VirtualMachine{resourcePool}",
@@ -147,8 +148,8 @@ fn v1_searches_one_vcenter_after_the_other() {
     assert_eq!(asked("vc1"), hit(), "{}", run.logs);
 }
 
-/// A machine of one vCenter is found while another vCenter is away. A machine that no vCenter has counts as gone
-/// only after all have answered.
+/// While one vCenter is down, the provider still finds the machines of another one. A machine that
+/// no answering vCenter has counts as gone only after all vCenters have answered.
 #[test]
 fn v1_updates_nodes_but_deletes_none_while_a_vcenter_is_down() {
     let there = |n: u32| Named { vcenter: Some("vc1".into()), name: format!("node-1-{n:04}") };
@@ -160,7 +161,7 @@ fn v1_updates_nodes_but_deletes_none_while_a_vcenter_is_down() {
             .at(s(120), Command::DeleteMachine(there(2)))
             .at(s(900), Command::StartVCenter { vcenter: Some("vc0".into()) });
         let run = play(&scenario, InstancesMode::V1);
-        let moved = node(&run, "node-1-0001").expect("its machine is there");
+        let moved = node(&run, "node-1-0001").expect("its machine exists");
         let addresses = moved["status"]["addresses"].to_string();
         assert!(addresses.contains(&address.to_string()), "{addresses}: {}", run.logs);
         assert_eq!(node(&run, "node-1-0002").is_none(), is_back, "{}", run.logs);
@@ -216,7 +217,7 @@ fn polling_and_v1_lead_to_the_same_nodes() {
     }
 }
 
-/// The modes that poll; neither waits for changes.
+/// The modes that read machines periodically and do not wait for changes.
 const ASKING: [InstancesMode; 2] = [InstancesMode::Poll, InstancesMode::V1];
 
 #[test]
@@ -261,14 +262,14 @@ fn a_provider_whose_session_expired_still_updates_addresses() {
         );
     for mode in ASKING {
         let run = play(&scenario, mode);
-        let node = node(&run, "node-0001").expect("it is there");
+        let node = node(&run, "node-0001").expect("the node exists");
         let addresses = node["status"]["addresses"].to_string();
         assert!(addresses.contains(&address.to_string()), "{mode:?}: {addresses}\n{}", run.logs);
     }
 }
 
 #[test]
-fn a_guest_that_reports_late_is_waited_for() {
+fn a_node_whose_guest_reports_late_is_initialized_then() {
     let scenario = scenario(2, s(300))
         .with(|it| it.start = false)
         .at(s(1), Command::StopTools("node-0001".into()))
@@ -279,13 +280,14 @@ fn a_guest_that_reports_late_is_waited_for() {
         let run = play(&scenario, mode);
         assert!(run.calls_in("waiting").any(|call| call.is_vcenter_call()), "{mode:?}");
         for name in ["node-0001", "node-0002"] {
-            let node = node(&run, name).expect("it is there");
+            let node = node(&run, name).expect("the node exists");
             assert!(!facts(node).uninitialized, "{mode:?}: {}", run.logs);
         }
     }
 }
 
-/// A hundred nodes that fall silent together cost one read per two ticks, not one read each.
+/// A hundred nodes whose kubelets stop together cost one read per two monitor ticks, instead of one
+/// read per node.
 #[test]
 fn one_poll_serves_all_nodes_that_fall_silent_together() {
     let mut scenario = scenario(100, s(422)).at(s(402), Act::Phase("silent".into()));
@@ -297,8 +299,8 @@ fn one_poll_serves_all_nodes_that_fall_silent_together() {
     assert_eq!(calls(&run, "silent").len(), 2, "{:?}", calls(&run, "silent"));
 }
 
-/// Plays the checks of deletion and isolation. Checks that count calls or need a view with changes apply only to
-/// watching.
+/// Plays the checks of deletion and isolation. Other checks count calls or need a view with
+/// changes, so they apply only to a provider that watches.
 #[test]
 fn polling_and_v1_pass_the_deletion_checks_that_apply_to_them() {
     let held: [(InstancesMode, &[&str]); 2] = [
@@ -326,13 +328,14 @@ fn polling_and_v1_pass_the_deletion_checks_that_apply_to_them() {
         }
         assert!(n_run > 40, "{mode:?}: {n_run}");
     }
-    // Faults in calls that these modes do not make, and a check for providers that see every machine.
+    // Faults in calls that these modes do not make, and a check for providers that see every
+    // machine.
     let unmet = [
         "Poll NODE-DEL-002 search answers, reads of that machine fail, cold cache: inconclusive: \
          rule faults/reads, faults/updates never fired",
         "V1 NODE-DEL-002 search is empty, read fails, cold cache: inconclusive: rule empty never fired",
         "V1 NODE-DEL-008 machines of ready nodes really deleted: inconclusive: \
-         v1 asks for machines of nodes that are not ready alone",
+         v1 looks only for machines of nodes that are not ready",
     ];
     assert_eq!(others, unmet);
 }

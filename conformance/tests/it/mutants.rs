@@ -1,4 +1,4 @@
-//! Tests the checks: each deliberate defect of our provider is caught by the named check.
+//! Tests the checks: the named check catches each deliberate defect of our provider.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use conformance::checks::{self, Check};
 use conformance::lab::{Mutants, Stage};
 use conformance::verdict::Verdict;
 
-/// Defects with the check that catches each.
+/// Defects in vCenter mode, with the check that catches each.
 const KILLS: &[(Mutants, &str)] = &[
     (Mutants::ErrorIsGone, "NODE-DEL-002"),
     (Mutants::EmptySearchIsGone, "NODE-DEL-003"),
@@ -31,7 +31,7 @@ const KILLS: &[(Mutants, &str)] = &[
     (Mutants::Idle, "NODE-INIT-001"),
 ];
 
-/// The same for defects of Supervisor mode.
+/// Defects in Supervisor mode, with the check that catches each.
 const SUPERVISOR_KILLS: &[(Mutants, &str)] = &[
     (Mutants::CollectionNotFoundIsGone, "NODE-DEL-001"),
     (Mutants::UuidCaseMatters, "NODE-ID-001"),
@@ -51,7 +51,8 @@ const SUPERVISOR_KILLS: &[(Mutants, &str)] = &[
     (Mutants::Idle, "NODE-INIT-001"),
 ];
 
-/// Returns the mutants that survive their check, and the wanted ones without a check.
+/// Returns a line for each mutant that survives its check, and for each mutant in `wanted` without
+/// a check.
 fn survivors(backend: Backend, kills: &[(Mutants, &str)], wanted: &[Mutants]) -> Vec<String> {
     let all = checks::all(backend);
     let mut survivors = Vec::new();
@@ -65,7 +66,7 @@ fn survivors(backend: Backend, kills: &[(Mutants, &str)], wanted: &[Mutants]) ->
         }
     }
     let spared = wanted.iter().filter(|it| kills.iter().all(|(killed, _)| killed != *it));
-    survivors.extend(spared.map(|it| format!("no check is named that kills {it:?}")));
+    survivors.extend(spared.map(|it| format!("the table names no check that kills {it:?}")));
     survivors
 }
 
@@ -101,7 +102,8 @@ fn caught_by() -> Vec<(Backend, String)> {
     all.iter().flat_map(|it| it.caught_by.iter().map(|by| read(&it.name, by))).collect()
 }
 
-/// Returns the safety and liveness checks that are played with this backend and that no mutant of it fails.
+/// Returns the safety and liveness checks that are played with this backend and that no listed
+/// mutant fails.
 fn without_mutant(backend: Backend, by_hand: &[(Backend, String)]) -> Vec<&'static str> {
     let listed = if backend.is_vcenter() { KILLS } else { SUPERVISOR_KILLS };
     let kills: BTreeSet<&str> = by_hand
@@ -137,8 +139,8 @@ fn passes(backend: Backend, check: &Check, mutant: Mutants) -> bool {
     check.cases.iter().all(|case| case.run(&stage).verdict == Verdict::Pass)
 }
 
-/// Most promises say that something does not happen. A provider that does nothing keeps them all and
-/// proves none.
+/// Most promises say that something does not happen. A provider that does nothing keeps these
+/// promises without proving them, so its verdict must not be a pass.
 #[test]
 fn a_provider_that_does_nothing_passes_no_check() {
     for backend in Backend::ALL {
@@ -151,7 +153,7 @@ fn a_provider_that_does_nothing_passes_no_check() {
     }
 }
 
-/// A provider that is busy with logins initializes nodes, but judges none in time.
+/// A provider that logs in for each call still initializes nodes, but judges none of them in time.
 #[test]
 fn a_provider_that_judges_no_node_in_time_passes_no_check_that_needs_an_act() {
     let mut passed = Vec::new();
@@ -165,7 +167,7 @@ fn a_provider_that_judges_no_node_in_time_passes_no_check_that_needs_an_act() {
     assert_eq!(passed, Vec::<&str>::new());
 }
 
-/// Checks that contain an event on which the provider must act.
+/// Checks in whose scenarios the provider must act.
 const CANARIES: &[&str] = &[
     "NODE-DEL-001",
     "NODE-DEL-003",

@@ -1,4 +1,5 @@
-//! Tests `conformance judge`: a recording has the violations of its run, and a file without a run does not pass.
+//! Tests `conformance judge`: a recording shows the violations of its run, and files without a run
+//! do not pass.
 
 use std::path::Path;
 use std::process::Output;
@@ -26,7 +27,8 @@ fn write(run: &Run, directory: &Path) {
 }
 
 fn recording(run: &Run) -> Vec<u8> {
-    // The end of a run comes before the provider is told to stop.
+    // A run ends before the lab asks the provider to stop, so the recording lasts until the last
+    // event.
     let until = run.log.entries().last().unwrap().0;
     let mut recording = Vec::new();
     sim::write_recording(&run.log, until, &mut recording).unwrap();
@@ -46,7 +48,7 @@ fn played(backend: Backend, mutant: Option<Mutant>) -> Run {
     run(&lives::usual(), &Stage { mode: backend.into(), mutant, ..Stage::default() })
 }
 
-/// Returns the run again, as it is read from its recording.
+/// Returns the run as `conformance judge` reads it from its recording.
 fn recorded(run: &Run) -> Run {
     let recorded = Recorded {
         recording: sim::read_recording(&recording(run)[..]).unwrap(),
@@ -150,7 +152,7 @@ fn a_recording_in_which_the_provider_made_no_call_is_inconclusive() {
         assert!(code == Some(7) && told.contains("no call of the provider"), "{code:?}: {told}");
     };
     is_inconclusive();
-    // A world in which nothing happened.
+    // The recording of a world in which nothing happened.
     let recording = std::fs::read_to_string(directory.path().join("recording")).unwrap();
     let head = recording.lines().next().unwrap().to_owned();
     let empty = head + "\n{\"until\":0,\"end\":true}\n";
@@ -164,7 +166,7 @@ fn a_start_outside_the_recording_is_refused() {
     let run = played(Backend::VCenter, None);
     write(&run, directory.path());
     let with = |start: &str| judge(directory.path(), &["--mode", "vcenter", "--start", start]);
-    // The clock of the world may be some seconds late.
+    // The clock of the world may be some seconds late, so the second start also counts.
     for start in ["2026-01-01T00:00:00Z", "2025-12-31T23:59:58Z"] {
         assert_eq!(with(start).0, Some(0), "{start}");
     }
@@ -218,7 +220,8 @@ fn a_recording_without_its_end_is_judged_until_its_last_mark() {
     let directory = tempfile::tempdir().unwrap();
     let run = played(Backend::VCenter, Some(Mutant::AlwaysWriteAddresses));
     write(&run, directory.path());
-    // Cut before the first write that changes nothing, which comes after five minutes.
+    // Ends the recording before the first write that changes nothing, which comes after five
+    // minutes.
     let path = directory.path().join("recording");
     let text = std::fs::read_to_string(&path).unwrap();
     let end = 20_000_000_000;
@@ -257,7 +260,7 @@ fn a_node_that_kubectl_deletes_is_not_deleted_by_the_provider() {
 }
 
 #[test]
-fn a_file_that_is_no_recording_is_refused_with_a_remedy() {
+fn a_file_that_is_not_a_recording_is_refused_with_a_remedy() {
     let directory = tempfile::tempdir().unwrap();
     let refused = |file: &str, text: &str, wanted: &str| {
         let scenario = lives::usual();

@@ -1,7 +1,8 @@
 //! Tests replicas that are processes: labels in the ledger, elections, signals, and two leaders.
 //!
-//! The provider is a test double: this program, started again for one test that is empty otherwise. It elects a leader by a
-//! lease of two seconds, and the leader labels a node all the time.
+//! The provider is a test double: this test program starts itself again with one test that does
+//! nothing otherwise. The double elects a leader by a lease of two seconds, and the leader keeps
+//! labeling a node.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,7 +28,7 @@ use tokio::time::Instant;
 
 const NAME: &str = "cloud-controller-manager";
 const LEASE: Duration = Duration::from_secs(2);
-/// Time after a renewal during which the leader writes.
+/// Maximum time between a renewal and a write of the leader.
 const SURE: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -86,7 +87,8 @@ fn two_leaders(run: &Run) -> Vec<Violation> {
     found
 }
 
-/// Plays a scenario with the double, which gets these texts: whether it elects a leader, and its number.
+/// Plays a scenario with the double. `how` contains the words that the double gets: whether it
+/// elects a leader, and its number.
 async fn play(name: &str, how: &str, scenario: &Scenario) -> Run {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("double.yaml");
@@ -117,7 +119,7 @@ async fn play(name: &str, how: &str, scenario: &Scenario) -> Run {
     subject.witness(name, scenario).await.unwrap().0
 }
 
-/// The double. Without its variables, as in a run of all tests, it does nothing.
+/// Runs the double. Without its environment variables, as in a run of all tests, it does nothing.
 #[test]
 fn double() {
     let [how, kubeconfig] = ["DOUBLE", "DOUBLE_KUBECONFIG"].map(|it| std::env::var(it).ok());
@@ -137,7 +139,7 @@ struct Double {
     begin: Instant,
 }
 
-/// The lease as last seen, and since when.
+/// Version of the lease as last read, and the time at which this version was first read.
 type Seen = Option<(Option<String>, Instant)>;
 
 impl Double {
@@ -151,7 +153,8 @@ impl Double {
         Self { identity, leases, nodes: Api::all(client), begin: Instant::now() }
     }
 
-    /// Leads whenever it can, until SIGTERM.
+    /// Labels a node again and again, until SIGTERM. If `elects` is true, labels it only while the
+    /// double holds the lease.
     async fn run(&self, elects: bool) {
         let mut stop = signal(SignalKind::terminate()).unwrap();
         let mut ticks = tokio::time::interval(RETRY);

@@ -1,17 +1,19 @@
-//! Tests the dependencies and features of the shipped binaries, as `cargo tree` reports them for `-p sim` and `-p
-//! provider`. Features of a workspace build add up, so a test in the code itself could not tell.
+//! Tests the dependencies and features of the shipped binaries, as `cargo tree` reports them for
+//! `-p sim` and `-p provider`. A build of the whole workspace unites the features of all crates, so
+//! a test in the code itself could not tell.
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Returns the packages that a build of this one links, each with its features.
+/// Returns the packages that a build of `package` links, by name, each with its features. `package`
+/// itself is among them.
 fn linked(package: &str) -> BTreeMap<String, Vec<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--locked", "--package", package])
         .args(["--edges", "normal", "--prefix", "none", "--no-dedupe", "--format", "{p}|{f}"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
-        .expect("the cargo that runs this test can be run");
+        .expect("cargo, which runs this test, can be started");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let linked = text.lines().filter_map(|line| {
@@ -27,7 +29,7 @@ fn linked(package: &str) -> BTreeMap<String, Vec<String>> {
 fn shipped_binaries_link_neither_mutants_nor_a_paused_clock() {
     for package in ["sim", "provider"] {
         let linked = linked(package);
-        assert!(linked.contains_key(package), "cargo named nothing of {package}");
+        assert!(linked.contains_key(package), "cargo tree does not list {package}");
         for (name, features) in &linked {
             for banned in ["mutants", "test-util"] {
                 assert!(
@@ -37,13 +39,14 @@ fn shipped_binaries_link_neither_mutants_nor_a_paused_clock() {
             }
         }
     }
-    // Proves that the test can fail: the conformance program has both.
+    // Proves that the test can fail: the program `conformance` has both features.
     let judge = linked("conformance");
     assert!(judge["provider"].contains(&"mutants".to_owned()));
     assert!(judge["tokio"].contains(&"test-util".to_owned()));
 }
 
-/// Separate types prevent that one misreading affects both sides of the wire.
+/// Separate types prevent one mistake about the protocol from affecting both sides of the
+/// connection.
 #[test]
 fn sim_and_provider_share_no_wire_types() {
     let sim = linked("sim");

@@ -1,9 +1,10 @@
-//! Snapshots for review by people: for each named scenario, the calls and the final Nodes.
+//! Snapshots for review by people: the calls and the final Nodes of each scenario.
 //!
-//! The scenarios are those of the cost table and those of checks, under their names in the catalogue: one snapshot each, of the
-//! first case of the first check, unless this file names another. A transcript has a line per call, with repetitions folded:
-//! client, server, operation, kind of object, outcome, and the rule that fired. It leaves out polls and watches that returned
-//! nothing, and renewals of a lease.
+//! The scenarios are those of the cost table and those of checks. Each scenario of a check has one
+//! snapshot, under its name in the catalogue: that of the first case of the first check, unless
+//! this file names another. A transcript has a line per call, with repetitions folded: client,
+//! server, operation, kind of object, outcome, and the rule that fired. It leaves out polls and
+//! watches that returned nothing, and renewals of a lease.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use sim::ledger::{Kind, Record};
 use sim::world::objects::GroupResource;
 use sim::world::{Command, Topology};
 
-/// Fleet size: small, but with the seventh machine, which one phase deletes.
+/// Fleet size; small, but with the seventh machine, which one phase deletes.
 const FLEET: u32 = 7;
 
 /// Returns the transcript of a phase of the cost table.
@@ -33,12 +34,13 @@ fn phase(name: &str) -> String {
     transcript(&run, |record| record.phase.as_deref() == Some(name))
 }
 
-/// Returns the transcript of a case (the first if `case` is empty) of a check that is built on this scenario of the catalogue.
+/// Plays one case of the check `id`, the first one if `case` is empty, and returns its verdict and
+/// transcript. According to the catalogue, the check must use `scenario`.
 fn check(scenario: &str, id: &str, case: &str) -> String {
-    let entry = catalogue::entry(id).expect("the check stands in the catalogue");
+    let entry = catalogue::entry(id).expect("the catalogue has the check");
     assert_eq!(entry.scenario.as_deref(), Some(scenario), "{id}");
     let all = checks::all(Backend::VCenter);
-    let check = all.iter().find(|check| check.id == id).expect("the check is built");
+    let check = all.iter().find(|check| check.id == id).expect("vCenter mode has the check");
     let case = check.cases.iter().find(|it| case.is_empty() || it.name == case);
     let outcome = case.expect("the check has this case").run(&Stage::default());
     let verdict = &outcome.verdict;
@@ -46,12 +48,13 @@ fn check(scenario: &str, id: &str, case: &str) -> String {
     format!("{id}{case}: {verdict}\n{}", transcript(&outcome.run, |_| true))
 }
 
-/// Returns the transcript of the life from join to delete, which sweeps disturb.
+/// Returns the transcript of the usual life, from join to delete.
 fn life() -> String {
     transcript(&run(&lives::usual(), &Stage::default()), |_| true)
 }
 
-/// Two replicas: the leader dies and is replaced, then its successor is stopped.
+/// Returns the transcript of two replicas: the leader is killed and replaced, then its successor is
+/// stopped.
 fn failover() -> String {
     let s = std::time::Duration::from_secs;
     let address = |last| Command::SetAddresses {
@@ -79,7 +82,7 @@ fn transcript(run: &Run, wanted: impl Fn(&Record) -> bool) -> String {
         }
         let line = line(record);
         if record.kind != Kind::Call {
-            // Calls after an act are shown, including one release of a lease.
+            // After an act, shows the next write of each lease again, because it may be a release.
             leases.clear();
         } else if says_nothing(record) {
             continue;
@@ -98,7 +101,7 @@ fn transcript(run: &Run, wanted: impl Fn(&Record) -> bool) -> String {
     format!("{}== nodes at the end\n{text}{more}", folded(&lines))
 }
 
-/// Number of final Nodes in a transcript; enough for the largest fleet whose nodes differ.
+/// Maximum number of final Nodes in a transcript; enough for the largest fleet whose nodes differ.
 const SHOWN: usize = 12;
 
 /// Folds repeated lines, and repeated groups of up to four lines, into one with a count.
@@ -131,7 +134,7 @@ fn folded(lines: &[String]) -> String {
     out
 }
 
-/// True for a wait that returned nothing or is still open.
+/// True for a long poll or watch that no rule disturbed and that is still open or returned nothing.
 fn says_nothing(record: &Record) -> bool {
     let is_wait = record.class == Some(Class::Longpoll) && !record.was_faulted();
     let came_back = record.ended.as_ref();
@@ -216,14 +219,14 @@ const NAMED: &[&str] = &[
     "zones-off",
 ];
 
-/// Scenarios that are too long for a transcript: others show the same.
+/// Scenarios that are too long for a transcript. Other transcripts show the same behavior.
 const LARGE: [&str; 2] = ["join-many", "many-changes"];
 
-/// Returns the scenarios of checks, each with the first check that uses it.
+/// Returns the scenarios of checks of vCenter mode, each with the first check that uses it.
 fn scenarios() -> BTreeMap<&'static str, &'static str> {
     let mut all = BTreeMap::new();
     for check in checks::all(Backend::VCenter) {
-        let entry = catalogue::entry(check.id).expect("the check stands in the catalogue");
+        let entry = catalogue::entry(check.id).expect("the catalogue has the check");
         let scenario = entry.scenario.as_deref().unwrap_or_default();
         assert!(!scenario.is_empty(), "{} names no scenario", check.id);
         all.entry(scenario).or_insert(check.id);

@@ -80,7 +80,7 @@ fn a_powered_off_machine_taints_its_node_and_a_deleted_one_removes_its_node() {
         .at(s(250), Command::DeleteMachine("node-0007".into()));
     let run = play(&scenario, InstancesMode::Auto);
     let off = node(&run, "node-0003").expect("a machine that is off exists");
-    let taints = off["spec"]["taints"].as_array().expect("it is tainted");
+    let taints = off["spec"]["taints"].as_array().expect("the node has taints");
     assert!(
         taints.iter().any(|taint| taint["key"] == "node.cloudprovider.kubernetes.io/shutdown"),
         "{off}"
@@ -95,7 +95,7 @@ fn polling_and_v1_lead_to_the_same_nodes() {
     let nodes = |mode| {
         let run = play(&scenario, mode);
         let shown = |name: &String| {
-            let node = node(&run, name).expect("it is there");
+            let node = node(&run, name).expect("the node exists");
             let [labels, provider_id, taints, addresses] =
                 ["/metadata/labels", "/spec/providerID", "/spec/taints", "/status/addresses"]
                     .map(|it| node.pointer(it).cloned().unwrap_or_default());

@@ -71,26 +71,28 @@ const FOUND: [(Mode, &str, &str); 5] = [
         "restored-cluster",
         "restored: soap WaitForUpdatesEx of PropertyCollector: black hole",
     ),
-    // The provider took a session that a response omitted for ended, and never logged out.
+    // The provider took an answer without the session for the end of the session, and never logged
+    // out.
     (
         Mode::VCenter(V1),
         "vcenter-upgraded",
         "soap RetrievePropertiesEx of PropertyCollector: empty result",
     ),
-    // One controller waited as `Retry-After` asks, and another one asked for the same object.
+    // One controller waited as `Retry-After` asks, while another one read the same object.
     (
         Mode::Supervisor(V1),
         "stepped-clocks",
         "forwards: k8s.supervisor get virtualmachines of VirtualMachine: 429",
     ),
-    // Both controllers asked at one instant, so one request crossed the answer to the other.
+    // Both controllers sent a request at the same instant, so one request crossed the answer to the
+    // other.
     (
         Mode::Supervisor(V1),
         "usual",
         "delete: k8s.supervisor list virtualmachines of VirtualMachine: 429",
     ),
-    // The provider polled only after three minutes in which the watch alone failed; and the judge did not count a Node whose first
-    // change was the removal of its taint.
+    // The provider polled only after the watch alone had failed for three minutes. The judge did
+    // not count a Node whose first change was the removal of its taint.
     (Mode::Supervisor(Auto), "watch-refused", "join: k8s.guest patch nodes of Node: black hole"),
 ];
 

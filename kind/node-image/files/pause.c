@@ -1,4 +1,4 @@
-/* What keeps the namespaces of a pod: it waits, and takes in what its children left. */
+/* The process that keeps the namespaces of a pod alive: it waits, and reaps orphaned processes. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>

@@ -8,7 +8,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
 helm=$("$root/conformance/peers/build.sh" helm)
-# helm asks no cluster here, so it needs the version of Kubernetes as a flag.
+# helm does not contact a cluster here, so it needs the version of Kubernetes as a flag.
 version=$(sed -nE 's,^require k8s.io/kubernetes (v.*),\1,p' "$root/conformance/peers/kubernetes/go.mod")
 
 render() { # VALUES…

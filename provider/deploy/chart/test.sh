@@ -7,7 +7,7 @@
 #
 # A values file that begins with `# namespace: NAME.` is rendered for that namespace, others for kube-system. If KUBE_SERVER and
 # KUBE_TOKEN are set, as conformance/peers/cluster.sh COMMAND sets them, that API server also has to accept every manifest. With
-# PROVIDER=FILE the provider has to read every configuration and know all of its keys.
+# PROVIDER=FILE the provider (that program) has to accept every configuration and all of its keys.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -25,8 +25,8 @@ trap 'rm -rf "$scratch"' EXIT
 n=0 failed=0
 fail() { failed=$((failed + 1)); printf 'FAIL %s\n' "$1"; }
 configuration() { awk '/^---/ { config = text = 0 } /^kind: ConfigMap/ { config = 1 } text { sub(/^    /, ""); print } config && /: \|$/ { text = 1 }' "$1"; }
-read_by_provider() { # CONFIGURATION: what it says after it has read it is that it runs in no cluster
-  # The provider reads the certificate file too, and one of the values files names one; this one takes its place.
+read_by_provider() { # CONFIGURATION: true if the provider accepts it, and then fails only because it runs outside a cluster
+  # One of the values files names a certificate file, which the provider reads too. A new certificate takes its place.
   [ -s "$scratch/ca.pem" ] ||
     openssl req -x509 -newkey rsa:2048 -nodes -keyout "$scratch/ca.key" -out "$scratch/ca.pem" -subj /CN=chart -days 1 2>/dev/null
   sed -i "s,/etc/certificates/ca.pem,$scratch/ca.pem," "$1"
@@ -34,7 +34,7 @@ read_by_provider() { # CONFIGURATION: what it says after it has read it is that 
     >"$scratch/said" 2>&1 || true
   grep -q '^provider: not in a cluster' "$scratch/said"
 }
-judged() { # MANIFESTS NAMESPACE: a real API server takes them, knows every field, and finds nothing but the host's network that is not `restricted`
+judged() { # MANIFESTS NAMESPACE: true if a real API server accepts them with every field, and only the host network violates the level `restricted`
   local client=("$kubectl" --server "$KUBE_SERVER" --token "$KUBE_TOKEN" --insecure-skip-tls-verify) warned
   "${client[@]}" create namespace "$2" >/dev/null 2>&1 || true
   "${client[@]}" label --overwrite namespace "$2" pod-security.kubernetes.io/warn=restricted >/dev/null
@@ -42,7 +42,7 @@ judged() { # MANIFESTS NAMESPACE: a real API server takes them, knows every fiel
   warned=$("${client[@]}" create --dry-run=server -f "$1" 2>&1 >/dev/null | sed -nE 's/^Warning: would violate PodSecurity "restricted:[a-z0-9.]*": //p')
   echo "pod security: $warned"
   [[ $warned =~ ^host\ namespaces\ \(hostNetwork=true\),\ hostPort\ \([^\)]*\)$ ]] && return
-  # The values file `extra` adds volumes of its own, which the chart does not answer for.
+  # The values file `extra` adds volumes, whose security is up to the user.
   [[ $warned == *"host namespaces"* && $(basename "$1") == extra.* ]]
 }
 
@@ -63,9 +63,9 @@ for values in "$here"/tests/*.values.yaml; do
     fi
   else
     rm "$scratch/$name.rendered.yaml"
-    # Drops helm's note of the place in the template.
+    # Removes the place in the template from helm's error.
     sed -nE 's,^Error: execution error at \([^)]*\): ,,p' "$scratch/$name.refused" >"$scratch/said"
-    [ -s "$scratch/said" ] || { fail "$name: not refused by the chart, but broken"; cat "$scratch/$name.refused"; }
+    [ -s "$scratch/said" ] || { fail "$name: helm fails, but not with an error of the chart"; cat "$scratch/$name.refused"; }
     mv "$scratch/said" "$scratch/$name.refused"
   fi
   if [ -n "$update" ]; then
@@ -80,11 +80,11 @@ for values in "$here"/tests/*.values.yaml; do
 done
 for known in "$here"/tests/*.{rendered.yaml,refused}; do
   base=$(basename "$known")
-  [ -e "$here/tests/${base%%.*}.values.yaml" ] || fail "$base: there are no such values"
+  [ -e "$here/tests/${base%%.*}.values.yaml" ] || fail "$base: its values file is missing"
 done
-# The image has the version of the workspace, and the chart has to name that version.
+# The image has the version of the workspace, so the chart has to name that version.
 [ "$(sed -nE 's/^appVersion: //p' "$here/Chart.yaml")" = "$(sed -nE 's/^version = "(.*)"/\1/p' "$root/Cargo.toml" | head -n 1)" ] ||
   fail "Chart.yaml: appVersion: write the version of Cargo.toml"
-"$here/render.sh" --check || fail "the manifests of provider/deploy: chart/render.sh writes them"
+"$here/render.sh" --check || fail "provider/deploy: the manifests differ; run chart/render.sh"
 echo "$n values files: $failed failed"
 [ "$failed" -eq 0 ]

@@ -1,4 +1,5 @@
-//! The backend that the options select: vCenter or Supervisor, and the way to look up machines.
+//! The backend that the options select: vCenter or Supervisor, in the instances mode `v1` or
+//! another one.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// One of the backends.
+/// The backend of a run.
 pub(super) enum Backend {
     Vcenter(VcenterInstances),
     VcenterV1(VcenterV1),
@@ -57,7 +58,7 @@ impl Backend {
         })
     }
 
-    /// Returns the lookups for the controllers.
+    /// Returns the backend as the interface through which the controllers look up machines.
     pub(super) fn instances(&self) -> Arc<dyn Instances> {
         match self {
             Self::Vcenter(it) => Arc::new(it.clone()),
@@ -67,10 +68,11 @@ impl Backend {
         }
     }
 
-    /// Connects the backend to health and metrics.
+    /// Registers the backend with health and metrics, which read its state.
     pub(super) fn show(&self, telemetry: &Telemetry) {
         match self {
-            // The backend holds the telemetry. If the telemetry held the backend too, neither would ever be freed.
+            // The backend owns a reference to the telemetry. If the telemetry also owned one to the
+            // backend, neither would ever be freed.
             Self::Vcenter(it) => telemetry.set_probe(it.probe()),
             Self::VcenterV1(it) => telemetry.set_probe(it.probe()),
             Self::Supervisor(it) => {
@@ -82,7 +84,7 @@ impl Backend {
         }
     }
 
-    /// Starts the tasks of the backend.
+    /// Spawns the tasks of the backend.
     pub(super) fn spawn(&self, tasks: &Tasks) {
         match self {
             Self::Vcenter(it) => it.spawn(tasks),
@@ -92,7 +94,8 @@ impl Backend {
         }
     }
 
-    /// Ends every login. Called after the tasks have stopped.
+    /// Logs out of every vCenter; does nothing in Supervisor mode. Called after the tasks have
+    /// stopped.
     pub(super) async fn close(&self) {
         match self {
             Self::Vcenter(it) => it.close().await,

@@ -17,7 +17,7 @@ use crate::{
     telemetry::NodeNews,
 };
 
-/// The deliberate defect that the options ask for.
+/// Returns the deliberate defect that the options select, if any.
 pub(super) fn active(options: &Options) -> Active {
     #[cfg(feature = "mutants")]
     return Active { mutant: options.mutant };
@@ -28,7 +28,7 @@ pub(super) fn active(options: &Options) -> Active {
     }
 }
 
-/// Makes the backend over every vCenter, without sending a call.
+/// Makes the vCenter backend for every instances mode except `v1`, without sending a call.
 pub(super) fn connect(
     config: &Config,
     options: &Options,
@@ -40,7 +40,8 @@ pub(super) fn connect(
     Ok(VcenterInstances::new(clients, policy, tuning, Arc::clone(&deps.telemetry)))
 }
 
-/// Makes the backend with upstream's calls, without sending a call.
+/// Makes the vCenter backend for the instances mode `v1`, which makes upstream's calls; sends no
+/// call yet.
 pub(super) fn connect_v1(
     config: &Config,
     options: &Options,
@@ -52,13 +53,14 @@ pub(super) fn connect_v1(
     Ok(VcenterV1::new(clients, policy, tuning, options.skip_node_deletion))
 }
 
-/// A client of the workload cluster with its own pace and counted requests, which keeps the pauses of other clients.
+/// Makes a client of the workload cluster with a separate rate limit. Telemetry counts the requests
+/// of the client, and the client shares `pauses`.
 fn cluster(options: &Options, deps: &Deps, pauses: &Pauses) -> Cluster {
     let cluster = Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
     cluster.counted(deps.telemetry.cluster_requests()).sharing(pauses)
 }
 
-/// A client for every vCenter.
+/// Makes a client for every vCenter, in the order of the configuration.
 fn clients(config: &Config, options: &Options, deps: &Deps) -> Result<Vec<Vcenter>, RunError> {
     #[cfg(feature = "mutants")]
     let active = active(options);
@@ -111,7 +113,8 @@ fn tuning(options: &Options, deps: &Deps) -> Tuning {
     }
 }
 
-/// Starts the controllers that the options name, and the watch that feeds them.
+/// Spawns the controllers that the options select, and the node watch that feeds them and the
+/// backend.
 pub(super) fn spawn_controllers(
     options: &Options,
     deps: &Deps,
@@ -124,7 +127,8 @@ pub(super) fn spawn_controllers(
     let store = Arc::new(NodeStore::new());
     let pauses = Pauses::default();
     let client = || cluster(options, deps, &pauses).under(lease.clone());
-    // Events have their own client, so that a flood of events does not hold up the writes of a controller.
+    // Events have a separate client, so that a flood of events does not delay the writes of a
+    // controller.
     let spawn_events = |component| {
         let (events, sending) = Events::new(component, client(), deps.clock.clone());
         backends.spawn_droppable(tracing::info_span!("events", component), sending);

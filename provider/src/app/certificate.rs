@@ -1,4 +1,5 @@
-//! TLS of the HTTPS endpoint: versions, suites and groups, and a certificate that is read again when its files change.
+//! TLS of the HTTPS endpoint: versions, suites and groups, and a certificate that the provider
+//! reads again every 10 s.
 
 use std::{
     sync::{Arc, RwLock},
@@ -14,16 +15,16 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-/// Period between two reads of the files, which are small.
+/// Period between two reads of the certificate and key files, which are small.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Reads certificate chain and key, both in PEM.
+/// Function that returns the certificate chain and the key, both in PEM.
 pub type CertificateSource = Arc<dyn Fn() -> Result<(Vec<u8>, Vec<u8>), String> + Send + Sync>;
 
 /// TLS settings of the endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServingTls {
-    /// True if only TLS 1.3 is served.
+    /// True if the endpoint serves TLS 1.3 only; otherwise it serves TLS 1.2 and 1.3.
     pub only_13: bool,
     /// Suites of TLS 1.2; `None` for all. The suites of TLS 1.3 are fixed.
     pub suites: Option<Vec<CipherSuite>>,
@@ -31,7 +32,7 @@ pub struct ServingTls {
     pub groups: Option<Vec<NamedGroup>>,
 }
 
-/// The current certificate, and the source of later ones.
+/// The certificate that the endpoint serves now, and the source of later ones.
 pub(super) struct Certificate {
     current: RwLock<Arc<CertifiedKey>>,
     source: Option<CertificateSource>,
@@ -50,7 +51,8 @@ impl ResolvesServerCert for Certificate {
 }
 
 impl Certificate {
-    /// Makes the certificate from the source, or a self-signed one for this run.
+    /// Reads the certificate from the source; without a source makes a self-signed one for this
+    /// run.
     pub(super) fn new(source: Option<CertificateSource>) -> Result<Arc<Self>, String> {
         let key = match &source {
             None => self_signed()?,
@@ -62,7 +64,8 @@ impl Certificate {
         Ok(Arc::new(Self { current: RwLock::new(Arc::new(key)), source }))
     }
 
-    /// Follows the source forever. Logs an unusable certificate once, and keeps the old one.
+    /// Reads the source again every 10 s, forever, and serves a changed certificate. If the source
+    /// fails or the new certificate is invalid, keeps the old one and logs the problem once.
     pub(super) async fn follow(&self) {
         let Some(source) = &self.source else { return std::future::pending().await };
         let mut told = None;
@@ -72,7 +75,8 @@ impl Certificate {
                 Ok(new) => {
                     told = None;
                     let mut current = self.current.write().expect("nothing panics under this lock");
-                    // Keys cannot be compared; the same certificate implies the same key.
+                    // The library cannot compare keys, but the same certificate implies the same
+                    // key.
                     if new.cert != current.cert {
                         tracing::info!("serving with a new certificate");
                         *current = Arc::new(new);
@@ -120,10 +124,10 @@ impl Certificate {
 fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
     let chain: Vec<_> =
         CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().map_err(|err| {
-            format!("--tls-cert-file: not certificates in PEM: {err}; give such a file")
+            format!("--tls-cert-file: invalid PEM: {err}; give a PEM file with certificates")
         })?;
     if chain.is_empty() {
-        return Err("--tls-cert-file: no certificate in it; give a PEM file with some".to_owned());
+        return Err("--tls-cert-file: no certificate in it; give a PEM file with one".to_owned());
     }
     let unusable = |err: &dyn std::fmt::Display| {
         format!("--tls-private-key-file: no usable key in PEM: {err}; give a PEM file with one")
@@ -132,13 +136,13 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
     let key = ring::sign::any_supported_type(&key).map_err(|err| unusable(&err))?;
     let certified = CertifiedKey::new(chain, key);
     certified.keys_match().map_err(|err| {
-        format!("--tls-private-key-file: not the key of the certificate in --tls-cert-file: {err}; give both of one pair")
+        format!("--tls-private-key-file: not the key of the certificate in --tls-cert-file: {err}; give a matching pair")
     })?;
     Ok(certified)
 }
 
 fn self_signed() -> Result<CertifiedKey, String> {
-    let fail = |err: &dyn std::fmt::Display| format!("no certificate can be made: {err}");
+    let fail = |err: &dyn std::fmt::Display| format!("cannot make a certificate: {err}");
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).map_err(|err| fail(&err))?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
@@ -193,7 +197,8 @@ mod tests {
                 .with_no_client_auth()
         }
 
-        /// Shakes hands in memory with an endpoint that was started with `flags`; `None` if the handshake fails.
+        /// Makes a TLS handshake in memory with an endpoint that was started with `flags`; `None`
+        /// if the handshake fails.
         fn meets(&self, flags: &str) -> Option<Agreed> {
             let words = format!("provider --cloud-config=c {flags}");
             let arguments = crate::cli::parse(words.split_whitespace().map(str::to_owned)).unwrap();

@@ -1,7 +1,9 @@
-//! The credential of a vCenter: from its Secret or directory first, then from the configuration file.
+//! Reads the credential of a vCenter: from its Secret or directory first, then from the
+//! configuration file.
 //!
-//! The provider reads the Secret with `get` before a login, so the next login uses a rotated password and no watch on
-//! Secrets is needed. If the Secret cannot be read, the credential that was read before stays in use.
+//! The provider reads the Secret (with `get`) or the directory before each login. So it needs no
+//! watch on Secrets, and the next login uses a rotated password. If the read fails, the provider
+//! uses the credential that it read before, or else the one in the configuration file.
 
 use std::{
     path::Path,
@@ -18,10 +20,11 @@ use crate::{
     config::{CredentialRef, SecretData, VcenterConfig, parse_secret},
 };
 
-/// Reads a directory of credentials: file name to content. Called before every login.
+/// Function that reads a directory of credentials and returns content by file name. The provider
+/// calls it before every login to a vCenter whose credentials are in a directory.
 pub type SecretFiles = Arc<dyn Fn(&Path) -> Result<SecretData, String> + Send + Sync>;
 
-/// The credential of one vCenter.
+/// Source of the credential of one vCenter.
 pub(super) struct Credentials {
     pub(super) vcenter: VcenterConfig,
     pub(super) cluster: Cluster,
@@ -35,7 +38,7 @@ impl Credentials {
             CredentialRef::None => Ok(None),
             CredentialRef::Directory(path) => {
                 let files = self.files.as_ref().ok_or_else(|| {
-                    CredentialError("credential directories are not readable here".to_owned())
+                    CredentialError("this run cannot read secrets directories".to_owned())
                 })?;
                 files(path).map(Some).map_err(CredentialError)
             }
@@ -67,7 +70,7 @@ impl Credentials {
                 let last = self.last.lock().expect("nothing panics under this lock").clone();
                 match last.map_or_else(|| self.inline(), Ok) {
                     Ok(credential) => {
-                        tracing::warn!(error = %err, "no newer credential; using the last one");
+                        tracing::warn!(error = %err, "reading the credential failed; using the last one");
                         Ok(credential)
                     }
                     Err(_) => Err(err),
@@ -78,7 +81,7 @@ impl Credentials {
 
     fn inline(&self) -> Result<Credential, CredentialError> {
         let inline = self.vcenter.inline.clone();
-        inline.ok_or_else(|| CredentialError("no credential is configured".to_owned()))
+        inline.ok_or_else(|| CredentialError("no user and password are configured".to_owned()))
     }
 }
 

@@ -1,7 +1,9 @@
 //! Leader election over a Lease, as `k8s.io/client-go: tools/leaderelection` does it.
 //!
-//! Writes are PUTs with the resourceVersion that was read, so two candidates cannot win. A foreign holder counts as alive
-//! until its lease duration has passed on *our* clock since we last saw its record change; timestamps are not trusted.
+//! Every write is a PUT with the resourceVersion that the candidate read, so two candidates cannot
+//! both win. The election does not trust the timestamps in the Lease: another holder counts as
+//! alive until its lease duration has passed on the clock of *this* process since this process last
+//! saw the Lease change.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,19 +18,20 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// Source of the events, as in upstream.
+/// Component that the events name as their source, as in upstream.
 const COMPONENT: &str = "cloud-controller-manager";
 
-/// One candidate for one Lease.
+/// This replica as a candidate for the Lease.
 pub(super) struct Candidate {
     cluster: Cluster,
     election: LeaderElection,
     identity: String,
     clock: Clock,
-    /// The lease as the writers of this process see it.
+    /// The permission to write that all clients of this process check.
     lease: Lease,
     jitter: Jitter,
-    /// The Lease as last seen, and when its record last changed.
+    /// The Lease object as last seen, and the instant at which this process first saw its current
+    /// `spec`.
     seen: Option<(Value, Instant)>,
     telemetry: Arc<Telemetry>,
 }
@@ -49,17 +52,18 @@ impl Candidate {
         Self { cluster, election, identity, clock, lease, jitter, seen: None, telemetry }
     }
 
-    /// Returns the lease for writers, who may write for a limited time after a renewal began.
+    /// Returns the permission to write, which ends one renew deadline after the start of the last
+    /// renewal.
     pub(super) fn lease(&self) -> Lease {
         self.lease.clone()
     }
 
-    /// Tries until this candidate holds the Lease.
+    /// Tries to acquire the Lease until this candidate holds it.
     pub(super) async fn acquire(&mut self) {
         loop {
             match self.try_once().await {
                 Ok(true) => return,
-                // Another replica holds the Lease: this one stands by, and counts as ready.
+                // Another replica holds the Lease: this replica stands by and is ready.
                 Ok(false) => self.telemetry.set_settled(),
                 Err(err) => {
                     tracing::warn!(error = %Chain(&err), "acquiring the lease failed; retrying")
@@ -70,21 +74,25 @@ impl Candidate {
         }
     }
 
-    /// Renews until no renewal has succeeded for the renew deadline, or another holder appears.
+    /// Renews the Lease until no renewal has succeeded for the renew deadline, or another candidate
+    /// holds it.
     pub(super) async fn renew_until_lost(&mut self) {
         let mut renewed_at = Instant::now();
         self.telemetry.lease_renewed();
         loop {
             tokio::time::sleep(self.election.retry_period).await;
             let deadline = renewed_at + self.election.renew_deadline;
-            // A process that was stopped finds its deadline passed, and another process may hold its lease by now.
+            // After a stop of the process (SIGSTOP) the deadline may have passed, and another
+            // process may hold the Lease.
             match tokio::time::timeout_at(deadline, self.renew()).await {
                 Ok(Ok(true)) => {
                     renewed_at = Instant::now();
                     self.telemetry.lease_renewed();
                 }
                 Ok(Ok(false)) => return,
-                Ok(Err(err)) => tracing::warn!(error = %Chain(&err), "renewing the lease failed"),
+                Ok(Err(err)) => {
+                    tracing::warn!(error = %Chain(&err), "renewing the lease failed; retrying")
+                }
                 Err(_) => {}
             }
             if Instant::now() >= deadline {
@@ -93,9 +101,10 @@ impl Candidate {
         }
     }
 
-    /// Records an event `<identity> <what>` on the Lease as last seen, as client-go does when leadership begins and ends.
+    /// Returns a future that writes the event `<identity> <what>` about the Lease, as client-go
+    /// does when leadership begins and ends.
     ///
-    /// A failure is only logged, because the Lease itself shows the leader. Cancel safe.
+    /// The future only logs a failure, because the Lease itself shows the leader. Cancel safe.
     pub(super) fn announce(&self, what: &str) -> impl Future<Output = ()> + Send + 'static {
         let (cluster, at) = (self.cluster.clone(), self.clock.now());
         let message = format!("{} {what}", self.identity);
@@ -104,12 +113,13 @@ impl Candidate {
             let Some(subject) = subject else { return };
             let sent = announce(&cluster, COMPONENT, subject, "LeaderElection", message, at);
             if let Err(err) = sent.await {
-                tracing::warn!(error = %Chain(&err), "writing the LeaderElection event failed");
+                tracing::warn!(error = %Chain(&err), "writing the LeaderElection event failed; event lost");
             }
         }
     }
 
-    /// Gives the Lease up, if it is still ours. After a failure the successor waits for the rest of the lease duration.
+    /// Releases the Lease if this candidate held it when it last saw the Lease. If the release
+    /// fails, the next leader waits until the Lease expires.
     pub(super) async fn release(&mut self) {
         let Some((lease, _)) = &self.seen else { return };
         if holder(lease) != self.identity {
@@ -120,11 +130,12 @@ impl Candidate {
         lease["spec"]["leaseDurationSeconds"] = 1.into();
         lease["spec"]["renewTime"] = self.now().into();
         if let Err(err) = self.cluster.put(&self.path(), &lease).await {
-            tracing::warn!(error = %Chain(&err), "releasing the lease failed");
+            tracing::warn!(error = %Chain(&err), "releasing the lease failed; it will expire");
         }
     }
 
-    /// Renews once: optimistically from the object last seen, else after a fresh read.
+    /// Renews the Lease once: writes the object as last seen; if that fails, reads the Lease and
+    /// tries again. Returns false if another candidate holds the Lease.
     async fn renew(&mut self) -> Result<bool, ClusterError> {
         if let Some((lease, _)) = &self.seen {
             let mut lease = lease.clone();
@@ -136,12 +147,14 @@ impl Candidate {
                     self.seen = Some((written, Instant::now()));
                     return Ok(true);
                 }
-                Err(err) => tracing::debug!(error = %Chain(&err), "optimistic renewal failed"),
+                Err(err) => tracing::debug!(error = %Chain(&err), "renewal without a read failed"),
             }
         }
         self.try_once().await
     }
 
+    /// Reads the Lease. Creates, takes or renews it, unless another candidate holds it and the
+    /// lease has not expired. Returns true if this candidate holds the Lease then.
     async fn try_once(&mut self) -> Result<bool, ClusterError> {
         let lease = match self.cluster.get(&self.path()).await {
             Ok(lease) => lease,
@@ -183,7 +196,8 @@ impl Candidate {
                 self.seen = Some((written, Instant::now()));
                 Ok(true)
             }
-            // The read before shows this candidate as the holder: an own write may have arrived late.
+            // If this candidate was the holder at the read, a conflict is an error, not a loss: an
+            // earlier write of its own may have arrived late.
             Err(err) if err.is_conflict() && !is_ours => Ok(false),
             Err(err) => Err(err),
         }
@@ -216,7 +230,7 @@ impl Candidate {
         }
     }
 
-    /// True if this candidate held the Lease when it was last seen.
+    /// True if this candidate was the holder when it last saw the Lease.
     fn was_ours(&self) -> bool {
         self.seen.as_ref().is_some_and(|(lease, _)| holder(lease) == self.identity)
     }
@@ -226,7 +240,7 @@ impl Candidate {
         format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}")
     }
 
-    /// The current time as a `MicroTime`.
+    /// The current wall time in the form of Kubernetes' `MicroTime`.
     fn now(&self) -> String {
         self.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
     }

@@ -1,4 +1,4 @@
-//! The composition root: builds, starts and stops all parts.
+//! The composition root: builds, starts and stops all parts of the provider.
 
 mod access;
 mod backend;

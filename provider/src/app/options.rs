@@ -1,4 +1,4 @@
-//! The options of [`run`](super::run), and the world that its caller supplies.
+//! The options and the dependencies of [`run`](super::run).
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -14,11 +14,12 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// Makes the transport to a vCenter. Called once per vCenter at start.
+/// Function that makes the transport to a vCenter. [`run`](super::run) calls it once per vCenter at
+/// start.
 pub type Connector = Arc<dyn Fn(&VcenterConfig) -> Result<Transport, String> + Send + Sync>;
 
-/// Options of a run, from the command line. [`Options::default`] matches upstream without flags, except that leader
-/// election is off.
+/// Options of a run, from the command line. [`Options::default`] has upstream's defaults, except
+/// that leader election is off.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// True if the cloud-node controller runs.
@@ -29,27 +30,30 @@ pub struct Options {
     pub node_status_period: Duration,
     /// `--node-monitor-period`: pause between two checks of nodes that are not ready.
     pub node_monitor_period: Duration,
-    /// `--concurrent-node-syncs`.
+    /// `--concurrent-node-syncs`: number of workers of the cloud-node controller (at least 1).
     pub concurrent_node_syncs: usize,
-    /// `--kube-api-qps`, per controller and for its events; 0 means client-go's default, less than 0 no limit.
+    /// `--kube-api-qps`: requests per second to the workload cluster. Each controller, the events
+    /// of each controller, the node watch and the reads of Secrets have separate limits. 0 means
+    /// client-go's default of 5, less than 0 no limit.
     pub kube_api_qps: f64,
-    /// `--kube-api-burst`, per controller and for its events.
+    /// `--kube-api-burst`: burst of these requests; 0 means client-go's default of 10.
     pub kube_api_burst: u32,
-    /// `--node-labels`: added to every node at initialization.
+    /// `--node-labels`: labels that the provider adds to every node at initialization.
     pub node_labels: BTreeMap<String, String>,
-    /// `SKIP_NODE_DELETION`: true if no node is ever deleted.
+    /// `SKIP_NODE_DELETION`: true if the provider never deletes a Node.
     pub skip_node_deletion: bool,
     /// Leader election; `None` starts the controllers at once.
     pub leader_election: Option<LeaderElection>,
-    /// Tuning of the vCenter backend. [`Deps::seed`] replaces its seed.
+    /// Tuning of the vCenter backend. [`Deps::seed`] replaces the seed in it.
     pub tuning: Tuning,
     /// Deadline of every vCenter call except the long poll (default 30 s).
     pub vcenter_deadline: Duration,
-    /// Maximum time that one wait for updates blocks (default 60 s).
+    /// Maximum time for which one call for updates (a long poll) blocks (default 60 s).
     pub vcenter_poll: Duration,
-    /// Supervisor mode, with the tuning of its backend; `None` means vCenter mode. [`Deps::seed`] replaces its seed.
+    /// Supervisor mode, with the tuning of its backend; `None` means vCenter mode. [`Deps::seed`]
+    /// replaces the seed in the tuning.
     pub supervisor: Option<SupervisorTuning>,
-    /// A deliberate defect.
+    /// The deliberate defect of the run, if any.
     #[cfg(feature = "mutants")]
     pub mutant: Option<crate::Mutant>,
 }
@@ -88,7 +92,8 @@ pub struct LeaderElection {
     pub lease_duration: Duration,
     /// Time without a successful renewal after which the leader gives up (default 10 s).
     pub renew_deadline: Duration,
-    /// Pause between two attempts (default 2 s).
+    /// Pause between two renewals (default 2 s). Between two attempts to acquire the Lease the
+    /// pause is 1 to 2.2 times as long.
     pub retry_period: Duration,
 }
 
@@ -107,41 +112,49 @@ impl Default for LeaderElection {
 /// Connection to the Supervisor.
 #[derive(Clone)]
 pub struct SupervisorLink {
-    /// Client with address, trust and token; see [`authenticated`](crate::authenticated). Retries and deadlines are ours.
+    /// Client with address, trusted roots and token; see [`authenticated`](crate::authenticated).
+    /// It should neither retry nor have deadlines, because the provider implements both.
     pub client: kube::Client,
     /// The namespace that holds the cluster's machines.
     pub namespace: String,
 }
 
-/// The world that the caller of [`run`](super::run) supplies.
+/// The dependencies of [`run`](super::run), which its caller supplies: clients, time, randomness
+/// and credentials.
 #[derive(Clone)]
 pub struct Deps {
-    /// Client of the workload cluster. Only its transport and authentication are used: deadlines, pacing and retries are
-    /// ours, so a client built from a kubeconfig should have `default_retry` off.
+    /// Client of the workload cluster. The provider uses only its transport and authentication, and
+    /// implements deadlines, pacing and retries itself. So a client built from a kubeconfig should
+    /// have `default_retry` off.
     pub kube: kube::Client,
     /// Makes the transport to each vCenter.
     pub connect: Connector,
-    /// The Supervisor; needed only in Supervisor mode.
+    /// Connection to the Supervisor; needed only in Supervisor mode.
     pub supervisor: Option<SupervisorLink>,
-    /// Reads a directory of credentials; `None` makes a configured directory an error at login.
+    /// Reads a directory of credentials. If it is `None`, a login to a vCenter with a secrets
+    /// directory fails.
     pub secret_files: Option<SecretFiles>,
     /// Wall time, and time since boot; used for the lease and events.
     pub clock: Clock,
-    /// Seeds every jitter.
+    /// Seed of every random delay.
     pub seed: u64,
     /// Name of this replica in the Lease. Must be unique among replicas.
     pub identity: String,
-    /// Cancelled to stop the run: controllers finish their current write, the lease is released, logins end.
+    /// The caller cancels this token to stop the run: the controllers finish their current write,
+    /// the provider releases the lease and logs out.
     pub stop: CancellationToken,
     /// Metrics and health of this run, readable during the run and after it.
     pub telemetry: Arc<Telemetry>,
-    /// Stops every task of the run for a while, as SIGSTOP would; for the conformance suite.
+    /// Suspends every task that the run spawns for a while, as SIGSTOP would; for the conformance
+    /// suite. The renewal of the lease is in the future of [`run`](super::run) itself, which the
+    /// caller can suspend with a second [`Suspension`](crate::Suspension).
     #[cfg(feature = "mutants")]
     pub suspension: crate::tasks::Suspension,
 }
 
 impl Deps {
-    /// A world with this cluster, no vCenter to connect to, epoch zero and seed zero.
+    /// Dependencies with this client, without transports to vCenters, with a clock that starts at
+    /// the Unix epoch, and with seed zero.
     pub fn new(kube: kube::Client) -> Self {
         Self {
             kube,

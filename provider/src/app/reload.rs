@@ -1,19 +1,22 @@
 //! Detects changes of the configuration file.
 //!
-//! Upstream watches the path with inotify and ends the process at once, without ending sessions and lease
-//! (`cloud-provider-vsphere: cmd/vsphere-cloud-controller-manager/main.go`, `initializeWatch`). This provider compares
-//! the content, because a mounted ConfigMap changes by a link elsewhere, which a watch on the file does not see. A text
-//! with which the provider could not start has no effect.
+//! Upstream watches the path with inotify and ends the process at once, without ending sessions and
+//! lease (`cloud-provider-vsphere: cmd/vsphere-cloud-controller-manager/main.go`,
+//! `initializeWatch`). This provider compares the content of the file. A mounted ConfigMap changes
+//! through a symbolic link in a parent directory, which a watch on the file does not notice. A new
+//! text with which the provider could not start has no effect.
 
 use std::time::Duration;
 
-/// Number of failed reads in a row after which a file counts as missing rather than as being replaced.
+/// Number of failed reads in a row after which the provider logs that a file is not readable. Fewer
+/// failures may mean that the file is just being replaced.
 const MAX_UNREAD: u32 = 5;
 
 /// Waits until `read` returns a text other than `first` that `check` accepts.
 ///
-/// Reads once per `every`. A text that `check` refuses is logged once and has no effect, and neither has a failure to
-/// read: a file may be half written, or be replaced at this moment. A file that stays unreadable is logged, too.
+/// Reads once per `every`. A text that `check` refuses has no effect, because the file may be half
+/// written; the function logs it once. A failed read has no effect either, because the file may
+/// just be replaced; the function logs the fifth failure in a row.
 ///
 /// Cancel safe.
 pub async fn configuration_changed(
@@ -30,7 +33,7 @@ pub async fn configuration_changed(
             Ok(text) => text,
             Err(what) => {
                 n_unread = n_unread.saturating_add(1);
-                // The file may be replaced at this moment.
+                // Fewer failures mean that the file may just be replaced.
                 if n_unread == MAX_UNREAD {
                     tracing::error!(error = %what, "a file is no longer readable; keeping its last content");
                 }
@@ -48,7 +51,7 @@ pub async fn configuration_changed(
         match check(&text) {
             Ok(()) => return,
             Err(what) => {
-                tracing::error!(error = %what, "the changed configuration is not usable; keeping the old one");
+                tracing::error!(error = %what, "the changed configuration is invalid; keeping the old one");
                 refused = Some(text);
             }
         }
@@ -61,7 +64,8 @@ mod tests {
 
     use super::*;
 
-    /// Seconds after which the change is noticed, for a file with these contents second by second.
+    /// Returns the seconds after which the function notices a change of a file that has these
+    /// contents, one per second, and then the old content; `None` if it notices none within 60 s.
     async fn noticed_after(contents: &[Result<&str, &str>]) -> Option<usize> {
         let (reads, checks) = (Mutex::new(0), Mutex::new(0));
         let read = async || {
@@ -77,7 +81,7 @@ mod tests {
         let changed = configuration_changed("old", Duration::from_secs(1), read, check);
         let limit = Duration::from_secs(60);
         let noticed = tokio::time::timeout(limit, changed).await.is_ok();
-        assert!(*checks.lock().unwrap() <= 2, "each text is judged once");
+        assert!(*checks.lock().unwrap() <= 2, "the same text was checked again");
         noticed.then_some(*reads.lock().unwrap())
     }
 

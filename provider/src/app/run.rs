@@ -1,4 +1,4 @@
-//! Builds all parts, starts them, and stops them in order.
+//! Builds all parts of the provider, starts them, and stops them in order.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,16 +12,17 @@ use super::{
 };
 use crate::{config::Config, mutant::mutant, tasks::Tasks};
 
-/// Time that work in progress may take to finish at the stop.
+/// Time for which the stop waits until the controllers have finished their current work, and then
+/// until the tasks of the backend have ended.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Time that the last event may take; the API server may be unreachable.
+/// Time that the last event may take to be sent; the API server may be unreachable.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Reason why [`run`] ended without a request to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A vCenter cannot be connected to with this configuration.
+    /// The caller's [`Connector`](super::Connector) made no transport to a vCenter.
     #[error("vCenter {vcenter}: {what}")]
     Connect {
         /// Name of the vCenter.
@@ -29,35 +30,40 @@ pub enum RunError {
         /// The problem.
         what: String,
     },
-    /// Supervisor mode without a Supervisor.
+    /// The options select Supervisor mode, but [`Deps::supervisor`] is `None`.
     #[error("Supervisor mode needs a client for the Supervisor, and the caller passed none")]
     NoSupervisor,
-    /// The lease was lost. Another replica may lead, so this one must not write any more.
+    /// This replica has lost the lease. Another replica may lead, so this one must not write any
+    /// more.
     #[error("the lease was lost")]
     LeadershipLost,
-    /// A task panicked, which is a defect; its work may be left undone.
-    #[error("a task panicked")]
+    /// A task panicked, which is a bug of the provider. The work of the task may be left undone.
+    #[error("a task panicked, which is a bug of the provider")]
     Panicked,
 }
 
-/// Runs the provider until [`Deps::stop`] is cancelled.
+/// Runs the provider until [`Deps::stop`] is cancelled or the run fails.
 ///
-/// Order at the end: controllers finish their current write, the lease is released, backends stop, logins end, and an
-/// event says that this replica has stopped leading.
+/// Order after a requested stop: the controllers finish their current write, the provider releases
+/// the lease, the backend stops and logs out, and an event reports that this replica has stopped
+/// leading. After a failure the provider drops the controllers at once and leaves the lease to
+/// expire, but the other steps follow.
 ///
 /// # Errors
 ///
-/// [`RunError::Connect`] and [`RunError::NoSupervisor`] before the first call; [`RunError::LeadershipLost`] when
-/// another replica may lead.
+/// [`RunError::Connect`] and [`RunError::NoSupervisor`] before the first call;
+/// [`RunError::LeadershipLost`] if another replica may lead; [`RunError::Panicked`] after a panic
+/// in a task.
 ///
-/// Cancel safe in the sense of a crash: dropping the future stops every task, and leaves the lease and the logins to
-/// expire.
+/// Cancel safe in the sense of a crash: dropping the future stops every task, and leaves the lease
+/// and the sessions to expire.
 pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), RunError> {
     let clock = deps.clock.clone();
     let active = active(&options);
     let backend = Backend::new(&config, &options, &deps, active)?;
     let crash = CancellationToken::new();
-    // Dropping the future must not leave behind tasks that write.
+    // If the caller drops the future, this guard drops all tasks, so that none of them goes on
+    // writing.
     let _abort = crash.clone().drop_guard();
 
     let mut candidate = None;
@@ -109,7 +115,7 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
         }
     };
     let outcome = tokio::select! {
-        // A requested stop takes precedence over a loss at the same moment.
+        // A requested stop takes precedence over a lost lease at the same moment.
         biased;
         () = deps.stop.cancelled() => Ok(()),
         () = panicked.cancelled() => Err(RunError::Panicked),
@@ -117,13 +123,14 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
     };
     match &outcome {
         Ok(()) => tracing::info!("stopping"),
-        Err(err) => tracing::error!(error = %err, "stopping"),
+        Err(err) => tracing::error!(error = %err, "the run failed; stopping"),
     }
     deps.telemetry.set_leader(false);
     if outcome.is_ok() && !controllers.stop(GRACE).await {
-        tracing::warn!("controllers did not stop in time");
+        tracing::warn!("controllers did not stop within the grace period; dropping their tasks");
     }
-    // Ends before the lease is given up: a controller that did not stop in time must not write beside the next leader.
+    // The permission to write ends before the provider releases the Lease, so that a controller
+    // that has not stopped does not write beside the next leader.
     if let Some(lease) = &lease {
         lease.end();
     }
@@ -136,7 +143,7 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
         backend.close().await;
     }
     if let Some(candidate) = &candidate {
-        // The event is the last step, so that it holds up nothing else.
+        // The event is the last step, so that it delays nothing else.
         let announcing = candidate.announce("stopped leading");
         let _ = tokio::time::timeout(FAREWELL, announcing).await;
     }

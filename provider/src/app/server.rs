@@ -22,15 +22,16 @@ use super::{
 };
 use crate::telemetry::Telemetry;
 
-/// Time that open connections may take to finish at the stop.
+/// Time for which the stop waits for the tasks of connections. It drops established connections at
+/// once, so that only a TLS handshake may take longer.
 const GRACE: Duration = Duration::from_secs(2);
-/// Time that a client may take for the TLS handshake, and for the headers of a request.
+/// Time that a client may take for the TLS handshake, and again for the headers of each request.
 const HEADERS: Duration = Duration::from_secs(10);
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// A source of connections: a socket, or pipes within a process.
+/// A source of connections to the endpoint: a socket, or pipes within a process.
 pub trait Listener: Send {
-    /// A connection.
+    /// An accepted connection.
     type Connection: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
     /// Returns the next connection.
@@ -52,9 +53,9 @@ impl Listener for TcpListener {
 pub struct Serving {
     /// Source of the certificate; `None` makes a self-signed one at start.
     pub certificate: Option<CertificateSource>,
-    /// Versions, suites and groups.
+    /// TLS versions, cipher suites and key exchange groups.
     pub tls: ServingTls,
-    /// Rules of access.
+    /// Settings of the access checks.
     pub access: AccessSettings,
 }
 
@@ -66,18 +67,20 @@ pub struct HealthEndpoint {
 }
 
 impl HealthEndpoint {
-    /// Reads the certificate and prepares the rest, without sending a call.
+    /// Reads or makes the certificate and prepares TLS, without sending a request.
     ///
     /// # Errors
     ///
-    /// A text with the problem and the remedy.
+    /// If the certificate, its key or the TLS settings are invalid; the text names the problem and
+    /// the remedy.
     pub fn new(serving: Serving) -> Result<Self, String> {
         let certificate = Certificate::new(serving.certificate)?;
         let tls = Arc::new(Arc::clone(&certificate).config(&serving.tls)?);
         Ok(Self { certificate, tls, access: serving.access })
     }
 
-    /// Serves health and metrics until `stop` is cancelled. Counts the reviews of callers among the requests of the run.
+    /// Serves health and metrics from `telemetry` until `stop` is cancelled. `telemetry` also
+    /// counts the reviews that the endpoint requests from an API server.
     pub async fn serve(
         self,
         listener: impl Listener,
@@ -107,7 +110,7 @@ async fn accept(
         let stream = match accepted {
             Ok(stream) => stream,
             Err(err) => {
-                tracing::warn!(error = %err, "accepting a connection failed");
+                tracing::warn!(error = %err, "accepting a connection failed; retrying");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_leader_that_cannot_renew_for_long_is_unhealthy_as_with_client_go() {
+    async fn a_leader_that_does_not_renew_is_unhealthy_20_s_after_the_end_of_its_lease() {
         let telemetry = Telemetry::default();
         telemetry.set_election("ccm", Duration::from_secs(15));
         let verbose = async || text(answer(&telemetry, "/healthz", Some("verbose"))).await;
@@ -240,6 +243,6 @@ mod tests {
         assert_eq!(verbose().await, well, "renewed");
         tokio::time::advance(Duration::from_secs(36)).await;
         telemetry.set_leader(false);
-        assert_eq!(verbose().await, well, "leads no more");
+        assert_eq!(verbose().await, well, "no longer the leader");
     }
 }

@@ -1,13 +1,13 @@
-//! `--controllers`: the selection of controllers.
+//! Parser of `--controllers`: selects the controllers that run.
 
-/// The controllers that run.
+/// True for each controller that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Selected {
     pub(super) cloud_node: bool,
     pub(super) cloud_node_lifecycle: bool,
 }
 
-/// Canonical names, aliases, and true if this provider has the controller.
+/// Canonical name and alias of each controller of upstream, and true if this provider has it.
 const KNOWN: [(&str, &str, bool); 4] = [
     ("cloud-node-controller", "cloud-node", true),
     ("cloud-node-lifecycle-controller", "cloud-node-lifecycle", true),
@@ -15,9 +15,10 @@ const KNOWN: [(&str, &str, bool); 4] = [
     ("node-route-controller", "route", false),
 ];
 
-/// Reads the list: the first entry that names a controller wins; `*` stands for all controllers without an entry.
+/// Parses the list. The first entry that names a controller decides about it; `*` enables all
+/// controllers without an entry.
 ///
-/// `k8s.io/controller-manager: app/helper.go`, `IsControllerEnabled`.
+/// Upstream: `k8s.io/controller-manager: app/helper.go`, `IsControllerEnabled`.
 pub(super) fn select(list: &str) -> Result<Selected, String> {
     let entries: Vec<&str> = list.split(',').map(str::trim).filter(|e| !e.is_empty()).collect();
     for entry in &entries {
@@ -30,13 +31,13 @@ pub(super) fn select(list: &str) -> Result<Selected, String> {
         else {
             let names: Vec<&str> = KNOWN.iter().map(|(_, alias, _)| *alias).collect();
             return Err(format!(
-                "{name:?} is not a controller; expected *, a name, or -name, of {}",
+                "{name:?} is not a controller: expected *, NAME or -NAME, with NAME one of {}",
                 names.join(", ")
             ));
         };
         if !exists && !entry.starts_with('-') {
             return Err(format!(
-                "{canonical} does not exist in this provider yet; leave it out, or use * for those that exist"
+                "{canonical} does not exist in this provider; omit it, or write * for all that exist"
             ));
         }
     }
@@ -73,7 +74,7 @@ mod tests {
         }
     }
 
-    /// Upstream looks for `-route` in the whole text, and finds it in `node-route-controller`.
+    /// Upstream searches the whole text for `-route`, and finds it in `node-route-controller`.
     #[test]
     fn a_controller_name_within_a_longer_name_does_not_match() {
         let selected = |list: &str| select(list).map(|s| (s.cloud_node, s.cloud_node_lifecycle));

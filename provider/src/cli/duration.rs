@@ -1,17 +1,18 @@
-//! Durations as Go writes them.
+//! Parser of durations in Go's form.
 
 use std::time::Duration;
 
-/// A text that is not a duration.
+/// Error for a text that is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a duration like 5s, 1m30s or 300ms")]
 pub struct ParseDurationError(pub String);
 
-/// Reads a duration as Go's `time.ParseDuration` does; negative ones are refused.
+/// Parses a duration as Go's `time.ParseDuration` does, but refuses negative ones.
 ///
 /// # Errors
 ///
-/// When the text is not a sequence of numbers with units, or longer than about 290 years.
+/// If the text is neither `0` nor a sequence of numbers with units, or if the duration is negative
+/// or longer than about 290 years.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseDurationError> {
     let fail = || ParseDurationError(text.to_owned());
     if text == "0" {

@@ -1,4 +1,5 @@
-//! Every flag of upstream with its default, as data. Source: `ccm-framework` 5.2 and `cpi-vsphere` 1.2, `cpi-supervisor` 1.2.
+//! Table of all flags with their defaults: those of upstream, and those that only this provider
+//! has. Sources: `ccm-framework` 5.2, `cpi-vsphere` 1.2, `cpi-supervisor` 1.2.
 
 /// Type of a flag's value.
 #[derive(Clone, Copy, Debug)]
@@ -13,9 +14,11 @@ pub(super) enum Kind {
 pub(super) enum Fate {
     /// The flag has an effect.
     Read,
-    /// The flag has no effect, and a note says so, unless its value is one of these, which describe the actual behavior.
+    /// The flag has no effect. The provider logs a note about that, unless the value of the flag is
+    /// one of these values, which describe the actual behavior.
     Noted(&'static [&'static str]),
-    /// The flag concerns security and has no effect: an error with this remedy, unless its value is one of these.
+    /// The flag concerns security and has no effect. Unless the value of the flag is one of the
+    /// first field, the start fails with an error whose remedy is the second field.
     Refused(&'static [&'static str], &'static str),
 }
 
@@ -41,7 +44,7 @@ const fn value(
     Flag { name, kind: Kind::Value(what), default, fate: Fate::Read, help }
 }
 
-/// A list; repeated flags add up, as in Go.
+/// A flag with a list as value; if it is repeated, its lists are joined, as in Go.
 const fn list(
     name: &'static str,
     what: &'static str,
@@ -60,7 +63,8 @@ const fn idle(name: &'static str) -> Flag {
     Flag { name, kind, default: "", fate: Fate::Noted(&[]), help: "No effect" }
 }
 
-/// A flag without effect that needs no note with these values, because they describe the actual behavior.
+/// A boolean flag without effect. It needs no note with these values, because they describe the
+/// actual behavior.
 const fn so_anyway(name: &'static str, values: &'static [&'static str]) -> Flag {
     Flag { fate: Fate::Noted(values), ..idle_flag(name) }
 }
@@ -77,26 +81,37 @@ const fn refused_unless(
     Flag { fate: Fate::Refused(values, remedy), ..idle_flag(name) }
 }
 
-/// Booleans as Go writes them.
+/// Spellings of true that Go accepts.
 pub(super) const TRUE: &[&str] = &["true", "1", "t", "T", "TRUE", "True"];
+/// Spellings of false that Go accepts.
 pub(super) const FALSE: &[&str] = &["false", "0", "f", "F", "FALSE", "False"];
 
-const NO_CERTIFICATES: &str = "clients are known by their tokens alone; leave it out";
+const NO_CERTIFICATES: &str = "the endpoint identifies clients only by tokens; omit the flag";
 const NO_LOOKUP: &str =
-    "client certificates and front proxies are not looked up in the cluster; leave it out";
+    "the endpoint never accepts client certificates or front proxies of the cluster; omit the flag";
 const ONE_PAIR: &str = "give one pair: --tls-cert-file and --tls-private-key-file";
-const NO_WEBHOOKS: &str = "there are no webhooks; leave it out";
-const ONE_ACCOUNT: &str = "all controllers use the account of the provider; leave it out";
+const NO_WEBHOOKS: &str = "the provider has no webhooks; omit the flag";
+const ONE_ACCOUNT: &str = "all controllers use the account of the provider; omit the flag";
 
 pub(super) const FLAGS: &[Flag] = &[
-    value("cloud-provider", "NAME", "vsphere", "Mode: vsphere or vsphere-paravirtual"),
-    value("cloud-config", "FILE", "", "Path of vsphere.conf, YAML or INI"),
-    value("instances-mode", "MODE", "auto", "How machines are looked up: auto, watch, poll or v1"),
+    value(
+        "cloud-provider",
+        "NAME",
+        "vsphere",
+        "Mode: vsphere (vCenter) or vsphere-paravirtual (Supervisor)",
+    ),
+    value("cloud-config", "FILE", "", "Path of vsphere.conf, in YAML or INI; required"),
+    value(
+        "instances-mode",
+        "MODE",
+        "auto",
+        "Way to look up machines: auto (watches if allowed, else polls), watch, poll, or v1 (calls of upstream)",
+    ),
     value(
         "vm-operator-api-version",
         "VERSION",
         "v1alpha2",
-        "Version of VirtualMachines: v1alpha2, v1alpha5 or v1alpha6 (Supervisor)",
+        "API version of VirtualMachines: v1alpha2, v1alpha5 or v1alpha6 (Supervisor)",
     ),
     value(
         "cluster-ip-family",
@@ -114,28 +129,28 @@ pub(super) const FLAGS: &[Flag] = &[
         "supervisor-owner-ref",
         "FILE",
         "/etc/kubernetes/guestclusters/cluster/ownerref.json",
-        "Owner reference of objects created in the Supervisor",
+        "File with the owner reference of the objects that the provider creates on the Supervisor",
     ),
     value(
         "supervisor-server",
         "URL",
         "",
-        "Address of the Supervisor; without it supervisor.default.svc and SUPERVISOR_APISERVER_PORT",
+        "Address of the Supervisor; if empty, supervisor.default.svc with the port of SUPERVISOR_APISERVER_PORT",
     ),
     flag(
         "supervisor-empty-hostname",
         "true",
-        "End the addresses of nodes with an empty Hostname, as upstream; without it the node's own stays",
+        "Appends an empty Hostname to the addresses of nodes, as upstream; if false, the node's own Hostname stays",
     ),
     flag(
         "supervisor-replace-unwanted-addresses",
         "false",
-        "Replace a node's addresses when its machine has none of a wanted family, as upstream",
+        "Replaces the addresses of a node whose machine has none of a wanted IP family, as upstream",
     ),
     flag(
         "supervisor-late-zone-labels",
         "false",
-        "Add zone labels to a node whose machine gets its zone after the initialization",
+        "Adds zone labels to a node whose machine gets its zone after the node's initialization",
     ),
     value(
         "vm-cache-sync-timeout",
@@ -143,17 +158,41 @@ pub(super) const FLAGS: &[Flag] = &[
         "60s",
         "Timeout of the first list of VirtualMachines (Supervisor)",
     ),
-    flag("strict-config", "false", "Refuse unknown keys of vsphere.conf instead of warning"),
-    value("kubeconfig", "FILE", "", "Path of a kubeconfig; in-cluster configuration without it"),
-    value("master", "URL", "", "Address of the API server, overrides the kubeconfig"),
-    list("controllers", "LIST", "*", "Controllers to run: *, names, -names"),
-    value("node-status-update-frequency", "DURATION", "5m0s", "Period of address updates"),
-    value("node-monitor-period", "DURATION", "5s", "Period of checks of nodes that are not ready"),
+    flag(
+        "strict-config",
+        "false",
+        "Refuses a vsphere.conf with an unknown key or another cause of a warning",
+    ),
+    value("kubeconfig", "FILE", "", "Path of a kubeconfig; if empty, in-cluster configuration"),
+    value("master", "URL", "", "Address of the API server; overrides that of the kubeconfig"),
+    list("controllers", "LIST", "*", "Controllers to run: *, NAME, or -NAME to leave one out"),
+    value(
+        "node-status-update-frequency",
+        "DURATION",
+        "5m0s",
+        "Period between two updates of the addresses of all nodes",
+    ),
+    value(
+        "node-monitor-period",
+        "DURATION",
+        "5s",
+        "Period between two checks of the nodes that are not ready",
+    ),
     value("concurrent-node-syncs", "N", "1", "Number of workers that initialize nodes"),
-    value("kube-api-qps", "N", "20", "Requests per second to the API server, per controller"),
+    value(
+        "kube-api-qps",
+        "N",
+        "20",
+        "Requests per second to the API server, per controller; negative for no limit",
+    ),
     value("kube-api-burst", "N", "30", "Burst of requests to the API server, per controller"),
-    value("node-labels", "KEY=VALUE,…", "", "Labels added to every node at initialization"),
-    flag("leader-elect", "true", "Acquire a Lease before any controller starts"),
+    value(
+        "node-labels",
+        "KEY=VALUE,…",
+        "",
+        "Labels that the provider adds to every node at initialization (vCenter)",
+    ),
+    flag("leader-elect", "true", "Acquires a Lease before any controller starts"),
     value(
         "leader-elect-lease-duration",
         "DURATION",
@@ -172,14 +211,19 @@ pub(super) const FLAGS: &[Flag] = &[
         "2s",
         "Pause between two attempts to acquire or renew the Lease",
     ),
-    value("leader-elect-resource-lock", "KIND", "leases", "Kind of the lock; only leases exist"),
+    value(
+        "leader-elect-resource-lock",
+        "KIND",
+        "leases",
+        "Kind of the lock; only leases is supported",
+    ),
     value("leader-elect-resource-name", "NAME", "cloud-controller-manager", "Name of the Lease"),
     value("leader-elect-resource-namespace", "NAME", "kube-system", "Namespace of the Lease"),
     value("bind-address", "ADDRESS", "0.0.0.0", "Address of the HTTPS endpoint"),
-    value("secure-port", "PORT", "10258", "Port of the HTTPS endpoint; 0 serves nothing"),
+    value("secure-port", "PORT", "10258", "Port of the HTTPS endpoint; 0 for no endpoint"),
     value("v", "N", "0", "Verbosity of the log: 0 least, 2 usual, 4 or more for debugging"),
     value("logging-format", "FORMAT", "text", "Format of the log: text or json"),
-    value("log-format", "FORMAT", "", "Older name of --logging-format; excludes it"),
+    value("log-format", "FORMAT", "", "Older name of --logging-format; must not contradict it"),
     value(
         "tls-cert-file",
         "FILE",
@@ -198,7 +242,12 @@ pub(super) const FLAGS: &[Flag] = &[
         "",
         "Cipher suites of TLS 1.2, by their Go names; all if empty",
     ),
-    value("tls-min-version", "VERSION", "", "VersionTLS12 or VersionTLS13"),
+    value(
+        "tls-min-version",
+        "VERSION",
+        "",
+        "Lowest TLS version of the HTTPS endpoint: VersionTLS12 (if empty) or VersionTLS13",
+    ),
     list(
         "tls-curve-preferences",
         "N,…",
@@ -209,37 +258,37 @@ pub(super) const FLAGS: &[Flag] = &[
         "authentication-kubeconfig",
         "FILE",
         "",
-        "Kubeconfig of the cluster that authenticates callers of the endpoint; without it the in-cluster configuration",
+        "Kubeconfig of the cluster that authenticates callers of the endpoint; if empty, in-cluster configuration",
     ),
     value(
         "authorization-kubeconfig",
         "FILE",
         "",
-        "Kubeconfig of the cluster that authorizes callers of the endpoint; without it the in-cluster configuration",
+        "Kubeconfig of the cluster that authorizes callers of the endpoint; if empty, in-cluster configuration",
     ),
     value(
         "authentication-token-webhook-cache-ttl",
         "DURATION",
         "10s",
-        "Time for which an authentication is cached",
+        "Time for which the endpoint caches the review of a token",
     ),
     value(
         "authorization-webhook-cache-authorized-ttl",
         "DURATION",
         "10s",
-        "Time for which a permission is cached",
+        "Time for which the endpoint caches that a request is allowed",
     ),
     value(
         "authorization-webhook-cache-unauthorized-ttl",
         "DURATION",
         "10s",
-        "Time for which a refusal is cached",
+        "Time for which the endpoint caches that a request is refused",
     ),
     list(
         "authorization-always-allow-paths",
         "PATH,…",
         "/healthz,/readyz,/livez",
-        "Paths that need no authorization; a trailing * matches any suffix",
+        "Paths of the endpoint that need no authorization; a trailing * matches any suffix",
     ),
     refused("cert-dir", ONE_PAIR),
     refused("tls-sni-cert-key", ONE_PAIR),

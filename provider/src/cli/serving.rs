@@ -28,7 +28,7 @@ pub struct ServingArguments {
     pub refused_ttl: Duration,
 }
 
-/// Served suites of TLS 1.2, by Go's names.
+/// Suites of TLS 1.2 that the endpoint can serve, by Go's names.
 const SUITES: [(&str, CipherSuite); 8] = [
     (
         "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
@@ -58,11 +58,12 @@ const SUITES: [(&str, CipherSuite); 8] = [
     ),
 ];
 
-/// Suites of TLS 1.3, which are always served, as in Go.
+/// Suites of TLS 1.3. The endpoint always serves them, as in Go.
 const SUITES_13: [&str; 3] =
     ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"];
 
-/// Suites that Go knows and this provider does not serve: without forward secrecy or without authenticated encryption.
+/// Suites that Go supports and this provider does not: they lack forward secrecy or authenticated
+/// encryption.
 const NOT_SERVED: [&str; 15] = [
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
@@ -81,14 +82,14 @@ const NOT_SERVED: [&str; 15] = [
     "TLS_RSA_WITH_AES_256_GCM_SHA384",
 ];
 
-/// Served groups, by Go's numbers.
+/// Key exchange groups that the endpoint can serve, by Go's numbers.
 const GROUPS: [(u16, NamedGroup); 3] =
     [(23, NamedGroup::secp256r1), (24, NamedGroup::secp384r1), (29, NamedGroup::X25519)];
 
-/// Groups that Go knows and this provider does not serve: P-521 and those with ML-KEM.
+/// Groups that Go supports and this provider does not: P-521 and those with ML-KEM.
 const GROUPS_NOT_SERVED: [u16; 4] = [25, 4587, 4588, 4589];
 
-/// Flags that concern only the endpoint.
+/// Flags that concern only the HTTPS endpoint.
 const OF_ENDPOINT: [&str; 12] = [
     "bind-address",
     "tls-cert-file",
@@ -104,13 +105,13 @@ const OF_ENDPOINT: [&str; 12] = [
     "authorization-webhook-cache-unauthorized-ttl",
 ];
 
-/// Notes about flags of the endpoint that have no effect without a port.
+/// Returns notes, for `--secure-port=0`, about the given flags of the endpoint.
 pub(super) fn notes_without_port(flags: Flags<'_>) -> impl Iterator<Item = String> {
     let given = OF_ENDPOINT.into_iter().filter(move |name| flags.is_given(name));
     given.map(|name| format!("--{name} has no effect with --secure-port=0: no port is served"))
 }
 
-/// Reads the flags of the endpoint.
+/// Parses the flags of the endpoint.
 pub(super) fn read(
     flags: Flags<'_>,
     notes: &mut Vec<String>,
@@ -149,7 +150,7 @@ fn tls(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<ServingTls, Argument
         "VersionTLS13" => true,
         "VersionTLS10" | "VersionTLS11" => {
             notes
-                .push(format!("--tls-min-version={version}: nothing older than TLS 1.2 is served"));
+                .push(format!("--tls-min-version={version}: TLS 1.2 is the oldest served version"));
             false
         }
         other => {
@@ -158,12 +159,13 @@ fn tls(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<ServingTls, Argument
         }
     };
     let (suites, has_13) = suites(&items(flags, "tls-cipher-suites"), notes)?;
-    // Without a suite of TLS 1.2 the endpoint cannot serve that version.
+    // If no suite of TLS 1.2 is selected, the endpoint cannot serve TLS 1.2.
     let only_13 = only_13 || (has_13 && suites.as_ref().is_some_and(Vec::is_empty));
     let groups = groups(&items(flags, "tls-curve-preferences"), notes)?;
     Ok(ServingTls { only_13, suites, groups })
 }
 
+/// Returns the items of a flag with a comma-separated list.
 fn items(flags: Flags<'_>, name: &str) -> Vec<String> {
     let text = flags.all(name).join(",");
     if text.is_empty() { Vec::new() } else { text.split(',').map(str::to_owned).collect() }
@@ -186,7 +188,7 @@ fn suites(names: &[String], notes: &mut Vec<String>) -> Result<Suites, Arguments
         } else if NOT_SERVED.contains(&name.as_str()) {
             notes.push(format!("--{flag}: {name} is never served"));
         } else {
-            let what = format!("unknown suite {name:?}; write names as Go has them");
+            let what = format!("unknown suite {name:?}; write the names that Go uses");
             return Err(fail(flag, what));
         }
     }
@@ -211,7 +213,7 @@ fn groups(
         let number = text.trim().parse::<u16>().ok();
         match number.and_then(|number| GROUPS.iter().find(|(known, _)| *known == number)) {
             Some((_, group)) if groups.contains(group) => {
-                return Err(fail(flag, format!("{text} is there twice; write it once")));
+                return Err(fail(flag, format!("{text} occurs twice; write it once")));
             }
             Some((_, group)) => groups.push(*group),
             None if number.is_some_and(|number| GROUPS_NOT_SERVED.contains(&number)) => {

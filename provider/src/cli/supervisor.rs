@@ -1,4 +1,5 @@
-//! The flags of Supervisor mode, checked only in that mode. In vCenter mode a note says that they have no effect.
+//! The flags of Supervisor mode. The provider checks them only in that mode; in vCenter mode it
+//! logs a note that they have no effect.
 
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ use crate::{
     SupervisorSettings, SupervisorTuning,
 };
 
-/// Flags that have an effect only in this mode.
+/// Flags that have an effect only in Supervisor mode.
 const ONLY_HERE: [&str; 9] = [
     "vm-operator-api-version",
     "cluster-ip-family",
@@ -32,7 +33,7 @@ pub struct SupervisorArguments {
     pub settings: SupervisorSettings,
 }
 
-/// Reads the flags of this mode.
+/// Parses and checks the flags of Supervisor mode.
 pub(super) fn read(
     flags: Flags<'_>,
     mode: InstancesMode,
@@ -52,7 +53,7 @@ pub(super) fn read(
     let sync_timeout = parse_duration(&flags.text("vm-cache-sync-timeout"))
         .map_err(|err| fail("vm-cache-sync-timeout", err.to_string()))?;
     let path = |name: &'static str| match flags.text(name) {
-        text if text.is_empty() => Err(fail(name, "is empty; name a path, or leave it out")),
+        text if text.is_empty() => Err(fail(name, "is empty; give a path, or omit the flag")),
         text => Ok(PathBuf::from(text)),
     };
     let paths = MountPaths {
@@ -86,7 +87,8 @@ pub(super) fn read(
     Ok((SupervisorArguments { paths, settings }, tuning))
 }
 
-/// Notes about flags that the command line contains and that have an effect only in Supervisor mode.
+/// Returns notes, for vCenter mode, about the given flags that have an effect only in Supervisor
+/// mode.
 pub(super) fn notes_elsewhere(matches: &ArgMatches) -> Vec<String> {
     let is_given = |name: &&&str| matches.value_source(name) == Some(ValueSource::CommandLine);
     let text = |name: &&str| {

@@ -271,7 +271,7 @@ fn the_flags_of_the_endpoint_are_read_as_upstream_reads_them() {
         ("--tls-cipher-suites=nope", "--tls-cipher-suites: unknown suite \"nope\""),
         ("--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA", "--tls-cipher-suites: none of these"),
         ("--tls-curve-preferences=25", "--tls-curve-preferences: none of these"),
-        ("--tls-curve-preferences=29,29", "--tls-curve-preferences: 29 is there twice"),
+        ("--tls-curve-preferences=29,29", "--tls-curve-preferences: 29 occurs twice"),
         ("--tls-curve-preferences=x25519", "--tls-curve-preferences: unknown group"),
         (
             "--authorization-always-allow-paths=/a*b",

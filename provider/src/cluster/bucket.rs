@@ -4,12 +4,13 @@ use std::{sync::Mutex, time::Duration};
 
 use tokio::time::Instant;
 
-/// client-go: `rest.DefaultQPS`.
+/// Requests per second for which zero stands (client-go: `rest.DefaultQPS`).
 const DEFAULT_PER_SECOND: f64 = 5.0;
-/// client-go: `rest.DefaultBurst`.
+/// Burst for which zero stands (client-go: `rest.DefaultBurst`).
 const DEFAULT_BURST: u32 = 10;
 
-/// Lets `burst` requests pass at once and `per_second` on average.
+/// Rate limiter: lets `burst` requests pass at once, and `per_second` requests per second on
+/// average.
 #[derive(Debug)]
 pub(crate) struct TokenBucket {
     per_second: f64,
@@ -23,8 +24,9 @@ impl TokenBucket {
         Self { per_second: per_second.max(0.001), burst, state: Mutex::new((burst, None)) }
     }
 
-    /// The limiter of a client, with `--kube-api-qps` and `--kube-api-burst` read as in client-go: zero stands for its
-    /// defaults, five per second and a burst of ten; a negative rate means no limit (`None`).
+    /// Returns the limiter for the values of `--kube-api-qps` and `--kube-api-burst`, with their
+    /// meaning in client-go: zero stands for client-go's default (5 per second, burst of 10), and a
+    /// negative rate means no limit (`None`).
     pub(crate) fn of_client(per_second: f64, burst: u32) -> Option<Self> {
         if per_second < 0.0 {
             return None;
@@ -33,7 +35,7 @@ impl TokenBucket {
         Some(Self::new(per_second, if burst == 0 { DEFAULT_BURST } else { burst }))
     }
 
-    /// Takes a token if one is available, and returns true then.
+    /// Takes a token if one is available; returns true if it took one.
     pub(crate) fn try_take(&self) -> bool {
         let now = Instant::now();
         let mut state = self.state.lock().expect("nothing panics under this lock");
@@ -49,7 +51,8 @@ impl TokenBucket {
         (tokens + refill).min(self.burst)
     }
 
-    /// Takes a token and returns the time to wait for it. Callers get their tokens in the order of their calls.
+    /// Takes a token and returns the time after which the caller may use it. Callers get their
+    /// tokens in the order of their calls.
     pub(crate) fn reserve(&self) -> Duration {
         let now = Instant::now();
         let mut state = self.state.lock().expect("nothing panics under this lock");
@@ -61,9 +64,9 @@ impl TokenBucket {
         Duration::from_secs_f64(-tokens / self.per_second)
     }
 
-    /// Waits for a token.
+    /// Takes a token and waits until the caller may use it.
     ///
-    /// Cancel safe: a caller that gives up while it waits owes nothing.
+    /// Cancel safe: if the caller gives up while it waits, the token goes back.
     pub(crate) async fn take(&self) {
         let wait = self.reserve();
         if !wait.is_zero() {
@@ -80,8 +83,8 @@ impl TokenBucket {
     }
 }
 
-/// A token that a caller waits for. If it is dropped before the wait ends, the token goes back: otherwise the debts of callers
-/// that gave up would grow without limit.
+/// A token that a caller has taken and still waits for. If it is dropped, the token goes back to
+/// the bucket; otherwise the debts of callers that gave up would grow without limit.
 struct Debt<'a>(&'a TokenBucket);
 
 impl Drop for Debt<'_> {
@@ -104,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn zero_and_negative_rates_mean_what_they_mean_to_client_go() {
+    async fn zero_and_negative_rates_have_the_meaning_of_client_go() {
         let second_wait = |bucket: TokenBucket| {
             bucket.reserve();
             bucket.reserve().as_millis()
@@ -120,7 +123,7 @@ mod tests {
         }
         let bucket = TokenBucket::of_client(0.0, 0).unwrap();
         let at_once = (0..20).filter(|_| bucket.reserve().is_zero()).count();
-        assert_eq!(at_once, 10, "client-go's own burst");
+        assert_eq!(at_once, 10, "client-go's default burst");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,4 +1,5 @@
-//! One request to the API server: pace, deadline, `Retry-After`, and errors that name the cause.
+//! Client of an API server: paces requests, sets deadlines, obeys `Retry-After`, and returns errors
+//! that name the cause.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,25 +11,27 @@ use tokio::time::Instant;
 use super::{Lease, TokenBucket, pauses::Pauses};
 use crate::telemetry::RequestCounter;
 
-/// Time after which a request without an answer has failed. kube itself would wait forever.
+/// Default time after which a request without a complete answer fails. kube itself would wait
+/// forever.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Longest pause that the client keeps, even if the server asks for a longer one.
+/// Longest pause before a request is sent again, even if the server requests a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Maximum number of times that a throttled request is sent again.
 const MAX_THROTTLED: u32 = 8;
 const MAX_BODY: usize = 256 * 1024 * 1024;
 
-/// A client of the workload cluster with a rate limit of its own.
+/// A client of one API server. Its clones share its rate limit.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     client: kube::Client,
     limiter: Option<Arc<TokenBucket>>,
     deadline: Duration,
     max_throttled: u32,
-    /// The lease under which the client writes; `None` without leader election.
+    /// The lease without which the client does not write; `None` without leader election.
     lease: Option<Lease>,
     counter: Option<RequestCounter>,
-    /// Pauses that all requests of this client keep; without them each request keeps only its own.
+    /// Pauses that delay all requests for a path; if `None`, a pause delays only the request that
+    /// the server throttled.
     pauses: Option<Pauses>,
 }
 
@@ -45,7 +48,7 @@ pub(crate) enum ClusterError {
         message: String,
         hints: Box<Hints>,
     },
-    /// No answer.
+    /// The connection failed or broke before the answer was complete.
     #[error("{method} {path} was not answered")]
     Transport {
         method: Method,
@@ -53,28 +56,29 @@ pub(crate) enum ClusterError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// No answer in time.
+    /// The answer was not complete before the deadline.
     #[error("{method} {path} was not answered within {deadline:?}")]
     TimedOut { method: Method, path: String, deadline: Duration },
-    /// Not sent: as far as this process knows, it no longer holds the lease.
+    /// The client did not send the write, because this process does not hold the leader lease.
     #[error("{method} {path} was not sent: the lease is not held")]
     NotLeading { method: Method, path: String },
-    /// An answer that is not JSON, or not what was requested.
-    #[error("{path} was answered with something unreadable: {what}")]
+    /// The answer is not JSON, is larger than 256 MiB or lacks what the request asked for; or the
+    /// request path is invalid.
+    #[error("{path} was answered with invalid content: {what}")]
     Malformed { path: String, what: String },
 }
 
-/// Further details of a refusal.
+/// Further details of a refused request.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
-    /// `details.name`: the object that the answer is about, if any.
+    /// `details.name`: name of the object that the answer is about, if it names one.
     pub(crate) about: Option<String>,
-    /// Pause that the server asks for.
+    /// Pause that the server requests with `Retry-After`.
     pub(crate) retry_after: Option<Duration>,
 }
 
 impl ClusterError {
-    /// HTTP status, when the server answered.
+    /// HTTP status, if the server refused the request.
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Status { code, .. } => Some(*code),
@@ -82,7 +86,8 @@ impl ClusterError {
         }
     }
 
-    /// The pause that the server asks for, at most 60 s.
+    /// The pause that the server requests with its refusal, at most 60 s; `None` if it requests
+    /// none.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { hints, .. } => hints.retry_after.map(|pause| pause.min(LONGEST_PAUSE)),
@@ -90,13 +95,15 @@ impl ClusterError {
         }
     }
 
-    /// True if another client wrote first, or the object is another one.
+    /// True if the answer was 409: another client wrote first, the object of this name has another
+    /// UID, or an object to create exists already.
     pub(crate) fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
 
-    /// True if the API server says that this object does not exist. A 404 from something in between, which does not know the
-    /// path, says nothing about the object.
+    /// True if the API server says that the object `name` does not exist. A 404 about something
+    /// else, for example from a proxy that does not serve the path, proves nothing about the
+    /// object.
     pub(crate) fn says_gone(&self, name: &str) -> bool {
         let Self::Status { code: 404, reason, message, hints, .. } = self else { return false };
         reason == "NotFound"
@@ -115,30 +122,33 @@ impl ClusterError {
 /// Kind of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchKind {
-    /// `application/strategic-merge-patch+json`, as the Go framework sends.
+    /// `application/strategic-merge-patch+json`, which the Go framework sends.
     Strategic,
 }
 
 impl Cluster {
-    /// A client paced at `qps` with bursts of `burst`, both read as client-go reads them.
+    /// A client limited to `qps` requests per second with bursts of `burst`; see
+    /// [`TokenBucket::of_client`].
     pub(crate) fn new(client: kube::Client, qps: f64, burst: u32) -> Self {
         let limiter = TokenBucket::of_client(qps, burst).map(Arc::new);
         let (deadline, max_throttled) = (DEADLINE, MAX_THROTTLED);
         Self { client, limiter, deadline, max_throttled, lease: None, counter: None, pauses: None }
     }
 
-    /// Returns the client with writes only while the lease is held. The check happens at the last moment, when the request is
-    /// handed to the connection.
+    /// Returns the client, which from now on sends a write only while this process holds `lease`,
+    /// if any. The client checks this at the last moment, when it hands the request to the
+    /// connection.
     pub(crate) fn under(self, lease: Option<Lease>) -> Self {
         Self { lease, ..self }
     }
 
-    /// Returns the client with its requests counted.
+    /// Returns the client, which counts its requests with `counter`.
     pub(crate) fn counted(self, counter: RequestCounter) -> Self {
         Self { counter: Some(counter), ..self }
     }
 
-    /// Returns the client with shared pauses: a request also waits for the pause of another request of its path.
+    /// Returns the client, which shares `pauses`: a request also waits for the pause of another
+    /// request for the same path.
     pub(crate) fn sharing(self, pauses: &Pauses) -> Self {
         Self { pauses: Some(pauses.clone()), ..self }
     }
@@ -149,13 +159,14 @@ impl Cluster {
         }
     }
 
-    /// Returns the client without retries and pauses: a throttled request is an error, and the caller waits. The content of a
-    /// request may be out of date after a pause.
+    /// Returns the client without retries and pauses: a throttled request fails at once. The caller
+    /// waits and makes a new request, because the content of the old one may be out of date after a
+    /// pause.
     pub(crate) fn impatient(self) -> Self {
         Self { max_throttled: 0, pauses: None, ..self }
     }
 
-    /// A client without pacing and with its own deadline, for leases.
+    /// A client without a rate limit, whose requests have this deadline; for the leader lease.
     pub(crate) fn unpaced(client: kube::Client, deadline: Duration) -> Self {
         Self { limiter: None, deadline, ..Self::new(client, 0.0, 0) }
     }
@@ -183,7 +194,8 @@ impl Cluster {
         self.request(Method::PATCH, path, Some(content_type), Some(body)).await
     }
 
-    /// Deletes with an optional UID precondition: an object of the same name and another UID stays.
+    /// Deletes an object. With `uid` the request has a UID precondition, so that an object of the
+    /// same name and another UID stays.
     pub(crate) async fn delete(
         &self,
         path: &str,
@@ -213,7 +225,8 @@ impl Cluster {
                 pauses.over(path).await;
             }
             let request = build(&method, path, content_type, bytes.clone())?;
-            // Checked as late as possible above the client: between here and the socket are only its queue and a connection.
+            // The check is as late as possible: after it, only kube's queue and the connection
+            // delay the request.
             let is_write = method != Method::GET;
             if is_write && self.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
                 return Err(ClusterError::NotLeading { method, path: path.to_owned() });
@@ -263,7 +276,7 @@ impl Cluster {
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(transport)?.into_data() else { continue };
             if bytes.len() + data.len() > MAX_BODY {
-                let what = "too large".to_owned();
+                let what = "the body is larger than 256 MiB".to_owned();
                 return Err(ClusterError::Malformed { path: path.to_owned(), what });
             }
             bytes.extend_from_slice(&data);
@@ -271,7 +284,8 @@ impl Cluster {
         Ok((status, retry_after, bytes))
     }
 
-    /// Opens a watch and returns its body. Not paced: watches are exempt, as in client-go.
+    /// Opens a watch and returns its body. The rate limit does not apply to watches, as in
+    /// client-go; pauses and retries do not apply either.
     pub(crate) async fn open(&self, path: &str) -> Result<kube::client::Body, ClusterError> {
         let request = build(&Method::GET, path, None, Vec::new())?;
         let timed_out = || ClusterError::TimedOut {
@@ -297,7 +311,7 @@ impl Cluster {
             Err(err) => Err(err),
             Ok(_) => Err(ClusterError::Malformed {
                 path: path.to_owned(),
-                what: format!("status {status} for a watch"),
+                what: format!("status {status} instead of 200 for a watch"),
             }),
         }
     }
@@ -321,7 +335,7 @@ fn build(
     }
     request.body(kube::client::Body::from(body)).map_err(|err| ClusterError::Malformed {
         path: path.to_owned(),
-        what: format!("not a usable path: {err}"),
+        what: format!("the request path is invalid: {err}"),
     })
 }
 
@@ -364,7 +378,8 @@ mod tests {
 
     use super::*;
 
-    /// Number of requests to a cluster that always answers like this.
+    /// Reads a node from a cluster whose answer is always the same, and returns the number of
+    /// requests that the client sends for this read.
     async fn asked(status: u16, retry_after: Option<&'static str>) -> usize {
         let n = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&n);
@@ -383,7 +398,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_is_sent_again_where_the_server_asks_for_it() {
+    async fn a_request_is_repeated_after_429_and_after_503_with_retry_after() {
         for (status, retry_after, is_repeated) in [
             (429, None, true),
             (429, Some("1"), true),
@@ -397,8 +412,10 @@ mod tests {
         }
     }
 
-    /// Seconds at which requests for a path arrive. The first request is throttled; another client, which `second` makes with
-    /// the pauses of the first one, sends the second request a second later.
+    /// Returns the seconds at which requests for a path arrive. The server throttles the first
+    /// request for 5 s and answers 404 to the others. One second after the first client, a second
+    /// client requests the path; `second` makes it from a new client and the pauses of the first
+    /// one.
     async fn arrivals(second: fn(Cluster, &Pauses) -> Cluster) -> Vec<u64> {
         let start = Instant::now();
         let arrived = Arc::new(Mutex::new(Vec::new()));

@@ -1,7 +1,8 @@
-//! Kubernetes events about nodes and leases, in the core group as the published RBAC grants it.
+//! Kubernetes events about nodes and leases, in the core API group, because the published RBAC
+//! grants that one.
 //!
-//! Names, fields and counting follow `k8s.io/client-go: tools/record`. A separate task sends the events, so that
-//! a cluster that cannot take them does not hold up anything else.
+//! Names, fields and counting follow `k8s.io/client-go: tools/record`. A separate task sends the
+//! events, so that a cluster that does not accept them delays nothing else.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +13,14 @@ use tokio::sync::mpsc;
 use super::{Cluster, ClusterError, PatchKind, spam::SpamFilter};
 use crate::model::{Clock, Node};
 
-/// Maximum number of waiting events; further events are dropped, as in client-go.
+/// Maximum number of events that wait to be sent; the recorder drops further events, as in
+/// client-go.
 const QUEUE: usize = 1000;
-/// Maximum number of identities whose counts are remembered.
+/// Maximum number of different events whose counts the sender remembers; to remember another one,
+/// it first forgets all of them.
 const REMEMBERED: usize = 4096;
 
-/// Kind of an event.
+/// Type of an event, as in its field `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
     Normal,
@@ -33,12 +36,12 @@ impl Severity {
     }
 }
 
-/// Object that an event is about.
+/// The object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Subject {
     api_version: &'static str,
     kind: &'static str,
-    /// `None` for an object without namespace; events about it go to `default`.
+    /// `None` for an object without namespace; events about it are in the namespace `default`.
     namespace: Option<String>,
     name: String,
     uid: String,
@@ -55,7 +58,7 @@ impl Subject {
         }
     }
 
-    /// A Lease as read from the server.
+    /// The subject of events about a Lease, from the object as the server returns it.
     pub(crate) fn lease(lease: &Value) -> Self {
         let text = |key: &str| {
             let value = lease.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
@@ -100,7 +103,7 @@ struct Note {
     at: jiff::Timestamp,
 }
 
-/// Records events of one component.
+/// Recorder of the events of one component; it queues them for the sender.
 #[derive(Clone, Debug)]
 pub(crate) struct Events {
     component: &'static str,
@@ -108,6 +111,8 @@ pub(crate) struct Events {
     clock: Clock,
 }
 
+/// Name of an event that the server has, and the number of times that the event occurred so far,
+/// including repeats that were not sent.
 #[derive(Clone, Debug)]
 struct Sent {
     name: String,
@@ -115,7 +120,8 @@ struct Sent {
 }
 
 impl Events {
-    /// Returns the recorder, and the future that sends its events until all senders are gone.
+    /// Returns the recorder, and the future that sends its events until the recorder and its clones
+    /// are dropped.
     pub(crate) fn new(
         component: &'static str,
         cluster: Cluster,
@@ -125,7 +131,7 @@ impl Events {
         (Self { component, queue, clock }, send_all(cluster, received))
     }
 
-    /// Records an event about a node; never waits.
+    /// Records an event about a node; never waits, and drops the event if the queue is full.
     pub(crate) fn record(
         &self,
         node: &Node,
@@ -137,12 +143,13 @@ impl Events {
         let key = Key { component: self.component, subject, severity, reason, message };
         let note = Note { key, at: self.clock.now() };
         if self.queue.try_send(note).is_err() {
-            tracing::warn!(reason, "event dropped");
+            tracing::warn!(reason, "queue of Kubernetes events is full; event dropped");
         }
     }
 }
 
-/// Sends one event at once, without counting repeats; for events that occur once or twice in the life of a process.
+/// Sends one event at once, without counting repeats; for events that occur once or twice in the
+/// life of a process.
 pub(crate) async fn announce(
     cluster: &Cluster,
     component: &'static str,
@@ -161,12 +168,13 @@ async fn send_all(cluster: Cluster, mut received: mpsc::Receiver<Note>) {
     let mut sequence = 0u64;
     while let Some(note) = received.recv().await {
         if !spam.lets_through(&note.key) {
-            // Counted all the same, as in client-go: the next event that passes carries the total.
+            // The sender counts the event anyway, as client-go does: the next repeat that passes
+            // carries the total.
             if let Some(known) = sent.get_mut(&note.key) {
                 known.count += 1;
             }
             let Key { subject, reason, .. } = &note.key;
-            tracing::debug!(object = %subject.name, reason, "event left out: too many about this object");
+            tracing::debug!(object = %subject.name, reason, "too many events about this object; event not sent");
             continue;
         }
         sequence += 1;
@@ -177,7 +185,7 @@ async fn send_all(cluster: Cluster, mut received: mpsc::Receiver<Note>) {
                 }
                 sent.insert(note.key, now_sent);
             }
-            Err(err) => tracing::warn!(error = %Chain(&err), "writing an event failed"),
+            Err(err) => tracing::warn!(error = %Chain(&err), "writing an event failed; event lost"),
         }
     }
 }
@@ -201,7 +209,8 @@ async fn send(
             Err(err) => return Err(err),
         }
     }
-    // The sequence keeps two events of one instant apart; a paused clock makes them likely.
+    // The sequence number gives two events of the same instant different names; under a paused
+    // clock they are likely.
     let nanos = note.at.as_nanosecond().unsigned_abs() + u128::from(sequence);
     let name = format!("{}.{nanos:x}", subject.name);
     let body: Value = json!({

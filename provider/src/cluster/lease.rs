@@ -1,8 +1,8 @@
-//! The lease as the writers of this process know it: it decides if a write may be sent now.
+//! The leader lease of this process: decides if the process may send a write now.
 //!
-//! A leader that was stopped (SIGSTOP, a suspended machine) and wakes after the end of its lease finds pending writes, due
-//! timers and a late renewal, in no certain order. So every write checks the lease at the last moment, when it is handed
-//! to the connection.
+//! A leader that was stopped (SIGSTOP, a suspended host) may wake after the end of its lease. Then
+//! pending writes, due timers and a late renewal run in any order. So the client checks the lease
+//! before every write at the last moment, when it hands the request to the connection.
 
 use std::{
     sync::{Arc, Mutex},
@@ -25,14 +25,15 @@ impl Moment {
         Self { boot: clock.since_boot(), wall: clock.now() }
     }
 
-    /// Time since this moment, by the clock that counted more. A hypervisor that suspends the machine may stop one of the clocks.
+    /// Time since this moment, by the clock that counted more: a hypervisor that suspends the host
+    /// may stop one of the clocks.
     fn elapsed(self, clock: &Clock) -> Duration {
         let boot = clock.since_boot().saturating_sub(self.boot);
         boot.max(clock.since(self.wall))
     }
 }
 
-/// Permission to write, for `lasts` after the last renewal began.
+/// Permission to write, which ends `lasts` after the start of the last renewal. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
     clock: Clock,
@@ -41,22 +42,23 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// A lease that is not held yet. `lasts` is the renew deadline: the holder stops before others may take over.
+    /// A lease that is not held yet. `lasts` is the renew deadline: the holder stops writing before
+    /// another replica may take over.
     pub(crate) fn new(clock: Clock, lasts: Duration) -> Self {
         Self { clock, lasts, renewed: Arc::default() }
     }
 
-    /// Notes a successful renewal that began at `begun`.
+    /// Notes that a renewal that began at `begun` has succeeded.
     pub(crate) fn renewed(&self, begun: Moment) {
         *self.renewed.lock().expect("nothing panics under this lock") = Some(begun);
     }
 
-    /// Ends the lease: no write may be sent any more.
+    /// Ends the lease: until the next renewal the process may not send a write.
     pub(crate) fn end(&self) {
         *self.renewed.lock().expect("nothing panics under this lock") = None;
     }
 
-    /// True if a write may be sent now.
+    /// True if the process may send a write now.
     pub(crate) fn is_held(&self) -> bool {
         let renewed = *self.renewed.lock().expect("nothing panics under this lock");
         renewed.is_some_and(|renewed| renewed.elapsed(&self.clock) < self.lasts)
@@ -83,7 +85,7 @@ mod tests {
         assert!(lease.is_held());
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(!lease.is_held(), "ten seconds after the renewal began");
-        // The wall clock jumps at a resume, while the other clock stood still.
+        // At a resume the wall clock jumps; the time since boot stood still meanwhile.
         lease.renewed(Moment::now(&clock));
         source.step(SignedDuration::from_secs(11));
         assert!(!lease.is_held());
@@ -98,10 +100,10 @@ mod tests {
         assert!(!lease.is_held());
     }
 
-    /// The machine resumes with the wall clock of the moment at which it was suspended. Neither that clock nor the clock of the
-    /// runtime shows that the lease has run out.
+    /// The host resumes with the wall clock of the moment at which it was suspended. Neither the
+    /// wall clock nor tokio's clock shows that the lease has run out; the time since boot does.
     #[tokio::test(start_paused = true)]
-    async fn a_lease_runs_out_while_the_machine_is_suspended() {
+    async fn a_lease_runs_out_while_the_host_is_suspended() {
         let source = Arc::new(SteppedTime::starting_at(Timestamp::UNIX_EPOCH));
         let clock = Clock::new(Arc::clone(&source) as _);
         let lease = Lease::new(clock.clone(), Duration::from_secs(10));

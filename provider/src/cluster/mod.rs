@@ -1,7 +1,9 @@
-//! The workload cluster's API as this provider uses it: requests with deadlines, a node watch, events, leases.
+//! Access to a Kubernetes API server: requests with deadlines, the node watch, events, and the
+//! leader lease.
 //!
-//! Requests go through [`kube::Client`] for its transport and authentication only. Retries, deadlines and pacing are
-//! ours, so that a client made from a bare service and one made from a kubeconfig behave alike.
+//! Requests go through [`kube::Client`] for its transport and authentication only. Retries,
+//! deadlines and pacing are implemented here, so that a client made from a bare service and one
+//! made from a kubeconfig behave alike.
 
 mod bucket;
 mod client;

@@ -1,4 +1,4 @@
-//! The nodes as last seen, in order of name.
+//! The store of the workload cluster's nodes, as the provider last saw them.
 
 use std::{
     collections::BTreeMap,
@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::model::Node;
 
-/// A shared, ordered copy of all nodes; "the cache" of the Go framework.
+/// A shared copy of all nodes, in order of name; the Go framework calls it "the cache".
 #[derive(Debug)]
 pub(crate) struct NodeStore {
     nodes: Mutex<BTreeMap<String, Arc<Node>>>,
-    /// Cancelled once the first list is complete. Waiters wake in the order in which they began to wait, unlike those of
-    /// tokio's `watch`.
+    /// Cancelled once the first list is complete. A token replaces tokio's `watch`, because a token
+    /// wakes waiters in the order in which they began to wait.
     synced: CancellationToken,
 }
 
@@ -41,7 +41,8 @@ impl NodeStore {
         self.lock().keys().cloned().collect()
     }
 
-    /// Stores a node, unless a newer version of it is already known. Returns true if it stored the node.
+    /// Stores a node, unless the store already has a newer version of the same node. Returns true
+    /// if it stored the node.
     pub(crate) fn upsert(&self, node: Node) -> bool {
         let mut nodes = self.lock();
         if let Some(known) = nodes.get(&node.name)
@@ -56,13 +57,16 @@ impl NodeStore {
         true
     }
 
-    /// Stores a node from a full list, whatever version is known: after a restore of the cluster's store from a backup,
-    /// versions begin lower. If the answer to a write gave a newer version, the watch delivers that version again.
+    /// Stores a node from a full list, even over a newer version: after a restore of the cluster
+    /// from a backup, versions are lower than before. If the newer version came from the answer to
+    /// a write, the watch delivers that version again.
     pub(crate) fn replace(&self, node: Node) {
         self.lock().insert(node.name.clone(), Arc::new(node));
     }
 
-    /// Stores the Node in the answer to a write, and returns it. A node that was deleted meanwhile does not come back.
+    /// Returns the Node in the answer to a read or write, or `None` if the answer is not a Node.
+    /// Stores it only if the store has a node of this name and UID, so that a node that was deleted
+    /// meanwhile does not come back, and if the store has no newer version.
     pub(crate) fn take_over(&self, written: &Value) -> Option<Arc<Node>> {
         let node = Node::from_json(written).ok()?;
         if self.get(&node.name).is_some_and(|known| known.uid == node.uid) {
@@ -71,7 +75,7 @@ impl NodeStore {
         Some(Arc::new(node))
     }
 
-    /// Removes a node, unless another node of the same name has replaced it. Returns true if it removed the node.
+    /// Removes the node of this name and UID. Returns true if the store had that node.
     pub(crate) fn remove(&self, name: &str, uid: &str) -> bool {
         let mut nodes = self.lock();
         let is_it = nodes.get(name).is_some_and(|node| node.uid == uid);
@@ -103,16 +107,16 @@ mod tests {
     }
 
     #[test]
-    fn the_node_store_accepts_a_node_unless_it_has_a_newer_version() {
+    fn the_node_store_refuses_a_node_if_it_has_a_newer_version() {
         let store = NodeStore::new();
         let version = || store.get("a").map(|node| node.resource_version.clone());
         assert!(store.upsert(node("1", "10")));
         assert!(!store.upsert(node("1", "9")), "older");
         assert_eq!(version().as_deref(), Some("10"));
         assert!(store.upsert(node("1", "10")) && store.upsert(node("1", "11")));
-        assert!(store.upsert(node("2", "5")), "another node of the name, after a restore");
+        assert!(store.upsert(node("2", "5")), "another node of the same name");
         assert_eq!(version().as_deref(), Some("5"));
         store.replace(node("2", "3"));
-        assert_eq!(version().as_deref(), Some("3"), "a full list says what there is");
+        assert_eq!(version().as_deref(), Some("3"), "a full list overrides newer versions");
     }
 }

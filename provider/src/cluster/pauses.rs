@@ -1,7 +1,9 @@
-//! The pauses that a server asked for with `Retry-After`, one per path, shared by all requests of a client.
+//! The pauses that a server requests with `Retry-After`, one per path, shared by all requests of
+//! the clients that hold the same [`Pauses`].
 //!
-//! client-go waits only in the request that was refused, and lets other requests for the same object pass. A server that
-//! sheds load does not mean that one request alone, so every request of that path waits here.
+//! client-go delays only the request that the server refused, and lets other requests for the same
+//! path pass. A server that sheds load wants fewer requests of all kinds, so here every request for
+//! that path waits.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +12,7 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Paths that must not be requested yet, each with the end of its pause.
+/// The pauses of a server: the end of the pause, by path without query.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pauses {
     until: Arc<Mutex<BTreeMap<String, Instant>>>,
@@ -22,7 +24,8 @@ fn resource(path: &str) -> &str {
 }
 
 impl Pauses {
-    /// Notes that `path` must not be requested before `until`.
+    /// Notes that no request for `path` may be sent before `until`. The longer of two pauses
+    /// counts.
     pub(super) fn note(&self, path: &str, until: Instant) {
         let now = Instant::now();
         let mut all = self.until.lock().expect("nothing panics under this lock");
@@ -31,7 +34,7 @@ impl Pauses {
         *noted = until.max(*noted);
     }
 
-    /// Waits until `path` may be requested.
+    /// Waits until a request for `path` may be sent.
     ///
     /// Cancel safe.
     pub(super) async fn over(&self, path: &str) {
@@ -53,7 +56,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_pause_holds_for_its_path_whatever_the_query_and_for_no_other() {
+    async fn a_pause_delays_requests_for_its_path_with_any_query_and_no_other_path() {
         let pauses = Pauses::default();
         let start = Instant::now();
         pauses.note("/vms?limit=5", start + Duration::from_secs(3));
@@ -61,11 +64,11 @@ mod tests {
         pauses.over("/vms/a").await;
         assert_eq!(start.elapsed(), Duration::ZERO);
         pauses.over("/vms").await;
-        assert_eq!(start.elapsed(), Duration::from_secs(3), "the longer of two pauses holds");
+        assert_eq!(start.elapsed(), Duration::from_secs(3), "the longer of two pauses counts");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_waiting_request_waits_until_the_new_end_of_a_pause_that_grows() {
+    async fn a_waiting_request_waits_for_the_new_end_of_an_extended_pause() {
         let pauses = Pauses::default();
         let start = Instant::now();
         pauses.note("/vms", start + Duration::from_secs(2));

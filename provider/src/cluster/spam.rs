@@ -1,4 +1,5 @@
-//! Limit of events about one object: one bucket per object, as in client-go's `EventSourceObjectSpamFilter`.
+//! Limit of events about one object: one bucket per component and object, as in client-go's
+//! `EventSourceObjectSpamFilter`.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +8,18 @@ use super::{
     events::{Key, Subject},
 };
 
-/// Events about one object that pass at once.
+/// Number of events of one component about one object that pass at once.
 const BURST: u32 = 25;
 /// Rate after the burst: one event per five minutes.
 const PER_SECOND: f64 = 1.0 / 300.0;
-/// Maximum number of objects whose buckets are remembered; the object that was quiet for longest is forgotten first.
+/// Maximum number of pairs of component and object whose buckets the filter remembers; to remember
+/// another one, it forgets the pair that was quiet for longest.
 const REMEMBERED: usize = 4096;
 
 /// Component and object of an event.
 type Source = (&'static str, Subject);
 
+/// Limits the events per component and object.
 #[derive(Debug, Default)]
 pub(super) struct SpamFilter {
     buckets: BTreeMap<Source, (TokenBucket, u64)>,

@@ -1,4 +1,4 @@
-//! The events of one watch, one line of JSON each, and the encoding of texts in a query.
+//! Reads the events of one watch, one line of JSON each. Also encodes texts for a query.
 
 use std::time::Duration;
 
@@ -21,17 +21,17 @@ pub(crate) enum Heard {
     End,
 }
 
-/// The body of a watch, line by line.
+/// Reader of the events in the body of a watch.
 pub(crate) struct WatchEvents {
     path: String,
     body: kube::client::Body,
     buffer: BytesMut,
-    /// Length of the start of the buffer that holds no line end.
+    /// Length of the part of the buffer, from its start, that contains no line end.
     n_searched: usize,
 }
 
 impl WatchEvents {
-    /// Reads events from the body that was opened at this path.
+    /// Reads events from `body`; `path` is the path of the watch, for errors.
     pub(crate) fn new(path: String, body: kube::client::Body) -> Self {
         Self { path, body, buffer: BytesMut::new(), n_searched: 0 }
     }
@@ -42,7 +42,8 @@ impl WatchEvents {
     ///
     /// # Errors
     ///
-    /// When the connection breaks, or a line is not JSON.
+    /// If the connection breaks, a line is not JSON, or more than 16 MiB of the body wait to be
+    /// read as lines.
     pub(crate) async fn next(&mut self, patience: Duration) -> Result<Heard, ClusterError> {
         loop {
             while let Some(line) = self.take_line() {
@@ -64,7 +65,7 @@ impl WatchEvents {
             let Ok(data) = frame.into_data() else { continue };
             self.buffer.extend_from_slice(&data);
             if self.buffer.len() > MAX_LINE {
-                return Err(self.malformed("an endless line".to_owned()));
+                return Err(self.malformed("a line is longer than 16 MiB".to_owned()));
             }
         }
     }
@@ -108,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// A watch whose body arrives in these pieces.
+    /// A watch whose body arrives in the given pieces.
     async fn watch(pieces: &'static [&'static str]) -> WatchEvents {
         let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
             let frame = |text: &&'static str| {
@@ -145,7 +146,7 @@ mod tests {
         }
         let mut events = watch(&["{\"a\":1\n{\"a\":2}\n"]).await;
         assert_eq!(heard(&mut events).await, "Err(Malformed { ");
-        assert_eq!(heard(&mut events).await, "{\"a\":2}", "the next one is whole");
+        assert_eq!(heard(&mut events).await, "{\"a\":2}", "the next line is valid");
     }
 
     #[tokio::test(start_paused = true)]
@@ -155,9 +156,9 @@ mod tests {
         let mut events = watch(pieces).await;
         let Err(ClusterError::Malformed { what, .. }) = events.next(Duration::from_secs(1)).await
         else {
-            panic!("it was read to the end");
+            panic!("the line was accepted");
         };
-        assert_eq!(what, "an endless line");
+        assert_eq!(what, "a line is longer than 16 MiB");
     }
 
     #[test]

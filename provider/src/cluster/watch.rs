@@ -1,9 +1,11 @@
-//! One list and one watch of nodes, repeated forever.
+//! Lists the nodes and then watches them, forever.
 //!
-//! After a watch that is silent for a while the provider lists all nodes again: a dead connection, and a store that was
-//! restored from a backup and has not reached the version yet, look just like a quiet cluster. A version that is too old
-//! (410, as an event or as a status) leads to a new list. `kube::runtime::watcher` is not used because its default pauses
-//! are not seeded, it has no idle guard, and it retries an HTTP 410 with the same version forever.
+//! After a watch without events for 75 s the provider lists all nodes again. The cluster may just
+//! be quiet, but the connection may also be dead, or the cluster was restored from a backup and has
+//! not reached the version of the watch yet. A version that is too old (410, as an event or as a
+//! status) leads to a new list. The provider does not use `kube::runtime::watcher`, because the
+//! default pauses of that watcher are not seeded, it does not notice a silent watch, and it retries
+//! an HTTP 410 with the same version forever.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,15 +20,19 @@ use tokio::time::Instant;
 use super::{Cluster, ClusterError, Heard, NodeStore, WatchEvents, encode};
 use crate::model::Node;
 
-/// Time after which the server ends a watch; below the five minutes after which proxies cut silent connections.
+/// Seconds after which the server ends a watch; fewer than the five minutes after which proxies
+/// close silent connections.
 const WATCH_SECONDS: u64 = 270;
-/// Time without an event after which the watch counts as dead; bookmarks come about once a minute.
+/// Time without an event after which the watch counts as dead; a bookmark comes about once a
+/// minute.
 const IDLE: Duration = Duration::from_secs(75);
-/// Number of failed watches in a row after which all nodes are listed again.
+/// Number of failed watches in a row that the provider opens again at the same version. After a
+/// further failure with an error it lists all nodes again.
 const MAX_FAILURES: u32 = 4;
 const PAGE: u32 = 500;
-/// A watch that ends sooner than this counts as a failure (as the first one, if it delivered events): a client that
-/// reopened it at once would do nothing else.
+/// Minimum duration of a watch that ends without a failure. A shorter watch counts as a failure,
+/// because reopening it at once could become a busy loop. If it delivered an event, it counts as
+/// the first failure in a row.
 const LIVED: Duration = Duration::from_secs(1);
 
 /// A change of a node.
@@ -38,16 +44,21 @@ pub(crate) enum NodeChange {
     Deleted(Arc<Node>),
 }
 
+/// End of a watch.
 enum End {
-    /// Closed in the ordinary way; the next watch continues at the last version.
+    /// The server closed the watch in the ordinary way; the next watch continues at the last
+    /// version.
     Closed,
-    /// The version is too old.
+    /// The provider must list all nodes again: the version is too old or cannot be trusted, or the
+    /// watch was silent.
     Expired,
-    /// Closed right after it was opened, with or without an event.
+    /// The server closed the watch within [`LIVED`]; `has_told` is true if the watch delivered an
+    /// event.
     AtOnce { has_told: bool },
 }
 
-/// Lists and watches nodes forever; every change goes into `store` and then to `on_change`.
+/// Lists and watches nodes forever; puts each change into `store` and then passes it to
+/// `on_change`. Leaves out an added or modified node whose version is older than the stored one.
 pub(crate) async fn watch_nodes(
     cluster: &Cluster,
     store: &NodeStore,
@@ -57,7 +68,7 @@ pub(crate) async fn watch_nodes(
     let jitter = Jitter::new(seed, "nodes/watch");
     let mut backoff = Backoff::new(Duration::from_millis(800), Duration::from_secs(30), jitter);
     let mut version: Option<String> = None;
-    // True if the last watch found its version too old.
+    // True if the last watch ended with `End::Expired`.
     let mut has_expired = false;
     loop {
         let result = match version.take() {
@@ -69,11 +80,14 @@ pub(crate) async fn watch_nodes(
                 let was_expired =
                     std::mem::replace(&mut has_expired, matches!(ended, Ok(End::Expired)));
                 match ended {
-                    // The second time in a row the new list waits: a server to which every version is too old must not be
-                    // asked as fast as it answers.
+                    // After the second expiry in a row the provider waits before it lists: a server
+                    // that rejects every version must not get one list after the other.
                     Ok(End::Expired) if was_expired => {
-                        sleep_after("every version is too old for a watch of nodes", &mut backoff)
-                            .await;
+                        sleep_after(
+                            "the node watch expired twice in a row; pausing before the next list",
+                            &mut backoff,
+                        )
+                        .await;
                         continue;
                     }
                     Ok(End::Expired) => Ok(()),
@@ -82,7 +96,11 @@ pub(crate) async fn watch_nodes(
                         if has_told {
                             backoff.reset();
                         }
-                        sleep_after("the watch of nodes ended at once", &mut backoff).await;
+                        sleep_after(
+                            "the node watch ended at once; pausing before the next watch",
+                            &mut backoff,
+                        )
+                        .await;
                         continue;
                     }
                     Ok(End::Closed) => {
@@ -131,7 +149,7 @@ async fn list(
         let page = cluster.get(&path).await?;
         let malformed = |what: String| ClusterError::Malformed { path: path.clone(), what };
         let items = page.get("items").and_then(Value::as_array);
-        for item in items.ok_or_else(|| malformed("no items".to_owned()))? {
+        for item in items.ok_or_else(|| malformed("the list has no items".to_owned()))? {
             let node = Node::from_json(item).map_err(|err| malformed(err.to_string()))?;
             listed.insert(node.name.clone(), node);
         }
@@ -143,7 +161,7 @@ async fn list(
             break text("resourceVersion").to_owned();
         }
         if next == token {
-            return Err(malformed("the same page again, without end".to_owned()));
+            return Err(malformed("the continue token leads to the same page again".to_owned()));
         }
         token = next;
     };
@@ -174,7 +192,8 @@ fn apply(store: &NodeStore, node: Node, on_change: &(dyn Fn(NodeChange) + Send +
     }
 }
 
-/// True if both versions are numbers and the first is lower. Kubernetes 1.35 and newer promise that versions are numbers.
+/// True if both versions are numbers and the first is lower. Kubernetes 1.35 and newer promise that
+/// versions are numbers.
 fn is_earlier(version: &str, than: &str) -> bool {
     matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
 }
@@ -201,8 +220,8 @@ async fn watch(
             Heard::Event(event) => event,
             Heard::End if opened_at.elapsed() < LIVED => return Ok(End::AtOnce { has_told }),
             Heard::End => return Ok(End::Closed),
-            // The connection is dead, or the store was restored from a backup: a server is silent about a version that it
-            // has not reached yet.
+            // The connection is dead, or the cluster was restored from a backup: a server sends no
+            // events to a watch whose version it has not reached yet.
             Heard::Nothing => {
                 tracing::info!("the node watch is silent; listing nodes again");
                 return Ok(End::Expired);
@@ -228,7 +247,7 @@ async fn watch(
                     store.remove(&node.name, &node.uid);
                     on_change(NodeChange::Deleted(Arc::new(node)));
                 }
-                other => return Err(malformed(format!("an event of type {other:?}"))),
+                other => return Err(malformed(format!("an event of unknown type {other:?}"))),
             }
         }
         if let Some(seen) = object.pointer("/metadata/resourceVersion").and_then(Value::as_str) {

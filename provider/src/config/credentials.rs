@@ -1,12 +1,13 @@
-//! Credentials in Secrets and in directories: keys by suffix, values as bytes.
+//! Parses the credential of a vCenter from the keys of a Secret or from the files of a directory.
 //!
-//! Grammar: `cloud-provider-vsphere: pkg/common/credentialmanager/credentialmanager.go`, `parseConfig`.
+//! The grammar of the keys is that of
+//! `cloud-provider-vsphere: pkg/common/credentialmanager/credentialmanager.go`, `parseConfig`.
 
 use std::collections::BTreeMap;
 
 use provider_vcenter::{Credential, CredentialError};
 
-/// Data of a Secret, or files of a directory: key to value.
+/// Data of a Secret (value by key), or content of a directory (content by file name).
 pub type SecretData = BTreeMap<String, Vec<u8>>;
 
 #[derive(Default)]
@@ -15,11 +16,12 @@ struct Found {
     password: Option<String>,
 }
 
-/// The credential for `server` in a Secret. Errors name keys, never values.
+/// Returns the credential for `server` from a Secret. Errors name keys, never values.
 ///
 /// # Errors
 ///
-/// When the Secret holds an unknown key, or no credential for this server.
+/// If the Secret has an unknown key, a value that is not UTF-8, an ID without its server, or no
+/// complete credential for this server.
 pub fn parse_secret(data: &SecretData, server: &str) -> Result<Credential, CredentialError> {
     let fail = |what: String| CredentialError(what);
     if data.is_empty() {
@@ -43,7 +45,9 @@ pub fn parse_secret(data: &SecretData, server: &str) -> Result<Credential, Crede
         } else if let Some(server) = key.strip_suffix(".password") {
             by_server.entry(server.to_owned()).or_default().password = Some(trimmed);
         } else if key.contains(".vc-session-manager-") {
-            return Err(fail(format!("key {key:?}: shared sessions are not supported yet")));
+            return Err(fail(format!(
+                "key {key:?}: shared sessions are not supported; remove the key"
+            )));
         } else {
             return Err(fail(format!(
                 "unknown key {key:?}; expected <server>.username and <server>.password, or server_<id>, \

@@ -1,12 +1,17 @@
-//! `server`: a host name or an address and nothing else.
+//! Validation of the key `server`: its value is a host name or an IP address and nothing else.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Returns the host that `server` names, an IPv6 address without brackets; or a text with the problem and the remedy.
+/// Returns the host that a value of `server` names, without the brackets of an IPv6 address.
+///
+/// # Errors
+///
+/// If the value is not a host alone; the text has the problem and the remedy.
 pub(super) fn host(text: &str) -> Result<String, String> {
-    // This check comes first, because no error may show a part of such a value.
+    // This check comes first, because such a value may contain a password, and its error shows no
+    // part of the value.
     if text.contains('@') {
-        let what = "has a user name in it; write the host alone, and user and password under keys of their own";
+        let what = "has a user name in it; write the host alone, and the login under the keys user and password";
         return Err(what.to_owned());
     }
     if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
@@ -15,7 +20,7 @@ pub(super) fn host(text: &str) -> Result<String, String> {
         ));
     }
     if !text.is_ascii() {
-        return Err(format!("{text:?} is not ASCII; write the name as DNS has it, xn--…"));
+        return Err(format!("{text:?} is not ASCII; write the name in its ASCII form, xn--…"));
     }
     if text.contains(['/', '?', '#']) {
         return Err(format!(
@@ -29,7 +34,7 @@ pub(super) fn host(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     if text.contains('%') {
-        return Err(format!("{text:?} names a zone of this machine; write an address without one"));
+        return Err(format!("{text:?} has an IPv6 zone in it; write the address without %ZONE"));
     }
     match text.split_once(':') {
         Some((_, rest)) if rest.contains(':') => {
@@ -55,7 +60,8 @@ fn port_apart(text: &str, host: &str, port: &str) -> String {
     format!("{text:?} has a port in it; write {host:?} here, and {port:?} under the key port")
 }
 
-/// Checks a host name as resolvers accept it; underscores occur in private zones.
+/// Returns the text if it is a host name or an IPv4 address, by the rules of resolvers. Underscores
+/// are allowed, because they occur in private zones.
 fn name(text: &str) -> Result<String, String> {
     let without_root = text.strip_suffix('.').unwrap_or(text);
     let labels = || without_root.split('.');
@@ -105,7 +111,7 @@ mod tests {
             ("vc\u{a0}", Err("has a blank")),
             ("vç", Err("is not ASCII")),
             ("vc\u{200b}", Err("is not ASCII")),
-            ("fd00::2%eth0", Err("names a zone")),
+            ("fd00::2%eth0", Err("has an IPv6 zone in it")),
             ("fd00:::2", Err("is not an IPv6 address")),
             ("[fd00::2", Err("is not an IPv6 address in brackets")),
             ("[10.0.0.1]", Err("is not an IPv6 address in brackets")),
@@ -129,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_name_has_253_characters_at_most() {
+    fn a_host_name_of_more_than_253_characters_is_refused() {
         let labels = |n: usize| vec!["a"; n].join(".");
         let longest = labels(127);
         assert_eq!(longest.len(), 253);

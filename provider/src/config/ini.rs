@@ -1,7 +1,8 @@
 //! The INI dialect: gcfg, as `cloud-provider-vsphere` reads it.
 //!
-//! Written by hand, because no crate reads it the same way: section and key names in any case, subsections in quotes,
-//! `#` and `;` begin comments outside quotes, backslash escapes inside, a key without value is `true`.
+//! Written by hand, because no crate reads INI as gcfg does: section and key names ignore case,
+//! subsections stand in quotes, `#` and `;` begin comments outside quotes, a backslash begins an
+//! escape inside quotes, and a key without a value is `true`.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -16,8 +17,9 @@ struct Header {
     text: String,
 }
 
-/// Line numbers of the sections and keys read so far, to report repetitions. gcfg merges a repeated section with the earlier
-/// one, and takes the last value of a repeated key; both are more often mistakes.
+/// Line numbers of the sections and keys read so far. They serve warnings about repetitions: gcfg
+/// merges a repeated section with the earlier one and takes the last value of a repeated key, but
+/// most repetitions are mistakes.
 #[derive(Default)]
 struct Seen(BTreeMap<(Section, Option<String>, Option<&'static str>), usize>);
 
@@ -26,7 +28,7 @@ impl Seen {
         let first = self.first(header, None, line)?;
         let text = &header.text;
         Some(Warning(format!(
-            "line {line}: {text} is there since line {first}; both are read as one section"
+            "line {line}: {text} repeats the section of line {first}; the provider merges both"
         )))
     }
 
@@ -36,7 +38,7 @@ impl Seen {
         let first = self.first(header, Some(key.ini), line)?;
         let text = &header.text;
         Some(Warning(format!(
-            "line {line}: {text} {name} is there since line {first}; the last value counts"
+            "line {line}: {text} {name} repeats the key of line {first}; the last value counts"
         )))
     }
 
@@ -52,7 +54,7 @@ impl Seen {
     }
 }
 
-/// Reads a whole file.
+/// Parses a whole file; `file` is its name in messages.
 pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
     let mut raw = Raw::default();
     let mut header: Option<Header> = None;
@@ -93,7 +95,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
         };
         if let Some(rest) = rest {
             let mut text = rest.to_owned();
-            // A backslash at the end of a line continues it.
+            // A backslash at the end of a line continues the value on the next line.
             while text.ends_with('\\') && !text.ends_with("\\\\") {
                 text.pop();
                 match lines.next() {
@@ -164,13 +166,14 @@ fn read_header(file: &str, inner: &str, raw: &mut Raw) -> Result<Header, HeaderE
     Ok(Header { section, subsection, text })
 }
 
-/// The error for a section that upstream reads and this provider does not.
+/// Returns the error for a section that upstream reads and this provider does not; `path` names the
+/// section.
 pub(super) fn not_yet(file: &str, path: &str) -> ConfigError {
     ConfigError::Key {
         file: file.to_owned(),
         key: path.to_owned(),
         what: "load balancers and routes through NSX-T are not supported yet; remove this section, or \
-               keep them with the provider that serves them"
+               use another provider for them"
             .to_owned(),
     }
 }
@@ -197,7 +200,8 @@ fn take(header: &Header, name: &str, value: String, raw: &mut Raw) {
     });
 }
 
-/// Reads a value: quoted parts, escapes inside them, comments outside; outer spaces trimmed.
+/// Parses the text after `=`: resolves quotes and the escapes in them, and removes the comment and
+/// the blanks around the value.
 fn read_value(text: &str) -> Result<String, &'static str> {
     let mut out = String::new();
     // Length of the part of the value that must not be trimmed.

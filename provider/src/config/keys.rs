@@ -1,4 +1,4 @@
-//! Every key of `vsphere.conf`, in both spellings, and its effect in this provider.
+//! Every key of `vsphere.conf` that this provider knows, in both spellings, and its effect here.
 
 /// A section of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -9,16 +9,16 @@ pub(crate) enum Section {
     Nodes,
 }
 
-/// Effect of a key.
+/// Effect of a key in this provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// The provider uses the value.
     Read,
-    /// Upstream reads the key without using it; this provider warns and ignores it.
+    /// Upstream parses the key without using it; this provider warns about it and ignores it.
     NoEffect,
 }
 
-/// A known key.
+/// A key of `vsphere.conf`, in both spellings.
 pub(crate) struct Key {
     pub section: Section,
     pub ini: &'static str,
@@ -73,7 +73,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(Section::Nodes, "exclude-external-network-subnet-cidr", "excludeExternalNetworkSubnetCidr"),
 ];
 
-/// True if the value of a key, in the spelling of INI, must never be shown.
+/// True if no message may show the value of `key`, which is in its INI spelling.
 pub(crate) fn is_secret(key: &str) -> bool {
     matches!(key, "user" | "password")
 }
@@ -90,7 +90,8 @@ pub(crate) const NOT_YET: &[&str] = &[
     "route",
 ];
 
-/// The closest known spelling, for a hint.
+/// Returns the known word that is most similar to `word`, ignoring case, for a hint; `None` if
+/// every known word differs in more than one letter and in more than a third of its letters.
 pub(crate) fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|k| (distance(&word.to_lowercase(), &k.to_lowercase()), k))
@@ -99,6 +100,7 @@ pub(crate) fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, k)| k)
 }
 
+/// Edit distance (Levenshtein) of two words.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -114,7 +116,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// A warning about an unknown key or section.
+/// Returns the warning about an unknown key or section.
 pub(crate) fn unknown(path: &str, hint: Option<String>) -> super::Warning {
     let hint = hint.map(|h| format!("; did you mean {h}?")).unwrap_or_default();
     super::Warning(format!("{path} is not a key of vsphere.conf and is ignored{hint}"))

@@ -1,8 +1,8 @@
 //! Parses `vsphere.conf`, in YAML or INI, into one validated [`Config`].
 //!
-//! Both dialects become the same list of [`Entry`]s (section, key, path, value), and one table defines each key. A
-//! section that upstream reads and this provider does not is an error; an unknown section or key is a warning, or an
-//! error in strict mode.
+//! The parsers of both dialects return the same list of [`Entry`]s (section, key, path, value), and
+//! one table defines all keys. A section that upstream reads and this provider does not is an
+//! error. An unknown section or key is a warning, or an error in strict mode (`--strict-config`).
 
 mod credentials;
 mod host;
@@ -26,35 +26,36 @@ pub struct Config {
     pub vcenters: Vec<VcenterConfig>,
     /// Rules that choose the addresses of nodes.
     pub selection: Selection,
-    /// Tag categories of zone and region; `None` when zones are off.
+    /// Tag categories of zone and region; `None` if zones are off.
     pub zones: Option<ZoneCategories>,
 }
 
-/// One vCenter.
+/// Configuration of one vCenter.
 #[derive(Clone, Debug)]
 pub struct VcenterConfig {
-    /// Address; the name is the key in the file.
+    /// Host and port of the vCenter, and its name: the key of its section in the file.
     pub endpoint: Endpoint,
-    /// Disables the verification of its certificate.
+    /// True if the provider accepts any certificate of the vCenter.
     pub insecure: bool,
-    /// PEM files with trusted roots, joined with `:`.
+    /// Paths of PEM files with trusted roots, joined with `:`; `None` stands for the trusted roots
+    /// of this host.
     pub ca_file: Option<PathBuf>,
-    /// SHA-1 or SHA-256 of its certificate, used when normal verification fails.
+    /// SHA-1 or SHA-256 of the vCenter's certificate, used if normal verification fails.
     pub thumbprint: Option<String>,
-    /// IP families of its nodes, in order of priority.
+    /// IP families of the nodes in this vCenter, in order of priority.
     pub families: Vec<Family>,
-    /// Credential written into the file.
+    /// Credential that the file itself contains.
     pub inline: Option<Credential>,
-    /// Source of a credential outside the file; asked before `inline`.
+    /// Source of a credential outside the file; the provider tries it before `inline`.
     pub credentials: CredentialRef,
-    /// Datacenters with machines of the cluster; no names mean all datacenters.
+    /// Datacenters with machines of the cluster; an empty list means all datacenters.
     pub datacenters: Datacenters,
 }
 
 /// Source of a credential outside the configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialRef {
-    /// No other source.
+    /// No source outside the file.
     None,
     /// A Kubernetes Secret.
     Secret {
@@ -63,11 +64,11 @@ pub enum CredentialRef {
         /// Name of the Secret.
         name: String,
     },
-    /// A directory with one file per key.
+    /// A directory with one file per key, as a mounted Secret.
     Directory(PathBuf),
 }
 
-/// A warning about a key or section, for example an unknown one.
+/// A warning about a key or section of the configuration, for example an unknown one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning(pub String);
 
@@ -77,21 +78,22 @@ impl std::fmt::Display for Warning {
     }
 }
 
-/// Reason why a configuration cannot be used. Names the file, the key and the remedy.
+/// Reason why the provider refuses a configuration. Its text names the file, the place and the
+/// remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A file that cannot be read as a configuration.
+    /// A file that does not parse, or that is refused as a whole.
     #[error("{file}: {what}")]
     Syntax {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// The problem and its place.
+        /// The problem, its place and the remedy.
         what: String,
     },
-    /// A key with an unusable value, or a missing key.
+    /// A key with an invalid value, or a missing key.
     #[error("{file}: {key}: {what}")]
     Key {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// Path of the key, as the dialect writes it.
         key: String,
@@ -100,21 +102,21 @@ pub enum ConfigError {
     },
 }
 
-/// Treatment of unknown keys, and of everything else that causes a warning.
+/// Treatment of unknown keys, and of everything else that causes a [`Warning`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownKeys {
-    /// The provider reports and ignores them.
+    /// The provider logs the warning and uses the rest of the configuration.
     Warn,
-    /// The provider refuses a configuration that has one.
+    /// The provider refuses a configuration that causes a warning.
     Refuse,
 }
 
-/// One key with its value, from either dialect.
+/// One key of the file with its value, from either dialect.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     /// Section: `Global`, `VirtualCenter`, ….
     pub section: keys::Section,
-    /// Name of the vCenter or other object that the section is about.
+    /// Name of the vCenter that the section configures; `None` for the sections without a name.
     pub subsection: Option<String>,
     /// Known key, in the spelling of the INI dialect.
     pub key: &'static str,
@@ -131,12 +133,12 @@ pub(crate) enum Value {
     List(Vec<String>),
 }
 
-/// Result of reading a dialect.
+/// Content of a file before validation, from either dialect.
 #[derive(Debug, Default)]
 pub(crate) struct Raw {
     pub entries: Vec<Entry>,
     pub warnings: Vec<Warning>,
-    /// Names of all vCenters in the file, including those whose section has no settings.
+    /// Names of all vCenter sections in the file, also of sections without settings.
     pub vcenters: BTreeSet<String>,
     pub is_yaml: bool,
 }
@@ -147,12 +149,13 @@ impl Config {
         Self { vcenters: Vec::new(), selection: Selection::default(), zones: None }
     }
 
-    /// Checks a file that the provider does not use: it must be empty, INI, or a mapping in YAML. In Supervisor mode the
-    /// file must exist, and its content does not matter.
+    /// Checks the syntax of a file that the provider does not use, as in Supervisor mode. Apart
+    /// from blank lines and comments with `#` at its start, the file must be empty, begin with `[`
+    /// as INI does, or be a YAML mapping.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Syntax`].
+    /// [`ConfigError::Syntax`] if it is none of these.
     pub fn check_unused(file: &str, text: &str) -> Result<(), ConfigError> {
         let text = without_mark(text);
         let first =
@@ -164,14 +167,16 @@ impl Config {
         }
     }
 
-    /// Reads a configuration. `file` is its name, for messages only.
+    /// Parses and validates a configuration, and returns it with the warnings. `file` is the name
+    /// of the file in messages.
     ///
-    /// The first line with content decides the dialect: `[section]` is INI, everything else YAML. Errors always come from
-    /// that dialect, never from the other one.
+    /// The first line that is neither blank nor a comment decides the dialect: a line that begins
+    /// with `[` means INI, everything else YAML. Syntax errors always come from the parser of that
+    /// dialect.
     ///
     /// # Errors
     ///
-    /// See [`ConfigError`]; with [`UnknownKeys::Refuse`] any warning is an error too.
+    /// See [`ConfigError`]; with [`UnknownKeys::Refuse`] a warning is an error too.
     pub fn parse(
         file: &str,
         text: &str,
@@ -194,7 +199,7 @@ impl Config {
             && let Some(warning) = raw.warnings.first()
         {
             let what = format!(
-                "--strict-config allows no warning, and this is one: {warning}; correct or remove the key"
+                "--strict-config refuses a file with a warning: {warning}; correct or remove the key"
             );
             return Err(ConfigError::Syntax { file: file.to_owned(), what });
         }

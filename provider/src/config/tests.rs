@@ -1,4 +1,4 @@
-//! Configurations in both dialects, and the errors about wrong ones.
+//! Tests of valid configurations in both dialects, and of the errors about invalid ones.
 
 use super::*;
 
@@ -208,7 +208,7 @@ fn a_byte_order_mark_at_the_start_of_the_configuration_is_ignored() {
         Config::check_unused("vsphere.conf", text).unwrap();
     }
     let inside = "[Global]\nserver = vc\n\u{feff}user = u\npassword = p\n";
-    assert!(parse(inside).is_err(), "a mark in the middle is no blank");
+    assert!(parse(inside).is_err(), "a mark in the middle is not a blank");
 }
 
 #[test]
@@ -252,18 +252,18 @@ fn repeated_ini_sections_and_keys_are_read_as_by_gcfg_with_a_warning() {
     assert_eq!(
         texts,
         [
-            "line 6: [virtualcenter \"a\"] is there since line 1; both are read as one section",
-            "line 8: [virtualcenter \"a\"] Server is there since line 2; the last value counts",
+            "line 6: [virtualcenter \"a\"] repeats the section of line 1; the provider merges both",
+            "line 8: [virtualcenter \"a\"] Server repeats the key of line 2; the last value counts",
         ]
     );
     let refused = Config::parse("vsphere.conf", text, UnknownKeys::Refuse).unwrap_err();
     assert!(refused.to_string().contains("--strict-config"), "{refused}");
     let twice = "vcenter: {a: {server: s, user: u, password: p}, a: {server: t}}";
-    assert!(parse(twice).is_err(), "YAML forbids it");
+    assert!(parse(twice).is_err(), "YAML forbids a repeated key");
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "what is measured is the work of this machine")]
+#[expect(clippy::disallowed_methods, reason = "the test measures real time")]
 fn the_parse_time_grows_in_proportion_to_the_number_of_sections() {
     let text = |n: usize| {
         let section = |i| format!("[VirtualCenter \"vc-{i}\"]\nuser = u\npassword = p\n");

@@ -1,4 +1,5 @@
-//! Turns entries into a [`Config`]: inheritance, defaults, checks. Every error names its key.
+//! Converts the entries of a file into a [`Config`]: applies inheritance from the global section
+//! and defaults, and checks the values. Every error about a key names that key.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -15,7 +16,8 @@ use crate::instances::{Datacenters, Family, Selection, ZoneCategories};
 /// Paths and values of one section, by key.
 type ByKey<'a> = BTreeMap<&'static str, (&'a str, &'a Value)>;
 
-/// Every entry by section, gathered once: files may hold many thousand sections.
+/// All entries of a file, grouped by section. The code groups them only once, because files may
+/// have many thousand sections.
 struct Sections<'a> {
     file: &'a str,
     by_section: BTreeMap<(Section, Option<&'a str>), ByKey<'a>>,
@@ -48,7 +50,7 @@ impl<'a> Entries<'a> {
         ConfigError::Key { file: self.file.to_owned(), key: key.to_owned(), what: what.into() }
     }
 
-    /// Text of a key; an empty one counts as unset.
+    /// Text of a key; `None` if the key is missing or empty, an error if its value is a list.
     fn text(&self, key: &str) -> Result<Option<String>, ConfigError> {
         match self.by_key.get(key) {
             Some((path, Value::List(items))) => {
@@ -63,7 +65,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// A list, or text with commas.
+    /// Items of a key whose value is a list or a text with commas: trimmed, without empty ones.
     fn list(&self, key: &str) -> Vec<String> {
         let parts: Vec<String> = match self.by_key.get(key) {
             Some((_, Value::List(items))) => items.clone(),
@@ -139,7 +141,7 @@ pub(super) fn validate(file: &str, raw: Raw) -> Result<(Config, Vec<Warning>), C
     let global = sections.get(Section::Global, None);
     let mut vcenters = Vec::new();
     let mut names = raw.vcenters.clone();
-    // The legacy form: one vCenter, described by the global section alone.
+    // The legacy form: the global section alone configures one vCenter.
     let legacy = global.text("server")?.filter(|server| !names.contains(server));
     names.extend(legacy.clone());
     if names.is_empty() {
@@ -242,8 +244,9 @@ fn vcenter(
     })
 }
 
-/// Source of the credential: the vCenter's own Secret, else the global Secret or directory. A global Secret and
-/// directory together count as neither.
+/// Returns the source of the credential: the Secret that the vCenter's section names, else the
+/// global Secret or directory. If the global section names both a Secret and a directory, neither
+/// counts.
 fn credential_ref(own: &Entries<'_>, global: &Entries<'_>) -> Result<CredentialRef, ConfigError> {
     if let (Some(name), Some(namespace)) = (own.text("secret-name")?, own.text("secret-namespace")?)
     {

@@ -1,4 +1,4 @@
-//! The YAML dialect. Keys are case-sensitive, as in upstream.
+//! The YAML dialect of `vsphere.conf`. Keys are case-sensitive, as in upstream.
 
 use serde_json::{Map, Value as Json};
 
@@ -23,7 +23,8 @@ pub(super) fn check_syntax(file: &str, text: &str) -> Result<(), ConfigError> {
 fn mapping(file: &str, text: &str) -> Result<Map<String, Json>, ConfigError> {
     let syntax = |what: String| ConfigError::Syntax { file: file.to_owned(), what };
     let document: Json = serde_saphyr::from_str(text).map_err(|err| {
-        // The library quotes the text around the error, which may hold a password.
+        // The first line has no text of the file. Further lines quote the text around the error,
+        // which may contain a password.
         let text = err.to_string();
         syntax(format!(
             "not valid YAML: {}; check the syntax there",
@@ -38,7 +39,7 @@ fn mapping(file: &str, text: &str) -> Result<Map<String, Json>, ConfigError> {
     Ok(document)
 }
 
-/// Reads a whole file.
+/// Parses a whole file; `file` is its name in messages.
 pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
     let document = mapping(file, text)?;
     let mut raw = Raw { is_yaml: true, ..Raw::default() };
@@ -83,7 +84,7 @@ fn expect_mapping<'a>(
     })
 }
 
-/// Type of a value. The value itself may be a secret.
+/// Name of a value's type for messages, which do not show the value: it may be a secret.
 fn kind(value: &Json) -> &'static str {
     match value {
         Json::Null => "nothing",
@@ -135,12 +136,12 @@ fn read_value(key: &str, value: &Json) -> Result<Value, String> {
         Json::Number(number) if number.is_i64() || number.is_u64() => {
             Ok(Value::Text(number.to_string()))
         }
-        // `012` is 12 to one reader and 10 to another; a password must not depend on that.
+        // One YAML parser reads `012` as 12 and another as 10, but the password is the text.
         Json::Number(_) if is_secret(key) => {
-            Err("a number that is not plain; put it in quotes".to_owned())
+            Err("the value is not a plain integer; put it in quotes".to_owned())
         }
         Json::Number(number) => {
-            Err(format!("{number} is a number that is not plain; put it in quotes as it is meant"))
+            Err(format!("{number} is not a plain integer; put the value that you mean in quotes"))
         }
         Json::Array(items) => {
             let texts: Option<Vec<String>> =

@@ -1,4 +1,5 @@
-//! The cloud controllers: pure decisions in `plan`s, side effects in `run`s.
+//! The controllers of the cloud provider: pure decisions in `plan` modules, side effects in `run`
+//! modules.
 
 pub(crate) mod lifecycle;
 pub(crate) mod node;

@@ -1,8 +1,10 @@
 //! A work queue with client-go's semantics, on tokio's clock and without randomness.
 //!
-//! Keys are deduplicated, one key is never worked on twice at once, and a failed key comes back after
-//! 5 ms · 2ⁿ (at most 1000 s) or when the overall rate allows, whichever is later. Adding a key bypasses its delay.
-//! `k8s.io/client-go: util/workqueue`, `DefaultTypedControllerRateLimiter`.
+//! The queue holds each key once, and never gives one key to two workers at once. A key that fails
+//! after n earlier failures comes back after 5 ms · 2ⁿ (at most 1000 s, or less if the caller caps
+//! it), or when the overall rate of 10 per second (burst of 100) allows, whichever is later.
+//! [`WorkQueue::add`] ends the delay of its key. See `k8s.io/client-go: util/workqueue`,
+//! `DefaultTypedControllerRateLimiter`.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -17,7 +19,7 @@ use crate::{cluster::TokenBucket, telemetry::QueueMetrics};
 const FIRST_DELAY: Duration = Duration::from_millis(5);
 const MAX_DELAY: Duration = Duration::from_secs(1000);
 
-/// The queue.
+/// A queue of keys, such as names of nodes.
 #[derive(Debug)]
 pub(crate) struct WorkQueue {
     state: Mutex<Queued>,
@@ -50,13 +52,14 @@ impl WorkQueue {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Adds a key now, whatever its delay.
+    /// Adds a key and ends its delay, if any. The key is ready at once or, if a worker has it, as
+    /// soon as the worker gives it back.
     pub(crate) fn add(&self, key: &str) {
         self.lock().add(key, &self.metrics);
         self.changed.notify_one();
     }
 
-    /// Adds a key after `delay`, unless it is due sooner.
+    /// Adds a key that becomes ready after `delay`, unless it is due sooner.
     pub(crate) fn add_after(&self, key: &str, delay: Duration) {
         self.metrics.delayed();
         let at = Instant::now() + delay;
@@ -74,12 +77,14 @@ impl WorkQueue {
         self.changed.notify_one();
     }
 
-    /// Notes a failure and adds the key after its growing delay, which is at most `cap`.
+    /// Notes a failure of a key and adds the key, which becomes ready after its growing delay. The
+    /// delay is at most `cap`, unless the overall rate requires a longer one.
     pub(crate) fn add_rate_limited(&self, key: &str, cap: Duration) {
         self.add_rate_limited_after(key, cap, Duration::ZERO);
     }
 
-    /// Like [`WorkQueue::add_rate_limited`], but not before `pause` has passed, because a server asked for that.
+    /// Like [`WorkQueue::add_rate_limited`], but the delay is at least `pause`, which a server
+    /// requested.
     pub(crate) fn add_rate_limited_after(&self, key: &str, cap: Duration, pause: Duration) {
         let failures = {
             let queued = &mut *self.lock();
@@ -91,14 +96,15 @@ impl WorkQueue {
         self.add_after(key, own.max(self.overall.reserve()).max(pause));
     }
 
-    /// Forgets the failures of a key.
+    /// Forgets the failures of a key, so that its delay starts at 5 ms again.
     pub(crate) fn forget(&self, key: &str) {
         self.lock().failures.remove(key);
     }
 
-    /// Returns the next key to work on. The caller must give it back with [`WorkQueue::done`].
+    /// Waits for the next key and returns it. The caller must give it back with
+    /// [`WorkQueue::done`].
     ///
-    /// Cancel safe: a key is taken only when it is returned.
+    /// Cancel safe: a cancelled call takes no key.
     pub(crate) async fn get(&self) -> String {
         loop {
             let changed = self.changed.notified();
@@ -123,7 +129,7 @@ impl WorkQueue {
         }
     }
 
-    /// Gives a key back; the key is ready again at once if it was added meanwhile.
+    /// Gives a key back after work. If it was added meanwhile, it is ready again at once.
     pub(crate) fn done(&self, key: &str) {
         let queued = &mut *self.lock();
         queued.processing.remove(key);

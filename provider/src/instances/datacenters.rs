@@ -1,24 +1,27 @@
-//! Resolves the datacenter names of the configuration. Pure: names and the inventory's folders in, a set out.
+//! Resolves the datacenter names of the configuration. Pure: names and the inventory's folders in,
+//! a set of datacenters out.
 //!
-//! Names follow `cloud-provider-vsphere: pkg/common/vclib/datacenter.go`, `GetDatacenter`. A value without a slash is a
-//! name anywhere in the tree; one with a slash is a path from the root folder. Both may contain `*` and `?` as in file
-//! names. A value may also be an object id. Unlike upstream, a name that only looks like an object id is still found as
-//! a name.
+//! The rules are those of `cloud-provider-vsphere: pkg/common/vclib/datacenter.go`,
+//! `GetDatacenter`. A value without a slash is the name of a datacenter anywhere in the tree. A
+//! value with a slash is a path from the root folder. Both may contain `*` and `?` with their
+//! meaning in file name patterns. A value may also be an object id such as `datacenter-3` or
+//! `Datacenter:datacenter-3`. Unlike upstream, a value that looks like an object id and matches
+//! none is searched as a name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use provider_vcenter::{MoRef, ObjectContent};
 
-/// The datacenters that the configuration names for one vCenter; an empty list means all.
+/// Datacenter names in the configuration of one vCenter. An empty list means all datacenters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Datacenters {
-    /// Names, paths or ids, as written.
+    /// Names, paths or ids, as written in the configuration.
     pub names: Vec<String>,
-    /// File and key of the names, for messages.
+    /// File and key that hold the names, for messages.
     pub key: String,
 }
 
-/// Folders and datacenters of one vCenter.
+/// Folders and datacenters of one vCenter, with their names and parents.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree(BTreeMap<MoRef, Entry>);
 
@@ -28,18 +31,22 @@ struct Entry {
     parent: Option<MoRef>,
 }
 
-/// Datacenters that the configured names resolve to.
+/// Result of resolving the configured names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listed {
+    /// Datacenters of the names that match exactly one.
     pub datacenters: BTreeSet<MoRef>,
-    /// True if the tree has no other datacenter.
+    /// True if `datacenters` has every datacenter that the login sees, and at least one. Also true
+    /// if the configuration has no names.
     pub is_everything: bool,
-    /// Names that match no datacenter or several, and the remedy.
+    /// Message about the names that match no datacenter or several, with the remedy; `None` if
+    /// every name matches one.
     pub problem: Option<String>,
 }
 
 impl Tree {
-    /// Keeps the folders and datacenters among these objects, with `name` and `parent` as read.
+    /// Builds the tree from the folders and datacenters among these objects, with their properties
+    /// `name` and `parent`.
     pub(crate) fn of(objects: &[ObjectContent]) -> Self {
         let entries = objects.iter().filter(|object| is_branch(&object.object)).map(|object| {
             let name = decode(object.text("name").unwrap_or_default());
@@ -52,7 +59,8 @@ impl Tree {
         self.0.keys().filter(|object| object.kind() == "Datacenter")
     }
 
-    /// Names from below the root folder down to the datacenter.
+    /// Returns the names on the path down to the datacenter, without the root folder. The path
+    /// begins below the root folder, or at the highest ancestor that the tree has.
     fn path(&self, datacenter: &MoRef) -> Vec<&str> {
         let mut path = Vec::new();
         let mut current = self.0.get(datacenter);
@@ -65,11 +73,12 @@ impl Tree {
         path
     }
 
+    /// Returns the quoted path of a datacenter, for messages.
     fn show(&self, datacenter: &MoRef) -> String {
         format!("\"/{}\"", self.path(datacenter).join("/"))
     }
 
-    /// Datacenters that one value of the key matches.
+    /// Returns the datacenters that one configured value matches.
     fn named(&self, value: &str) -> Vec<&MoRef> {
         let id = value.strip_prefix("Datacenter:").unwrap_or(value);
         if let Some(datacenter) = self.datacenters().find(|datacenter| datacenter.id() == id) {
@@ -88,7 +97,7 @@ impl Tree {
 }
 
 impl Datacenters {
-    /// Resolves the names in a tree.
+    /// Resolves the names against the tree of a vCenter.
     pub(crate) fn among(&self, tree: &Tree) -> Listed {
         let mut listed = Listed::default();
         let mut problems = Vec::new();
@@ -100,7 +109,7 @@ impl Datacenters {
                 [] => {
                     let all: Vec<String> = tree.datacenters().map(|it| tree.show(it)).collect();
                     problems.push(format!(
-                        "{}: {value:?} is no datacenter that the login can see; it sees {}. Correct the name, or \
+                        "{}: {value:?} is not a datacenter that the login can see; it sees {}. Correct the name, or \
                          let the login read that datacenter",
                         self.key,
                         if all.is_empty() { "none".to_owned() } else { all.join(", ") },
@@ -109,7 +118,7 @@ impl Datacenters {
                 several => {
                     let paths: Vec<String> = several.iter().map(|it| tree.show(it)).collect();
                     problems.push(format!(
-                        "{}: {value:?} stands for several datacenters, {}. Write the paths of those that are meant",
+                        "{}: {value:?} matches several datacenters, {}. Write the path of each one that you mean",
                         self.key,
                         paths.join(", "),
                     ));
@@ -128,7 +137,7 @@ fn is_branch(object: &MoRef) -> bool {
     matches!(object.kind(), "Folder" | "Datacenter")
 }
 
-/// Decodes a name: vCenter encodes `/`, `\` and `%` in names.
+/// Decodes a name: vCenter encodes `/`, `\` and `%` in names as `%2f`, `%5c` and `%25`.
 pub(crate) fn decode(name: &str) -> String {
     name.replace("%2f", "/").replace("%5c", "\\").replace("%25", "%")
 }
@@ -137,7 +146,7 @@ pub(crate) fn decode(name: &str) -> String {
 pub(crate) fn is_like(name: &str, pattern: &str) -> bool {
     let (name, pattern): (Vec<char>, Vec<char>) =
         (name.chars().collect(), pattern.chars().collect());
-    // `fits[i]`: the pattern so far matches the first `i` characters of the name.
+    // `fits[i]`: the part of the pattern up to here matches the first `i` characters of the name.
     let mut fits = vec![false; name.len() + 1];
     fits[0] = true;
     for wanted in pattern {
@@ -177,16 +186,16 @@ mod tests {
     }
 
     #[test]
-    fn names_stand_for_datacenters_as_upstream_reads_them() {
-        let many = "stands for several datacenters, \"/east/DC1\", \"/west/DC1\"";
+    fn names_paths_and_ids_of_datacenters_resolve_as_upstream_resolves_them() {
+        let many = "matches several datacenters, \"/east/DC1\", \"/west/DC1\"";
         for (name, value, want) in [
             ("a name", "DC0", Ok("datacenter-0")),
-            ("another case", "dc0", Err("is no datacenter")),
+            ("another case", "dc0", Err("is not a datacenter")),
             ("a path", "/east/DC1", Ok("datacenter-1")),
             ("a path without its first slash", "west/DC1", Ok("datacenter-2")),
             ("a path to the top", "/DC0", Ok("datacenter-0")),
-            ("half a path", "/DC1", Err("is no datacenter")),
-            ("a folder", "/east", Err("is no datacenter")),
+            ("half a path", "/DC1", Err("is not a datacenter")),
+            ("a folder", "/east", Err("is not a datacenter")),
             ("a pattern", "D?0", Ok("datacenter-0")),
             ("a pattern in a path", "/w*/*", Ok("datacenter-2")),
             ("several of one name", "DC1", Err(many)),
@@ -194,7 +203,7 @@ mod tests {
             ("an id", "datacenter-2", Ok("datacenter-2")),
             ("an id with its type", "Datacenter:datacenter-2", Ok("datacenter-2")),
             ("a name that looks like an id", "datacenter-east", Ok("datacenter-3")),
-            ("an id that is not there", "datacenter-99", Err("is no datacenter")),
+            ("an id that is not there", "datacenter-99", Err("is not a datacenter")),
         ] {
             let key = "vsphere.conf: vcenter.a.datacenters".to_owned();
             let wanted = Datacenters { names: vec![value.to_owned()], key };
@@ -214,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_all_datacenters_restricts_nothing() {
+    fn a_list_of_all_datacenters_counts_as_everything() {
         let list = |names: &[&str]| Datacenters {
             names: names.iter().map(|name| (*name).to_owned()).collect(),
             key: "k".to_owned(),
@@ -224,6 +233,6 @@ mod tests {
         assert!(!list(&all[1..]).among(&tree()).is_everything);
         let with_ghost = list(&["DC0", "ghost"]).among(&tree());
         assert!(!with_ghost.is_everything && with_ghost.datacenters.len() == 1);
-        insta::assert_snapshot!(with_ghost.problem.unwrap(), @r#"k: "ghost" is no datacenter that the login can see; it sees "/DC0", "/east/DC1", "/west/DC1", "/datacenter-east". Correct the name, or let the login read that datacenter"#);
+        insta::assert_snapshot!(with_ghost.problem.unwrap(), @r#"k: "ghost" is not a datacenter that the login can see; it sees "/DC0", "/east/DC1", "/west/DC1", "/datacenter-east". Correct the name, or let the login read that datacenter"#);
     }
 }

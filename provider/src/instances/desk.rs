@@ -1,8 +1,10 @@
-//! Queue of the node controller's questions, for backends that answer them one after the other with calls.
+//! Queue of the node controller's questions about metadata, for backends that answer them one after
+//! the other with calls.
 //!
-//! Such a backend keeps no view of machines. The desk announces an answer and keeps it until the controller takes it;
-//! only then the next question starts, so that no answer grows old while the controller writes others. Repeating a
-//! question in the meantime costs nothing.
+//! These backends (`v1`) keep no view of machines. The desk announces an answer and keeps it until
+//! the controller takes it, for up to 10 s. Only then the backend begins with the next question, so
+//! that no answer grows old while the controller writes others. A question costs no call if the
+//! backend is answering the same question, or if the desk has its answer.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,15 +18,17 @@ use tokio::{sync::Notify, time::Instant};
 use super::{ZoneWanted, news::News};
 use crate::model::{Lookup, Metadata, NodeIdentity, Unknown};
 
-/// The controller takes an answer within this time; a later question starts the calls again.
+/// Time within which the controller has to take an answer. A later question makes the backend
+/// answer anew.
 const WAITED: Duration = Duration::from_secs(10);
-/// Time after the first take in which the same answer is given again: the controller repeats a question because of
-/// events that arrived while it wrote.
+/// Time after the first take in which the desk returns the same answer again. The controller
+/// repeats a question if events arrived while it wrote.
 const KEPT: Duration = Duration::from_secs(1);
-/// Validity of an answer about the power state; the controller asks for it right after the question about existence.
+/// Validity of an answer about the power state. The controller needs it right after the answer
+/// about existence.
 const OFF_KEPT: Duration = Duration::from_secs(60);
 
-/// Waiting questions, and answers that were not taken yet.
+/// Waiting questions, the question that the backend is answering, and recent answers.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     state: Mutex<State>,
@@ -36,7 +40,7 @@ pub(super) struct Desk {
 #[derive(Debug, Default)]
 struct State {
     questions: BTreeMap<String, (NodeIdentity, ZoneWanted)>,
-    /// The question being answered; repeating it starts no second one.
+    /// The question that the backend is answering. Repeating it does not queue it a second time.
     asking: Option<(NodeIdentity, ZoneWanted)>,
     answers: BTreeMap<String, Answer>,
     off: BTreeMap<String, (Instant, Lookup<bool>)>,
@@ -66,7 +70,8 @@ impl Desk {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Returns the answer if it is there; else notes the question and returns `Pending`.
+    /// Returns the answer if the desk has a valid one. Otherwise returns `Pending`, and queues the
+    /// question unless the backend is answering it.
     pub(super) fn ask(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata> {
         let mut state = self.lock();
         if let Some(kept) = state.answers.get_mut(&node.name).filter(|it| it.is_good(zone)) {
@@ -85,7 +90,7 @@ impl Desk {
         Lookup::Unknown(Unknown::Pending)
     }
 
-    /// Drops everything about a node that no longer exists.
+    /// Drops the question and the answers of a node that no longer exists.
     pub(super) fn forget(&self, name: &str) {
         let mut state = self.lock();
         state.questions.remove(name);
@@ -94,14 +99,16 @@ impl Desk {
         self.drop_answer(&mut state, name);
     }
 
-    /// Drops an answer, and ends the wait for its take.
+    /// Drops an answer. If the controller has not taken it, also ends the wait of [`Desk::answer`].
     fn drop_answer(&self, state: &mut State, name: &str) {
         if state.answers.remove(name).is_some_and(|it| it.taken_at.is_none()) {
             self.taken.notify_one();
         }
     }
 
-    /// Takes the next question, which counts as being answered until [`Desk::answer`]. Supports one caller.
+    /// Takes the waiting question of the node whose name sorts first; `None` if no question waits.
+    /// The question counts as being answered until [`Desk::answer`] or [`Desk::forget`]. Supports
+    /// one caller.
     pub(super) fn next(&self) -> Option<(NodeIdentity, ZoneWanted)> {
         let mut state = self.lock();
         let next = state.questions.pop_first().map(|(_, question)| question);
@@ -109,23 +116,25 @@ impl Desk {
         next
     }
 
-    /// Waits until a question may be waiting.
+    /// Waits until a question arrives or [`Desk::wake`] is called. The queue may be empty then.
     ///
     /// Cancel safe.
     pub(super) async fn wait(&self) {
         self.wanted.notified().await;
     }
 
-    /// Ends the wait.
+    /// Ends the current or next [`Desk::wait`].
     pub(super) fn wake(&self) {
         self.wanted.notify_one();
     }
 
-    /// Answers the current question, announces the answer, and waits up to [`WAITED`] until it is taken.
+    /// Stores the answer to the current question, announces it, and waits up to [`WAITED`] until
+    /// the controller takes it or the desk drops it. Does nothing if the node was dropped
+    /// meanwhile.
     pub(super) async fn answer(&self, name: String, wanted: ZoneWanted, answer: Lookup<Metadata>) {
         {
             let mut state = self.lock();
-            // The node was forgotten meanwhile.
+            // The controller has dropped the node meanwhile.
             if state.asking.take().is_none() {
                 return;
             }
@@ -136,16 +145,17 @@ impl Desk {
         }
         self.news.announce(BTreeSet::from([name]));
         if tokio::time::timeout(WAITED, self.taken.notified()).await.is_err() {
-            tracing::debug!("nobody came for an answer");
+            tracing::debug!("the controller did not take an answer in time; continuing");
         }
     }
 
-    /// Notes whether a machine is off, for the next [`Desk::take_off`].
+    /// Stores whether a machine is off, for the next [`Desk::take_off`].
     pub(super) fn note_off(&self, name: &str, off: Lookup<bool>) {
         self.lock().off.insert(name.to_owned(), (Instant::now(), off));
     }
 
-    /// Takes the noted power state; `NotSeen` if none was noted or it is older than [`OFF_KEPT`].
+    /// Takes the stored answer about the power state; `NotSeen` if none is stored or it is older
+    /// than [`OFF_KEPT`].
     pub(super) fn take_off(&self, name: &str) -> Lookup<bool> {
         match self.lock().off.remove(name) {
             Some((at, off)) if at.elapsed() <= OFF_KEPT => off,
@@ -153,7 +163,7 @@ impl Desk {
         }
     }
 
-    /// Waits for announced answers; see [`News::take`].
+    /// Waits for announced answers and returns the names of their nodes; see [`News::take`].
     pub(super) async fn changed(&self) -> BTreeSet<String> {
         self.news.take().await
     }
@@ -174,7 +184,8 @@ mod tests {
         }
     }
 
-    /// Time that the answer about node `a` waits to be taken, if `meanwhile` runs after one second.
+    /// Returns how long [`Desk::answer`] waits for the take of an answer about node `a` if
+    /// `meanwhile` runs after one second.
     async fn waited(meanwhile: impl FnOnce(&Desk)) -> Duration {
         let desk = Desk::default();
         let _ = desk.ask(&node("a"), ZoneWanted::No);

@@ -1,11 +1,12 @@
-//! Memory of deleted Nodes. A question may still be running when its node goes; its answer must not restore the record,
-//! because nothing would ever drop that record again.
+//! Memory of recently deleted Nodes. A question may still be running when its Node is deleted. The
+//! answer to that question must not create the backend's record of the node again, because nothing
+//! would ever drop that record.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-/// Retention of a UID, longer than any question about a node takes.
+/// Minimum time for which a UID is kept: longer than any question about a node takes.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// UIDs of recently deleted nodes, with the time of deletion.
@@ -13,17 +14,18 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 pub(super) struct Forgotten(BTreeMap<String, Instant>);
 
 impl Forgotten {
-    /// Notes that a node is gone.
+    /// Adds the UID of a deleted node, and drops the UIDs that are older than [`REMEMBERED`].
     pub(super) fn note(&mut self, uid: String, now: Instant) {
         self.0.retain(|_, at| now.duration_since(*at) < REMEMBERED);
         self.0.insert(uid, now);
     }
 
-    /// Removes the UID: the cluster shows that node, still or again.
+    /// Removes the UID because the cluster shows that node, still or again.
     pub(super) fn recall(&mut self, uid: &str) {
         self.0.remove(uid);
     }
 
+    /// True if the node with this UID was deleted recently, and the cluster has not shown it since.
     pub(super) fn contains(&self, uid: &str) -> bool {
         self.0.contains_key(uid)
     }

@@ -1,9 +1,11 @@
-//! The instance type label: processors, memory, and a short name of the guest system.
+//! Value of the instance type labels: processors, memory, and a short name of the guest operating
+//! system.
 //!
-//! Format and table follow `cloud-provider-vsphere: pkg/cloudprovider/vsphere/types.go`, `GuestOSLookup`, exactly: a
-//! change of either would change a label of every node.
+//! Format and table follow `cloud-provider-vsphere: pkg/cloudprovider/vsphere/types.go`,
+//! `GuestOSLookup`, exactly, because a change of either would change a label of every node.
 
-/// Returns the instance type of a machine. As in upstream, memory below 1 GiB yields `mem-0gb`.
+/// Returns the instance type of a machine. As in upstream, the memory is rounded down to GiB, so
+/// less than 1 GiB yields `mem-0gb`. A guest id that is not in [`GUESTS`] yields `os-unknown`.
 pub(crate) fn instance_type(guest_id: &str, n_cpus: u32, memory_mib: u64) -> String {
     format!("vsphere-vm.cpu-{n_cpus}.mem-{}gb.os-{}", memory_mib / 1024, short_name(guest_id))
 }
@@ -12,7 +14,8 @@ fn short_name(guest_id: &str) -> &'static str {
     GUESTS.iter().find(|(_, ids)| ids.contains(&guest_id)).map_or("unknown", |(short, _)| short)
 }
 
-/// Short names, each with the guest ids that have it. Ids newer than about 2020 are missing upstream and here.
+/// Short names, each with the guest ids of vSphere that it covers. Many newer ids, such as
+/// `debian11_64Guest`, are missing upstream and here.
 #[rustfmt::skip]
 const GUESTS: &[(&str, &[&str])] = &[
     ("asianux3", &["asianux3_64Guest", "asianux3Guest"]),

@@ -1,4 +1,7 @@
-//! Answers about the machines behind Nodes. One backend exists per place to ask; no backend deletes anything.
+//! Answers the controllers' questions about the machines of Nodes, through the trait [`Instances`].
+//!
+//! The vCenter backend and the Supervisor backend implement the trait, each also in a variant that
+//! makes upstream's calls (`v1`). A backend changes neither Nodes nor machines.
 
 mod addresses;
 mod datacenters;
@@ -32,33 +35,39 @@ pub use zones::{
     Ancestors, PathUp, Placement, TagNames, ZoneCategories, ZoneError, path_up, resolve,
 };
 
-/// Need of a caller for zone and region; the answer costs tagging calls when it is not cached.
+/// Tells [`Instances::metadata`] whether the caller needs zone and region. In vCenter mode, a zone
+/// that is not cached costs tagging calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneWanted {
-    /// The node controller is about to initialize the node.
+    /// Needed: the node controller is about to initialize the node.
     Yes,
-    /// The caller has no use for a zone, because labels are written at initialization only.
+    /// Not needed: the node is initialized. In vCenter mode, the provider writes zone labels at
+    /// initialization only.
     No,
 }
 
-/// Answers about the machines behind nodes.
+/// Answers questions about the machines of nodes.
 ///
-/// Reads come from a view that the backend keeps current by itself, so they cost no call. Only the proof that a machine
-/// is gone reads anew. `Unknown` is never a reason to remove anything.
+/// Except for the `v1` variants, a backend answers from a view that it keeps current itself, so
+/// most questions cost no call. It answers that a machine is gone only after a proof with reads of
+/// its own. `Unknown` is never a reason to remove anything.
 #[doc(alias = "InstancesV2")]
 pub trait Instances: Send + Sync {
-    /// Notes a node, so that its machine is looked up together with those of other new nodes.
+    /// Notes a node that the cluster shows, new or changed. In vCenter mode, starts the lookup of
+    /// the machine if the node is new, together with the lookups of other new nodes.
     fn observe(&self, node: &NodeIdentity);
 
-    /// Notes that a node no longer exists.
+    /// Drops a node that no longer exists.
     fn forget(&self, name: &str);
 
-    /// Metadata for the node. After `Unknown(Pending)`, [`Instances::changed`] returns the node's name once the answer
-    /// is known.
+    /// Returns the metadata for the node. After `Unknown(Pending)`, [`Instances::changed`] returns
+    /// the node's name once the answer is known.
     #[doc(alias = "InstanceMetadata")]
     fn metadata(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata>;
 
-    /// Answers whether the machine exists. `Gone` needs a proof read after `proof_after`.
+    /// Answers whether the machine exists. `Gone` rests on a proof whose first read began at
+    /// `proof_after` or later. Two exceptions: the vCenter backend may add an older read of the
+    /// whole inventory to the proof, and the `v1` variant for a Supervisor believes one lookup.
     ///
     /// Cancel safe: the next question restarts an interrupted proof.
     #[doc(alias = "InstanceExists")]
@@ -68,33 +77,40 @@ pub trait Instances: Send + Sync {
         proof_after: Instant,
     ) -> BoxFuture<'a, Lookup<()>>;
 
-    /// Reads once more before the deletion of a node whose machine was just proved gone. Returns why the proof is not
-    /// valid, or `None`. For backends whose proof is a list, which can omit objects although it claims to be complete.
+    /// Returns the reason why the controller must not delete this node, whose machine was proved
+    /// gone, or `None`. The controller asks right before the deletion. By default the answer is
+    /// `None` without a check. A backend whose proof is a list reads the machine by name, because a
+    /// list can omit objects although it claims to be complete.
     fn objection<'a>(&'a self, _node: &'a NodeIdentity) -> BoxFuture<'a, Option<Unknown>> {
         Box::pin(std::future::ready(None))
     }
 
-    /// True if the machine is not powered on. As in upstream, a suspended machine counts as shut down in vCenter mode
-    /// and not in Supervisor mode.
+    /// Answers whether the machine is shut down. As in upstream, a suspended machine counts as shut
+    /// down in vCenter mode and not in Supervisor mode.
     #[doc(alias = "InstanceShutdown")]
     fn shutdown(&self, node: &NodeIdentity) -> Lookup<bool>;
 
-    /// Maximum number of concurrent questions about existence; unlimited by default. Each question has its own time
-    /// limit. With a backend that paces its calls, later questions would spend that limit waiting.
+    /// Maximum number of concurrent calls of [`Instances::exists`]; unlimited by default. The
+    /// caller limits the time of each call. With a backend that paces its requests, calls beyond
+    /// the maximum would spend that time waiting.
     fn n_at_once(&self) -> usize {
         usize::MAX
     }
 
-    /// Number of machines of known nodes that are not visible now, for whatever reason.
+    /// Returns the number of nodes whose machines the backend found before and does not see now,
+    /// for whatever reason. With many missing machines, an empty list of a Supervisor makes all
+    /// nodes count. The `v1` variants return 0.
     fn n_missing(&self) -> usize;
 
-    /// Nodes that the backend cannot manage, as far as it knows without a call.
+    /// Returns the nodes that the backend cannot manage, as far as it can tell without a call; none
+    /// by default.
     fn troubles(&self) -> Vec<Trouble> {
         Vec::new()
     }
 
-    /// Waits for news and returns the names of the nodes concerned. Supports one caller.
+    /// Waits until the answers about some nodes may have changed, and returns their names. Supports
+    /// one caller.
     ///
-    /// Cancel safe: the next call returns the names that this one did not.
+    /// Cancel safe: the next call returns the names that a cancelled call did not return.
     fn changed(&self) -> BoxFuture<'_, BTreeSet<String>>;
 }

@@ -1,10 +1,10 @@
-//! Names of nodes with news, for one reader.
+//! Queue of the names of nodes whose answers may have changed, for one reader.
 
 use std::{collections::BTreeSet, sync::Mutex};
 
 use tokio::sync::Notify;
 
-/// Names that were announced and not taken yet.
+/// Names that a backend has announced and the reader has not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct News {
     names: Mutex<BTreeSet<String>>,
@@ -12,6 +12,7 @@ pub(super) struct News {
 }
 
 impl News {
+    /// Adds names, and wakes the reader.
     pub(super) fn announce(&self, names: BTreeSet<String>) {
         if names.is_empty() {
             return;
@@ -20,9 +21,9 @@ impl News {
         self.arrived.notify_one();
     }
 
-    /// Waits for news and takes all names.
+    /// Waits until a name is announced, unless one is already, and takes all names.
     ///
-    /// Cancel safe: the next call returns the names that this one did not.
+    /// Cancel safe: the next call returns the names that a cancelled call did not return.
     pub(super) async fn take(&self) -> BTreeSet<String> {
         loop {
             let arrived = self.arrived.notified();

@@ -1,30 +1,33 @@
-//! Nodes that a backend cannot manage, as reported to a person through events, a metric and `/readyz`.
+//! Nodes that a backend cannot manage. The provider reports them through events, a metric and
+//! `/readyz`.
 
 use crate::model::Unknown;
 
-/// A node that the backend cannot manage, and why.
+/// A node that the backend cannot manage, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     /// Name of the node.
     pub node: String,
     /// Kind of the trouble.
     pub kind: TroubleKind,
-    /// One sentence for the event.
+    /// Explanation for the event and for `/readyz`.
     pub text: String,
 }
 
-/// Kinds of trouble, in the order in which they are reported.
+/// Reason for which a backend cannot manage a node. The order is that of the reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TroubleKind {
     /// The node's machine was in a vCenter that the configuration does not name.
     UnknownVcenter,
-    /// Another vCenter answers under the name of the node's vCenter.
+    /// The address of the node's vCenter led the last login to another vCenter than the first
+    /// login.
     OtherInstance,
-    /// The machine was found, and the vCenter has not delivered its properties for more than a minute.
+    /// The provider found the machine more than a minute ago, and the vCenter has not delivered its
+    /// properties since then.
     NotDelivered,
-    /// The machine is not visible, and nothing shows that it ever was.
+    /// The login does not see the machine, and nothing shows that the login ever saw it.
     Unproven,
-    /// The login can no longer see the machine.
+    /// The login no longer sees the machine, and the vCenter does not say that the machine is gone.
     Hidden,
 }
 
@@ -38,7 +41,7 @@ impl TroubleKind {
         Self::Hidden,
     ];
 
-    /// Reason of the event.
+    /// Returns the `reason` of the Kubernetes event.
     pub fn reason(self) -> &'static str {
         match self {
             Self::UnknownVcenter => "MachineInUnknownVCenter",
@@ -49,7 +52,7 @@ impl TroubleKind {
         }
     }
 
-    /// Label of the metric.
+    /// Returns the value of the metric's label `kind`.
     pub fn label(self) -> &'static str {
         match self {
             Self::UnknownVcenter => "unknown-vcenter",
@@ -60,13 +63,15 @@ impl TroubleKind {
         }
     }
 
-    /// True if `/readyz` fails while such a node exists. A node that waits for a person's confirmation does not fail
-    /// it: the provider manages the machines as configured.
+    /// True if `/readyz` fails while a node has this kind of trouble. `Unproven` and `Hidden` do
+    /// not fail it: only a person can find out whether the machine is gone, and the provider itself
+    /// works as configured.
     pub fn fails_readiness(self) -> bool {
         !matches!(self, Self::Unproven | Self::Hidden)
     }
 
-    /// Returns the kind of trouble that a reason means, if a person should know of it.
+    /// Returns the kind of trouble as which the provider reports an unknown answer; `None` if it
+    /// does not report the answer as a trouble.
     pub fn of(why: &Unknown) -> Option<Self> {
         match why {
             Unknown::Unproven(_) => Some(Self::Unproven),

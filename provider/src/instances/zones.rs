@@ -1,10 +1,12 @@
-//! Resolves the zone and region of a machine from the tags of the objects above it. Pure: ancestors and tags in, a zone
-//! out.
+//! Resolves the zone and region of a machine from the tags of the machine and of the inventory
+//! objects above it. Pure: ancestors and tags in, a zone out.
 //!
-//! Three paths are tried in order, as `cloud-provider-vsphere: pkg/common/connectionmanager/zones.go`,
-//! `LookupZoneByMoref`, does: from the host, from the resource pool, from the machine itself (its folders). One path
-//! must have both names. Unlike upstream, the nearest tag wins for both categories, and two tags of one category on one
-//! object are an error, where upstream takes the last one that it read.
+//! [`resolve`] tries three paths upwards, in the order of
+//! `cloud-provider-vsphere: pkg/common/connectionmanager/zones.go`, `LookupZoneByMoref`: from the
+//! host, from the resource pool, and from the machine through its folder or vApp. Zone and region
+//! must be on the same path. Unlike upstream, the nearest tag wins for both categories. Several
+//! tags of one category on the nearest object that has any are an error, where upstream takes the
+//! last one that it read.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +14,12 @@ use provider_vcenter::MoRef;
 
 use crate::model::{Unknown, Zone};
 
-/// Names of the tag categories that stand for zone and region.
+/// Names of the two tag categories whose tags are zones and regions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneCategories {
-    /// Category whose tags name zones.
+    /// Category whose tags are names of zones.
     pub zone: String,
-    /// Category whose tags name regions.
+    /// Category whose tags are names of regions.
     pub region: String,
 }
 
@@ -26,37 +28,43 @@ pub struct ZoneCategories {
 pub struct Placement {
     /// The machine itself.
     pub machine: MoRef,
-    /// Its host.
+    /// Its host; `None` if vCenter reports none.
     pub host: Option<MoRef>,
     /// Its resource pool; none for templates.
     pub pool: Option<MoRef>,
-    /// Its folder or vApp.
+    /// Its folder, or its vApp if vCenter reports no folder.
     pub parent: Option<MoRef>,
 }
 
 impl Placement {
-    /// Objects whose ancestors may carry tags, in no particular order.
+    /// Returns the objects next above the machine on the three paths: host, resource pool, and
+    /// folder or vApp, as far as they are set.
     pub fn starts(&self) -> impl Iterator<Item = &MoRef> {
         [self.host.as_ref(), self.pool.as_ref(), self.parent.as_ref()].into_iter().flatten()
     }
 }
 
-/// Parent of every object that was read; `None` for the root.
+/// Parent of each inventory object that the provider has read; `None` for an object that reports
+/// none, as the root folder does.
 pub type Ancestors = BTreeMap<MoRef, Option<MoRef>>;
 
-/// Names of tags by object and category name. The map is sorted, so that no result depends on the order of a response.
+/// Names of the attached tags, by object and category name. The maps are sorted, so that no result
+/// depends on the order in which vCenter lists objects and categories.
 pub type TagNames = BTreeMap<MoRef, BTreeMap<String, Vec<String>>>;
 
-/// Reason for the lack of a zone.
+/// Reason why a machine has no zone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ZoneError {
     /// The machine has no host yet.
     #[error("the machine has no host")]
     NoHost,
-    /// The login cannot see an object above the machine, or nothing has read it.
-    #[error("{0} is not visible")]
+    /// The login cannot see this object above the machine, or the provider has not read it.
+    #[error(
+        "{0} is not visible to the login and may carry a zone or region tag; let the login read it"
+    )]
     NotVisible(MoRef),
-    /// An object carries several tags of one category; a choice would be a guess.
+    /// The nearest object that carries tags of a category carries several of them, so a choice
+    /// would be a guess.
     #[error("{object} carries several tags of category {category}: {tags}")]
     Ambiguous {
         /// The object with the tags.
@@ -66,7 +74,8 @@ pub enum ZoneError {
         /// Names of the tags.
         tags: String,
     },
-    /// No path has both tags; the field names the missing category.
+    /// No path has both a zone tag and a region tag. The field is a category of which one of the
+    /// paths has no tag.
     #[error("no tag of category {0} on the machine or above it")]
     Missing(String),
 }
@@ -82,16 +91,18 @@ impl From<ZoneError> for Unknown {
     }
 }
 
-/// An object and everything above it, as far as it was read.
+/// An object and its ancestors, as far as the provider has read them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathUp {
-    /// Nearest first.
+    /// The object and its ancestors before `cut`, the nearest first.
     pub objects: Vec<MoRef>,
-    /// The object that ends the path because it was not read: the login cannot see it, or no read has asked for it yet.
+    /// First object of the path that the provider has not read, because the login cannot see it or
+    /// no read has requested it yet. `None` if the path reaches the root or runs in a cycle.
     pub cut: Option<MoRef>,
 }
 
-/// Returns the path from an object up to the root. A cycle ends the path.
+/// Returns the path from an object up to the root folder. An object that the provider has not read
+/// ends the path, and so does a cycle among the parents.
 pub fn path_up(start: &MoRef, ancestors: &Ancestors) -> PathUp {
     let mut path = PathUp::default();
     let mut current = Some(start);
@@ -109,13 +120,15 @@ pub fn path_up(start: &MoRef, ancestors: &Ancestors) -> PathUp {
     path
 }
 
-/// Returns the zone of a machine.
+/// Returns the zone and region of a machine.
 ///
 /// # Errors
 ///
-/// See [`ZoneError`]. Ambiguity on a path ends the search; a missing tag tries the next path. An object that is not
-/// visible does not end the search either: the tags below it on the path decide, and otherwise the next path, as
-/// upstream does after any error.
+/// See [`ZoneError`]. A missing host ends the search, and so do several tags of one category on the
+/// nearest object that has any. A path without one of the tags leads to the next path, as in
+/// upstream after any error. The same holds for a path that an invisible object cuts, unless both
+/// tags are below that object. On each path, the function looks for the region first, and for the
+/// zone only if the path has a region.
 pub fn resolve(
     placement: &Placement,
     ancestors: &Ancestors,
@@ -142,8 +155,9 @@ pub fn resolve(
     }
 }
 
-/// Returns the reason to report for all paths: the first object that is not visible, because a tag may be on it; else,
-/// as in upstream, the tag missing on the last path before the machine's own.
+/// Returns the error to report if no path has both tags: the first one about an invisible object,
+/// because a tag may be on that object. Without such an error, returns that of the last path before
+/// the machine's own, as upstream does.
 fn reason_of_all(failures: Vec<ZoneError>, own: ZoneError) -> ZoneError {
     let hidden = |err: &&ZoneError| matches!(err, ZoneError::NotVisible(_));
     if let Some(hidden) = failures.iter().chain([&own]).find(hidden) {
@@ -152,6 +166,7 @@ fn reason_of_all(failures: Vec<ZoneError>, own: ZoneError) -> ZoneError {
     failures.into_iter().last().unwrap_or(own)
 }
 
+/// Returns the nearest zone and the nearest region on one path.
 fn on_path(path: &PathUp, tags: &TagNames, categories: &ZoneCategories) -> Result<Zone, ZoneError> {
     let nearest = |category: &str| -> Result<String, ZoneError> {
         for object in &path.objects {
@@ -187,7 +202,8 @@ mod tests {
         MoRef::new("ManagedEntity", text)
     }
 
-    /// Returns a machine with a host, a pool and a folder, and the categories that the tests use.
+    /// Returns a machine with a host, a pool and a folder, and the categories `z` for zones and `r`
+    /// for regions.
     fn everywhere() -> (Placement, ZoneCategories) {
         let placement = Placement {
             machine: object("vm"),

@@ -1,7 +1,9 @@
-//! The two clocks of a process: the wall clock, and one that also counts while the machine is suspended.
+//! The two clocks of a process: the wall clock, and one that also counts while the host is
+//! suspended.
 //!
-//! The caller supplies both. The wall clock is read anew each time, because it steps: at a resume, at a correction by
-//! NTP, by hand. Time since boot never steps, and it counts while the machine sleeps, unlike the clock of the runtime.
+//! The caller supplies both. The code reads the wall clock anew each time, because it steps: at a
+//! resume, when NTP corrects it, or when a person sets it. The time since boot never steps, and
+//! unlike tokio's clock it also counts while the host sleeps.
 
 use std::{
     fmt,
@@ -17,11 +19,12 @@ pub trait TimeSource: Send + Sync {
     /// The wall time.
     fn now(&self) -> Timestamp;
 
-    /// Time since some moment before the process began; suspended time counts.
+    /// Time since a fixed moment before the process began, including the time that the host was
+    /// suspended.
     fn since_boot(&self) -> Duration;
 }
 
-/// Returns the wall time and the time since boot.
+/// Clock of a process: shows the wall time and the time since boot of its [`TimeSource`].
 #[derive(Clone)]
 pub struct Clock(Arc<dyn TimeSource>);
 
@@ -37,7 +40,8 @@ impl Clock {
         Self(source)
     }
 
-    /// A clock that shows `epoch` now and advances with tokio's clock: virtual time where that clock is paused.
+    /// A clock that shows `epoch` now and advances with tokio's clock, so it shows virtual time
+    /// while that clock is paused.
     pub fn starting_at(epoch: Timestamp) -> Self {
         Self::new(Arc::new(SteppedTime::starting_at(epoch)))
     }
@@ -47,19 +51,20 @@ impl Clock {
         self.0.now()
     }
 
-    /// Time that has passed since `then`; zero if `then` is in the future.
+    /// Time that has passed since `then` on the wall clock; zero if `then` is in the future.
     pub fn since(&self, then: Timestamp) -> Duration {
         Duration::try_from(self.now().duration_since(then)).unwrap_or(Duration::ZERO)
     }
 
-    /// Time since some moment before the process began; suspended time counts.
+    /// Time since a fixed moment before the process began, including the time that the host was
+    /// suspended.
     pub fn since_boot(&self) -> Duration {
         self.0.since_boot()
     }
 }
 
-/// Time that advances with tokio's clock, with a wall clock that can be stepped, of a machine that can be suspended. For runs
-/// in virtual time.
+/// A [`TimeSource`] for runs in virtual time: follows tokio's clock, and lets the caller step the
+/// wall clock and suspend the host.
 #[derive(Debug)]
 pub struct SteppedTime {
     epoch: Timestamp,
@@ -75,7 +80,7 @@ struct Changes {
 }
 
 impl SteppedTime {
-    /// Time that shows `epoch` now.
+    /// A source whose wall clock shows `epoch` now.
     pub fn starting_at(epoch: Timestamp) -> Self {
         Self { epoch, started: Instant::now(), changes: Mutex::default() }
     }
@@ -86,7 +91,8 @@ impl SteppedTime {
         changes.step = changes.step.saturating_add(by);
     }
 
-    /// Suspends the machine: the wall clock and the time since boot go on, and tokio's clock stands still.
+    /// Simulates that the host was suspended for `lasts`: advances the wall clock and the time
+    /// since boot by it, and leaves tokio's clock unchanged.
     pub fn suspend(&self, lasts: Duration) {
         self.changes.lock().expect("nothing panics under this lock").suspended += lasts;
     }
@@ -112,7 +118,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_step_moves_the_wall_clock_alone_and_a_suspension_both_clocks() {
+    async fn a_step_moves_the_wall_clock_alone_and_a_suspension_moves_both_clocks() {
         let source = Arc::new(SteppedTime::starting_at(Timestamp::UNIX_EPOCH));
         let clock = Clock::new(Arc::clone(&source) as _);
         tokio::time::advance(Duration::from_secs(10)).await;
@@ -120,7 +126,7 @@ mod tests {
         assert_eq!(clock.now(), Timestamp::from_second(3610).unwrap());
         assert_eq!(clock.since_boot(), Duration::from_secs(10));
         source.step(SignedDuration::from_secs(-7200));
-        assert_eq!(clock.since(Timestamp::UNIX_EPOCH), Duration::ZERO, "it is in the future");
+        assert_eq!(clock.since(Timestamp::UNIX_EPOCH), Duration::ZERO, "the epoch is ahead");
         source.step(SignedDuration::from_secs(3600));
         source.suspend(Duration::from_secs(60));
         assert_eq!(clock.now(), Timestamp::from_second(70).unwrap());

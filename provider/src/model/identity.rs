@@ -6,21 +6,21 @@ use uuid::Uuid;
 
 use super::MachineReference;
 
-/// A machine's BIOS UUID, in vCenter's byte order.
+/// A machine's BIOS UUID, in vCenter's byte order unless documented otherwise.
 pub type MachineId = Uuid;
 
-/// A node's `spec.providerID`: `vsphere://` and the machine's BIOS UUID, lower case.
+/// A node's `spec.providerID`, written as `vsphere://` and the machine's BIOS UUID in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProviderId(pub MachineId);
 
-/// Reason why a text is not a provider ID of this provider.
+/// Reason why [`ProviderId`] cannot be parsed from a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseProviderIdError {
-    /// The scheme of another provider, or no scheme.
+    /// The text has the scheme of another provider, or no scheme.
     #[error("the provider ID does not begin with vsphere://")]
     Scheme,
-    /// No UUID after the scheme.
-    #[error("the provider ID holds no UUID")]
+    /// The scheme is not followed by a valid UUID, or is followed by the nil UUID.
+    #[error("the provider ID has no valid UUID after vsphere://")]
     Uuid,
 }
 
@@ -39,19 +39,21 @@ impl fmt::Display for ProviderId {
     }
 }
 
-/// Parses a UUID with or without dashes, in any case; the nil UUID counts as none.
+/// Parses a UUID in any form that [`Uuid::parse_str`] accepts, with or without blanks around it;
+/// returns `None` for another text and for the nil UUID.
 pub(crate) fn parse_uuid(text: &str) -> Option<Uuid> {
     Uuid::parse_str(text.trim()).ok().filter(|uuid| !uuid.is_nil())
 }
 
-/// The same UUID as a guest of hardware version 13 or newer reports it: the first three groups byte-swapped.
+/// Returns the UUID with the bytes of each of its first three groups reversed, as guests of
+/// hardware version 13 and newer report it. A second call reverses the first.
 ///
-/// `cloud-provider-vsphere: pkg/cloudprovider/vsphere/util.go`, `ConvertK8sUUIDtoNormal`. Its own inverse.
+/// Upstream: `cloud-provider-vsphere: pkg/cloudprovider/vsphere/util.go`, `ConvertK8sUUIDtoNormal`.
 pub fn swap_byte_order(uuid: Uuid) -> Uuid {
     Uuid::from_bytes_le(uuid.into_bytes())
 }
 
-/// The fields of a Node that identify its machine.
+/// The fields of a Node that identify its machine, and its two annotations about that machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeIdentity {
     /// Name of the Node object.
@@ -62,7 +64,8 @@ pub struct NodeIdentity {
     pub provider_id: Option<String>,
     /// `status.nodeInfo.systemUUID`, when set.
     pub system_uuid: Option<String>,
-    /// Reference of the machine found earlier, from the Node's annotation. Only a hint: it never changes the identity.
+    /// Reference of the machine that the provider found for the node earlier, from the Node's
+    /// annotation. Not part of the identity.
     pub reference: Option<MachineReference>,
     /// True if a person has confirmed by annotation that this machine is gone.
     pub confirmed_gone: bool,
@@ -76,14 +79,17 @@ impl NodeIdentity {
             == (&other.name, &other.uid, &other.provider_id, &other.system_uuid)
     }
 
-    /// Returns the UUIDs to look for, the likelier one first.
+    /// Returns the UUIDs under which vCenter may have the machine, the likelier one first: one UUID
+    /// in both byte orders. Empty if the node has neither a provider ID nor a valid system UUID.
     ///
-    /// A provider ID decides alone: its UUID as written, then byte-swapped. Without a provider ID the system UUID
-    /// counts, swapped first, because guests of hardware version 13 and newer report it so (`cpi-vsphere` 3.2).
+    /// If the node has a provider ID, only the UUID in that counts: as written, then byte-swapped.
+    /// Otherwise the system UUID counts, swapped first, because guests of hardware version 13 and
+    /// newer report it swapped (`cpi-vsphere` 3.2).
     ///
     /// # Errors
     ///
-    /// When the provider ID is not one of ours: the node belongs to another provider.
+    /// If the provider ID is not of the form `vsphere://<UUID>`, or has the nil UUID. A node whose
+    /// provider ID has another scheme belongs to another provider.
     pub fn candidates(&self) -> Result<Vec<MachineId>, ParseProviderIdError> {
         let mut candidates = Vec::new();
         if let Some(provider_id) = &self.provider_id {

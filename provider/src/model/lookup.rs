@@ -1,4 +1,4 @@
-//! Result of a lookup of a node's machine: found, gone, or unknown. Only a proof makes `Gone`.
+//! Result of a lookup of a node's machine: found, gone or unknown. Only a proof leads to `Gone`.
 
 use tokio::time::Instant;
 
@@ -7,50 +7,57 @@ use super::{Address, MachineReference};
 /// Answer to a lookup of a node's machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lookup<T> {
-    /// The machine exists, and the value is the answer.
+    /// The machine exists; the value is the requested fact about it.
     Found(T),
-    /// The machine was proved not to exist.
+    /// The provider has proved that the machine does not exist.
     Gone {
-        /// Instant of the last read of the proof.
+        /// Instant for which the proof holds: the start of its first read.
         proved_at: Instant,
-        /// True if the node had been matched to a machine of this reference before.
+        /// True if the node once had a machine: the provider matched the node to one, or has its
+        /// reference.
         matched: bool,
     },
-    /// Not known. Never a reason to remove anything.
+    /// The provider cannot answer. Never a reason to delete a Node, set a taint or remove an
+    /// address.
     Unknown(Unknown),
 }
 
-/// Reason why something is not known.
+/// Reason why the provider cannot answer a lookup.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
-    /// The lookup is still running; the node's name will come through `Instances::changed`.
-    #[error("still being looked up")]
+    /// The lookup still runs; `Instances::changed` will return the node's name when the answer is
+    /// available.
+    #[error("the lookup still runs")]
     Pending,
-    /// The node has no identity that we could look for, or one that is not ours.
+    /// The node's provider ID belongs to another provider, or is missing where the lookup needs it.
     #[error("not identifiable: {0}")]
     NotOurs(String),
-    /// All servers that could own the machine answered, and none shows it; that alone proves nothing.
-    #[error("no such machine is to be seen")]
+    /// All servers that could own the machine answered, and none shows it; that alone proves
+    /// nothing.
+    #[error("no server shows a machine for this node")]
     NotSeen,
     /// Several machines have this identity.
     #[error("ambiguous: {0}")]
     Ambiguous(String),
-    /// A vCenter or Supervisor that could own the machine did not answer, or not completely.
+    /// A vCenter or Supervisor that could own the machine did not answer completely, or its answers
+    /// cannot be trusted now.
     #[error("{0}")]
     Unavailable(String),
-    /// No machine of this identity is visible, and nothing shows that this login ever saw it; the machine may be hidden.
+    /// No machine with this identity is visible, and nothing proves that this login ever saw it.
+    /// The login may lack the privilege to see the machine.
     #[error("{0}")]
     Unproven(String),
-    /// The server neither returns nor rejects the node's reference: the login may not see the machine.
+    /// The server neither returns the machine of the node's reference nor says that it does not
+    /// exist. The login may lack the privilege to see the machine.
     #[error("{0}")]
     Hidden(String),
-    /// The node names a vCenter that is not among those of the configuration.
+    /// The node's reference names a vCenter that the configuration does not contain.
     #[error("{0}")]
     Elsewhere(String),
-    /// The machine exists in a datacenter that the configuration leaves out.
+    /// The machine exists, in a datacenter that the configuration does not name.
     #[error("{0}")]
     Outside(String),
-    /// The machine is known, but the requested fact about it is not (yet).
+    /// The server answered, but did not report the requested fact about the machine (yet).
     #[error("{0}")]
     Incomplete(String),
 }
@@ -64,13 +71,14 @@ pub struct Zone {
     pub region: String,
 }
 
-/// Significance of the order of addresses.
+/// Meaning of the order of a node's addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AddressOrder {
-    /// None: the provider writes a list only if the set of addresses differs.
+    /// The order has no meaning: the provider writes the list only if the set of addresses differs.
     #[default]
     Any,
-    /// The order counts: the first address of a node has the family that the cluster prefers.
+    /// The order matters, because the first address of a node has the family that the cluster
+    /// prefers: the provider also writes the list if only the order differs.
     Kept,
 }
 
@@ -78,16 +86,19 @@ pub enum AddressOrder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "InstanceMetadata")]
 pub struct Metadata {
-    /// The provider ID as written to the Node; other components compare the text. Never empty.
+    /// Text of the provider ID to write to the Node. Never empty. Its spelling matters, because
+    /// other components compare the text.
     pub provider_id: String,
-    /// Reference of the machine; `None` if the vCenter does not report its instance UUID.
+    /// Reference of the machine; `None` if the vCenter does not report its instance UUID, and in
+    /// Supervisor mode.
     pub reference: Option<MachineReference>,
-    /// Value of the instance type labels.
+    /// Value of the instance type labels; `None` or an empty value adds no label.
     pub instance_type: Option<String>,
     /// Addresses in publishing order, or the reason why none can be published.
     pub addresses: Result<Vec<Address>, Unknown>,
     /// Significance of the order of the addresses.
     pub order: AddressOrder,
-    /// Zone and region; `Ok(None)` when zones are off.
+    /// Zone and region; `Ok(None)` if zones are off, the lookup did not request a zone, or the
+    /// Supervisor reports none for the machine.
     pub zone: Result<Option<Zone>, Unknown>,
 }

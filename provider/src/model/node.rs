@@ -1,4 +1,4 @@
-//! The parts of a Node that this provider reads. The other parts stay in the API server.
+//! The parts of a Node that this provider reads. The provider does not keep the other parts.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -11,13 +11,15 @@ use super::{MACHINE_ANNOTATION, MACHINE_GONE_ANNOTATION, MachineReference, NodeI
 pub enum AddressKind {
     /// The guest's host name.
     Hostname,
-    /// Reachable inside the cluster.
+    /// An IP address that is reachable inside the cluster.
     InternalIp,
-    /// Reachable from outside.
+    /// An IP address that is reachable from outside the cluster.
     ExternalIp,
-    /// Not produced by this provider, but kept.
+    /// A DNS name for use inside the cluster. The provider never publishes one, and removes one
+    /// from a Node whose addresses it publishes.
     InternalDns,
-    /// Not produced by this provider, but kept.
+    /// A DNS name for use outside the cluster. The provider never publishes one, and removes one
+    /// from a Node whose addresses it publishes.
     ExternalDns,
 }
 
@@ -61,17 +63,17 @@ impl Address {
     }
 }
 
-/// One taint, kept complete so that a rewritten list loses nothing.
+/// One taint as JSON, with all its fields, so that a rewritten list of taints loses none of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taint(pub Value);
 
 impl Taint {
-    /// Key of the taint.
+    /// Key of the taint; empty if the JSON has none.
     pub fn key(&self) -> &str {
         self.0.get("key").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Effect of the taint.
+    /// Effect of the taint; empty if the JSON has none.
     pub fn effect(&self) -> &str {
         self.0.get("effect").and_then(Value::as_str).unwrap_or_default()
     }
@@ -86,13 +88,14 @@ pub struct Node {
     pub uid: String,
     /// `metadata.resourceVersion`.
     pub resource_version: String,
-    /// `metadata.creationTimestamp`.
+    /// `metadata.creationTimestamp`; `None` if it is absent or cannot be parsed.
     pub created: Option<Timestamp>,
     /// True if `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// `metadata.labels`; the provider looks only at those that it reads or writes.
+    /// `metadata.labels`, all of them.
     pub labels: std::collections::BTreeMap<String, String>,
-    /// The annotation `alpha.kubernetes.io/provided-node-ip`, also when empty.
+    /// The annotation `alpha.kubernetes.io/provided-node-ip`, even if empty; `None` if it is
+    /// absent.
     pub provided_node_ip: Option<String>,
     /// The annotation [`MACHINE_ANNOTATION`]; `None` if it is absent or cannot be parsed.
     pub reference: Option<MachineReference>,
@@ -102,7 +105,7 @@ pub struct Node {
     pub provider_id: Option<String>,
     /// `spec.taints`.
     pub taints: Vec<Taint>,
-    /// `status.addresses`.
+    /// `status.addresses`, without addresses of unknown kinds.
     pub addresses: Vec<Address>,
     /// True if the condition `Ready` is `True`.
     pub ready: bool,
@@ -111,11 +114,11 @@ pub struct Node {
 }
 
 impl Node {
-    /// Reads a Node object.
+    /// Parses a Node object, without addresses of unknown kinds.
     ///
     /// # Errors
     ///
-    /// When the JSON is not a Node with a name.
+    /// If the JSON has no name, or a field that the provider reads has another type.
     pub fn from_json(value: &Value) -> Result<Self, serde_json::Error> {
         let raw = RawNode::deserialize(value)?;
         let some = |text: String| Some(text).filter(|t| !t.is_empty());

@@ -1,7 +1,9 @@
-//! Reference of a node's machine, noted on the Node for lookups after a restart.
+//! Reference of a node's machine, which the provider notes on the Node as an annotation and reads
+//! after a restart.
 //!
-//! A search that finds nothing cannot distinguish a machine that is gone from one whose storage is lost or that this login
-//! may not see. A read of the reference can: only for a machine that is gone does the server answer "no such object".
+//! A search that finds nothing cannot distinguish a machine that is gone from one whose storage is
+//! lost or that this login may not see. A read of the reference can: the server answers "no such
+//! object" only for a machine that is gone.
 
 use std::{fmt, str::FromStr};
 
@@ -9,11 +11,13 @@ use uuid::Uuid;
 
 use super::parse_uuid;
 
-/// The annotation that carries a [`MachineReference`]. Only this provider writes and reads it.
+/// The annotation on a Node whose value is a [`MachineReference`]. Only this provider writes and
+/// reads it.
 pub const MACHINE_ANNOTATION: &str = "vsphere.cloud-provider/machine";
 
-/// The annotation with which a person confirms that a node's machine is gone. The value must be the node's provider ID, so
-/// that no template can put it on another node.
+/// The annotation with which a person confirms that a node's machine is gone. It counts only if its
+/// value is the node's provider ID, so that an annotation from a template cannot confirm anything
+/// about another node.
 pub const MACHINE_GONE_ANNOTATION: &str = "vsphere.cloud-provider/machine-gone";
 
 /// A machine's managed object id, and the vCenter in which it is valid: `<instance UUID>/<id>`.
@@ -25,7 +29,7 @@ pub struct MachineReference {
     pub machine: String,
 }
 
-/// A text that is not a reference to a machine.
+/// Error for a text that is not a [`MachineReference`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not of the form <instance UUID>/<managed object id>")]
 pub struct ParseReferenceError;

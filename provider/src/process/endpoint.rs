@@ -1,4 +1,5 @@
-//! The parts of the HTTPS endpoint in a process: files with certificate and key, and clients that check its callers.
+//! Makes the HTTPS endpoint: reads certificate and key from files, and makes the clients that
+//! review its callers.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +13,7 @@ use provider::{
 
 use super::kube::{around, of_file};
 
-/// Makes the endpoint; `None` if no port is served. Must run inside a runtime.
+/// Makes the endpoint; `None` with `--secure-port=0`. Must run inside a runtime.
 pub(super) async fn endpoint(arguments: &Arguments) -> Result<Option<HealthEndpoint>, String> {
     if arguments.secure_port == 0 {
         return Ok(None);
@@ -35,7 +36,7 @@ pub(super) async fn endpoint(arguments: &Arguments) -> Result<Option<HealthEndpo
 async fn access(arguments: &ServingArguments) -> Result<AccessSettings, String> {
     let client = async |flag: &str, path: &Option<PathBuf>| match path {
         Some(path) => of_file(flag, path, None).await.map(Some),
-        // As upstream: the account of this pod, not `--kubeconfig`.
+        // As in upstream, the client uses the account of this pod, not `--kubeconfig`.
         None => Ok(around()),
     };
     let authentication =
@@ -44,8 +45,8 @@ async fn access(arguments: &ServingArguments) -> Result<AccessSettings, String> 
         client("authorization-kubeconfig", &arguments.authorization_kubeconfig).await?;
     if authorization.is_none() {
         tracing::info!(
-            "requests for anything but --authorization-always-allow-paths are refused: there is no cluster \
-             around, and no --authorization-kubeconfig"
+            "the endpoint serves only --authorization-always-allow-paths, because no cluster reviews its \
+             callers; to serve more, set --authorization-kubeconfig"
         );
     }
     Ok(AccessSettings {

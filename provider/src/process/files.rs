@@ -4,7 +4,7 @@ use std::{io, path::Path};
 
 use provider::{SecretData, TlsTrust, VcenterConfig};
 
-/// Bundles of trusted roots, where the usual distributions keep them.
+/// Paths at which the usual distributions keep their bundle of trusted roots.
 const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -12,7 +12,7 @@ const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The trusted roots of this machine, read once for all vCenters.
+/// The trusted roots of this host, read at most once for all vCenters.
 pub(super) struct SystemRoots {
     read: fn(&Path) -> io::Result<Vec<u8>>,
     pem: Option<Vec<u8>>,
@@ -33,7 +33,8 @@ impl SystemRoots {
     }
 }
 
-/// Makes the trust settings of a vCenter.
+/// Makes the TLS trust settings for a vCenter: reads the files of its `ca-file`. Without that key
+/// takes the system roots, or none if the vCenter is `insecure`.
 pub(super) fn trust(vcenter: &VcenterConfig, system: &mut SystemRoots) -> Result<TlsTrust, String> {
     let mut trust = TlsTrust {
         thumbprint: vcenter.thumbprint.clone(),
@@ -54,7 +55,8 @@ pub(super) fn trust(vcenter: &VcenterConfig, system: &mut SystemRoots) -> Result
     Ok(trust)
 }
 
-/// Reads a text file. An error names the first line that is not UTF-8: a password with replaced characters would lock a login.
+/// Reads a text file; an error names the first line that is not UTF-8. Replacing such bytes could
+/// change a password, and logins with a wrong password lock the account.
 pub(super) fn read_text(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path)
         .map_err(|err| format!("{}: cannot be read: {err}; check the path", path.display()))?;
@@ -65,7 +67,8 @@ pub(super) fn read_text(path: &Path) -> Result<String, String> {
     })
 }
 
-/// Reads a directory of credentials: file name to content.
+/// Reads a directory of credentials; returns the content by file name. Leaves out unreadable files,
+/// subdirectories and entries whose names begin with `..`.
 pub(super) fn read_secrets(directory: &Path) -> Result<SecretData, String> {
     let fail = |err: io::Error| format!("{}: {err}", directory.display());
     let mut data = SecretData::new();
@@ -80,7 +83,9 @@ pub(super) fn read_secrets(directory: &Path) -> Result<SecretData, String> {
             Ok(content) => {
                 data.insert(name.to_owned(), content);
             }
-            Err(err) => tracing::warn!(file = name, error = %err, "reading a secret file failed"),
+            Err(err) => {
+                tracing::warn!(file = name, error = %err, "reading a secret file failed; ignoring it");
+            }
         }
     }
     Ok(data)
@@ -111,6 +116,6 @@ mod tests {
         let trust = |vcenter| trust(vcenter, &mut system).unwrap().roots_pem;
         let roots: Vec<_> = config.vcenters.iter().map(trust).collect();
         assert_eq!(roots, [b"roots", b"roots", b"roots"]);
-        assert_eq!(N_READ.load(Ordering::Relaxed), 2, "one is not there, and one is");
+        assert_eq!(N_READ.load(Ordering::Relaxed), 2, "one missing file, one read");
     }
 }

@@ -1,4 +1,5 @@
-//! The client of the API server, from `--kubeconfig`, `--master` or the cluster in which the provider runs.
+//! Makes clients of API servers, from kubeconfigs, `--master` or the cluster in which the provider
+//! runs.
 
 use std::path::Path;
 
@@ -6,12 +7,13 @@ use http::Uri;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use provider::cli::Arguments;
 
-/// Makes the client without sending a request. Must run inside a runtime.
+/// Makes the client of the workload cluster, without sending a request. Must run inside a runtime.
 pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, String> {
     let master = arguments.master.as_deref().map(address).transpose()?;
     match (&arguments.kubeconfig, master) {
         (Some(path), master) => of_file("kubeconfig", path, master).await,
-        // As client-go: without credentials, even inside a cluster, because that token is only for its own API server.
+        // As in client-go, this client has no credentials, even inside a cluster: the token of the
+        // pod is only for the API server of that cluster.
         (None, Some(master)) => made(kube::Config::new(master), "--master"),
         (None, None) => {
             let config = kube::Config::incluster().map_err(|err| {
@@ -22,7 +24,7 @@ pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, String
     }
 }
 
-/// A client from the kubeconfig that a flag names, with the address `master` if that is set.
+/// Makes a client from the kubeconfig that a flag names; `master` replaces the address in it.
 pub(super) async fn of_file(
     flag: &str,
     path: &Path,
@@ -36,7 +38,8 @@ pub(super) async fn of_file(
     made(config, &origin)
 }
 
-/// A client of the cluster in which the provider runs; `None` outside a cluster or if its configuration cannot be used.
+/// Makes a client of the cluster in which the provider runs; `None` outside a cluster, or if the
+/// configuration of the cluster is invalid.
 pub(super) fn around() -> Option<kube::Client> {
     let origin = "the configuration of this cluster";
     let made = match kube::Config::incluster() {
@@ -44,16 +47,18 @@ pub(super) fn around() -> Option<kube::Client> {
         Err(err) => Err(format!("{origin} cannot be used: {err}")),
         Ok(config) => made(config, origin),
     };
-    // As upstream: without this client the endpoint refuses only what it must, and still serves health.
-    made.inspect_err(|what| tracing::warn!("callers of the endpoint cannot be judged: {what}")).ok()
+    // As in upstream, the endpoint starts without this client, and then serves only paths that need
+    // no review.
+    made.inspect_err(|what| tracing::warn!("cannot review callers of the endpoint: {what}")).ok()
 }
 
 fn made(mut config: kube::Config, origin: &str) -> Result<kube::Client, String> {
-    // Retries and deadlines are ours; kube's retry would repeat a write that was already applied.
+    // The provider implements retries and deadlines itself. A retry of kube could repeat a write
+    // that the API server has already applied.
     config.default_retry = false;
     config.read_timeout = None;
     kube::Client::try_from(config)
-        .map_err(|err| format!("{origin}: no client can be made of it: {err}; correct it"))
+        .map_err(|err| format!("{origin}: cannot make a client from it: {err}; correct it"))
 }
 
 async fn read(path: &Path) -> Result<kube::Config, String> {
@@ -62,7 +67,7 @@ async fn read(path: &Path) -> Result<kube::Config, String> {
             format!("cannot be read: {source}; check the path")
         }
         KubeconfigError::Parse(err) => {
-            // The library's error quotes the file, which may hold a token.
+            // The library's error quotes the file, which may contain a token.
             let place =
                 err.location().map(|it| format!(", line {}", it.line())).unwrap_or_default();
             format!("is not a kubeconfig{place}; give a file that kubectl can use")
@@ -76,7 +81,8 @@ async fn read(path: &Path) -> Result<kube::Config, String> {
     let mut config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
         .await
         .map_err(|err| format!("cannot be used: {err}; give a file that kubectl can use"))?;
-    // The library uses HTTPS_PROXY for the API server, whatever NO_PROXY says. Here the variable is for vCenters.
+    // The library uses HTTPS_PROXY for the API server and ignores NO_PROXY. In this provider
+    // HTTPS_PROXY is for vCenters only.
     if !is_proxied {
         config.proxy_url = None;
     }

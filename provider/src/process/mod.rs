@@ -1,4 +1,5 @@
-//! The parts that only a process has: the log, files with certificates and secrets, signals, the health endpoint.
+//! The parts of the provider that only a process has: the log, files with certificates and secrets,
+//! signals, and the HTTPS endpoint.
 
 mod endpoint;
 mod files;
@@ -25,7 +26,7 @@ use self::files::{SystemRoots, read_secrets, read_text, trust};
 
 pub(crate) use serve::{run, runtime};
 
-/// Writes an error to standard error, because logging may not have started.
+/// Writes an error to standard error. Not logged, because logging may not have started yet.
 pub(crate) fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "provider: {what}");
 }
@@ -48,12 +49,12 @@ pub(crate) fn start_logging(arguments: &Arguments) {
     }
 }
 
-/// Everything that was read from files before the first call.
+/// Everything that the process prepares from files before the first call.
 pub(crate) struct Prepared {
     read: Read,
     supervisor: Option<SupervisorLink>,
     kube: ::kube::Client,
-    /// `None` if no port is served.
+    /// `None` with `--secure-port=0`.
     endpoint: Option<HealthEndpoint>,
 }
 
@@ -62,11 +63,12 @@ struct Read {
     config: Config,
     /// Content of the configuration file.
     text: String,
-    /// Transports by name of the vCenter; a configuration may have many.
+    /// Transports by name of the vCenter; a map, because a configuration may have many vCenters.
     transports: BTreeMap<String, Transport>,
 }
 
-/// Reads the configuration and the files that it names, and makes a client of the API server.
+/// Reads the configuration and the files that it names, and makes the clients and the HTTPS
+/// endpoint.
 pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepared, String> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let path = &arguments.cloud_config;
@@ -88,7 +90,7 @@ pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepar
     Ok(Prepared { read, supervisor, kube, endpoint })
 }
 
-/// Parses a configuration, and reads the files that it names.
+/// Parses a configuration, and makes the transports to its vCenters from the files that it names.
 fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Read, String> {
     let file = path.display().to_string();
     let (mut config, warnings) =
@@ -122,7 +124,7 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Read, St
     Ok(Read { config, text, transports })
 }
 
-/// Reads `HTTPS_PROXY` and `NO_PROXY` from the environment.
+/// Reads `HTTPS_PROXY` and `NO_PROXY`, or their names in lower case, from the environment.
 fn proxies() -> Result<ProxyRules, String> {
     let is_set = |name: &&str| std::env::var(name).is_ok_and(|text| !text.is_empty());
     let variable = |names: [&'static str; 2]| names.into_iter().find(is_set);
@@ -133,10 +135,10 @@ fn proxies() -> Result<ProxyRules, String> {
         .map_err(|err| format!("{}: {err}", proxy.unwrap_or("HTTPS_PROXY")))
 }
 
-/// Describes the problem with roots or thumbprint, by key and value.
+/// Describes a problem with trusted roots or thumbprint. Names the remedy and the key with its
+/// value, or both keys if either may be the cause.
 fn unusable(vcenter: &VcenterConfig, err: &provider::TlsError) -> String {
-    let ca_file =
-        vcenter.ca_file.as_deref().unwrap_or(Path::new("the trusted roots of this machine"));
+    let ca_file = vcenter.ca_file.as_deref().unwrap_or(Path::new("(trusted roots of this host)"));
     let ca_file = ca_file.display();
     match (err, &vcenter.thumbprint) {
         (provider::TlsError::BadThumbprint, Some(thumbprint)) => format!(
@@ -149,7 +151,8 @@ fn unusable(vcenter: &VcenterConfig, err: &provider::TlsError) -> String {
     }
 }
 
-/// Checks that a named secrets directory can be read. Its content may still change.
+/// Checks that the provider can read the secrets directory, if the configuration names one. Without
+/// user and password in the file a failure is an error, else a warning.
 fn check_secrets(vcenter: &VcenterConfig) -> Result<(), String> {
     let CredentialRef::Directory(path) = &vcenter.credentials else { return Ok(()) };
     let Err(what) = read_secrets(path.as_path()) else { return Ok(()) };
@@ -157,12 +160,12 @@ fn check_secrets(vcenter: &VcenterConfig) -> Result<(), String> {
     if vcenter.inline.is_none() {
         return Err(what);
     }
-    tracing::warn!(vcenter = %vcenter.endpoint.name, "{what}; going on with user and password of the file");
+    tracing::warn!(vcenter = %vcenter.endpoint.name, "{what}; using user and password of the file for now");
     Ok(())
 }
 
-/// Sets `/etc/cloud/secrets` as secrets directory of every vCenter without credentials, if the directory exists, as upstream
-/// does.
+/// Sets `/etc/cloud/secrets` as the secrets directory of every vCenter without a Secret or
+/// directory, if that path is a directory. As in upstream.
 fn default_secrets_directory(config: &mut Config) {
     let usual = Path::new("/etc/cloud/secrets");
     if !usual.is_dir() {

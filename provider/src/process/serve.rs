@@ -1,4 +1,5 @@
-//! Runs the provider with its signals, its configuration file and its health endpoint.
+//! Runs the provider in the process: with signals, the watched configuration file and the HTTPS
+//! endpoint.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -13,13 +14,14 @@ use super::{
     watched::Watched,
 };
 
-/// Period between two reads of the configuration file, which is small.
+/// Period between two reads of the watched files, which are small.
 const RELOAD_PERIOD: Duration = Duration::from_secs(2);
 
-/// The runtime of the process.
+/// Makes the tokio runtime of the process.
 pub(crate) fn runtime() -> anyhow::Result<Runtime> {
-    // One worker: the provider waits for servers nearly all the time, and every further thread would keep its own arena of
-    // freed memory (5,000 nodes: 58 MB resident with one, 70 MB with two, more on a machine with many cores).
+    // One worker thread: the provider waits for servers nearly all the time, and every further
+    // thread would keep another arena of freed memory (5,000 nodes: 58 MB resident with one thread,
+    // 70 MB with two, more on a host with many cores).
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -27,7 +29,7 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
         .context("cannot start the runtime")
 }
 
-/// Runs until a signal or a changed configuration.
+/// Runs the provider until a signal arrives, the configuration changes or the run fails.
 pub(crate) fn run(
     runtime: Runtime,
     arguments: Arguments,
@@ -47,7 +49,7 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
     let deps = Deps {
         connect: Arc::new(move |vcenter: &VcenterConfig| {
             let found = transports.get(&vcenter.endpoint.name).cloned();
-            found.ok_or_else(|| "no transport".to_owned())
+            found.ok_or_else(|| "the process made no transport for it".to_owned())
         }),
         supervisor,
         secret_files: Some(Arc::new(read_secrets)),
@@ -67,7 +69,7 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
         }
     };
     let (telemetry, stop) = (Arc::clone(&deps.telemetry), deps.stop.clone());
-    // This task polls both, so the endpoint ends with the run at the latest.
+    // This task polls the endpoint and the run, so the endpoint ends with the run at the latest.
     let endpoint = async {
         if let Some((endpoint, listener)) = served {
             endpoint.serve(listener, telemetry, stop).await;
@@ -79,7 +81,8 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
         unknown_keys: arguments.unknown_keys,
         mounted: arguments.supervisor.map(|it| it.paths),
     };
-    // The mounted files were just read; later content is compared with this text.
+    // The process has just read the mounted files; `configuration_changed` compares their later
+    // content with this text.
     let text = if watched.mounted.is_some() { watched.read().unwrap_or(text) } else { text };
     tokio::select! {
         biased;
@@ -88,7 +91,8 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
     }
 }
 
-/// Runs until a signal, or until the configuration file has changed to a usable one.
+/// Runs the provider until it ends: by itself, after a signal, or after a watched file has changed
+/// to content with which the provider could start. A change and a second signal lead to an error.
 async fn run_until_told(
     config: Config,
     options: Options,
@@ -108,14 +112,15 @@ async fn run_until_told(
     let mut is_outdated = false;
     loop {
         tokio::select! {
-            // The end of the run comes first: a signal that arrives with it changes nothing.
+            // The end of the run takes precedence over a signal that arrives at the same moment.
             biased;
             result = &mut run => {
                 result?;
-                // As upstream, the process ends so that it is started again. Unlike upstream, it first stops in order.
+                // As in upstream, the process ends so that the kubelet restarts it. Unlike
+                // upstream, it first stops in order.
                 anyhow::ensure!(
                     !is_outdated,
-                    "{name} has changed; stopped in order to be started again with it"
+                    "{name} has changed; stopped so that a restart uses the new content"
                 );
                 return Ok(());
             }
@@ -129,7 +134,7 @@ async fn run_until_told(
                 continue;
             }
         }
-        tracing::info!("stopping at a signal; another one, a second or more later, stops at once");
+        tracing::info!("received a signal; stopping (a signal 1 s or more later ends the process)");
         stop.cancel();
     }
 }
@@ -139,18 +144,18 @@ fn clock() -> Clock {
     Clock::new(Arc::new(SystemTime))
 }
 
-/// The clocks of this machine.
+/// The clocks of this host.
 struct SystemTime;
 
 impl TimeSource for SystemTime {
-    #[expect(clippy::disallowed_methods, reason = "the process is where the wall clock is read")]
+    #[expect(clippy::disallowed_methods, reason = "only the process reads the wall clock")]
     fn now(&self) -> jiff::Timestamp {
         jiff::Timestamp::now()
     }
 
     fn since_boot(&self) -> Duration {
         use rustix::time::{ClockId, clock_gettime};
-        // Counts while the machine is suspended, unlike the monotonic clock.
+        // This clock counts while the host is suspended, unlike the monotonic clock.
         #[cfg(target_os = "linux")]
         let time = clock_gettime(ClockId::Boottime);
         #[cfg(not(target_os = "linux"))]
@@ -159,12 +164,13 @@ impl TimeSource for SystemTime {
     }
 }
 
+/// Returns a random seed.
 fn seed() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
 
-/// Host name and a part that differs at every start, as in upstream's identities.
+/// Returns the host name and a part that differs at every start, as in upstream's identities.
 fn identity() -> String {
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     let host = Some(host.trim()).filter(|h| !h.is_empty()).unwrap_or("provider").to_owned();
@@ -178,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// Set in the test process that runs on a machine with a shifted clock.
+    /// Environment variable that is set in the test process with a shifted time since boot.
     const SHIFTED: &str = "PROVIDER_TEST_SHIFTED";
 
     fn uptime() -> Duration {
@@ -186,10 +192,11 @@ mod tests {
         Duration::from_secs_f64(text.split(' ').next().unwrap().parse().unwrap())
     }
 
-    /// Also run in a time namespace where the machine was suspended for ten days, as far as the kernel allows one: on a machine
-    /// that was never suspended, the monotonic clock shows the same as the time since boot.
+    /// The test runs itself again in a time namespace, if the kernel allows one, in which the host
+    /// seems to have been suspended for ten days. Without a suspension the monotonic clock and the
+    /// time since boot show the same.
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "compares with the wall clock of the machine")]
+    #[expect(clippy::disallowed_methods, reason = "compares with the wall clock of the host")]
     fn the_clock_of_the_process_counts_from_the_boot_of_the_machine_and_moves() {
         let (clock, before, wall) = (clock(), uptime(), jiff::Timestamp::now());
         let (boot, now) = (clock.since_boot(), clock.now());
@@ -211,7 +218,7 @@ mod tests {
         };
         // Containers may forbid namespaces.
         if !shifted("true".as_ref()).output().is_ok_and(|out| out.status.success()) {
-            eprintln!("not checked on a machine that was suspended: no time namespace can be made");
+            eprintln!("cannot make a time namespace; not testing a host that was suspended");
             return;
         }
         let name = "the_clock_of_the_process_counts_from_the_boot_of_the_machine_and_moves";

@@ -1,4 +1,5 @@
-//! SIGTERM, SIGINT and SIGHUP: the first ends the provider in order, a later one at once.
+//! Handles SIGTERM, SIGINT and SIGHUP: the first signal stops the provider in order, one that comes
+//! 1 s or more after it stops the provider at once.
 
 use std::time::Duration;
 
@@ -8,16 +9,16 @@ use tokio::{
     time::Instant,
 };
 
-/// Signals within this time after the first count as the same one: `timeout` and a terminal's Ctrl-C send one to the
-/// process and one to its group, at the same moment.
+/// Time after the first signal in which further signals count as the first one again: `timeout` and
+/// a terminal's Ctrl-C send one signal to the process and one to its group, at the same moment.
 const ONE_MOMENT: Duration = Duration::from_secs(1);
 
-/// Meaning of a signal.
+/// Request of a signal to the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
-    /// Stop in order.
+    /// Stop in order: finish writes, release the lease, log out.
     Stop,
-    /// Stop at once.
+    /// End at once.
     Abort,
 }
 
@@ -26,7 +27,8 @@ pub(super) enum Request {
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// `None` if the process was started with hangups ignored, as by `nohup`; Go keeps that too.
+    /// `None` if the process was started with SIGHUP ignored, as `nohup` does; Go programs then
+    /// ignore it too.
     hangup: Option<Signal>,
     moment: Moment,
 }
@@ -45,7 +47,8 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal that does not count as the first one again.
+    /// Waits for the next signal that does not count as the first one again, and returns its
+    /// request.
     ///
     /// Cancel safe.
     pub(super) async fn next(&mut self) -> Request {
@@ -71,12 +74,13 @@ fn is_hangup_ignored() -> bool {
     ignored.is_some_and(|mask| mask & 1 == 1)
 }
 
-/// Time of the first signal.
+/// Instant of the first signal.
 #[derive(Debug, Default)]
 struct Moment(Option<Instant>);
 
 impl Moment {
-    /// Meaning of a signal that arrives now; `None` if it counts as the first one again.
+    /// Returns the request of a signal that arrives at `now`; `None` if the signal counts as the
+    /// first one again.
     fn meaning(&mut self, now: Instant) -> Option<Request> {
         match self.0 {
             None => {
@@ -100,7 +104,7 @@ mod tests {
             ("the first", 0, Some(Request::Stop)),
             ("sent with it", 0, None),
             ("a moment later", 999, None),
-            ("somebody insists", 1000, Some(Request::Abort)),
+            ("a second later", 1000, Some(Request::Abort)),
         ] {
             assert_eq!(moment.meaning(start + Duration::from_millis(after)), want, "{name}");
         }

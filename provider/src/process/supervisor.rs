@@ -1,4 +1,5 @@
-//! The Supervisor in a process: mounted files, an environment variable, and a client that reads its token again.
+//! Connection of the process to the Supervisor: reads the mounted files and an environment
+//! variable, and makes a client that reads its token again during the run.
 
 use std::{path::Path, sync::Arc};
 
@@ -8,14 +9,15 @@ use provider::{MountPaths, Mounted, SupervisorLink, TokenSource, cli::Supervisor
 /// Environment variable with the Supervisor's port.
 const PORT: &str = "SUPERVISOR_APISERVER_PORT";
 
-/// Reads and checks the mounted files.
+/// Reads and checks the mounted files and the environment variable [`PORT`].
 pub(super) fn mounted(paths: &MountPaths) -> Result<Mounted, String> {
     let port = std::env::var(PORT).ok();
     let read = |path: &Path| std::fs::read(path);
     provider::read_mounted(paths, port.as_deref(), &read).map_err(|err| err.to_string())
 }
 
-/// Makes the client without sending a request. Must run inside a runtime.
+/// Reads the mounted files and makes the client of the Supervisor, without sending a request. Must
+/// run inside a runtime.
 pub(super) fn link(arguments: &SupervisorArguments) -> Result<SupervisorLink, String> {
     let Mounted { server, roots, namespace, owner, warnings } = mounted(&arguments.paths)?;
     for warning in warnings {
@@ -26,16 +28,16 @@ pub(super) fn link(arguments: &SupervisorArguments) -> Result<SupervisorLink, St
         namespace = %namespace,
         owner = %format!("{}/{}", owner.kind, owner.name),
         version = %arguments.settings.version,
-        "Supervisor mode"
+        "running in Supervisor mode"
     );
     let mut config = ::kube::Config::new(server);
     config.root_cert = Some(roots);
     config.default_namespace.clone_from(&namespace);
-    // Retries and deadlines are ours.
+    // The provider implements retries and deadlines itself.
     config.default_retry = false;
     config.read_timeout = None;
     let client = ::kube::Client::try_from(config).map_err(|err| {
-        format!("no client of the Supervisor can be made: {err}; check its ca.crt")
+        format!("cannot make a client of the Supervisor: {err}; check its ca.crt")
     })?;
     let token = arguments.paths.token();
     let tokens = TokenSource::new(Arc::new(move || {

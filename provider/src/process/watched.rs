@@ -1,6 +1,7 @@
-//! The files that a run is bound to: if their content changes, the provider must be started again.
+//! The files whose change requires a restart of the provider.
 //!
-//! The Supervisor's token is not one of them: the provider reads it again during the run.
+//! The file with the Supervisor's token is not among them, because the provider reads it again
+//! during the run.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use provider::{Config, MountPaths, UnknownKeys};
 
 use super::{files::read_text, load, supervisor};
 
-/// The files, and how to read them.
+/// The paths of the files, and the setting with which the provider parses the configuration.
 pub(super) struct Watched {
     pub(super) file: PathBuf,
     pub(super) unknown_keys: UnknownKeys,
@@ -17,7 +18,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Common name of the files, for messages.
+    /// Returns the paths of the files as one text, for messages.
     pub(super) fn name(&self) -> String {
         let file = self.file.display();
         match &self.mounted {
@@ -29,7 +30,7 @@ impl Watched {
         }
     }
 
-    /// Reads all files as one text, for comparison.
+    /// Reads all files and returns their content as one text, for comparison.
     pub(super) fn read(&self) -> Result<String, String> {
         let mut text = read_text(&self.file)?;
         for path in self.mounted.iter().flat_map(MountPaths::constant) {
@@ -39,7 +40,8 @@ impl Watched {
         Ok(text)
     }
 
-    /// Checks that a new run could start with such a text; otherwise every restart would fail.
+    /// Checks that the provider could start with the configuration file in `text`; otherwise a
+    /// restart would fail. In Supervisor mode also checks the mounted files, which it reads again.
     pub(super) fn check(&self, text: &str) -> Result<(), String> {
         let text = text.split('\0').next().unwrap_or_default();
         let Some(paths) = &self.mounted else {
@@ -50,12 +52,12 @@ impl Watched {
     }
 }
 
-/// Checks a configuration file that the provider does not use.
+/// Checks the syntax of a configuration file that the provider does not use.
 pub(super) fn check_unused(file: &Path, text: &str) -> Result<(), String> {
     Config::check_unused(&file.display().to_string(), text).map_err(|err| err.to_string())
 }
 
-/// Reads a mounted file, whatever its content.
+/// Reads a mounted file; replaces bytes that are not UTF-8.
 fn read(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path).map_err(|err| format!("{}: {err}", path.display()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -65,7 +67,7 @@ fn read(path: &Path) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    /// A mounted directory, with a neighbor of nearly the same name.
+    /// The mounted files in a temporary directory, and beside them a directory with a similar name.
     struct Mount {
         directory: tempfile::TempDir,
         watched: Watched,

@@ -4,9 +4,9 @@ use std::{fmt, str::FromStr};
 
 use crate::instances::Family;
 
-/// `--cluster-ip-family`.
+/// Value of `--cluster-ip-family`: the IP families of the cluster, in order.
 ///
-/// `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/ipfamily/ipfamily.go`.
+/// Upstream: `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/ipfamily/ipfamily.go`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClusterFamily {
     /// IPv4 alone.
@@ -53,15 +53,15 @@ impl fmt::Display for ClusterFamily {
     }
 }
 
-/// A text that is not one of the four values.
+/// Error for a text that is not one of the four values of `--cluster-ip-family`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is none of ipv4, ipv6, ipv4ipv6, ipv6ipv4")]
+#[error("invalid IP family {0:?}: expected ipv4, ipv6, ipv4ipv6 or ipv6ipv4")]
 pub struct ParseClusterFamilyError(pub String);
 
 impl FromStr for ClusterFamily {
     type Err = ParseClusterFamilyError;
 
-    /// Ignores case and surrounding blanks, as upstream does.
+    /// Parses a value of the flag. Ignores case and surrounding blanks, as upstream does.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wanted = text.trim().to_ascii_lowercase();
         [Self::V4, Self::V6, Self::V4V6, Self::V6V4]

@@ -1,6 +1,6 @@
 //! Access to a Supervisor: mounted files, token, owner reference, API version and IP families.
 //!
-//! This module sends no requests of its own; [`instances`](crate::instances) looks up the machines.
+//! [`instances`](crate::instances) looks up the machines; this module sends no requests by itself.
 
 mod family;
 mod files;

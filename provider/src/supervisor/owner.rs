@@ -1,4 +1,5 @@
-//! The object on the Supervisor that owns everything that the provider creates there.
+//! Owner reference for objects on the Supervisor. Upstream gives it to the objects that it creates
+//! there; this provider creates none, and only checks and logs the reference.
 
 use serde::Deserialize;
 
@@ -6,7 +7,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
-    /// Group and version of the owner.
+    /// Group and version of the owner's kind.
     pub api_version: String,
     /// Kind of the owner: `Cluster`, `VSphereCluster` or `TanzuKubernetesCluster`.
     pub kind: String,
@@ -20,18 +21,18 @@ pub struct OwnerReference {
     pub block_owner_deletion: Option<bool>,
 }
 
-/// Reason why a text is not an owner reference.
+/// Reason why a text is not the JSON of an owner reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not the JSON of one owner reference: {0}")]
 pub struct ParseOwnerError(pub String);
 
 impl OwnerReference {
-    /// Reads the file's content.
+    /// Parses the content of `ownerref.json`.
     ///
     /// # Errors
     ///
-    /// When it is not JSON, not an object, or a field is of another type. Empty fields are not an error, as with
-    /// upstream: see [`OwnerReference::missing`].
+    /// If it is not JSON, not an object, or a field has another type. Empty fields are not an
+    /// error, as in upstream; see [`OwnerReference::missing`].
     pub fn from_json(bytes: &[u8]) -> Result<Self, ParseOwnerError> {
         let value: serde_json::Value =
             serde_json::from_slice(bytes).map_err(|err| ParseOwnerError(err.to_string()))?;
@@ -42,7 +43,8 @@ impl OwnerReference {
         Self::deserialize(value).map_err(|err| ParseOwnerError(err.to_string()))
     }
 
-    /// Names of the empty fields without which the Supervisor refuses objects that name this owner.
+    /// Returns the names of the required fields that are empty: the Supervisor refuses objects with
+    /// such an owner.
     pub fn missing(&self) -> Vec<&'static str> {
         let fields = [
             ("apiVersion", &self.api_version),

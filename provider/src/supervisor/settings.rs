@@ -1,4 +1,4 @@
-//! The flags of Supervisor mode, checked together.
+//! Checks the flags of Supervisor mode, one by one and in combination.
 
 use std::{fmt, str::FromStr};
 
@@ -29,7 +29,7 @@ impl VmOperatorVersion {
         }
     }
 
-    /// True if services of this version have fields for two IP families.
+    /// True if the VirtualMachineServices of this version have fields for two IP families.
     pub fn has_dual_stack(self) -> bool {
         self == Self::V1Alpha6
     }
@@ -59,17 +59,21 @@ pub enum PodIpPool {
     Private,
 }
 
-/// `--instances-mode`: the way in which machines are looked up. Means the same in both backends.
+/// `--instances-mode`: the way in which the provider looks up machines, in vCenter and in
+/// Supervisor mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InstancesMode {
-    /// Watches where that is allowed, and polls otherwise.
+    /// Watches the machines. In Supervisor mode the provider polls them instead if the watch is
+    /// forbidden, or has failed for 30 s although lists succeed. If lists are forbidden too, it
+    /// reads each machine by name.
     #[default]
     Auto,
-    /// Watches, and waits until that is allowed.
+    /// Like [`InstancesMode::Auto`], but in Supervisor mode a forbidden watch counts as a failing
+    /// one, and a forbidden list as a failed one.
     Watch,
-    /// Polls, and does not try to watch.
+    /// Only polls.
     Poll,
-    /// Makes the same calls as upstream, for comparison and rollback.
+    /// Makes the calls that upstream makes, for comparison and rollback.
     V1,
 }
 
@@ -94,12 +98,12 @@ impl FromStr for InstancesMode {
             "watch" => Ok(Self::Watch),
             "poll" => Ok(Self::Poll),
             "v1" => Ok(Self::V1),
-            other => Err(format!("{other:?} is none of auto, watch, poll, v1")),
+            other => Err(format!("invalid mode {other:?}: expected auto, watch, poll or v1")),
         }
     }
 }
 
-/// The flags before the check.
+/// The flags of Supervisor mode, before [`SupervisorFlags::check`].
 #[derive(Clone, Debug)]
 pub struct SupervisorFlags {
     /// `--vm-operator-api-version`.
@@ -126,10 +130,10 @@ impl Default for SupervisorFlags {
     }
 }
 
-/// The checked flags.
+/// The settings of Supervisor mode, from checked flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SupervisorSettings {
-    /// API version in which objects are read.
+    /// API version in which the provider reads VirtualMachines.
     pub version: VmOperatorVersion,
     /// The cluster's IP families.
     pub family: ClusterFamily,
@@ -137,18 +141,20 @@ pub struct SupervisorSettings {
     pub pod_ip_pool: Option<PodIpPool>,
 }
 
-/// Reason why the flags cannot be used.
+/// Reason why the provider refuses the flags of Supervisor mode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SupervisorSettingsError {
     /// An unsupported version.
-    #[error("--vm-operator-api-version: {0:?} is none of v1alpha2, v1alpha5, v1alpha6")]
+    #[error(
+        "--vm-operator-api-version: unsupported version {0:?}: expected v1alpha2, v1alpha5 or v1alpha6"
+    )]
     Version(String),
     /// An invalid IP family.
     #[error("--cluster-ip-family: {0}")]
     Family(#[from] ParseClusterFamilyError),
     /// IPv6 with a version that has no fields for it.
     #[error(
-        "--cluster-ip-family: {family} needs --vm-operator-api-version=v1alpha6; {version} knows no IPv6 services"
+        "--cluster-ip-family: {family} needs --vm-operator-api-version=v1alpha6; {version} has no IPv6 services"
     )]
     FamilyNeedsVersion {
         /// The requested family.
@@ -156,12 +162,12 @@ pub enum SupervisorSettingsError {
         /// The requested version.
         version: VmOperatorVersion,
     },
-    /// IPv6 with routes outside VPC mode; routes of NSX-T are IPv4.
+    /// IPv6 with a route controller outside VPC mode, where the routes of NSX-T are IPv4 only.
     #[error("--cluster-ip-family: {0} with routes needs --enable-vpc-mode=true")]
     FamilyNeedsVpc(ClusterFamily),
     /// VPC mode without a valid pool.
     #[error(
-        "--pod-ip-pool-type: {0:?} is neither Public nor Private; with --enable-vpc-mode one of them is needed"
+        "--pod-ip-pool-type: {0:?} is neither Public nor Private; with --enable-vpc-mode set one of them"
     )]
     Pool(String),
     /// A pool without VPC mode.
@@ -174,7 +180,8 @@ pub enum SupervisorSettingsError {
 impl SupervisorFlags {
     /// Checks the flags in upstream's order.
     ///
-    /// `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/cloud.go`, `Initialize`.
+    /// Upstream: `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/cloud.go`,
+    /// `Initialize`.
     ///
     /// # Errors
     ///

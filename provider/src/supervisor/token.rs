@@ -1,7 +1,8 @@
-//! The bearer token, which is replaced while the provider runs.
+//! The bearer token for the Supervisor. The file with the token changes while the provider runs.
 //!
-//! The provider reads the token again at about the age that client-go allows, and at once when the Supervisor refuses it,
-//! so that a rotation that revokes the old token makes no request wait. An unreadable file leaves the old token in use.
+//! The provider reads the token again after 50 s, about the age that client-go allows, and when the
+//! Supervisor refuses it (at most once per second), so that no request waits after a rotation that
+//! revokes the old token. While the file has no valid token, the old one stays in use.
 
 use std::{
     sync::{Arc, Mutex},
@@ -13,12 +14,12 @@ use tokio::time::Instant;
 
 use crate::mutant::{Active, mutant};
 
-/// A token older than this is read again (client-go: 60 s less 10 s of leeway).
+/// Age at which the provider reads a token again (client-go: 60 s less 10 s of leeway).
 const MAX_AGE: Duration = Duration::from_secs(50);
-/// Minimum time between two reads of the file, however many requests are refused.
+/// Minimum time between two reads of the file, even if the Supervisor refuses many requests.
 const SPACING: Duration = Duration::from_secs(1);
 
-/// Reads the token file.
+/// Function that reads the token file and returns its content.
 pub type TokenReader = Arc<dyn Fn() -> Result<Vec<u8>, String> + Send + Sync>;
 
 /// Reason why no token is available.
@@ -30,8 +31,9 @@ pub enum TokenError {
     /// The file is empty or blank.
     #[error("the token is empty")]
     Empty,
-    /// The file holds a character that no token has.
-    #[error("the token holds a character that no token has")]
+    /// The content, without the blanks at its ends, contains a blank, a control character or a
+    /// character outside ASCII.
+    #[error("the token contains a blank, a control character or a non-ASCII character")]
     Malformed,
 }
 
@@ -60,9 +62,9 @@ pub struct TokenSource {
 #[derive(Default)]
 struct State {
     token: Option<HeaderValue>,
-    /// Time at which the token was read.
+    /// Instant at which the source read the token.
     token_at: Option<Instant>,
-    /// Time of the last read of the file, with or without success.
+    /// Instant of the last read of the file, successful or not.
     looked_at: Option<Instant>,
 }
 
@@ -73,7 +75,7 @@ impl std::fmt::Debug for TokenSource {
 }
 
 impl TokenSource {
-    /// A source that has read nothing yet.
+    /// A source that reads the file with `read`, for the first time when a token is needed.
     pub fn new(read: TokenReader) -> Self {
         Self { read, state: Mutex::default(), active: Active::default() }
     }
@@ -85,11 +87,11 @@ impl TokenSource {
         Self { active: Active { mutant }, ..self }
     }
 
-    /// Returns the header to send.
+    /// Returns the `Authorization` header with the current token.
     ///
     /// # Errors
     ///
-    /// Only while no token was ever read.
+    /// Only if the source has never read a valid token.
     pub fn header(&self) -> Result<HeaderValue, TokenError> {
         let now = Instant::now();
         let mut state = self.lock();
@@ -103,13 +105,17 @@ impl TokenSource {
             (Some(token), _) => Ok(token.clone()),
             (None, Err(err)) => Err(err),
             // The last read was a moment ago and failed.
-            (None, Ok(())) => Err(TokenError::Unreadable("not now".to_owned())),
+            (None, Ok(())) => {
+                Err(TokenError::Unreadable("the last read failed a moment ago".to_owned()))
+            }
         }
     }
 
-    /// Returns another header after the Supervisor refused `used` with 401; `None` if no other token exists.
+    /// Returns another header after the Supervisor refused `used` with 401; `None` if the file
+    /// contains no other valid token, or was read less than a second ago without finding one.
     ///
-    /// Many requests may be refused at once: the first one reads the file, the others use what it read.
+    /// The Supervisor may refuse many requests at once: the call for the first one reads the file,
+    /// and the calls for the others return the token from this read.
     pub fn after_refusal(&self, used: &HeaderValue) -> Option<HeaderValue> {
         if mutant!(self.active, TokenNeverReread) {
             return None;
@@ -123,7 +129,8 @@ impl TokenSource {
         if is_old(&state) { None } else { state.token.clone() }
     }
 
-    /// Reads the file, unless the last read was a moment ago.
+    /// Reads the file, unless the last read was less than [`SPACING`] ago. An error leaves the old
+    /// token in place.
     fn look(&self, state: &mut State, now: Instant) -> Result<(), TokenError> {
         if state.looked_at.is_some_and(|at| now - at < SPACING) {
             return Ok(());
@@ -252,7 +259,7 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(source.after_refusal(&two), None);
         }
-        assert_eq!(file.n_reads(), 2, "the file was looked at a moment ago");
+        assert_eq!(file.n_reads(), 2, "the last read was a moment ago");
         wait(1.0).await;
         for _ in 0..10 {
             assert_eq!(source.after_refusal(&two), None);

@@ -1,4 +1,4 @@
-//! A client of the Supervisor that signs each request with the current token.
+//! A client of the Supervisor that sends the current bearer token with each request.
 
 use std::sync::Arc;
 
@@ -8,7 +8,10 @@ use provider_vcenter::BoxError;
 
 use super::TokenSource;
 
-/// Signs the requests that go through `client`. A request refused with 401 is sent once more if another token exists by then.
+/// Returns a client that sends its requests through `client`, each with the current token. Without
+/// any token a request fails unsent. If the Supervisor refuses a request with 401, another token
+/// exists by then and the body is not a stream, the client sends the request once more with that
+/// token.
 ///
 /// `agent` is the value of `User-Agent`.
 pub fn authenticated(
@@ -41,7 +44,7 @@ async fn send(
     let (Some(mut again), Some(token)) = (again, tokens.after_refusal(&token)) else {
         return Ok(response);
     };
-    tracing::info!("the Supervisor refused the token; trying its successor");
+    tracing::info!("the Supervisor refused the token; sending the request again with a newer one");
     again.headers_mut().insert(header::AUTHORIZATION, token);
     Ok(client.send(again).await?)
 }
@@ -65,7 +68,8 @@ mod tests {
 
     type Seen = Arc<Mutex<Vec<String>>>;
 
-    /// A server that accepts one token, and a log of its requests.
+    /// Returns a client of a server that accepts one token, and the requests that the server
+    /// receives.
     fn server(accepted: &'static str) -> (kube::Client, Seen) {
         let seen = Seen::default();
         let log = Arc::clone(&seen);
@@ -91,7 +95,8 @@ mod tests {
         (kube::Client::new(service, "dev"), seen)
     }
 
-    /// A source with one token per read; the last token stays.
+    /// A source that reads the tokens of the list one after the other, and then always the last
+    /// one.
     fn tokens(list: Vec<&'static str>) -> Arc<TokenSource> {
         let n_reads = Mutex::new(0);
         Arc::new(TokenSource::new(Arc::new(move || {
@@ -134,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_a_token_nothing_is_sent() {
+    async fn without_a_token_no_request_is_sent() {
         let (client, seen) = server("new");
         let client = authenticated(client, tokens(Vec::new()), HeaderValue::from_static("me"));
         let request = Request::get("/x").body(Body::empty()).unwrap();

@@ -1,7 +1,8 @@
-//! Metrics and health of one running provider. No globals: each run has its own.
+//! Metrics and health of one run of the provider. No globals: two runs share no metrics.
 //!
-//! Labels name vCenters, operations, codes and queues, never nodes or machines: the number of label values must not grow
-//! with the cluster. Metrics keep the names of the Kubernetes framework and of upstream where they mean the same.
+//! Labels name, for example, vCenters, operations, codes and queues, and never nodes or machines,
+//! so that the number of label values does not grow with the cluster. Where the Kubernetes
+//! framework or upstream has a metric with the same meaning, ours has the name of that metric.
 
 mod queue;
 mod requests;
@@ -43,7 +44,7 @@ struct KindLabel {
     kind: &'static str,
 }
 
-/// Kind of a Node event from the watch.
+/// Kind of a change of a Node that the watch reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeNews {
     Applied,
@@ -75,10 +76,11 @@ pub struct Telemetry {
     supervisor: Mutex<Option<SupervisorProbe>>,
 }
 
-/// Returns the vCenters by name, each with true if its view is current.
+/// Function that returns the name of each vCenter, with true if the vCenter is healthy; see
+/// [`VcenterInstances::health`](crate::VcenterInstances::health).
 type Probe = Box<dyn Fn() -> Vec<(String, bool)> + Send>;
 
-/// Returns the state of the view of the Supervisor.
+/// Function that returns the state of the view of the Supervisor.
 type SupervisorProbe = Box<dyn Fn() -> SupervisorReading + Send>;
 
 impl std::fmt::Debug for Telemetry {
@@ -115,17 +117,17 @@ impl Default for Telemetry {
         };
         registry.register(
             "running_managed_controllers",
-            "Controllers that run in this process",
+            "1 for each controller that runs in this process",
             telemetry.controllers.clone(),
         );
         registry.register(
             "leader_election_master_status",
-            "Whether this process holds the lease",
+            "1 if this process holds the leader lease, else 0",
             telemetry.leader.clone(),
         );
         registry.register(
             "vsphere_view_current",
-            "Whether the view of a vCenter's machines is current",
+            "1 if the view of a vCenter's machines is current, else 0",
             telemetry.views.clone(),
         );
         registry.register(
@@ -135,7 +137,7 @@ impl Default for Telemetry {
         );
         registry.register(
             "vsphere_nodes_troubled",
-            "Nodes whose machines cannot be looked after, by kind of trouble",
+            "Nodes that the provider cannot manage, by kind of trouble",
             telemetry.troubled.clone(),
         );
         registry.register(
@@ -150,7 +152,7 @@ impl Default for Telemetry {
         );
         registry.register(
             "vsphere_node_sync_failures",
-            "Looks at a node that ended in an error of the cluster's API",
+            "Syncs of a node that failed with an error of the API server",
             telemetry.failed.clone(),
         );
         registry.register(
@@ -160,7 +162,7 @@ impl Default for Telemetry {
         );
         registry.register(
             "vsphere_node_watch_events",
-            "Changes of nodes that the watch told of",
+            "Changes of nodes that the node watch reported, by kind",
             telemetry.node_news.clone(),
         );
         telemetry.vcenter_metrics.register(&mut registry);
@@ -201,7 +203,8 @@ impl Telemetry {
         self.held.set(i64::try_from(n_held).unwrap_or(i64::MAX));
     }
 
-    /// Sets the number of nodes whose machines cannot be looked after, by kind, and the readiness that follows.
+    /// Sets the number of nodes that the provider cannot manage, by kind of trouble, and the result
+    /// of the check `machines`.
     pub(crate) fn set_troubles(
         &self,
         counts: impl Iterator<Item = (&'static str, usize)>,
@@ -214,27 +217,28 @@ impl Telemetry {
         *self.machines.lock().expect("nothing panics under this lock") = readiness;
     }
 
-    /// Ok if the provider looks after the machines of all nodes; otherwise the reason.
+    /// Ok if no node has a trouble that fails readiness; otherwise the first such trouble and the
+    /// number of further ones.
     pub fn machines_check(&self) -> Result<(), String> {
         self.machines.lock().expect("nothing panics under this lock").clone()
     }
 
-    /// Counts a held deletion of a node.
+    /// Counts a node deletion that the guard begins to hold.
     pub(crate) fn deletion_held(&self) {
         self.holds.inc();
     }
 
-    /// Counts a build of a view, the first one or a later one.
+    /// Counts a build of the view of a vCenter, whether it is the first build or a later one.
     pub(crate) fn view_built(&self, vcenter: &str) {
         self.vcenter_metrics.view_built(vcenter);
     }
 
-    /// Counts a delivery of updates to a view.
+    /// Counts a delivery of updates from a vCenter to its view, and the updates by kind.
     pub(crate) fn delivered(&self, vcenter: &str, set: &UpdateSet) {
         self.vcenter_metrics.delivered(vcenter, set);
     }
 
-    /// Counts a Node event of the watch.
+    /// Counts a change of a Node that the watch reported.
     pub(crate) fn node_news(&self, news: NodeNews) {
         let kind = match news {
             NodeNews::Applied => "applied",
@@ -253,7 +257,7 @@ impl Telemetry {
         self.requests.of("supervisor")
     }
 
-    /// Metrics of a work queue.
+    /// Creates the metrics of a work queue with this name.
     pub(crate) fn queue(&self, name: &str) -> Arc<QueueMetrics> {
         self.queues.queue(name)
     }
@@ -270,7 +274,7 @@ impl Telemetry {
         self.failed.inc();
     }
 
-    /// Sets the outcome of a named check.
+    /// Sets the result of a named check.
     pub(crate) fn set_check(&self, name: &str, outcome: Result<(), String>) {
         self.checks
             .lock()
@@ -282,7 +286,7 @@ impl Telemetry {
         *self.probe.lock().expect("nothing panics under this lock") = Some(probe);
     }
 
-    /// Metrics of the Supervisor backend.
+    /// Returns the metrics of the Supervisor backend.
     pub(crate) fn supervisor(&self) -> Arc<SupervisorMetrics> {
         Arc::clone(&self.supervisor_metrics)
     }
@@ -296,18 +300,22 @@ impl Telemetry {
         probe.as_ref().map(|probe| probe())
     }
 
-    /// Ok if the Supervisor answers and its machines are known; `None` without a view of a Supervisor.
+    /// Ok if the view of the Supervisor's machines can answer lookups, otherwise the reason why
+    /// not; `None` if this run has no such view.
     pub fn supervisor_check(&self) -> Option<Result<(), String>> {
         self.supervisor_reading().map(|reading| reading.outcome())
     }
 
-    /// The vCenters by name, each with true if it answers and its view is current.
+    /// The name of each vCenter, with true if the vCenter is healthy: if its calls succeed and the
+    /// view, if the instances mode keeps one, is current; see
+    /// [`VcenterInstances::health`](crate::VcenterInstances::health). Empty in Supervisor mode.
     pub fn vcenters(&self) -> Vec<(String, bool)> {
         let probe = self.probe.lock().expect("nothing panics under this lock");
         probe.as_ref().map(|probe| probe()).unwrap_or_default()
     }
 
-    /// All checks by name; an empty list means "just started".
+    /// The checks of `/healthz` and `/livez` by name; empty until leader election or a controller
+    /// starts.
     pub fn checks(&self) -> Vec<(String, Result<(), String>)> {
         let checks = self.checks.lock().expect("nothing panics under this lock");
         let copied = checks.iter().map(|(name, outcome)| (name.clone(), outcome.clone()));
@@ -316,17 +324,17 @@ impl Telemetry {
         tenure.into_iter().chain(copied).collect()
     }
 
-    /// Notes that this process has begun to lead or to stand by.
+    /// Notes that this process leads, or stands by while another one leads.
     pub(crate) fn set_settled(&self) {
         self.settled.store(true, Ordering::Relaxed);
     }
 
-    /// The checks of `/readyz` by name: those of [`Telemetry::checks`], leadership, every vCenter, the Supervisor and the
-    /// machines of nodes.
+    /// The checks of `/readyz` by name: those of [`Telemetry::checks`], leadership, every vCenter,
+    /// the Supervisor and the machines of nodes.
     pub fn readiness(&self) -> Vec<(String, Result<(), String>)> {
         let mut checks = self.checks();
         let settled = self.settled.load(Ordering::Relaxed);
-        let leadership = if settled { Ok(()) } else { Err("not settled yet".to_owned()) };
+        let leadership = if settled { Ok(()) } else { Err("leader not known yet".to_owned()) };
         checks.push(("leadership".to_owned(), leadership));
         checks.extend(self.vcenters().into_iter().map(|(name, is_current)| {
             let outcome = if is_current { Ok(()) } else { Err("view not current".to_owned()) };
@@ -338,7 +346,7 @@ impl Telemetry {
         checks
     }
 
-    /// Adds `leaderElection` to the checks.
+    /// Adds the check `leaderElection`, for the Lease with this name and duration.
     pub(crate) fn set_election(&self, lease: &str, lease_duration: Duration) {
         let tenure = Tenure { lease: lease.to_owned(), lease_duration, renewed_at: None };
         *self.tenure.lock().expect("nothing panics under this lock") = Some(tenure);
@@ -351,7 +359,7 @@ impl Telemetry {
         }
     }
 
-    /// The metrics in the OpenMetrics text format, families in order of name.
+    /// Returns the metrics in the OpenMetrics text format, families in order of name.
     pub fn metrics(&self) -> String {
         for (vcenter, is_current) in self.vcenters() {
             self.set_view(&vcenter, is_current);

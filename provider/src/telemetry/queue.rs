@@ -1,4 +1,5 @@
-//! Metrics of a work queue, under the names and with the buckets of `k8s.io/client-go: util/workqueue`.
+//! Metrics of a work queue, under the names and with the buckets of
+//! `k8s.io/client-go: util/workqueue`.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +25,7 @@ use super::NameLabel;
 type Seconds = Gauge<f64, AtomicU64>;
 type Histograms = Family<NameLabel, Histogram, fn() -> Histogram>;
 
-/// The families of all queues of a run.
+/// The metric families for all queues of a run.
 #[derive(Debug)]
 pub(super) struct QueueFamilies {
     depth: Family<NameLabel, Gauge<i64, AtomicI64>>,
@@ -37,7 +38,7 @@ pub(super) struct QueueFamilies {
     queues: Mutex<BTreeMap<String, Arc<QueueMetrics>>>,
 }
 
-/// A histogram with buckets from ten nanoseconds to a thousand seconds.
+/// A histogram with 12 buckets, whose upper bounds go from ten nanoseconds to a thousand seconds.
 fn histogram() -> Histogram {
     Histogram::new(exponential_buckets(10e-9, 10.0, 12))
 }
@@ -60,28 +61,32 @@ impl Default for QueueFamilies {
 impl QueueFamilies {
     pub(super) fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("workqueue");
-        registry.register("depth", "Keys that wait to be worked on", self.depth.clone());
+        registry.register("depth", "Keys that wait for a worker", self.depth.clone());
         registry.register("adds", "Keys added", self.adds.clone());
         registry.register("retries", "Keys added with a delay", self.retries.clone());
-        registry.register("queue_duration_seconds", "How long keys waited", self.waited.clone());
+        registry.register(
+            "queue_duration_seconds",
+            "Time that keys waited for a worker",
+            self.waited.clone(),
+        );
         registry.register(
             "work_duration_seconds",
-            "How long keys were worked on",
+            "Time that workers spent on a key",
             self.worked.clone(),
         );
         registry.register(
             "unfinished_work_seconds",
-            "How long the keys at hand have been worked on, summed up",
+            "Time that the workers have spent on their current keys so far, in total",
             self.unfinished.clone(),
         );
         registry.register(
             "longest_running_processor_seconds",
-            "How long the oldest of the keys at hand has been worked on",
+            "Longest time that a worker has spent on its current key so far",
             self.longest.clone(),
         );
     }
 
-    /// Metrics of one queue.
+    /// Creates the metrics of one queue.
     pub(super) fn queue(&self, name: &str) -> Arc<QueueMetrics> {
         let label = NameLabel { name: name.to_owned() };
         let metrics = Arc::new(QueueMetrics {
@@ -99,7 +104,7 @@ impl QueueFamilies {
         metrics
     }
 
-    /// Updates the values that grow with time, before a scrape.
+    /// Updates the gauges that grow with time; called before a scrape.
     pub(super) fn refresh(&self) {
         for queue in self.queues.lock().expect("nothing panics under this lock").values() {
             queue.refresh();
@@ -107,7 +112,7 @@ impl QueueFamilies {
     }
 }
 
-/// Metrics of one queue. Keys never become labels.
+/// Metrics of one queue. No key becomes the value of a label.
 #[derive(Debug)]
 pub(crate) struct QueueMetrics {
     depth: Gauge<i64, AtomicI64>,
@@ -131,14 +136,14 @@ impl QueueMetrics {
         self.keys.lock().expect("nothing panics under this lock")
     }
 
-    /// Notes the addition of a key that was not waiting yet.
+    /// Notes that a key, which was not waiting already, was added.
     pub(crate) fn added(&self, key: &str) {
         self.adds.inc();
         self.depth.inc();
         self.keys().added_at.insert(key.to_owned(), Instant::now());
     }
 
-    /// Notes the addition of a key with a delay.
+    /// Notes a request to add a key with a delay.
     pub(crate) fn delayed(&self) {
         self.retries.inc();
     }

@@ -1,6 +1,8 @@
-//! Requests to Kubernetes API servers, under the name of `k8s.io/component-base: metrics/prometheus/restclient`.
+//! Counts requests to Kubernetes API servers, in a metric with the name that it has in
+//! `k8s.io/component-base: metrics/prometheus/restclient`.
 //!
-//! The label `server` replaces client-go's `host`: it names the API server, not its address.
+//! The label `server` replaces client-go's `host`: its value is `cluster` or `supervisor`, not an
+//! address.
 
 use std::sync::atomic::AtomicU64;
 
@@ -23,7 +25,7 @@ struct RequestLabels {
 
 type Requests = Family<RequestLabels, Counter<u64, AtomicU64>>;
 
-/// Requests to every API server.
+/// The metric family for the requests to all API servers.
 #[derive(Debug, Default)]
 pub(super) struct RequestFamily(Requests);
 

@@ -31,22 +31,22 @@ struct StateLabel {
     state: &'static str,
 }
 
-/// Reason for a list of machines.
+/// Reason for which the provider lists VirtualMachines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListReason {
     /// The first list.
     Start,
-    /// A periodic list, in case the watch lost an event.
+    /// A periodic list beside the watch, in case the watch lost an event.
     Periodic,
-    /// The watch's version was too old.
+    /// The version of the watch was too old.
     Expired,
-    /// The watch was silent for too long.
+    /// The watch was silent for too long, or has kept failing.
     Silent,
-    /// A retry after a failure.
+    /// A retry after a failed list or watch.
     Failed,
-    /// A periodic list, where watching is forbidden.
+    /// A periodic list instead of a watch.
     Poll,
-    /// A lookup, where watching is forbidden.
+    /// A lookup that needs a list, while the provider polls.
     Asked,
     /// A proof that a machine is gone.
     Proof,
@@ -71,17 +71,19 @@ impl ListReason {
 #[derive(Clone, Debug)]
 pub(crate) struct SupervisorReading {
     pub(crate) state: ViewState,
-    /// Reason why the provider sends no requests to the Supervisor at present.
+    /// Failure of the last list or watch. While it is set, lookups send no requests to the
+    /// Supervisor.
     pub(crate) trouble: Option<String>,
     pub(crate) n_machines: usize,
     pub(crate) n_duplicates: usize,
     pub(crate) last_contact_age: Option<Duration>,
-    /// True if machines are missing and no node was ever matched to one: the provider looks in the wrong place.
+    /// True if a node's machine is missing and the provider has not matched any node to a machine
+    /// since its start. The provider then probably reads the wrong Supervisor or namespace.
     pub(crate) is_lost: bool,
 }
 
 impl SupervisorReading {
-    /// Ok if lookups can be answered; otherwise the reason.
+    /// Ok if the view can answer lookups; otherwise the reason.
     pub(crate) fn outcome(&self) -> Result<(), String> {
         let state = self.state.as_str();
         match (&self.trouble, self.state) {
@@ -108,11 +110,11 @@ pub(crate) struct SupervisorMetrics {
 }
 
 impl SupervisorMetrics {
-    /// Registers the metrics; they get values only with a Supervisor.
+    /// Registers the metrics; their values change only in Supervisor mode.
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "vsphere_supervisor_view_state",
-            "State of the view of the Supervisor's machines: 1 at the one that it is in",
+            "State of the view of the Supervisor's machines: 1 for the current state, else 0",
             self.state.clone(),
         );
         registry.register(
@@ -122,17 +124,17 @@ impl SupervisorMetrics {
         );
         registry.register(
             "vsphere_supervisor_duplicate_uuids",
-            "BIOS UUIDs that several VirtualMachines have",
+            "BIOS UUIDs that more than one VirtualMachine has",
             self.duplicates.clone(),
         );
         registry.register(
             "vsphere_supervisor_last_contact_seconds",
-            "Seconds since the Supervisor last told of its machines",
+            "Seconds since the Supervisor last reported its machines, or -1 before the first time",
             self.last_contact.clone(),
         );
         registry.register(
             "vsphere_supervisor_lists",
-            "Lists of VirtualMachines begun, by reason",
+            "Lists of VirtualMachines that the provider began, by reason",
             self.lists.clone(),
         );
         registry.register(
@@ -142,7 +144,7 @@ impl SupervisorMetrics {
         );
         registry.register(
             "vsphere_supervisor_proofs",
-            "Questions whether a machine is gone, by result",
+            "Attempts to prove that a machine is gone, by result",
             self.proofs.clone(),
         );
         registry.register(
@@ -152,7 +154,7 @@ impl SupervisorMetrics {
         );
         registry.register(
             "vsphere_supervisor_unreadable_events",
-            "Events of the watch of which something could not be read",
+            "Watch events with unreadable content",
             self.unreadable.clone(),
         );
     }
@@ -161,7 +163,7 @@ impl SupervisorMetrics {
         self.lists.get_or_create(&ReasonLabel { reason: reason.as_str() }).inc();
     }
 
-    /// Counts a read of one machine while the view was in this state.
+    /// Counts a read of one machine; the state of the view at the read gives the label `reason`.
     pub(crate) fn read(&self, state: ViewState, result: &'static str) {
         let reason = match state {
             ViewState::Fresh | ViewState::Poll => "missing",

@@ -1,17 +1,18 @@
-//! The health of leader election, as client-go's `HealthzAdaptor` judges it.
+//! The health check of leader election, with the rule of client-go's `HealthzAdaptor`.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time after the end of its lease at which a leader that does not renew should have ended.
+/// Time for which a leader still counts as healthy after its lease has ended without a renewal.
 const TOLERATED: Duration = Duration::from_secs(20);
 
+/// The Lease of the leader election, and its last renewal by this process.
 #[derive(Debug)]
 pub(super) struct Tenure {
     pub(super) lease: String,
     pub(super) lease_duration: Duration,
-    /// `None` while another process leads.
+    /// `None` while this process does not lead.
     pub(super) renewed_at: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! Content of scrapes.
+//! Tests of the text that a scrape returns.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use provider_vcenter::{MoRef, UpdateKind};
 use super::*;
 use crate::controllers::WorkQueue;
 
-/// Lines of a scrape that begin with one of these words, without help and type.
+/// Returns the lines of a scrape that begin with one of these names, without help and type.
 fn scrape(telemetry: &Telemetry, names: &[&str]) -> String {
     let text = telemetry.metrics();
     let is_wanted = |line: &&str| names.iter().any(|name| line.starts_with(name));
@@ -30,7 +30,7 @@ fn metrics_are_text_in_a_fixed_order() {
     let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# HELP ")).collect();
     assert!(names.len() > 10 && names.is_sorted(), "{names:?}");
     let n_types = text.lines().filter(|line| line.starts_with("# TYPE ")).count();
-    assert_eq!(n_types, names.len(), "each family says what it is");
+    assert_eq!(n_types, names.len(), "a family without a type");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn view_deliveries_and_their_updates_are_counted_by_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_measures_what_client_go_measures() {
+async fn a_work_queue_has_the_metrics_of_client_go() {
     let telemetry = Telemetry::default();
     let queue = WorkQueue::new(telemetry.queue("Nodes"));
     for key in ["a", "b", "a"] {

@@ -1,4 +1,4 @@
-//! The OpenMetrics text in a fixed order: the encoder's order differs between runs of the same build.
+//! Sorts OpenMetrics text, because the encoder's order differs between runs of the same build.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ struct Family<'a> {
     metrics: BTreeMap<&'a str, Vec<&'a str>>,
 }
 
-/// Sorts families by name and the metrics of a family by labels. The lines of a metric (such as the buckets
-/// of a histogram) keep the encoder's order, which is the format's.
+/// Sorts families by name, and the metrics of a family by labels. The lines of one metric (such as
+/// the buckets of a histogram) keep the encoder's order, because the format prescribes it.
 pub(super) fn sorted(text: &str) -> String {
     let mut families: BTreeMap<&str, Family<'_>> = BTreeMap::new();
     let mut name = "";
@@ -34,7 +34,7 @@ pub(super) fn sorted(text: &str) -> String {
     out
 }
 
-/// The labels of a line without the bound of a bucket, which the encoder puts first.
+/// Returns the labels of a line, without the label `le` of a bucket, which the encoder puts first.
 fn labels(line: &str) -> &str {
     let inner = line.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}'));
     let inner = inner.map_or("", |(labels, _)| labels);

@@ -1,5 +1,5 @@
-//! Metrics of calls to vCenters and of their deliveries. Call durations have upstream's name, although upstream never
-//! records them.
+//! Metrics of the calls to vCenters, and of the updates that vCenters deliver to the views. The
+//! metric of call durations has upstream's name, although upstream never records a value for it.
 
 use std::sync::atomic::AtomicU64;
 
@@ -35,11 +35,11 @@ struct UpdateLabels {
     kind: &'static str,
 }
 
-/// Bounds of the buckets in seconds, up to the duration of a long poll.
+/// Upper bounds of the buckets for call durations, in seconds; the last ones are for long polls.
 const CALL_BUCKETS: [f64; 14] =
     [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 90.0];
 
-/// The families of all vCenters of a run.
+/// The metric families for all vCenters of a run.
 #[derive(Debug)]
 pub(super) struct VcenterFamilies {
     calls: Family<CallLabels, Histogram, fn() -> Histogram>,
@@ -65,23 +65,23 @@ impl VcenterFamilies {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "cloudprovider_vsphere_api_request_duration_seconds",
-            "Calls of vCenters and how long they took",
+            "Durations of the calls to vCenters",
             self.calls.clone(),
         );
-        registry.register("vsphere_logins", "Attempts to log in", self.logins.clone());
+        registry.register("vsphere_logins", "Attempts to log in to vCenters", self.logins.clone());
         registry.register(
             "vsphere_view_builds",
-            "Times that the view of a vCenter's machines was built",
+            "Builds of the view of a vCenter's machines",
             self.view_builds.clone(),
         );
         registry.register(
             "vsphere_view_deliveries",
-            "Deliveries of changes that the view got",
+            "Deliveries of updates from a vCenter to its view",
             self.deliveries.clone(),
         );
         registry.register(
             "vsphere_view_updates",
-            "Machines in those deliveries",
+            "Updates of machines in the deliveries to a view, by kind",
             self.updates.clone(),
         );
     }

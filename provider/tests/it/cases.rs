@@ -1,14 +1,15 @@
-//! `docs/supervisor-cases.md` names only tests that exist, and all tests of the directories that it covers.
+//! Tests that `docs/supervisor-cases.md` names only tests that exist, and all tests of the
+//! directories that it covers.
 
 use std::{collections::BTreeSet, path::Path};
 
 const LIST: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/supervisor-cases.md"));
 
-/// Directories whose tests must all be in the list.
+/// Directories all of whose tests must be in the list.
 const WHOLE: [&str; 2] = ["tests/it/obligations", "src/instances/supervisor/tests/upstream"];
 
-/// Tests of one file: functions below a test attribute.
+/// Returns the names of the tests in a file: the functions in the line after a test attribute.
 fn tests_of(path: &str) -> BTreeSet<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     let text = std::fs::read_to_string(&file).unwrap_or_else(|err| panic!("{path}: {err}"));
@@ -24,7 +25,7 @@ fn tests_of(path: &str) -> BTreeSet<String> {
     tests
 }
 
-/// Rows of the list: a case, and its tests as file and function.
+/// Returns the rows of the list: a case, and its tests as pairs of file and function.
 fn rows() -> Vec<(String, Vec<(String, String)>)> {
     let rows = LIST.lines().filter(|line| line.starts_with("| ") && line.contains(".rs`: "));
     let row = |line: &str| {
@@ -40,7 +41,7 @@ fn rows() -> Vec<(String, Vec<(String, String)>)> {
 }
 
 #[test]
-fn every_case_is_held_by_tests_that_exist() {
+fn every_case_names_tests_that_exist() {
     let rows = rows();
     assert!(rows.len() > 80, "{} cases were read", rows.len());
     let mut wrong = Vec::new();

@@ -1,4 +1,5 @@
-//! A fake API server of a few dozen lines: nodes with versions, a watch, patches as the provider writes them, events.
+//! A small fake API server: nodes with versions, a watch, the patches that the provider sends,
+//! events, and the Lease.
 
 use std::{
     collections::BTreeMap,
@@ -27,22 +28,24 @@ struct State {
     announcements: Vec<Value>,
     /// The only Secret.
     secret: Option<Value>,
-    /// Refuses every request, as a dead API server would.
+    /// True if the fake answers every request with 503.
     is_down: bool,
-    /// Refusals of writes to nodes: status, and number of writes still to refuse.
+    /// Status with which the fake refuses patches of nodes, and the number of further patches that
+    /// it will refuse.
     refusals: (u16, u32),
-    /// Number of reads of single nodes still to be answered with 404 by something in between.
+    /// Number of reads of single nodes that the fake still answers with the 404 of a proxy.
     reads_lost: u32,
-    /// Number of writes of nodes that were refused because of their version.
+    /// Number of writes to nodes that the fake has refused because of their version.
     n_conflicts: usize,
-    /// Number of lease updates still to refuse as conflicts.
+    /// Number of updates of the Lease that the fake still refuses as conflicts.
     lease_conflicts: u32,
-    /// Time that a write of a node takes before it is carried out.
+    /// Time between the arrival of a patch of a node and the effect of the patch.
     write_time: Duration,
-    /// Holder of the lease at the moment of each cut write of a node.
+    /// Holder of the Lease at the moment of each aborted write to a node.
     cut_under: Vec<String>,
-    /// True if watches end as soon as they are opened; the next field counts the opened watches.
+    /// True if watches end as soon as they are opened.
     ends_watches: bool,
+    /// Number of watches opened so far.
     n_watches: usize,
 }
 
@@ -55,7 +58,8 @@ pub(crate) struct Cluster {
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// A write in progress. If it is dropped before its end, it was cut off.
+/// A write in progress. If it is dropped, the client has aborted the write, and the holder of the
+/// Lease is noted.
 struct UnderWay(Arc<Mutex<State>>);
 
 impl Drop for UnderWay {
@@ -124,27 +128,28 @@ impl Cluster {
         self.state.lock().unwrap().nodes.len()
     }
 
-    /// Reasons of the events recorded up to now.
+    /// Returns the reasons of all events about nodes so far.
     pub(crate) fn events(&self) -> Vec<String> {
         self.state.lock().unwrap().events.clone()
     }
 
-    /// Sets the time that each later write of a node takes.
+    /// Sets the time that each later patch of a node takes.
     pub(crate) fn set_write_time(&self, time: Duration) {
         self.state.lock().unwrap().write_time = time;
     }
 
-    /// Holder of the lease at the moment of each cut write.
+    /// Returns the holder of the Lease at the moment of each aborted write.
     pub(crate) fn cut_under(&self) -> Vec<String> {
         self.state.lock().unwrap().cut_under.clone()
     }
 
-    /// Writes since the last call.
+    /// Returns method and path of each request since the last call of this method, without reads,
+    /// reviews and requests for the Lease.
     pub(crate) fn take_writes(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().writes)
     }
 
-    /// Complete events about anything except nodes.
+    /// Returns the complete events about anything except nodes.
     pub(crate) fn announcements(&self) -> Vec<Value> {
         self.state.lock().unwrap().announcements.clone()
     }
@@ -157,27 +162,28 @@ impl Cluster {
         self.state.lock().unwrap().secret = Some(json!({ "data": data }));
     }
 
-    /// Refuses the next writes to nodes; with 404 in the words of something between the provider and the API server.
+    /// Refuses the next `times` patches of nodes with this status. The refusal with 404 is that of
+    /// a proxy in front of the API server.
     pub(crate) fn refuse(&self, status: u16, times: u32) {
         self.state.lock().unwrap().refusals = (status, times);
     }
 
-    /// Number of writes to nodes still to be refused.
+    /// Number of further patches of nodes that the fake will refuse.
     pub(crate) fn n_refusals(&self) -> u32 {
         self.state.lock().unwrap().refusals.1
     }
 
-    /// Lets something in between answer the next reads of single nodes with a 404 of its own.
+    /// Answers the next `times` reads of single nodes with the 404 of a proxy.
     pub(crate) fn lose_reads(&self, times: u32) {
         self.state.lock().unwrap().reads_lost = times;
     }
 
-    /// Number of writes of nodes that were refused because of their version.
+    /// Number of writes to nodes that the fake has refused because of their version.
     pub(crate) fn n_conflicts(&self) -> usize {
         self.state.lock().unwrap().n_conflicts
     }
 
-    /// Refuses the next updates of the lease as conflicts.
+    /// Refuses the next `times` updates of the Lease as conflicts.
     pub(crate) fn refuse_renewals(&self, times: u32) {
         self.state.lock().unwrap().lease_conflicts = times;
     }
@@ -186,12 +192,13 @@ impl Cluster {
         self.state.lock().unwrap().is_down = is_down;
     }
 
-    /// Makes every later watch end as soon as it is opened, without an event.
+    /// Makes every later watch end as soon as it is opened, without an event; with `false` later
+    /// watches stay open again.
     pub(crate) fn end_watches(&self, does: bool) {
         self.state.lock().unwrap().ends_watches = does;
     }
 
-    /// Watches opened up to now.
+    /// Number of watches opened so far.
     pub(crate) fn n_watches(&self) -> usize {
         self.state.lock().unwrap().n_watches
     }
@@ -205,7 +212,8 @@ impl Cluster {
         Some(state.lease.as_ref()?["spec"]["holderIdentity"].as_str()?.to_owned())
     }
 
-    /// Lets another replica take the Lease, as after the clock of this one stood still.
+    /// Makes the replica `holder` the holder of the Lease, as if the present holder had been
+    /// suspended for a while.
     pub(crate) fn usurp_lease(&self, holder: &str) {
         let state = &mut *self.state.lock().unwrap();
         state.version += 1;
@@ -226,8 +234,9 @@ impl Cluster {
         node
     }
 
-    /// Restores the store from a backup: versions count from `version` again, and `edit` changes the nodes. Watches stay
-    /// open in silence, like those of a server that has not reached their version yet.
+    /// Restores the store from a backup: versions count from `version` again, and `edit` changes
+    /// the nodes. Open watches get no events, like those of a server that has not reached their
+    /// version yet.
     pub(crate) fn restore(&self, version: u64, edit: impl Fn(&mut Value)) {
         let state = &mut *self.state.lock().unwrap();
         state.version = version;
@@ -272,8 +281,8 @@ impl Cluster {
             let ends = {
                 let state = &mut *self.state.lock().unwrap();
                 state.n_watches += 1;
-                // A busy loop never ends under a clock that stands still.
-                assert!(state.n_watches < 10_000, "watches are opened without pause");
+                // A busy loop would never end, because the paused clock stands still meanwhile.
+                assert!(state.n_watches < 10_000, "the provider opens watches without pause");
                 state.ends_watches
             };
             return if ends { ok(&json!({})).map(|_| empty()) } else { self.watch(from) };
@@ -419,7 +428,7 @@ fn status(code: u16, reason: &str) -> Response<Body> {
     response
 }
 
-/// The 404 of a proxy that does not know the path; it is no Status of Kubernetes.
+/// The 404 of a proxy that does not serve the path. Its body is not a Kubernetes Status.
 fn no_such_page() -> Response<Body> {
     let body = http_body_util::Full::new(Bytes::from("404 page not found\n")).boxed_unsync();
     let mut response = Response::new(body);
@@ -427,7 +436,8 @@ fn no_such_page() -> Response<Body> {
     response
 }
 
-/// Accepts the token `scraper`, whose owner may do everything; anonymous callers may do nothing.
+/// Answers a TokenReview or SubjectAccessReview: the token `scraper` is valid, and its user may do
+/// everything. Anonymous callers may do nothing.
 fn review(spec: &Value) -> Value {
     let is_scraper = spec["token"] == "scraper" || spec["user"] == "scraper";
     let status = match spec.get("token") {

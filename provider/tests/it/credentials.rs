@@ -1,4 +1,4 @@
-//! Credentials that change while the provider runs.
+//! Tests of credentials that change while the provider runs.
 
 use std::sync::{Arc, Mutex};
 
@@ -33,7 +33,7 @@ async fn a_rotated_secret_is_used_at_the_next_login() {
     sleep(5 * SECOND).await;
     assert!(is_initialized(&cluster.node("node-001").unwrap()));
     vcenter.take_calls();
-    // The session stays valid, and the change alone causes no login.
+    // The session stays valid, so the change alone causes no login.
     vcenter.set_password("new");
     cluster.set_secret(&pair("new"));
     sleep(600 * SECOND).await;
@@ -42,7 +42,7 @@ async fn a_rotated_secret_is_used_at_the_next_login() {
     vcenter.edit("vm-1", |vm| vm.address = Some("10.9.9.9".to_owned()));
     sleep(5 * SECOND).await;
     assert_eq!(internal_ip(&cluster.node("node-001").unwrap()), "10.9.9.9");
-    assert_eq!(vcenter.take_calls()["Login"], 1, "no attempt with the old one");
+    assert_eq!(vcenter.take_calls()["Login"], 1, "attempts to log in");
     lab.finish().await;
 }
 
@@ -52,7 +52,7 @@ async fn a_corrected_secret_is_tried_at_once_and_a_wrong_one_seldom() {
     cluster.set_secret(&pair("wrong"));
     let lab = start(&vcenter, &cluster, SECRET, Options::default());
     sleep(1200 * SECOND).await;
-    assert!(vcenter.take_calls()["Login"] <= 7, "an account must not be locked");
+    assert!(vcenter.take_calls()["Login"] <= 7, "so many attempts lock an account");
     cluster.set_secret(&pair("secret"));
     sleep(90 * SECOND).await;
     assert!(is_initialized(&cluster.node("node-001").unwrap()));

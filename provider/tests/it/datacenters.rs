@@ -1,4 +1,5 @@
-//! The key `datacenters`: the machines that count, and the number of calls.
+//! Tests of the key `datacenters`: which machines the provider finds, and the number of calls that
+//! this costs.
 
 use provider::{InstancesMode, Options};
 use serde_json::json;
@@ -16,7 +17,8 @@ const ONLY_DC0: &str = "global: {server: vc, user: ccm, password: secret, datace
 const BOTH: &str = "global: {server: vc, user: ccm, password: secret, datacenters: [DC0, /DC1]}";
 const GHOST: &str = "global: {server: vc, user: ccm, password: secret, datacenters: [DC0, DC2]}";
 
-/// Nodes and machines 0 to `n` - 1; those with an odd number are in DC1.
+/// Starts a provider with nodes and machines 0 to `n` - 1; the machines with an odd number are in
+/// DC1.
 fn two_datacenters(n: usize, config: &str) -> Lab {
     let (vcenter, cluster) = (Vcenter::new().with_identity(), Cluster::new());
     vcenter.add_datacenter("datacenter-2", "DC1");
@@ -31,6 +33,7 @@ fn two_datacenters(n: usize, config: &str) -> Lab {
     start(&vcenter, &cluster, config, Options::default())
 }
 
+/// Returns the numbers of the initialized nodes among nodes 0 to `n` - 1.
 fn open(lab: &Lab, n: usize) -> Vec<usize> {
     let is_open = |i: &usize| is_initialized(&lab.cluster.node(&format!("node-{i:03}")).unwrap());
     (0..n).filter(is_open).collect()
@@ -80,7 +83,7 @@ async fn a_node_stays_while_its_machine_exists_in_an_unlisted_datacenter() {
     assert!(first.all_initialized());
     let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
     first.finish().await;
-    // A node without the reference, as upstream leaves it.
+    // A node without a reference, as after upstream.
     cluster.annotate("node-003", json!({}));
     let second = start(&vcenter, &cluster, ONLY_DC0, Options::default());
     for i in 0..10 {
@@ -91,10 +94,11 @@ async fn a_node_stays_while_its_machine_exists_in_an_unlisted_datacenter() {
     vcenter.take_calls();
     sleep(600 * SECOND).await;
     assert_eq!(cluster.n_nodes(), 10);
-    assert_eq!(cluster.take_writes(), [""; 0], "nothing is written to them either");
+    assert_eq!(cluster.take_writes(), [""; 0], "writes to unlisted nodes");
     let n_calls: usize = vcenter.take_calls().values().sum();
     assert!(n_calls <= 5 * 10 * 4 + 20, "{n_calls} calls in ten minutes for five such nodes");
-    // A proof counts in every datacenter; without a reference a person must confirm.
+    // A machine is gone only if no datacenter has it; without a reference a person must also
+    // confirm it.
     vcenter.remove("vm-3");
     sleep(120 * SECOND).await;
     assert_eq!(cluster.n_nodes(), 10);
@@ -105,7 +109,8 @@ async fn a_node_stays_while_its_machine_exists_in_an_unlisted_datacenter() {
     second.finish().await;
 }
 
-/// `v1` searches the configured datacenters alone, and the machine's reference is gone.
+/// The mode `v1` searches only the configured datacenters, and the machine has another reference
+/// now.
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_registered_anew_in_an_unlisted_datacenter_keeps_its_node() {
     for mode in [InstancesMode::Auto, InstancesMode::Poll, InstancesMode::V1] {
@@ -132,8 +137,9 @@ async fn a_machine_that_is_registered_anew_in_an_unlisted_datacenter_keeps_its_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_matching_machines_the_one_in_a_listed_datacenter_is_taken() {
-    // The second machine has the same UUID, or its other byte order, which is looked for second.
+async fn a_node_is_linked_to_the_matching_machine_in_a_listed_datacenter() {
+    // The second machine has the same UUID, or that UUID in the other byte order, for which the
+    // provider searches second.
     for (n_others, second) in [(0, uuid(900)), (9, uuid(900)), (0, swapped(900)), (9, swapped(900))]
     {
         let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
@@ -161,7 +167,7 @@ async fn of_two_matching_machines_the_one_in_a_listed_datacenter_is_taken() {
 async fn a_datacenter_that_does_not_exist_yet_is_an_error_until_it_does() {
     let lab = two_datacenters(2, GHOST);
     sleep(5 * SECOND).await;
-    assert_eq!(open(&lab, 2), [0], "the other datacenters go on");
+    assert_eq!(open(&lab, 2), [0], "only DC0 exists so far");
     sleep(300 * SECOND).await;
     assert_eq!(open(&lab, 2), [0]);
     lab.vcenter.add_datacenter("datacenter-3", "DC2");
@@ -171,7 +177,8 @@ async fn a_datacenter_that_does_not_exist_yet_is_an_error_until_it_does() {
     lab.finish().await;
 }
 
-/// Without the check this is a busy loop: the search of `v1` for datacenters goes from folder to folder.
+/// In mode `v1` the search for datacenters goes from folder to folder. If it read a folder twice,
+/// it would be a busy loop here.
 #[tokio::test(start_paused = true)]
 async fn a_folder_that_contains_itself_is_searched_once() {
     let (vcenter, cluster) = (Vcenter::new().with_identity(), Cluster::new());
@@ -182,7 +189,7 @@ async fn a_folder_that_contains_itself_is_searched_once() {
     options.tuning.mode = InstancesMode::V1;
     let lab = start(&vcenter, &cluster, PLAIN, options);
     sleep(60 * SECOND).await;
-    // One search per datacenter, after a look at the folder and one into it.
+    // The provider reads the root folder twice and then searches each datacenter once.
     let calls = lab.vcenter.take_calls();
     assert!(calls["FindAllByDnsName"] > 0 && calls["RetrievePropertiesEx"] < 60, "{calls:?}");
     lab.finish().await;

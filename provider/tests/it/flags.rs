@@ -1,4 +1,4 @@
-//! Flags and environment variables that change the log and the pace of a run.
+//! Tests of flags and environment variables that change the log and the rate of writes.
 
 use std::{
     io::{self, Write},
@@ -15,7 +15,7 @@ use crate::{
     vcenter::Vcenter,
 };
 
-/// Keeps the log of this thread.
+/// The log of this thread.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -61,7 +61,7 @@ async fn a_node_that_is_kept_without_its_machine_is_logged_once() {
     vcenter.remove("vm-1");
     cluster.set_ready("node-1", false);
     sleep(300 * SECOND).await;
-    assert!(cluster.node("node-1").is_some(), "kept");
+    assert!(cluster.node("node-1").is_some(), "the Node was deleted");
     assert_eq!(log.count("deletion is switched off"), 1);
     lab.finish().await;
 }

@@ -1,4 +1,5 @@
-//! Sessions that are unused for a while.
+//! Tests of vCenter sessions that the provider does not use for a while, and of vCenters without
+//! machines.
 
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ async fn an_ended_idle_session_is_replaced_by_one_login_when_a_node_needs_it() {
     lab.vcenter.take_calls();
     sleep(HOUR).await;
     let calls = lab.vcenter.take_calls();
-    assert_eq!(calls.get("Login"), None, "nobody needs one: {calls:?}");
+    assert_eq!(calls.get("Login"), None, "a login without need: {calls:?}");
     assert!(calls.values().sum::<usize>() <= 3, "{calls:?}");
     lab.cluster.join("node-000", &swapped(0));
     sleep(5 * SECOND).await;
@@ -78,8 +79,8 @@ async fn a_session_that_idled_out_behind_a_dead_network_heals_with_one_login() {
     lab.finish().await;
 }
 
-/// A restart during trouble of the vCenter: initialized nodes are looked up once per address period, and must not be out of
-/// sight that long.
+/// The provider restarts while the vCenter fails. It looks up initialized nodes only once per
+/// address period, but it must update them sooner than that.
 #[tokio::test(start_paused = true)]
 async fn a_provider_started_in_an_outage_updates_known_nodes_soon_after_it() {
     let first = lab_in(Vcenter::new(), 3, PLAIN);
@@ -94,8 +95,8 @@ async fn a_provider_started_in_an_outage_updates_known_nodes_soon_after_it() {
     second.finish().await;
 }
 
-/// A vCenter that answered "not here" and then has trouble is not asked again for a while. The node's worker rests
-/// meanwhile and does not loop (virtual time would stand still).
+/// The vCenter first has no such machine and then fails, so the provider pauses its requests.
+/// Meanwhile the node's worker must sleep: a busy loop would stop virtual time.
 #[tokio::test(start_paused = true)]
 async fn a_node_without_a_machine_causes_no_busy_loop_while_the_vcenter_fails() {
     let lab = lab_in(Vcenter::new(), 1, PLAIN);
@@ -118,7 +119,7 @@ pub(crate) fn polling_as(mode: InstancesMode) -> Options {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_vcenter_without_machines_is_well_again_soon_after_its_trouble_ends() {
+async fn a_vcenter_without_machines_is_current_again_soon_after_it_recovers() {
     for mode in [InstancesMode::Auto, InstancesMode::Poll] {
         let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
         let lab = start(&vcenter, &cluster, PLAIN, polling_as(mode));
@@ -135,7 +136,7 @@ async fn a_vcenter_without_machines_is_well_again_soon_after_its_trouble_ends() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_vcenter_without_machines_that_cannot_be_reached_stays_in_trouble() {
+async fn a_vcenter_without_machines_that_refuses_logins_is_not_current_until_it_recovers() {
     for mode in [InstancesMode::Auto, InstancesMode::Poll] {
         let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
         let lab = start(&vcenter, &cluster, PLAIN, polling_as(mode));

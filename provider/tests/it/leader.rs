@@ -1,4 +1,4 @@
-//! Events of leader election.
+//! Tests of leader election: its events, its check, and writes at its end.
 
 use provider::{LeaderElection, Options, RunError};
 use serde_json::Value;
@@ -78,13 +78,14 @@ async fn a_replica_that_waits_announces_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_does_not_end_in_time_is_cut_off_before_the_lease_is_given_up() {
+async fn a_write_that_does_not_end_in_time_is_aborted_before_the_lease_is_released() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
     vcenter.add("vm-1", &uuid(1), "node-001", Some("10.0.0.2"));
     let lab = start(&vcenter, &cluster, PLAIN, elected());
     sleep(5 * SECOND).await;
-    // A write is refused with 429 after three and a half seconds and sent again a second later. The third attempt, from the
-    // ninth second on, is in progress when the grace of ten seconds ends.
+    // The cluster refuses each write with 429 after 3.5 s, and the provider sends it again a second
+    // later. The third attempt starts after 9 s and is in progress when the grace period of 10 s
+    // ends.
     cluster.set_write_time(SECOND * 7 / 2);
     cluster.refuse(429, 8);
     cluster.join("node-001", &swapped(1));
@@ -97,7 +98,7 @@ async fn a_write_that_does_not_end_in_time_is_cut_off_before_the_lease_is_given_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_another_took_is_announced_as_lost() {
+async fn a_leader_whose_lease_another_replica_took_announces_that_it_stopped_leading() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
     let lab = start(&vcenter, &cluster, PLAIN, elected());
     sleep(5 * SECOND).await;
@@ -136,7 +137,8 @@ async fn a_conflict_while_renewing_does_not_lose_the_lease() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
     let lab = start(&vcenter, &cluster, PLAIN, elected());
     sleep(5 * SECOND).await;
-    // An own write that timed out was carried out late, so two versions in a row are old.
+    // As if a write of this replica that timed out took effect late: two versions in a row are out
+    // of date.
     cluster.refuse_renewals(2);
     sleep(20 * SECOND).await;
     assert_eq!(cluster.lease_holder().as_deref(), Some("a"));

@@ -1,9 +1,11 @@
-//! The provider against small fakes with behavior, in virtual time and without sockets; only `process` starts the binary.
+//! Tests of the provider against small fake servers, in virtual time and without sockets, with two
+//! exceptions: `process`, `paravirtual` and `obligations::memory` also start the binary, some with
+//! the fakes on sockets, and `tls` opens sockets.
 //!
-//! The simulator imitates a complete vCenter and API server; these fakes know one inventory and one list of nodes, and
-//! count calls.
+//! The simulator imitates a complete vCenter and API server. These fakes have one inventory and one
+//! list of nodes, and they count calls.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
+#![expect(clippy::unwrap_used, reason = "an unexpected None or Err fails the test at once")]
 
 mod cases;
 mod cluster;
@@ -23,7 +25,7 @@ mod references;
 mod restore;
 mod scenarios;
 mod searches;
-#[allow(dead_code, reason = "the unit tests of the backend use the rest")]
+#[allow(dead_code, reason = "the unit tests of the Supervisor backend use the other functions")]
 mod supervisor;
 mod tls;
 mod troubles;

@@ -1,4 +1,4 @@
-//! Metrics of a running provider, as a scraper sees them.
+//! Tests of the metrics of a running provider.
 
 use provider::Options;
 use tokio::time::sleep;
@@ -9,7 +9,7 @@ use crate::{
     vcenter::Vcenter,
 };
 
-/// Sum of the values of all lines with this name and these labels.
+/// Returns the sum of the values of all lines with this name and these labels.
 fn value(text: &str, name: &str, labels: &[&str]) -> f64 {
     let of_name =
         |line: &&str| line.strip_prefix(name).is_some_and(|it| it.starts_with(['{', ' ']));
@@ -20,6 +20,7 @@ fn value(text: &str, name: &str, labels: &[&str]) -> f64 {
 
 const CALLS: &str = "cloudprovider_vsphere_api_request_duration_seconds_count";
 
+/// Plays joins, a failed wait, a lost session and held deletions; returns the lab and its metrics.
 async fn a_life() -> (Lab, String) {
     let lab = lab(20, ZONES);
     sleep(30 * SECOND).await;

@@ -1,4 +1,5 @@
-//! Supervisor mode as a whole: from join to deletion, in each instances mode, and as a process with mounted files.
+//! Tests of Supervisor mode as a whole: from join to deletion, in each instances mode, and as a
+//! process with mounted files.
 
 use std::{path::Path, time::Duration};
 
@@ -32,7 +33,8 @@ fn start(
     stop.drop_guard()
 }
 
-/// A node with its machine, as the provider wrote it in one instances mode.
+/// Lets the provider initialize a node in this instances mode, and returns the Node without its
+/// version.
 async fn joined(mode: InstancesMode) -> serde_json::Value {
     let (supervisor, cluster) = (Supervisor::new(), Cluster::new());
     supervisor.put(object("node-1", "4215F0DE-1b2c-4d3e-9f00-0a0b0c0d0e0f", "10.0.0.1"));
@@ -78,7 +80,7 @@ async fn a_node_follows_its_machine_and_is_deleted_with_it() {
     supervisor.put(object("node-2", "ab-2", "10.0.0.22"));
     sleep(2 * SECOND).await;
     assert_eq!(cluster.node("node-2").unwrap()["status"]["addresses"][0]["address"], "10.0.0.22");
-    // The machine loses its addresses, and the node keeps what it has.
+    // The machine loses its addresses, and the node keeps its old ones.
     supervisor.put(object("node-2", "ab-2", ""));
     sleep(600 * SECOND).await;
     assert_eq!(cluster.node("node-2").unwrap()["status"]["addresses"][0]["address"], "10.0.0.22");
@@ -89,15 +91,16 @@ async fn a_node_follows_its_machine_and_is_deleted_with_it() {
     supervisor.take_calls();
     supervisor.delete("node-1");
     sleep(6 * SECOND).await;
-    assert!(cluster.node("node-1").is_none(), "gone with its machine");
+    assert!(cluster.node("node-1").is_none(), "the Node of a machine that is gone stays");
     let mut calls = supervisor.take_calls();
-    // This fake sends no bookmarks, so its watches are opened again from time to time.
+    // The provider may open its watch again at any time.
     calls.retain(|call| call != "WATCH");
-    assert_eq!(calls, ["LIST", "GET node-1"], "one list and one read prove it");
+    assert_eq!(calls, ["LIST", "GET node-1"], "the proof is one list and one read");
     assert_eq!(cluster.n_nodes(), 2);
 }
 
-/// Writes the files that are mounted for the Supervisor.
+/// Writes the files that are mounted for the Supervisor, and an empty `vsphere.conf`, into a
+/// directory.
 pub(crate) fn mount(directory: &Path, ca: &str, token: &str) {
     for (name, content) in [
         ("token", token),
@@ -140,20 +143,22 @@ async fn a_process_finds_its_supervisor_through_files_and_follows_its_token() {
     std::fs::write(at.join("kubeconfig"), config).unwrap();
     let ended = tokio::task::spawn_blocking(move || {
         let mut process = Process::start(&arguments(&at, supervisor_port));
-        process.until("blanks around \"dev\" were left out");
+        process.until("ignoring the blanks around \"dev\"");
         process.until("initialized");
-        // The token is replaced and the old one revoked at once: the next call, for a node without a machine, is refused.
+        // The file gets a new token, and the old one is revoked at once: the Supervisor refuses the
+        // next call, which is about a node without a machine.
         std::fs::write(at.join("token"), "two\n").unwrap();
         supervisor.accept("two");
         cluster.join("node-2", "");
         process.until("refused the token");
         supervisor.put(object("node-2", "ab-2", "10.0.0.2"));
         process.until("initialized");
-        // The file is read at most once per second, so the first refusals may be too soon.
+        // The provider reads the file at most once per second, so the new token may come only after
+        // a few refusals.
         assert!((1..=3).contains(&supervisor.n_refused()), "{}", supervisor.n_refused());
-        // Another namespace needs a new start.
+        // A change of the namespace requires a restart.
         std::fs::write(at.join("namespace"), "other").unwrap();
-        process.until("to be started again with it");
+        process.until("stopped so that a restart uses the new content");
         process.child.wait().unwrap().code()
     });
     assert_eq!(ended.await.unwrap(), Some(1));
@@ -190,8 +195,8 @@ fn an_invalid_mounted_file_is_named_before_anything_starts() {
     }
     insta::assert_snapshot!(seen.replace(&at.display().to_string(), "DIR"), @r#"
     provider: DIR/token: cannot be read: No such file or directory (os error 2); mount the Supervisor's credentials there, or name their directory with --supervisor-credentials-dir
-    provider: DIR/token: the token holds a character that no token has; mount the Supervisor's credentials there, or name their directory with --supervisor-credentials-dir
-    provider: DIR/ca.crt: holds no certificate; give a PEM file with the certificates that the Supervisor is trusted by
+    provider: DIR/token: the token contains a blank, a control character or a non-ASCII character; mount the Supervisor's credentials there, or name their directory with --supervisor-credentials-dir
+    provider: DIR/ca.crt: holds no certificate; give a PEM file with the root certificates of the Supervisor
     provider: DIR/namespace: "Dev" is not the name of a namespace; write the name of the Supervisor namespace there, and nothing else
     provider: DIR/namespace: cannot be read: No such file or directory (os error 2); mount the Supervisor's credentials there, or name their directory with --supervisor-credentials-dir
     provider: DIR/ownerref.json: is not the JSON of one owner reference: it is not an object; mount the owner reference of the cluster there, or name its file with --supervisor-owner-ref

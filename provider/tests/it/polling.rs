@@ -1,4 +1,5 @@
-//! Machines that are read from time to time instead of being watched (`poll`).
+//! Tests of the instances mode `poll`, in which the provider reads machines periodically instead of
+//! watching them.
 
 use provider::InstancesMode;
 use serde_json::json;
@@ -11,7 +12,8 @@ use crate::{
     vcenter::Vcenter,
 };
 
-/// The last read of the machine is too old to initialize the node, and the next periodic read is minutes away.
+/// The last read of the machine is too old to initialize the node, and the next periodic read comes
+/// only minutes later.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_tainted_again_is_initialized_within_seconds() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
@@ -30,7 +32,7 @@ async fn a_node_that_is_tainted_again_is_initialized_within_seconds() {
     lab.finish().await;
 }
 
-/// A polling provider with three initialized nodes.
+/// Starts a polling provider and waits until its three nodes are initialized.
 async fn polling() -> Lab {
     let (vcenter, cluster) = (Vcenter::new().with_identity(), Cluster::new());
     for n in 0..3 {
@@ -50,14 +52,15 @@ fn is_shut_down(lab: &Lab, name: &str) -> bool {
     taints.iter().any(|it| it["key"] == "node.cloudprovider.kubernetes.io/shutdown")
 }
 
-/// Number of reads in the next ten minutes.
+/// Waits ten minutes and returns the number of reads in them.
 async fn reads_in_ten_minutes(lab: &Lab) -> usize {
     lab.vcenter.take_calls();
     sleep(600 * SECOND).await;
     lab.vcenter.take_calls().get("RetrievePropertiesEx").copied().unwrap_or_default()
 }
 
-/// The answer counts from the end of the read: a read of 6 s is not too old the moment it ends.
+/// The age of an answer counts from the end of the read, so the answer of a read of 6 s is not too
+/// old at once.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_joins_while_reads_take_six_seconds_is_initialized() {
     let lab = polling().await;
@@ -82,20 +85,21 @@ async fn nodes_that_are_not_ready_are_judged_while_reads_take_six_seconds() {
     lab.cluster.set_ready("node-001", false);
     sleep(120 * SECOND).await;
     assert!(is_shut_down(&lab, "node-000"));
-    assert!(lab.cluster.node("node-001").is_none(), "its machine is gone");
+    assert!(lab.cluster.node("node-001").is_none(), "the Node of a machine that is gone stays");
     // One read of 6 s after each period of 5 s, because one node is still not ready.
     let n_reads = reads_in_ten_minutes(&lab).await;
     assert!(n_reads <= 600 / (6 + 5), "{n_reads} reads in ten minutes");
     lab.finish().await;
 }
 
-/// A machine of the first chunk is read seconds before the whole read ends, and its answer counts nevertheless.
+/// The provider reads a machine of the first chunk seconds before the whole read ends, but the
+/// answer still counts.
 #[tokio::test(start_paused = true)]
 async fn nodes_of_the_first_chunk_are_served_by_a_read_of_three_slow_chunks() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
     for n in 0..2001 {
         let (id, name) = (format!("vm-{n}"), format!("node-{n:03}"));
-        // Machines without addresses cause no writes of their nodes.
+        // The provider does not write the nodes of machines without addresses.
         vcenter.add(&id, &uuid(n), &name, (n == 1).then_some("10.0.0.1"));
         cluster.join(&name, &swapped(n));
         let mut node = cluster.node(&name).unwrap();
@@ -109,7 +113,7 @@ async fn nodes_of_the_first_chunk_are_served_by_a_read_of_three_slow_chunks() {
     cluster.set_ready("node-000", false);
     sleep(40 * SECOND).await;
     assert!(is_shut_down(&lab, "node-000"));
-    // Now no question except that of the joining node starts a read.
+    // From now on only the lookup of the joining node starts a read.
     cluster.set_ready("node-000", true);
     sleep(40 * SECOND).await;
     let mut node = cluster.node("node-001").unwrap();

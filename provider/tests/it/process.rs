@@ -1,4 +1,4 @@
-//! The provider as a process.
+//! Tests of the provider as a process.
 
 use std::{
     convert::Infallible,
@@ -23,7 +23,7 @@ use tokio::{
 
 use crate::{cluster::Cluster, scenarios, supervisor::Supervisor, vcenter::Vcenter};
 
-/// A process that ends with the test, whatever its outcome.
+/// A running provider process; it is killed when this value is dropped.
 pub(crate) struct Process {
     pub(crate) child: Child,
     lines: Receiver<String>,
@@ -53,7 +53,8 @@ impl Process {
         Self { child, lines }
     }
 
-    /// Reads the log up to a line with these words.
+    /// Reads the log up to a line that contains `words` and returns that line; waits up to 60 s for
+    /// each line.
     pub(crate) fn until(&self, words: &str) -> String {
         let mut seen = String::new();
         loop {
@@ -84,7 +85,7 @@ fn a_changed_configuration_ends_the_process_unless_it_is_unusable() {
         )
     };
     std::fs::write(path("vsphere.conf"), config("hunter2")).unwrap();
-    // The address does not answer: the process waits for the lease.
+    // The API server does not answer, so the process waits for the lease.
     std::fs::write(path("kubeconfig"), kubeconfig("http://127.0.0.1:9")).unwrap();
     let mut process = Process::start(&[
         format!("--cloud-config={}", path("vsphere.conf").display()),
@@ -99,11 +100,11 @@ fn a_changed_configuration_ends_the_process_unless_it_is_unusable() {
     std::fs::write(path("vsphere.conf"), with_ca).unwrap();
     let refused = process.until("keeping the old one");
     assert!(refused.contains("/nowhere/ca.pem"), "{refused}");
-    // Another file replaces the old one, as in a mounted ConfigMap.
+    // A new file replaces the old one, as in a mounted ConfigMap.
     std::fs::write(path("new"), config("hunter3")).unwrap();
     std::fs::rename(path("new"), path("vsphere.conf")).unwrap();
     process.until("the configuration has changed; stopping");
-    let said = process.until("to be started again with it");
+    let said = process.until("stopped so that a restart uses the new content");
     assert!(said.contains("vsphere.conf has changed"), "{said}");
     assert_eq!(process.child.wait().unwrap().code(), Some(1));
 }
@@ -204,7 +205,7 @@ fn input_that_cannot_be_used_is_named_before_anything_starts() {
 }
 
 #[test]
-fn the_log_is_json_where_it_is_asked_for() {
+fn the_log_is_json_with_logging_format_json() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();
     std::fs::write(path("vsphere.conf"), scenarios::PLAIN).unwrap();
@@ -246,7 +247,8 @@ fn a_proxy_that_cannot_be_used_is_named_before_anything_starts() {
     }
 }
 
-/// A certificate for loopback that no client trusts by default, in PEM, and its acceptor.
+/// Makes a certificate for loopback that no client trusts by default; returns it in PEM, and a TLS
+/// acceptor that serves it.
 fn tls() -> (String, tokio_rustls::TlsAcceptor) {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
@@ -266,7 +268,7 @@ async fn listen() -> (TcpListener, u16) {
     (listener, port)
 }
 
-/// Serves a vCenter with a certificate that no client trusts by default.
+/// Serves a vCenter with a certificate that no client trusts by default; returns the port.
 async fn serve_vcenter(vcenter: Vcenter) -> u16 {
     let (_, acceptor) = tls();
     let (listener, port) = listen().await;
@@ -289,7 +291,7 @@ async fn serve_vcenter(vcenter: Vcenter) -> u16 {
     port
 }
 
-/// Serves a Supervisor; also returns its certificate, which the client must trust.
+/// Serves a Supervisor; returns the port and the certificate, which the client must trust.
 pub(crate) async fn serve_supervisor(supervisor: Supervisor) -> (u16, String) {
     let (pem, acceptor) = tls();
     let (listener, port) = listen().await;
@@ -308,7 +310,7 @@ pub(crate) async fn serve_supervisor(supervisor: Supervisor) -> (u16, String) {
     (port, pem)
 }
 
-/// Serves a cluster in plain text.
+/// Serves a cluster over plain HTTP; returns the port.
 pub(crate) async fn serve_cluster(cluster: Cluster) -> u16 {
     let (listener, port) = listen().await;
     tokio::spawn(async move {
@@ -329,7 +331,8 @@ pub(crate) async fn serve_cluster(cluster: Cluster) -> u16 {
     port
 }
 
-/// A vCenter and a cluster with one node, and the files with which a process finds them.
+/// A vCenter and a cluster with one node, and a directory with the configuration files for a
+/// process.
 struct Lab {
     vcenter: Vcenter,
     cluster: Cluster,
@@ -359,7 +362,8 @@ impl Lab {
         self.write("vsphere.conf", &text);
     }
 
-    /// Starts a process with a proxy and its exceptions in these variables.
+    /// Starts a process in whose environment the first of `variables` names the proxy at the port
+    /// `proxy`, and the second one names the exceptions from it.
     fn behind(&self, variables: [&str; 2], proxy: u16, exceptions: &str) -> Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));
         command.args(self.with_kubeconfig()).env_clear();
@@ -375,7 +379,7 @@ impl Lab {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// The arguments of every start, without the address of the cluster.
+    /// The arguments of a process, without the address of the cluster.
     fn arguments(&self) -> Vec<String> {
         let config = format!("--cloud-config={}", self.path("vsphere.conf"));
         let rest = ["--secure-port=0", "--leader-elect=false", "--v=4"].map(str::to_owned);
@@ -388,9 +392,11 @@ impl Lab {
         arguments
     }
 
-    /// Lets the process work, runs a script with its id in place of `ID`, and returns its exit code.
+    /// Starts a process, waits until it has initialized the node, runs a script with the process id
+    /// in place of `ID`, and returns the exit code of the process.
     async fn ended_by(&self, script: &'static str) -> Option<i32> {
-        // Under nohup, or in the background of a script, tests ignore signals, and their children would inherit that.
+        // Tests that run under nohup or in the background of a script ignore signals, and the
+        // process would inherit that.
         let mut command = Command::new("env");
         command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_provider")]);
         let mut process = Process::spawn(command.args(self.with_kubeconfig()));
@@ -404,7 +410,7 @@ impl Lab {
     }
 
     fn assert_logged_out(&self) {
-        assert!(self.vcenter.take_calls().contains_key("Logout"), "logged out");
+        assert!(self.vcenter.take_calls().contains_key("Logout"), "no logout");
         assert!(!self.vcenter.has_session());
     }
 }
@@ -437,7 +443,7 @@ async fn a_process_started_with_hangups_ignored_ignores_a_hangup() {
         process.until("initialized");
         let script = "kill -HUP ID; kill -HUP ID".replace("ID", &process.child.id().to_string());
         assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
-        assert_eq!(process.child.try_wait().unwrap(), None, "goes on");
+        assert_eq!(process.child.try_wait().unwrap(), None, "the process has ended");
         let script = format!("kill -TERM {}", process.child.id());
         assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
         process.child.wait().unwrap().code()
@@ -455,8 +461,9 @@ async fn the_master_flag_is_enough_without_a_kubeconfig() {
     tokio::task::spawn_blocking(move || process.until("initialized")).await.unwrap();
 }
 
-/// A proxy that connects every tunnel to one port of this machine, or refuses it if `says` is not a 200 status; keeps the
-/// requests that it received.
+/// Serves a proxy that answers every request with the status `says` and, if that is 200, connects
+/// the tunnel to the port `to` of this host. Returns the port of the proxy, and the requests that
+/// it receives, in lower case.
 async fn serve_proxy(to: u16, says: &'static str) -> (u16, Arc<Mutex<Vec<String>>>) {
     let (listener, port) = listen().await;
     let asked = Arc::new(Mutex::new(Vec::new()));
@@ -500,7 +507,7 @@ async fn a_vcenter_is_reached_through_a_proxy_unless_it_is_excepted() {
         lab.cluster.join("node-002", &scenarios::swapped(2));
         let said = start(".invalid", "no answer").await.unwrap();
         assert!(said.contains("vc.invalid"), "{said}");
-        assert_eq!(asked.lock().unwrap().len(), 0, "not asked");
+        assert_eq!(asked.lock().unwrap().len(), 0, "requests to the proxy");
     }
 }
 
@@ -514,16 +521,16 @@ async fn the_log_reports_a_proxy_that_refuses_the_tunnel_without_its_password() 
         .await
         .unwrap();
     assert!(said.contains("vc.invalid") && !said.contains("hunter2"), "{said}");
-    assert_ne!(asked.lock().unwrap().len(), 0, "it was asked");
+    assert_ne!(asked.lock().unwrap().len(), 0, "requests to the proxy");
 }
 
-/// The endpoint of a process, with requests that accept any certificate.
+/// The HTTPS endpoint of a process; requests to it accept any certificate.
 struct Endpoint {
     port: u16,
 }
 
 impl Endpoint {
-    /// A port that was free a moment ago.
+    /// An endpoint at a port that was free a moment ago.
     async fn new() -> Self {
         let (_, port) = listen().await;
         Self { port }
@@ -533,7 +540,8 @@ impl Endpoint {
         vec!["--bind-address=127.0.0.1".to_owned(), format!("--secure-port={}", self.port)]
     }
 
-    /// Status and the certificate of the server; `None` without an answer.
+    /// Sends a GET request with a bearer token; returns the status and the certificate of the
+    /// server, or `None` without an answer.
     async fn get(&self, path: &str, token: &str) -> Option<(u16, Vec<u8>)> {
         let shown = Arc::new(Mutex::new(Vec::new()));
         let config = rustls::ClientConfig::builder_with_provider(Arc::new(
@@ -559,7 +567,7 @@ impl Endpoint {
         Some((status, shown))
     }
 
-    /// Sends requests until the answer is as wanted.
+    /// Sends requests until `is_wanted` accepts status and certificate, for up to 60 s.
     async fn until(&self, path: &str, token: &str, is_wanted: impl Fn(u16, &[u8]) -> bool) {
         let asking = async {
             loop {
@@ -570,11 +578,11 @@ impl Endpoint {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), asking).await.expect("answered as wanted");
+        tokio::time::timeout(Duration::from_secs(60), asking).await.expect("the wanted answer");
     }
 }
 
-/// Accepts and keeps every certificate.
+/// Certificate verifier that accepts every certificate and keeps the last one.
 #[derive(Debug)]
 struct Looker(Arc<Mutex<Vec<u8>>>);
 
@@ -617,7 +625,7 @@ impl rustls::client::danger::ServerCertVerifier for Looker {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_certificate_that_changes_is_served_without_a_new_start() {
+async fn a_changed_certificate_is_served_without_a_restart() {
     let (lab, endpoint) = (Lab::new().await, Endpoint::new().await);
     let make = || rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let write = |made: &rcgen::CertifiedKey<rcgen::KeyPair>| {
@@ -634,7 +642,7 @@ async fn a_certificate_that_changes_is_served_without_a_new_start() {
     endpoint
         .until("/healthz", "", |status, shown| status == 200 && shown == &**first.cert.der())
         .await;
-    // Half of a new pair is logged, and the old certificate stays.
+    // The provider logs that the new certificate has no matching key, and serves the old one.
     lab.write("tls.crt", &second.cert.pem());
     let (process, said) = tokio::task::spawn_blocking(move || {
         let said = process.until("going on with the old certificate");

@@ -1,4 +1,4 @@
-//! The age of a proof that a machine is gone: it counts from the first call of the proof.
+//! Tests that the age of a proof counts from the first call of the proof.
 
 use provider::InstancesMode;
 use tokio::time::sleep;
@@ -9,8 +9,9 @@ use crate::{
     vcenter::Vcenter,
 };
 
-/// The machine is registered anew after the first search of the proof, and before the answer to its last call. `slow` is an
-/// operation of the calls after that search.
+/// Removes a machine, makes its node not ready, and registers the machine anew about one second
+/// after the first search of the proof has begun. Returns true if the Node stays. Each call of the
+/// operation `slow` takes 2 s, so that the proof is not complete by then.
 async fn node_stays(mode: InstancesMode, slow: &'static str) -> bool {
     let first = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
     sleep(10 * SECOND).await;

@@ -1,4 +1,5 @@
-//! Something between the provider and the API server answers with a 404 of its own, which says nothing about a node.
+//! Tests of a proxy between the provider and the API server that answers 404 by itself, which
+//! proves nothing about a node.
 
 use serde_json::json;
 use tokio::time::sleep;
@@ -21,7 +22,7 @@ async fn a_node_whose_first_writes_get_the_404_of_a_proxy_is_initialized_within_
     lab.finish().await;
 }
 
-/// The provider reads the node again after a conflict.
+/// After a conflict the provider reads the node, and the proxy answers that read.
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_read_gets_the_404_of_a_proxy_is_initialized_within_seconds() {
     let lab = lab_in(Vcenter::new(), 1, PLAIN);

@@ -1,4 +1,5 @@
-//! The reference of a machine on its Node over a restart, and what it proves.
+//! Tests of the reference of a machine that the provider notes on the machine's Node, to prove
+//! after a restart that the machine is gone.
 
 use provider::{InstancesMode, Options};
 use serde_json::json;
@@ -14,7 +15,8 @@ const ANNOTATION: &str = "vsphere.cloud-provider/machine";
 const GONE: &str = "vsphere.cloud-provider/machine-gone";
 const VCENTER: &str = "dbed6e0c-bd88-4ef6-b594-21283e1c677f";
 
-/// A restart with three initialized nodes; the second one became not ready while no provider ran.
+/// Initializes three nodes, stops the provider, applies `change`, makes the second node not ready,
+/// and starts a provider again.
 async fn restarted(change: impl FnOnce(&Vcenter, &Cluster)) -> Lab {
     let first = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
     sleep(10 * SECOND).await;
@@ -51,10 +53,11 @@ async fn a_machine_without_storage_or_without_read_privilege_is_not_gone() {
         assert_eq!(reference(&lab.cluster), format!("{VCENTER}/vm-1"));
         sleep(600 * SECOND).await;
         assert_eq!(lab.cluster.n_nodes(), 3, "hidden: {hidden}");
-        // A person gets one event about a machine that cannot be seen.
+        // The provider records one event about a machine that it cannot see.
         let writes = lab.cluster.take_writes();
         assert_eq!(writes.len(), usize::from(hidden), "{writes:?}");
-        // A machine that exists is watched; one that cannot be seen is looked up from time to time.
+        // The provider watches a machine that exists, and from time to time looks up a machine that
+        // it cannot see.
         let n_calls: usize = lab.vcenter.take_calls().values().sum();
         assert!(n_calls < 60, "hidden: {hidden}, {n_calls} calls");
         lab.vcenter.show("vm-1");
@@ -88,7 +91,7 @@ async fn a_confirmed_deletion_waits_while_a_machine_without_a_uuid_exists() {
     }
 }
 
-/// A lookup ends after 20 seconds, before the inventory is read.
+/// A lookup ends after 20 s, before the provider has read the inventory.
 #[tokio::test(start_paused = true)]
 async fn a_confirmed_deletion_works_although_the_inventory_takes_longer_than_a_lookup() {
     for mode in [InstancesMode::Auto, InstancesMode::Poll, InstancesMode::V1] {
@@ -108,7 +111,8 @@ async fn a_confirmed_deletion_works_although_the_inventory_takes_longer_than_a_l
         sleep(150 * SECOND).await;
         let calls = vcenter.take_calls();
         assert_eq!(cluster.n_nodes(), 2, "{mode:?}: {calls:?}");
-        // A view that is left behind stays in vCenter until the session ends.
+        // The provider destroys its views; otherwise they would stay in vCenter until the session
+        // ends.
         assert_eq!(calls.get("CreateContainerView"), calls.get("DestroyView"), "{mode:?}");
         lab.finish().await;
     }
@@ -133,7 +137,8 @@ async fn a_machine_that_was_never_seen_is_gone_only_when_a_person_says_so() {
     lab.finish().await;
 }
 
-/// A failed read is the vCenter's trouble: the provider does not search at once instead.
+/// A failed read is a problem of the vCenter, so the provider does not search for the machines
+/// instead.
 #[tokio::test(start_paused = true)]
 async fn a_failed_read_of_references_is_repeated_without_a_search() {
     let lab = restarted(|vcenter, _| vcenter.fault("RetrievePropertiesEx", "SystemError", 1)).await;
@@ -146,7 +151,8 @@ async fn a_failed_read_of_references_is_repeated_without_a_search() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reference_that_names_another_machine_proves_nothing() {
-    // The vCenter was restored from a backup: the old vm-1 is vm-101 now, and hidden.
+    // The vCenter was restored from a backup: the old vm-1 is vm-101 now, and the login may not see
+    // it.
     let lab = restarted(|vcenter, _| {
         vcenter.remove("vm-1");
         vcenter.add("vm-1", &uuid(77), "another", None);
@@ -172,7 +178,8 @@ async fn a_reference_that_becomes_another_machine_at_run_time_proves_nothing() {
     lab.finish().await;
 }
 
-/// A server that does not say which vCenter it is shows the machines at first. Then another one answers, and says it.
+/// At first a server without an instance UUID shows the machines. Then another server with an
+/// instance UUID answers.
 #[tokio::test(start_paused = true)]
 async fn a_reference_from_a_server_without_identity_proves_nothing_in_another_one() {
     for mode in [InstancesMode::Auto, InstancesMode::Poll, InstancesMode::V1] {
@@ -238,12 +245,13 @@ async fn a_reference_that_was_refused_is_recorded_later() {
     lab.finish().await;
 }
 
-/// The refused write of the older reference waits for its next try while the newer reference is written, alone or together
-/// with another address.
+/// The API server refused the write of the older reference, which waits for its next attempt.
+/// Meanwhile the provider writes the newer reference, alone or together with a new address.
 #[tokio::test(start_paused = true)]
 async fn a_refused_reference_is_not_written_after_a_newer_one() {
     for address in ["10.0.0.2", "10.0.0.77"] {
-        // The fourth pause is longer than the provider takes to find the machine under its new id.
+        // The fourth pause is longer than the time in which the provider finds the machine under
+        // its new id.
         let lab = restarted(|_, cluster| {
             cluster.annotate("node-001", json!({}));
             cluster.refuse(500, 4);
@@ -257,7 +265,7 @@ async fn a_refused_reference_is_not_written_after_a_newer_one() {
         let (old, new) = (format!("{VCENTER}/vm-1"), format!("{VCENTER}/vm-101"));
         let changed_at = Instant::now();
         while reference(&lab.cluster) != new {
-            assert_ne!(reference(&lab.cluster), old, "{address}: the old one is still waiting");
+            assert_ne!(reference(&lab.cluster), old, "{address}: the old one was written");
             assert!(changed_at.elapsed() < 60 * SECOND, "{address}: the new one is not written");
             sleep(SECOND / 10).await;
         }
@@ -271,7 +279,8 @@ async fn a_refused_reference_is_not_written_after_a_newer_one() {
     }
 }
 
-/// The older reference is refused at the end of a slow write, when the newer one is known.
+/// The API server refuses the older reference at the end of a slow write; by then the provider has
+/// the newer one.
 #[tokio::test(start_paused = true)]
 async fn a_reference_that_is_refused_late_is_not_written_after_a_newer_one() {
     let lab = restarted(|_, cluster| {
@@ -291,7 +300,8 @@ async fn a_reference_that_is_refused_late_is_not_written_after_a_newer_one() {
     lab.finish().await;
 }
 
-/// Polling and `v1` search for each machine at every look; a machine that they miss needs the same evidence.
+/// The modes `poll` and `v1` need the same evidence for a missing machine, although they search for
+/// every machine anew.
 #[tokio::test(start_paused = true)]
 async fn in_poll_and_v1_mode_a_person_must_confirm_that_a_machine_is_gone() {
     for mode in [InstancesMode::Poll, InstancesMode::V1] {
@@ -306,7 +316,7 @@ async fn in_poll_and_v1_mode_a_person_must_confirm_that_a_machine_is_gone() {
         options.tuning.mode = mode;
         let lab = start(&vcenter, &cluster, PLAIN, options);
         sleep(300 * SECOND).await;
-        assert_eq!(lab.cluster.n_nodes(), 3, "{mode:?}: nobody has said so");
+        assert_eq!(lab.cluster.n_nodes(), 3, "{mode:?}: no person has confirmed it");
         lab.cluster.annotate("node-001", json!({GONE: format!("vsphere://{}", uuid(1))}));
         let confirmed_at = Instant::now();
         lab.vcenter.take_calls();

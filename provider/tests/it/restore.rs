@@ -1,11 +1,13 @@
-//! The workload cluster's store is restored from a backup: versions begin lower than those seen before.
+//! Tests of a restore of the workload cluster from a backup, after which versions are lower than
+//! before.
 
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::scenarios::{PLAIN, SECOND, internal_ip, lab};
 
-/// A node that was recreated without a watch event is initialized as soon as nodes are listed again.
+/// After the restore a node is uninitialized, without a watch event. The provider initializes it
+/// once it lists nodes again.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_a_full_list_shows_as_changed_is_synced_at_once() {
     let lab = lab(3, PLAIN);
@@ -30,7 +32,8 @@ async fn nodes_of_a_restored_store_are_taken_over_although_their_versions_are_lo
     let lab = lab(3, PLAIN);
     sleep(10 * SECOND).await;
     assert!(lab.all_initialized());
-    // Addresses from the time of the backup, and a watch that is silent until its version is reached again.
+    // The nodes have addresses from the time of the backup, and the watch is silent until the
+    // version is reached again.
     lab.cluster.restore(1, |node| {
         node["status"]["addresses"] = json!([{"type": "InternalIP", "address": "10.9.9.9"}]);
     });
@@ -39,7 +42,7 @@ async fn nodes_of_a_restored_store_are_taken_over_although_their_versions_are_lo
         let node = lab.cluster.node(&format!("node-{n:03}")).unwrap();
         assert_eq!(internal_ip(&node), format!("10.0.0.{}", n + 1));
     }
-    // The provider sees later events, too.
+    // The provider also notices later changes.
     lab.vcenter.remove("vm-1");
     lab.cluster.set_ready("node-001", false);
     sleep(30 * SECOND).await;

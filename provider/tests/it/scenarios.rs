@@ -1,4 +1,5 @@
-//! From join to deletion, with failures on the way.
+//! Tests of the provider with a vCenter, from join to deletion, with failures on the way. Other
+//! tests use the `Lab` here.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -15,7 +16,7 @@ pub(crate) fn uuid(n: usize) -> String {
     format!("42301ab2-c3d4-e5f6-0000-{n:012}")
 }
 
-/// The UUID as a guest of hardware version 13 reports it.
+/// The UUID of machine `n`, as a guest of hardware version 13 reports it.
 pub(crate) fn swapped(n: usize) -> String {
     format!("b21a3042-d4c3-f6e5-0000-{n:012}")
 }
@@ -24,6 +25,7 @@ pub(crate) fn lines(calls: &BTreeMap<String, usize>) -> String {
     calls.iter().map(|(name, n)| format!("{name} {n}\n")).collect()
 }
 
+/// A running provider with its fake vCenter and cluster.
 pub(crate) struct Lab {
     pub(crate) vcenter: Vcenter,
     pub(crate) cluster: Cluster,
@@ -36,8 +38,8 @@ pub(crate) fn start(vcenter: &Vcenter, cluster: &Cluster, config: &str, options:
     start_with(&[vcenter], cluster, config, options)
 }
 
-/// Starts a provider. The fakes serve the vCenters of the configuration in order of name. The last fake
-/// serves all that are left.
+/// Starts a provider. The fakes serve the vCenters of the configuration, in order of name; if there
+/// are fewer fakes, the last one serves the remaining vCenters.
 pub(crate) fn start_with(
     vcenters: &[&Vcenter],
     cluster: &Cluster,
@@ -47,7 +49,7 @@ pub(crate) fn start_with(
     start_edited(vcenters, cluster, config, options, |_| {})
 }
 
-/// Like [`start_with`], with dependencies that `edit` has changed.
+/// Like [`start_with`], but lets `edit` change the dependencies first.
 pub(crate) fn start_edited(
     vcenters: &[&Vcenter],
     cluster: &Cluster,
@@ -78,14 +80,14 @@ pub(crate) fn start_edited(
 pub(crate) const PLAIN: &str = "global: {server: vc, user: ccm, password: secret}";
 pub(crate) const ZONES: &str = "global: {server: vc, user: ccm, password: secret}\nlabels: {zone: k8s-zone, region: k8s-region}";
 
-/// Annotates a node as a person does who confirms that its machine is gone.
+/// Sets the annotation with which a person confirms that the machine of node `n` is gone.
 pub(crate) fn confirm_gone(cluster: &Cluster, n: usize) {
     let confirmed = format!("vsphere://{}", uuid(n));
     let annotations = serde_json::json!({"vsphere.cloud-provider/machine-gone": confirmed});
     cluster.annotate(&format!("node-{n:03}"), annotations);
 }
 
-/// A lab with `n` nodes and machines.
+/// Starts a provider with `n` nodes and machines.
 pub(crate) fn lab(n: usize, config: &str) -> Lab {
     lab_in(Vcenter::new().with_zones(), n, config)
 }
@@ -123,7 +125,7 @@ impl Lab {
             .all(|i| is_initialized(&self.cluster.node(&format!("node-{i:03}")).unwrap()))
     }
 
-    /// Result of a run that ended by itself.
+    /// Waits until the run ends by itself, and returns its result.
     pub(crate) async fn ended(self) -> Result<(), RunError> {
         self.running.await.unwrap()
     }
@@ -131,7 +133,7 @@ impl Lab {
     pub(crate) async fn finish(self) {
         self.stop.cancel();
         self.running.await.unwrap().unwrap();
-        assert!(!self.vcenter.has_session(), "logged out");
+        assert!(!self.vcenter.has_session(), "the session still exists");
     }
 }
 
@@ -247,7 +249,7 @@ async fn addresses_of_an_unreadable_guest_are_kept_and_read_again() {
     sleep(300 * SECOND).await;
     let n_reads = lab.vcenter.take_calls()["RetrievePropertiesEx"];
     assert!((3..=5).contains(&n_reads), "{n_reads} reads for three machines in five minutes");
-    // No update reports that the guest can be read again.
+    // The guest becomes readable again, but no update reports that.
     lab.vcenter.tear_guests(false);
     sleep(100 * SECOND).await;
     assert_eq!(internal_ip(&lab.cluster.node("node-001").unwrap()), "10.0.0.99");
@@ -265,7 +267,7 @@ async fn a_machine_that_is_off_taints_its_node_until_it_is_ready() {
     sleep(20 * SECOND).await;
     assert!(
         lab.cluster.node("node-001").unwrap()["spec"]["taints"].is_null(),
-        "ready nodes are not judged"
+        "a ready node got a taint"
     );
     lab.vcenter.take_calls();
     lab.cluster.set_ready("node-001", false);
@@ -315,7 +317,7 @@ async fn a_machine_that_cannot_be_seen_is_not_gone() {
     lab.vcenter.edit("vm-1", |vm| vm.power = "poweredOff");
     sleep(60 * SECOND).await;
     let taints = lab.cluster.node("node-001").unwrap()["spec"]["taints"].clone();
-    assert_eq!(taints[0]["key"], "node.cloudprovider.kubernetes.io/shutdown", "it is seen again");
+    assert_eq!(taints[0]["key"], "node.cloudprovider.kubernetes.io/shutdown", "visible again");
     lab.finish().await;
 }
 
@@ -470,7 +472,7 @@ async fn a_wrong_password_is_tried_at_most_five_times_in_ten_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_writes_nothing_and_a_confirmed_deletion_takes_two_looks() {
+async fn a_restart_writes_nothing_and_a_confirmed_deletion_takes_two_searches() {
     // This vCenter does not report its instance UUID, so no node has a reference.
     let first = lab(3, PLAIN);
     sleep(10 * SECOND).await;
@@ -538,7 +540,7 @@ async fn a_vcenter_that_is_down_does_not_hold_up_the_other_and_protects_its_node
     sleep(5 * SECOND).await;
     assert!(is_initialized(&cluster.node("node-001").unwrap()));
     assert!(!is_initialized(&cluster.node("node-002").unwrap()));
-    // The machine is gone from the vCenter that answers; the other one might have it.
+    // The vCenter that answers does not have the machine any more, but the other one might have it.
     a.remove("vm-1");
     cluster.set_ready("node-001", false);
     sleep(300 * SECOND).await;
@@ -595,7 +597,7 @@ async fn a_node_follows_a_machine_that_is_registered_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_machine_is_found_when_its_node_is_touched() {
+async fn a_machine_that_appears_late_is_found_when_its_node_changes() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
     cluster.join("node-001", &swapped(1));
     let lab = start(&vcenter, &cluster, PLAIN, Options::default());

@@ -1,4 +1,5 @@
-//! Searches for machines that take long and then fail: a few are the trouble of their machines, several that of the vCenter.
+//! Tests of slow searches that fail. If they fail for fewer than three nodes, the provider blames
+//! the machines; if for three or more, the vCenter.
 
 use provider::Options;
 use serde_json::json;
@@ -12,7 +13,8 @@ use crate::{
 
 const VCENTER: &str = "dbed6e0c-bd88-4ef6-b594-21283e1c677f";
 
-/// A vCenter whose searches fail after three seconds, longer than a search holds up the next one.
+/// A vCenter whose searches fail after 3 s, which is longer than the provider lets a search delay
+/// the next one.
 fn slow_and_failing() -> Vcenter {
     let vcenter = Vcenter::new().with_identity();
     vcenter.delay("FindAllByUuid", 3 * SECOND);
@@ -24,7 +26,8 @@ fn join(cluster: &Cluster, n: usize) {
     cluster.join(&format!("node-{n:03}"), &swapped(n));
 }
 
-/// True if the vCenter counts as troubled at some time in the next minutes.
+/// True if the provider reports the vCenter as not current at some moment in the next three
+/// minutes.
 async fn gets_into_trouble(lab: &Lab) -> bool {
     for _ in 0..180 {
         sleep(SECOND).await;
@@ -64,7 +67,8 @@ async fn failed_searches_for_nodes_that_were_deleted_do_not_count() {
     lab.finish().await;
 }
 
-/// Another provider initialized two nodes, and somebody notes their references after searches for them have failed.
+/// Another provider initialized two nodes. The test notes their references after the searches for
+/// them have failed.
 #[tokio::test(start_paused = true)]
 async fn failed_searches_for_nodes_that_were_found_by_reference_do_not_count() {
     let (vcenter, cluster) = (slow_and_failing(), Cluster::new());

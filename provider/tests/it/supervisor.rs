@@ -1,5 +1,6 @@
-//! A fake Supervisor of a few dozen lines: machines with versions, lists in pages, a watch with bookmarks, a valid
-//! token, and the refusals of a role. Counts calls. The unit tests of the backend use it as well.
+//! A small fake Supervisor: machines with versions, lists in pages, a watch with bookmarks, one
+//! valid token, and refusals as of a role without rights. It counts calls. The unit tests of the
+//! Supervisor backend use it as well.
 
 use std::{
     collections::BTreeMap,
@@ -30,18 +31,19 @@ pub(crate) struct Refusals {
 #[derive(Debug, Default)]
 struct State {
     version: u64,
-    /// Watches from before this version get the error that it is too old.
+    /// A watch from a version before this one gets the error that its version is too old.
     compacted: u64,
     machines: BTreeMap<String, Value>,
     log: Vec<(u64, Value)>,
     calls: Vec<String>,
     refusals: Refusals,
-    /// Number of lists still to come whose second page is too old.
+    /// Number of further pages after a first one that the fake refuses as too old.
     n_expired_pages: u32,
-    /// Number of lists still to come that are empty.
+    /// Number of further lists that the fake answers with an empty list.
     n_empty_lists: u32,
+    /// Name of a machine that lists do not show.
     left_out: Option<String>,
-    /// Object that lists show in place of the current one of its name.
+    /// Object that lists show in place of the current one with its name.
     old: Option<Value>,
     page: usize,
     is_mute: bool,
@@ -49,22 +51,23 @@ struct State {
     delay: Duration,
     /// Time that a read of one machine takes.
     get_delay: Duration,
-    /// Seconds that refusals ask the client to wait.
+    /// `Retry-After` of all refusals, in seconds.
     retry_after: Option<u64>,
-    /// Watches of an earlier generation are cut.
+    /// Current generation of watches; the fake ends watches of an earlier one.
     generation: u64,
     /// The valid token; `None` accepts any token.
     token: Option<String>,
     n_refused: usize,
 }
 
+/// The fake Supervisor; clones share its state.
 #[derive(Clone, Debug)]
 pub(crate) struct Supervisor {
     state: Arc<Mutex<State>>,
     changed: Arc<Notify>,
 }
 
-/// The object of a machine, with the fields that all versions have.
+/// The VirtualMachine object of a machine, with the fields that all API versions have.
 pub(crate) fn object(name: &str, uuid: &str, address: &str) -> Value {
     json!({
         "metadata": {
@@ -77,7 +80,8 @@ pub(crate) fn object(name: &str, uuid: &str, address: &str) -> Value {
     })
 }
 
-/// The object that a request is about: empty for all objects, `None` for another kind or namespace.
+/// Returns the name of the VirtualMachine that a path names: empty for the collection, `None` for
+/// another kind or namespace.
 fn subject(path: &str) -> Option<&str> {
     let (version, rest) = path.strip_prefix("/apis/vmoperator.vmware.com/")?.split_once('/')?;
     let rest = rest.strip_prefix("namespaces/dev/virtualmachines")?;
@@ -91,7 +95,8 @@ impl Supervisor {
         Self { state: Arc::new(Mutex::new(state)), changed: Arc::new(Notify::new()) }
     }
 
-    /// A Supervisor with `n` machines `n0000…` with UUIDs `e0000…`.
+    /// A Supervisor with `n` machines, named `n0000`, `n0001`, … and with UUIDs `e0000`, `e0001`,
+    /// ….
     pub(crate) fn with(n: usize) -> Self {
         let this = Self::new();
         for i in 0..n {
@@ -155,12 +160,13 @@ impl Supervisor {
         self.changed.notify_waiters();
     }
 
-    /// Removes a machine without a watch event, as a restored database does.
+    /// Removes a machine without a watch event, as a restore of the database does.
     pub(crate) fn lose(&self, name: &str) {
         self.state.lock().unwrap().machines.remove(name).unwrap();
     }
 
-    /// Sets the version back, as a restored store does; watches are cut.
+    /// Sets the version of the store and of all machines back, as a restore from a backup does, and
+    /// ends all watches.
     pub(crate) fn restore(&self, version: u64) {
         {
             let state = &mut *self.state.lock().unwrap();
@@ -183,18 +189,18 @@ impl Supervisor {
         self.state.lock().unwrap().token = Some(token.to_owned());
     }
 
-    /// Number of calls refused because of their token.
+    /// Number of calls that the fake has refused because of their token.
     pub(crate) fn n_refused(&self) -> usize {
         self.state.lock().unwrap().n_refused
     }
 
-    /// Cuts all watches.
+    /// Ends all watches.
     pub(crate) fn cut(&self) {
         self.state.lock().unwrap().generation += 1;
         self.changed.notify_waiters();
     }
 
-    /// Forgets all earlier versions, and tells the watches so.
+    /// Forgets all earlier versions; open watches get the error that their version is too old.
     pub(crate) fn compact(&self) {
         {
             let state = &mut *self.state.lock().unwrap();
@@ -204,32 +210,36 @@ impl Supervisor {
         self.changed.notify_waiters();
     }
 
-    /// Silences all watches, or ends the silence.
+    /// Holds back all events and bookmarks of watches while `is_mute` is true. Afterwards an open
+    /// watch goes on at the next change.
     pub(crate) fn mute(&self, is_mute: bool) {
         self.state.lock().unwrap().is_mute = is_mute;
     }
 
-    /// Sets the time that answers to lists, made at once, take.
+    /// Sets the time after which answers to lists in pages arrive; an answer shows the state at the
+    /// request.
     pub(crate) fn delay_lists(&self, delay: Duration) {
         self.state.lock().unwrap().delay = delay;
     }
 
-    /// Sets the time that answers to reads by name, made at once, take.
+    /// Sets the time after which answers to reads by name arrive; an answer shows the state at the
+    /// request.
     pub(crate) fn delay_gets(&self, delay: Duration) {
         self.state.lock().unwrap().get_delay = delay;
     }
 
-    /// Makes refusals ask the client to wait for `seconds`.
+    /// Sets the `Retry-After` of all refusals.
     pub(crate) fn ask_to_wait(&self, seconds: u64) {
         self.state.lock().unwrap().retry_after = Some(seconds);
     }
 
-    /// Leaves this machine out of all later lists and watches; reads by name show it.
+    /// Leaves this machine out of all later lists; reads by name still show it.
     pub(crate) fn leave_out(&self, name: &str) {
         self.state.lock().unwrap().left_out = Some(name.to_owned());
     }
 
-    /// Makes all later lists show this object in place of the current one of its name, as a list from an old cache does.
+    /// Makes all later lists show this object in place of the current one with its name, as a list
+    /// from an old cache does.
     pub(crate) fn list_as(&self, old: Value) {
         self.state.lock().unwrap().old = Some(old);
     }
@@ -239,12 +249,15 @@ impl Supervisor {
         self.state.lock().unwrap().n_empty_lists = n_lists;
     }
 
+    /// Sets the number of machines per page of a list; the fake refuses the second page of the next
+    /// `n_expired_pages` lists that have one.
     pub(crate) fn pages_of(&self, page: usize, n_expired_pages: u32) {
         let state = &mut *self.state.lock().unwrap();
         (state.page, state.n_expired_pages) = (page, n_expired_pages);
     }
 
-    /// Calls since the last call of this method: `GET name`, `LIST`, `LIST …` for a further page, `WATCH`.
+    /// Returns the calls since the last `take_calls`: `GET name`, `LIST`, `LIST …` for a further
+    /// page, `WATCH`.
     pub(crate) fn take_calls(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().calls)
     }
@@ -304,7 +317,8 @@ impl Supervisor {
         Response::new(StreamBody::new(frames.boxed()).boxed_unsync())
     }
 
-    /// Returns the next event after a version, and the version seen then; `None` when the watch ends.
+    /// Waits for the next event after the version `seen`. Returns it with its version; `None` when
+    /// the watch ends.
     async fn next(
         &self,
         seen: u64,

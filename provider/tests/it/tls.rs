@@ -1,4 +1,5 @@
-//! The production transport against a real TLS listener: trusted certificates, and refusal of all others.
+//! Tests of the production transport against a real TLS listener: it accepts trusted certificates
+//! and refuses all others.
 
 use std::{
     convert::Infallible,
@@ -24,7 +25,7 @@ struct Server {
     requests: Arc<AtomicUsize>,
 }
 
-/// A server whose certificate is for `name`; it counts requests.
+/// Starts a server whose certificate is for `name`; it counts requests.
 async fn serve(name: &str) -> Server {
     let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
@@ -104,6 +105,6 @@ async fn an_untrusted_server_gets_no_request() {
         let answer = get(server, &trust).await;
         assert_eq!(answer.is_ok(), is_trusted, "{name}: {answer:?}");
         let n_requests = server.requests.load(Ordering::Relaxed) - before;
-        assert_eq!(n_requests, usize::from(is_trusted), "{name}: nothing is sent to a stranger");
+        assert_eq!(n_requests, usize::from(is_trusted), "{name}: number of requests");
     }
 }

@@ -1,4 +1,5 @@
-//! Nodes whose machines cannot be looked after are reported by event, by metric and by readiness.
+//! Tests of the reports about nodes that the provider cannot manage: by event, by metric and by
+//! readiness.
 
 use provider::{InstancesMode, Options};
 use serde_json::json;
@@ -27,7 +28,7 @@ fn n_troubled(lab: &Lab, kind: &str) -> usize {
     let name = format!("vsphere_nodes_troubled{{kind=\"{kind}\"}} ");
     let metrics = lab.telemetry.metrics();
     let line = metrics.lines().find_map(|line| line.strip_prefix(name.as_str()));
-    line.expect("it is always there").parse().unwrap()
+    line.expect("the metric exists").parse().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,7 +56,7 @@ async fn a_view_that_is_built_anew_leaves_nothing_behind_in_its_session() {
     sleep(60 * SECOND).await;
     assert!(is_initialized(&lab.cluster.node("node-002").unwrap()));
     let calls = lab.vcenter.take_calls();
-    assert_eq!(calls.get("Login"), None, "the session lives on");
+    assert_eq!(calls.get("Login"), None, "the session was lost");
     let n = |call: &str| calls.get(call).copied().unwrap_or_default();
     assert!(n("CreateFilter") > 0, "{calls:?}");
     assert_eq!(n("DestroyPropertyFilter"), n("CreateFilter"), "{calls:?}");
@@ -87,7 +88,8 @@ async fn a_machine_that_is_not_delivered_for_a_minute_is_reported_until_it_is() 
     lab.finish().await;
 }
 
-/// A cluster of `n` initialized nodes, and another vCenter that answers under the name of the first and has other machines.
+/// Returns a cluster of `n` nodes that a provider has initialized, and a vCenter with another
+/// instance UUID and without their machines, to be served under the same name.
 async fn moved_to_another_vcenter(n: usize) -> (Cluster, Vcenter) {
     let first = lab_in(Vcenter::new().with_identity(), n, PLAIN);
     sleep(30 * SECOND).await;
@@ -110,7 +112,7 @@ async fn nodes_of_a_vcenter_that_is_not_configured_are_reported_and_kept() {
         assert_eq!(cluster.n_nodes(), 20, "{mode:?}");
         assert_eq!(n_troubled(&second, "unknown-vcenter"), 20, "{mode:?}");
         let n_events = n_events(&cluster, "MachineInUnknownVCenter");
-        assert_eq!(n_events, 10, "{mode:?}: of twenty that are alike");
+        assert_eq!(n_events, 10, "{mode:?}: events about 20 nodes");
         let said = second.telemetry.machines_check().unwrap_err();
         assert!(
             said.contains("dbed6e0c-bd88-4ef6-b594-21283e1c677f") && said.contains("19 more"),
@@ -134,7 +136,7 @@ async fn nodes_are_reported_by_a_provider_that_only_initializes() {
     }
 }
 
-/// The node's machine may still be found in the configured vCenter.
+/// Before the search, the configured vCenter might still have the node's machine.
 #[tokio::test(start_paused = true)]
 async fn a_node_of_an_unknown_vcenter_is_reported_only_after_a_search() {
     let (cluster, other) = moved_to_another_vcenter(2).await;
@@ -164,11 +166,11 @@ async fn a_vcenter_that_is_replaced_under_its_name_fails_readiness_and_not_liven
         assert!(said.contains("it is another vCenter"), "{mode:?}: {said}");
         assert_eq!(n_troubled(&lab, "other-instance"), 3, "{mode:?}");
         assert_eq!(n_events(&lab.cluster, "VCenterReplaced"), 3, "{mode:?}");
-        assert!(lab.telemetry.checks().iter().all(|(_, outcome)| outcome.is_ok()), "alive");
+        assert!(lab.telemetry.checks().iter().all(|(_, outcome)| outcome.is_ok()), "not alive");
         assert_eq!(lab.telemetry.vcenters(), [("vc".to_owned(), false)], "{mode:?}");
         let calls = lab.vcenter.take_calls();
-        assert_eq!(calls.get("Login"), None, "{mode:?}, no credential: {calls:?}");
-        assert!(calls.values().sum::<usize>() <= 60, "{mode:?}, ever more seldom: {calls:?}");
+        assert_eq!(calls.get("Login"), None, "{mode:?}, login: {calls:?}");
+        assert!(calls.values().sum::<usize>() <= 60, "{mode:?}, too many calls: {calls:?}");
         assert_eq!(lab.cluster.n_nodes(), 3, "{mode:?}");
         lab.finish().await;
     }
@@ -188,7 +190,7 @@ async fn a_machine_that_is_not_proven_gone_is_reported_without_failing_readiness
     assert_eq!(n_troubled(&second, "unproven"), 1);
     assert_eq!(n_events(&cluster, "MachineNotProvenGone"), 1);
     assert_eq!(second.telemetry.machines_check(), Ok(()));
-    // The trouble is reported without a gap between two proofs.
+    // The provider reports the trouble without a gap between two attempts at a proof.
     for n in 0..60 {
         sleep(10 * SECOND).await;
         assert_eq!(n_troubled(&second, "unproven"), 1, "{} s later", 10 * n);
@@ -203,7 +205,7 @@ async fn a_machine_that_is_not_proven_gone_is_reported_without_failing_readiness
     second.finish().await;
 }
 
-/// A proxy before the vCenter answers 503 and asks for no pause, or for a short one.
+/// A proxy in front of the vCenter answers 503 and requests no pause, or a short one.
 #[tokio::test(start_paused = true)]
 async fn a_503_with_a_retry_after_of_0_or_1_s_still_backs_off() {
     for (mode, operation) in [
@@ -219,7 +221,7 @@ async fn a_503_with_a_retry_after_of_0_or_1_s_still_backs_off() {
                 let (id, name) = (format!("vm-{n}"), format!("node-{n:03}"));
                 vcenter.add(&id, &uuid(n), &name, Some(&format!("10.0.0.{n}")));
             }
-            // Members of a view change only if there is a view.
+            // The provider changes the members of a view only after it has built one.
             if operation == "ModifyListView" {
                 cluster.join("node-002", &swapped(2));
             }

@@ -1,4 +1,5 @@
-//! A fake vCenter of a few dozen lines: one login, one list view, one filter, machines with properties as XML.
+//! A small fake vCenter: one login, one list view, one filter, and machines with properties as XML.
+//! It counts calls.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +16,7 @@ use provider::{Transport, from_service};
 use provider_vcenter::xml::{self, Element};
 use tokio::sync::Notify;
 
-/// A machine: its UUID and addresses; the fake derives all other values.
+/// A machine of the fake; values without a field are constants.
 #[derive(Clone, Debug)]
 pub(crate) struct Vm {
     pub(crate) uuid: String,
@@ -40,27 +41,29 @@ struct State {
     zone_tags: bool,
     /// True if the root folder contains itself.
     in_a_circle: bool,
-    /// True if properties of guests cannot be read.
+    /// True if the fake reports the guest properties as unreadable.
     guests_torn: bool,
-    /// Faults by operation, each with the number of answers still to fail.
+    /// Faults by operation, each with the number of further calls that fail with it.
     faults: BTreeMap<&'static str, (&'static str, u32)>,
-    /// Time between the answer of an operation and its delivery.
+    /// Time after which answers and faults of an operation arrive, by operation.
     delays: BTreeMap<&'static str, Duration>,
-    /// Operations that get status 503, each with the seconds of `Retry-After`.
+    /// Operations that get status 503, each with its `Retry-After` in seconds.
     busy: BTreeMap<&'static str, u32>,
+    /// True if the fake never answers.
     black_hole: bool,
     instance: String,
-    /// Names by id of the datacenters besides the default one.
+    /// Names of all datacenters, by id.
     datacenters: BTreeMap<&'static str, &'static str>,
-    /// Container of the inventory view.
+    /// Id of the folder or datacenter that the inventory view covers.
     container: String,
-    /// Time of the last use of the session; the next field counts the calls in progress.
+    /// Instant of the last use of the session.
     used_at: Option<tokio::time::Instant>,
+    /// Number of calls in progress.
     n_serving: u32,
     password: String,
 }
 
-/// Time after which an unused session ends, as on a real vCenter.
+/// Time after which the fake ends an unused session, as a real vCenter does.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 
 /// The fake vCenter.
@@ -95,7 +98,7 @@ impl Vcenter {
         self.change(|state| state.datacenters.insert(id, name));
     }
 
-    /// Sets an instance UUID in the form of a real vCenter's.
+    /// Sets an instance UUID that is a valid UUID; the default is not one.
     pub(crate) fn with_identity(self) -> Self {
         self.state.lock().unwrap().instance = "dbed6e0c-bd88-4ef6-b594-21283e1c677f".to_owned();
         self
@@ -146,7 +149,8 @@ impl Vcenter {
         self.change(|state| state.hidden.insert(id.to_owned()));
     }
 
-    /// Makes guest properties unreadable or readable; no update reports the latter.
+    /// Makes guest properties unreadable, or readable again; the fake sends no update about the
+    /// change.
     pub(crate) fn tear_guests(&self, torn: bool) {
         self.change(|state| state.guests_torn = torn);
     }
@@ -169,21 +173,24 @@ impl Vcenter {
         self.change(|state| state.hidden.remove(id));
     }
 
-    /// Calls since the start or the last call of this method, in order.
+    /// Returns the operations of the calls since the start or since the last take, in order.
     pub(crate) fn take_transcript(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().calls)
     }
 
+    /// Lets the next `times` calls of an operation fail with this fault.
     pub(crate) fn fault(&self, operation: &'static str, fault: &'static str, times: u32) {
         self.change(|state| state.faults.insert(operation, (fault, times)));
     }
 
-    /// Delivers each later answer or fault of this operation after `delay`; the answer shows the state before the delay.
+    /// Lets each later answer or fault of an operation arrive after `delay`; the answer shows the
+    /// state before the delay.
     pub(crate) fn delay(&self, operation: &'static str, delay: Duration) {
         self.change(|state| state.delays.insert(operation, delay));
     }
 
-    /// Refuses this operation with status 503 and this `Retry-After` in seconds, as a proxy before the vCenter does.
+    /// Refuses all later calls of an operation with status 503 and this `Retry-After` in seconds,
+    /// as a proxy in front of the vCenter does.
     pub(crate) fn set_busy(&self, operation: &'static str, retry_after: u32) {
         self.change(|state| state.busy.insert(operation, retry_after));
     }
@@ -192,12 +199,14 @@ impl Vcenter {
         self.change(|state| state.black_hole = on);
     }
 
+    /// Ends the session and sets another instance UUID, as if another vCenter answered at the
+    /// address.
     pub(crate) fn become_another(&self) {
         self.end_session();
         self.change(|state| state.instance = "i-2".to_owned());
     }
 
-    /// Calls since the last call of this method, by operation.
+    /// Returns the number of calls since the last take, by operation.
     pub(crate) fn take_calls(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for call in std::mem::take(&mut self.state.lock().unwrap().calls) {
@@ -237,7 +246,7 @@ impl Vcenter {
         {
             let calls = &mut self.state.lock().unwrap().calls;
             calls.push(name.clone());
-            // A busy loop never ends under a clock that stands still.
+            // A busy loop would never end, because the paused clock stands still meanwhile.
             assert!(calls.len() < 100_000, "calls without pause: {:?}", &calls[99_900..]);
         }
         let injected = {
@@ -397,7 +406,7 @@ impl Vcenter {
             }
             "RetrievePropertiesEx" => self.retrieve(call),
             "WaitForUpdatesEx" => self.wait(call).await,
-            other => panic!("the fake does not know {other}"),
+            other => panic!("the fake does not implement {other}"),
         }
     }
 
@@ -556,13 +565,13 @@ impl Vcenter {
                 "cat-region" => serde_json::json!({"name": "k8s-region"}),
                 other => panic!("{other}"),
             },
-            other => panic!("the fake does not know {other}"),
+            other => panic!("the fake does not implement {other}"),
         };
         answer(200, serde_json::json!({"value": value}).to_string())
     }
 }
 
-/// The root folder and the datacenters, without folders between them and machines.
+/// The root folder and the datacenters, without the folders below the datacenters.
 fn folders(state: &State) -> String {
     let root = named("Datacenters", None);
     format!("<objects><obj type=\"Folder\">group-d1</obj>{root}</objects>{}", datacenters(state))

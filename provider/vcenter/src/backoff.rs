@@ -1,13 +1,14 @@
-//! Growing pauses with seeded jitter: the same seed gives the same pauses on every machine.
+//! Growing pauses with jitter from a seed: the same seed gives the same pauses on every computer.
 
 use std::time::Duration;
 
-/// A stream of pseudo-random fractions (splitmix64).
+/// Stream of pseudo-random numbers (splitmix64).
 #[derive(Clone, Debug)]
 pub struct Jitter(u64);
 
 impl Jitter {
-    /// A separate stream per purpose: mixes the name of the purpose into the seed.
+    /// Creates the stream of one purpose. Each purpose has a separate stream, because its name is
+    /// mixed into the seed.
     pub fn new(seed: u64, purpose: &str) -> Self {
         let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
         for byte in purpose.bytes() {
@@ -16,7 +17,7 @@ impl Jitter {
         Self(state)
     }
 
-    /// The next value.
+    /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -25,9 +26,9 @@ impl Jitter {
         z ^ (z >> 31)
     }
 
-    /// `base`, stretched by a factor in [1, 1 + `spread`).
+    /// Returns `base` multiplied by a random factor in [1, 1 + `spread`).
     ///
-    /// Rounded to milliseconds, so that a paused clock (which ticks in milliseconds) follows exactly.
+    /// The result is rounded to milliseconds, because tokio's paused clock ticks in milliseconds.
     pub fn stretch(&mut self, base: Duration, spread: f64) -> Duration {
         #[expect(clippy::cast_precision_loss, reason = "53 bits are what a fraction needs")]
         let fraction = (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
@@ -41,39 +42,41 @@ impl Jitter {
     }
 }
 
-/// Distribution of the pauses.
+/// Distribution of a pause, given its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Draw {
-    /// The limit, stretched by up to half.
+    /// Between the limit and one and a half times the limit.
     Stretched,
-    /// Any value up to the limit ("full jitter"), but at least a tenth of the first pause.
+    /// Between zero and the limit ("full jitter"), but at least a tenth of the first pause.
     Full,
 }
 
-/// Exponential pauses: `first`, doubled each time up to `max`, then stretched by up to half.
+/// Exponential pauses: the limit is `first` after the first failure, and doubles with each failure
+/// up to `max`. By default, a pause is its limit stretched by up to half.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     draw: Draw,
     first: Duration,
     max: Duration,
+    /// Number of failures since the last success; it determines the limit.
     failures: u32,
     jitter: Jitter,
 }
 
 impl Backoff {
-    /// A fresh sequence.
+    /// Creates a sequence without failures.
     pub fn new(first: Duration, max: Duration, jitter: Jitter) -> Self {
         Self { draw: Draw::Stretched, first, max, failures: 0, jitter }
     }
 
-    /// Draws each pause from the whole range up to its limit, but at least a tenth of `first`, so that many
-    /// clients that failed together do not come back together.
+    /// Makes each pause random between zero and its limit, but at least a tenth of `first`, so that
+    /// many clients that failed together do not come back together.
     #[must_use]
     pub fn with_full_jitter(self) -> Self {
         Self { draw: Draw::Full, ..self }
     }
 
-    /// Notes a failure and returns the time to wait.
+    /// Counts a failure and returns the pause before the next try.
     pub fn fail(&mut self) -> Duration {
         let base = self.first.saturating_mul(1u32 << self.failures.min(16)).min(self.max);
         self.failures = self.failures.saturating_add(1);
@@ -86,12 +89,12 @@ impl Backoff {
         }
     }
 
-    /// Notes a success: the next failure waits `first` again.
+    /// Resets the count after a success, so that the next pause begins with `first` again.
     pub fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// Failures since the last success.
+    /// Returns the number of failures since the last success.
     pub fn failures(&self) -> u32 {
         self.failures
     }

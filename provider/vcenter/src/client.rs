@@ -1,4 +1,5 @@
-//! One vCenter: its endpoint, its settings, its two logins, and the path that all requests take.
+//! The client of one vCenter: endpoint, settings, the two logins (SOAP and vAPI), and the function
+//! that sends every request.
 
 use std::{
     sync::{
@@ -21,15 +22,17 @@ use crate::{
     vapi::RestSession,
 };
 
-/// Upstream's name in `User-Agent` (`cloud-provider-vsphere: pkg/common/vclib/connection.go`).
+/// Value of the header `User-Agent`, the same as upstream's
+/// (`cloud-provider-vsphere: pkg/common/vclib/connection.go`).
 const USER_AGENT: &str = "k8s-cloud-provider-vsphere";
-/// Maximum size of an answer; the client refuses a larger one. A page of a thousand machines is about 3 MiB.
+/// Maximum size of an answer in bytes (64 MiB); the client refuses a larger one. A page of a
+/// thousand machines has about 3 MiB.
 const MAX_BODY: usize = 64 * 1024 * 1024;
 
 /// Address of a vCenter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
-    /// Key in the configuration; identity of this vCenter inside the provider.
+    /// Key of the vCenter in the configuration, by which the provider distinguishes vCenters.
     pub name: String,
     /// Host name or address, without brackets.
     pub host: String,
@@ -38,7 +41,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// `host:port`, with brackets around an IPv6 literal.
+    /// Returns `host:port`, with brackets around an IPv6 address.
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -48,33 +51,33 @@ impl Endpoint {
     }
 }
 
-/// Deliberate defects; see `provider::Mutant`.
+/// Switches for deliberate defects; see `provider::Mutant`.
 #[cfg(feature = "mutants")]
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "one switch per defect")]
 pub struct Defects {
-    /// Every caller without a session logs in by itself.
+    /// Every caller that finds no session logs in separately, instead of waiting for one login.
     pub no_single_flight: bool,
-    /// Every call drops the session first.
+    /// Every call drops the session first, so that it has to log in.
     pub login_per_call: bool,
-    /// Calls wait forever.
+    /// Calls wait for an answer without a deadline.
     pub no_deadline: bool,
-    /// A rejected credential is tried again at once.
+    /// The client tries a rejected credential again without a pause.
     pub no_lockout: bool,
 }
 
 /// Settings of the client.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Deadline of every call except the long poll (default 30 s).
+    /// Deadline of every call except the wait for updates and logouts (default 30 s).
     pub call_deadline: Duration,
-    /// Maximum time that one `WaitForUpdatesEx` may block on the server (default 60 s).
+    /// Maximum time for which one `WaitForUpdatesEx` may block on the server (default 60 s).
     pub poll: Duration,
     /// Objects per page of a property read (default 1000).
     pub page_size: u32,
-    /// Seeds the jitter of all pauses.
+    /// Seed of the jitter of all pauses.
     pub seed: u64,
-    /// Receives the result of every call.
+    /// Observer that receives the result of every call, if any.
     pub observer: Option<Arc<dyn CallObserver>>,
     /// Deliberate defects.
     #[cfg(feature = "mutants")]
@@ -110,12 +113,14 @@ pub(crate) struct Inner {
     pub(crate) soap: Slot<Session>,
     pub(crate) rest: Slot<RestSession>,
     pub(crate) lockout: Lockout,
-    /// Instance UUID of the vCenter that accepted the first login under this name.
+    /// Instance UUID of the vCenter that accepted the first login under this name; set once.
     pub(crate) instance: OnceLock<String>,
-    /// Instance UUID of the other vCenter that answered the last login under this name, if another one did.
+    /// Instance UUID of the vCenter that the last login reached, if it is another vCenter than at
+    /// the first login.
     pub(crate) other_instance: Mutex<Option<String>>,
-    /// True if a server accepted a login without saying its instance UUID.
+    /// True if a server without an instance UUID in its answer ever accepted a login.
     pub(crate) was_anonymous: AtomicBool,
+    /// True after [`Vcenter::close`].
     pub(crate) closed: AtomicBool,
 }
 
@@ -133,7 +138,8 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// `Retry-After` in seconds; vCenter does not use the date form.
+    /// Returns the time in the header `Retry-After`. Only seconds are read, because vCenter does
+    /// not use the date form.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let value = self.headers.get(header::RETRY_AFTER)?.to_str().ok()?;
         value.trim().parse().ok().map(Duration::from_secs)
@@ -141,7 +147,7 @@ impl Answer {
 }
 
 impl Vcenter {
-    /// A client that has not called anything yet.
+    /// Creates a client. It makes no call and does not log in yet.
     pub fn new(
         endpoint: &Endpoint,
         transport: Transport,
@@ -169,34 +175,37 @@ impl Vcenter {
         }
     }
 
-    /// Name of the vCenter in the configuration.
+    /// Returns the name of the vCenter in the configuration.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The instance UUID that the vCenter reported at the first login that succeeded; `None` before.
+    /// Returns the instance UUID that the vCenter reported at the first successful login with one;
+    /// `None` before.
     ///
-    /// It never changes within a process: the client does not log in to a server with another instance UUID.
+    /// It never changes within a process, because the client does not log in to a server with
+    /// another instance UUID.
     pub fn instance_uuid(&self) -> Option<&str> {
         self.inner.instance.get().map(String::as_str)
     }
 
-    /// True if the identity became known only after a login to a server that did not say its instance UUID: references from
-    /// that time may be those of another server.
+    /// True if the instance UUID became known only after a login to a server that did not report
+    /// one. References from before may be those of another server.
     pub fn was_identified_late(&self) -> bool {
         self.inner.was_anonymous.load(Ordering::Relaxed) && self.instance_uuid().is_some()
     }
 
-    /// The instance UUID of another vCenter that answered the last login under this name; `None` if the first vCenter
-    /// answered it.
+    /// Returns the instance UUID of the vCenter that the last login reached, if it is another
+    /// vCenter than at the first login; otherwise `None`.
     ///
-    /// The client does not log in to the other vCenter. A person has to decide by a restart whether it replaces the
-    /// first one.
+    /// The client does not log in to the other vCenter. Only a person can decide, by a restart,
+    /// that the other vCenter replaces the first one.
     pub fn other_instance(&self) -> Option<String> {
         self.inner.other_instance.lock().expect("nothing panics under this lock").clone()
     }
 
-    /// Ends both logins and refuses further calls. Errors are only logged, because a caller cannot act on them.
+    /// Logs out of SOAP and vAPI, and refuses further calls. The client only logs errors, because a
+    /// caller cannot act on them.
     pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);
         let (soap, rest) = (self.inner.soap.take(), self.inner.rest.take());
@@ -214,11 +223,12 @@ impl Vcenter {
         );
     }
 
+    /// Returns the error of a call to this vCenter.
     pub(crate) fn error(&self, operation: &'static str, kind: CallErrorKind) -> CallError {
         CallError { operation, vcenter: Arc::clone(&self.inner.name), kind }
     }
 
-    /// Waits for a call, and reports its result to the observer.
+    /// Waits for a call to end, and reports its result to the observer.
     pub(crate) async fn observed<T>(
         &self,
         operation: &'static str,
@@ -239,7 +249,8 @@ impl Vcenter {
 
     /// Sends one request and reads the whole answer, within the deadline.
     ///
-    /// The future is boxed, which keeps the body's types out of every future above.
+    /// The future is boxed, so that the types of the callers' futures do not contain the types of
+    /// the body.
     pub(crate) fn exchange(
         &self,
         operation: &'static str,
@@ -264,6 +275,7 @@ impl Vcenter {
     }
 }
 
+/// Sends one request and reads the whole answer, up to [`MAX_BODY`] bytes.
 async fn exchange(
     transport: Transport,
     request: http::Request<Full<Bytes>>,

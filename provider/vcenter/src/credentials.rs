@@ -1,4 +1,4 @@
-//! User names and passwords, and their sources.
+//! Credentials (a user name and a password), and their sources.
 
 use futures::future::BoxFuture;
 use secrecy::{ExposeSecret, SecretString};
@@ -13,7 +13,7 @@ pub struct Credential {
 }
 
 impl Credential {
-    /// A credential from plain strings.
+    /// Creates a credential from plain strings.
     pub fn new(username: impl Into<String>, password: impl Into<String>) -> Self {
         Self { username: username.into(), password: SecretString::from(password.into()) }
     }
@@ -31,15 +31,15 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-/// Reason why a credential is missing. The text never contains a credential.
+/// Reason why the source returns no credential. The text never contains a credential.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct CredentialError(pub String);
 
-/// Source of the credential. The client asks it before every login, so the next login uses a
-/// rotated password.
+/// Source of the credential. The client requests the credential before every login, so that the
+/// next login uses a rotated password.
 pub trait CredentialSource: Send + Sync {
-    /// The credential to use now.
+    /// Returns the credential to use now.
     fn credential(&self) -> BoxFuture<'_, Result<Credential, CredentialError>>;
 }
 

@@ -1,4 +1,4 @@
-//! Errors of calls, and what a caller may do about them.
+//! Errors of calls, and the decision whether and when a caller may retry.
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
@@ -20,20 +20,21 @@ pub struct CallError {
 /// Reason for a failed call.
 #[derive(Debug, thiserror::Error)]
 pub enum CallErrorKind {
-    /// The server answered with a fault.
+    /// vCenter answered with a SOAP fault.
     #[error("{0}")]
     Fault(Fault),
-    /// The vAPI endpoint answered with an error.
-    #[error("status {status}, {id}")]
+    /// vAPI answered with an error.
+    #[error("vAPI error {id}, HTTP status {status}")]
     Rest {
         /// HTTP status.
         status: u16,
-        /// First message id, or the type of the error.
+        /// Id of the first message, or the type of the error.
         id: String,
         /// `Retry-After`, when sent.
         retry_after: Option<Duration>,
     },
-    /// An answer from something in front of vCenter, not from vCenter itself.
+    /// The answer has an HTTP error status, and the client finds no fault or vAPI error in it: it
+    /// probably comes from something in front of vCenter, such as a proxy.
     #[error("HTTP status {status}")]
     Http {
         /// HTTP status.
@@ -41,53 +42,55 @@ pub enum CallErrorKind {
         /// `Retry-After`, when sent.
         retry_after: Option<Duration>,
     },
-    /// No answer: refused, reset, TLS failure.
+    /// No answer, or only a part: the connection was refused or reset, or TLS failed.
     #[error("no answer")]
     Transport(#[source] BoxError),
     /// No complete answer within the deadline.
     #[error("no complete answer within {0:?}")]
     TimedOut(Duration),
-    /// An answer that violates the protocol.
+    /// The answer violates the protocol or is too large.
     #[error("malformed answer: {0}")]
     Malformed(String),
-    /// No credential available for the login.
+    /// The source returned no credential for the login.
     #[error("no usable credential")]
     Credential(#[source] CredentialError),
-    /// Not tried: an earlier login failed and it is too early for the next one.
-    #[error("waiting {0:?} before the next login")]
+    /// Not sent: an earlier login failed or ended soon, and it is too early for the next one.
+    #[error("an earlier login failed; next login in {0:?}")]
     NotYet(Duration),
-    /// Not tried: the credential was rejected, and trying it again now risks the account.
+    /// Not sent: the server rejected the credential, and another try now could lock the account.
     #[error("the credential was rejected; next attempt with the same one in {0:?}")]
     Locked(Duration),
-    /// The endpoint answers as another vCenter than before, so its answers say nothing about our machines.
+    /// The endpoint led to another vCenter than the first login, whose answers prove nothing about
+    /// our machines.
     #[error("the endpoint is now another vCenter, with instance UUID {0}")]
     OtherInstance(String),
-    /// Not tried: the client was shut down.
+    /// Not sent: the client was closed.
     #[error("the client is closed")]
     Closed,
 }
 
-/// Action that a caller may take after a failed call.
+/// Condition under which a caller may repeat a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// Once, after a new login.
+    /// May be repeated once, after a new login.
     AfterLogin,
-    /// After exactly this much time: the client itself has computed it, with growing pauses.
+    /// May be repeated after exactly this time, which the client has computed with growing pauses.
     After(Duration),
-    /// With growing pauses, and not before this much time has passed: the server has asked for it. A proxy may ask for
-    /// no time at all.
+    /// May be repeated with growing pauses, but not before this time, which the server has asked
+    /// for. A proxy may ask for a time of zero.
     AtLeast(Duration),
-    /// With growing pauses.
+    /// May be repeated with growing pauses.
     WithBackoff,
-    /// The same call will fail again.
+    /// Need not be repeated, because the same call would fail again.
     Never,
 }
 
-/// The longest pause that a server may ask for.
+/// Longest pause that the client grants if a server asks for one.
 const LONGEST_ASKED: Duration = Duration::from_secs(60);
 
 impl Retry {
-    /// Pause before the next try of a caller whose own back-off gives `own`. A wait that is asked for counts up to 60 s.
+    /// Returns the pause before the next try of a caller whose own back-off yields `own`. A time
+    /// that the server or the client demands counts up to 60 s.
     pub fn pause(self, own: Duration) -> Duration {
         match self {
             Self::After(wait) => wait.min(LONGEST_ASKED),
@@ -98,7 +101,7 @@ impl Retry {
 }
 
 impl CallError {
-    /// Decides what a caller may do about the error. No other place decides this.
+    /// Decides whether and when the call may be repeated. No other code decides this.
     pub fn retry(&self) -> Retry {
         match &self.kind {
             CallErrorKind::Fault(fault) => match fault.kind {
@@ -123,7 +126,8 @@ impl CallError {
         }
     }
 
-    /// A short word for the failure, from a small set: the class of a fault, the HTTP status, or a word such as `timeout`.
+    /// Returns a short word for the failure, for metrics: the class of a fault, the HTTP status, or
+    /// a word such as `timeout`. The set of words is small.
     pub fn code(&self) -> Cow<'static, str> {
         let word = match &self.kind {
             CallErrorKind::Fault(fault) => return fault.kind.code().into(),
@@ -142,7 +146,7 @@ impl CallError {
         word.into()
     }
 
-    /// The fault, if the server answered with one.
+    /// Returns the class of the fault, if the server answered with one.
     pub fn fault(&self) -> Option<&FaultKind> {
         match &self.kind {
             CallErrorKind::Fault(fault) => Some(&fault.kind),
@@ -150,24 +154,24 @@ impl CallError {
         }
     }
 
-    /// True if no answer came in time.
+    /// True if no complete answer arrived within the deadline.
     pub fn is_timeout(&self) -> bool {
         matches!(self.kind, CallErrorKind::TimedOut(_))
     }
 
-    /// True if the server says positively that this object does not exist (any more). A fault about another object, such as
-    /// the collector, or without an object says nothing about this one.
+    /// True if the server says explicitly that this object does not exist (any more). A fault about
+    /// another object, such as the collector, or about no object, proves nothing about this one.
     pub fn says_gone(&self, object: &MoRef) -> bool {
         matches!(self.fault(), Some(FaultKind::ManagedObjectNotFound(Some(gone))) if gone == object)
     }
 
-    /// True if the server says positively that an object of the call does not exist (any more).
+    /// True if the server says explicitly that some object of the call does not exist (any more).
     pub fn is_object_gone(&self) -> bool {
         matches!(self.fault(), Some(FaultKind::ManagedObjectNotFound(_)))
     }
 }
 
-/// An error with its causes on one line, for structured logs.
+/// Displays an error with its causes on one line, for structured logs.
 pub struct Chain<'a>(pub &'a (dyn std::error::Error + 'static));
 
 impl fmt::Display for Chain<'_> {

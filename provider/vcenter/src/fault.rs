@@ -1,42 +1,44 @@
-//! Faults that a vCenter answers, classified by `xsi:type` or, where that is absent, by element name.
+//! SOAP faults of a vCenter, classified by `xsi:type` or, if that is missing, by element name.
 
 use std::fmt;
 
 use crate::{MoRef, xml::Element};
 
-/// A fault with its text.
+/// A fault: its class and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Class of the fault.
     pub kind: FaultKind,
-    /// Text from the server, for the log.
+    /// Text from the server, for the log. For `NoPermission`, the missing privilege is added.
     pub message: String,
 }
 
-/// Fault classes that steer behavior; any other class keeps only its name.
+/// Class of a fault. Classes without a variant are `Other` with their name; the client treats them
+/// as failures that may pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// Wrong user or password, or a locked account.
+    /// The user or password is wrong, or the account is locked.
     InvalidLogin,
-    /// No session, or one that expired or was ended.
+    /// The call has no session, or its session has expired or was ended.
     NotAuthenticated,
-    /// Logged in, but not allowed. Does not mean that the object does not exist.
+    /// The login lacks a privilege. This does not mean that the object does not exist.
     NoPermission,
-    /// The object was deleted; the only positive proof that a reference is gone.
+    /// This object no longer exists; `None` if the server does not name the object. No other answer
+    /// proves that a reference is gone.
     ManagedObjectNotFound(Option<MoRef>),
-    /// A property path that this server does not know.
+    /// This server does not support this property path.
     InvalidProperty(String),
-    /// A version that this session's collector did not issue.
+    /// The collector of this session does not accept the version.
     InvalidCollectorVersion,
-    /// A blocked wait was cut off by the server.
+    /// The server ended a blocked wait.
     RequestCanceled,
-    /// A malformed argument.
+    /// The argument of this name is invalid.
     InvalidArgument(String),
-    /// The catch-all of a vCenter in trouble.
+    /// Any internal failure of a vCenter.
     SystemError,
-    /// The host that would answer is not connected.
+    /// The host that would have to answer is not connected to vCenter.
     HostNotConnected,
-    /// Any other class, by name.
+    /// Any other class, with its name.
     Other(String),
 }
 
@@ -45,8 +47,7 @@ impl Fault {
     pub fn read(element: &Element, message: &str) -> Self {
         let name = match &element.xsi_type {
             Some(name) => &**name,
-            // Generated clients decide by element name, so an answer without `xsi:type` relies on
-            // that name.
+            // Generated clients classify a detail without `xsi:type` by its element name.
             None => element.name.strip_suffix("Fault").unwrap_or(&element.name),
         };
         let kind = match name {
@@ -77,7 +78,8 @@ impl Fault {
     }
 }
 
-/// Describes the privilege that an administrator has to grant, from the fields of `NoPermission`.
+/// Returns a text that names the privilege that an administrator has to grant, from the fields of
+/// `NoPermission`.
 fn missing_privilege(fault: &Element) -> Option<String> {
     let privilege = fault.text_of("privilegeId").filter(|it| !it.is_empty())?;
     Some(match fault.child("object").and_then(MoRef::read) {
@@ -87,8 +89,8 @@ fn missing_privilege(fault: &Element) -> Option<String> {
 }
 
 impl FaultKind {
-    /// Name of the class; `other_fault` for all classes that steer nothing, because a server may send
-    /// any name.
+    /// Returns the name of the class for metrics; `other_fault` for all classes of
+    /// [`FaultKind::Other`], because a server may send any name.
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::InvalidLogin => "InvalidLogin",

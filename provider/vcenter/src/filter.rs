@@ -1,4 +1,5 @@
-//! Filter specifications: the properties to read, the starting objects, and the traversals from there.
+//! Filter specifications (`PropertyFilterSpec`): the properties to read, the starting objects, and
+//! the traversals from there.
 
 use crate::{MoRef, xml::XmlWriter};
 
@@ -7,11 +8,11 @@ use crate::{MoRef, xml::XmlWriter};
 pub struct Traversal {
     /// Name by which other steps refer to this one.
     pub name: String,
-    /// Managed object type on which this step applies (and its subtypes).
+    /// Managed object type to which this step applies; its subtypes included.
     pub kind: String,
     /// Property that holds the references to follow.
     pub path: String,
-    /// Names of the steps to apply to the objects that this step reaches.
+    /// Names of the steps that continue from the objects that this step reaches.
     pub then: Vec<String>,
 }
 
@@ -26,14 +27,16 @@ pub struct FilterSpec {
     pub skip_start: bool,
     /// Traversals applied to every starting object.
     pub traversals: Vec<Traversal>,
-    /// True if the answer leaves out a starting object that is gone; otherwise it fails the whole call.
+    /// True if the answer leaves out a starting object that is gone; otherwise such an object fails
+    /// the whole call.
     pub tolerates_missing: bool,
-    /// Root folder whose folders and datacenters the answer includes, with name and parent.
+    /// Root folder. If set, the answer also includes it, the folders below it and the datacenters,
+    /// with name and parent.
     pub tree: Option<MoRef>,
 }
 
 impl FilterSpec {
-    /// Reads `paths` of the given objects themselves.
+    /// Returns a specification that reads `paths` of these objects, all of type `kind`.
     pub fn of_objects(kind: &str, paths: &[&str], objects: Vec<MoRef>) -> Self {
         Self {
             properties: vec![(kind.to_owned(), paths.iter().map(|p| (*p).to_owned()).collect())],
@@ -42,18 +45,20 @@ impl FilterSpec {
         }
     }
 
-    /// Leaves out a starting object that is gone, instead of failing the whole call.
+    /// Returns the specification with [`FilterSpec::tolerates_missing`] set.
     #[must_use]
     pub fn tolerating_missing(self) -> Self {
         Self { tolerates_missing: true, ..self }
     }
 
-    /// Reads all folders above datacenters, and the datacenters, with name and parent.
+    /// Returns a specification that reads the root folder, the folders below it down to the
+    /// datacenters, and the datacenters, each with name and parent.
     pub fn datacenters(root: MoRef) -> Self {
         Self::default().with_datacenters(root)
     }
 
-    /// Adds the folders and datacenters that [`FilterSpec::datacenters`] reads.
+    /// Returns the specification, which also reads the folders and datacenters that
+    /// [`FilterSpec::datacenters`] reads.
     #[must_use]
     pub fn with_datacenters(mut self, root: MoRef) -> Self {
         for kind in ["Folder", "Datacenter"] {
@@ -63,7 +68,8 @@ impl FilterSpec {
         self
     }
 
-    /// Reads the names of the folders and datacenters that are directly in a folder.
+    /// Returns a specification that reads the names of the folders and datacenters that are
+    /// directly in a folder.
     pub fn children(folder: MoRef) -> Self {
         let name = || vec!["name".to_owned()];
         Self {
@@ -80,7 +86,7 @@ impl FilterSpec {
         }
     }
 
-    /// Reads `paths` of all objects of type `kind` in a view.
+    /// Returns a specification that reads `paths` of all objects of type `kind` in a view.
     pub fn of_view(view: &MoRef, kind: &str, paths: &[&str]) -> Self {
         Self {
             properties: vec![(kind.to_owned(), paths.iter().map(|p| (*p).to_owned()).collect())],
@@ -96,10 +102,11 @@ impl FilterSpec {
         }
     }
 
-    /// Reads name and parent of the objects and of all their ancestors up to the root folder.
+    /// Returns a specification that reads name and parent of the objects and of all their ancestors
+    /// up to the root folder.
     ///
-    /// The traversal is that of the reference provider (`govmomi: object/ancestors.go`); several starting
-    /// objects share one call.
+    /// The traversal is that of the reference provider (`govmomi: object/ancestors.go`). Several
+    /// starting objects share one call.
     pub fn ancestors(objects: Vec<MoRef>) -> Self {
         let up = |name: &str, kind: &str, path: &str| Traversal {
             name: name.to_owned(),
@@ -121,6 +128,7 @@ impl FilterSpec {
         }
     }
 
+    /// Writes the specification as an element of this name.
     pub(crate) fn write(&self, name: &str, out: &mut XmlWriter) {
         out.nest(name, "", |out| {
             for (kind, paths) in &self.properties {
@@ -145,7 +153,8 @@ impl FilterSpec {
 }
 
 impl Traversal {
-    /// Goes from a folder to its children, and on from the folders among them. Does not enter datacenters.
+    /// Returns the step from a folder to its children, and on from those that are folders. It does
+    /// not enter datacenters.
     fn down_folders() -> Self {
         Self {
             name: "folders".to_owned(),
@@ -156,6 +165,7 @@ impl Traversal {
     }
 }
 
+/// Writes a starting object with its traversals.
 fn write_start(object: &MoRef, skip: bool, traversals: &[Traversal], out: &mut XmlWriter) {
     out.nest("objectSet", "", |out| {
         out.reference("obj", object);

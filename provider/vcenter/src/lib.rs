@@ -1,12 +1,13 @@
-//! A vCenter client as a tower stack: SOAP and vAPI REST, one login each, deadlines on every call.
+//! A vCenter client as a tower stack: SOAP and vAPI REST, one login for each of the two, and a
+//! deadline on every call.
 //!
-//! The client knows nothing of Kubernetes, of files or of the environment. The caller supplies a
-//! [`Transport`] (any tower service that answers HTTP requests), a [`CredentialSource`] and a seed for
-//! the jitter, so that the same code runs over TLS in production and straight into a router under
-//! tokio's paused clock.
+//! The client has no code for Kubernetes, and reads neither files nor environment variables. The
+//! caller supplies a [`Transport`] (any tower service that answers HTTP requests), a
+//! [`CredentialSource`] and a seed for the jitter, so that the same code runs over TLS in
+//! production and directly against a router under tokio's paused clock.
 //!
-//! Reading order: [`Transport`] and [`tls`](TlsTrust), then [`xml`] and [`filter`](FilterSpec) for the
-//! codec, [`Fault`] and [`CallError`] for the failures, [`Vcenter`] for the calls.
+//! Reading order: [`Transport`] and [`tls`](TlsTrust), then [`xml`] and [`filter`](FilterSpec) for
+//! the codec, [`Fault`] and [`CallError`] for the failures, [`Vcenter`] for the calls.
 
 mod backoff;
 mod client;

@@ -1,23 +1,25 @@
-//! Observer of calls, for metrics.
+//! Observer of the client's calls, for metrics.
 
 use std::{borrow::Cow, time::Duration};
 
-/// One exchange with a vCenter, successful or failed. A call that the client did not send does not
-/// count.
+/// A call to a vCenter that has ended with success or failure. A repeated call counts each time,
+/// and a login consists of one or two calls. Calls that the client refuses before it sends them are
+/// not reported.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
     /// Name of the vCenter in the configuration.
     pub vcenter: &'a str,
     /// Operation as the protocol names it.
     pub operation: &'static str,
-    /// `ok`, or [`CallError::code`](crate::CallError::code).
+    /// `ok`, or the [`CallError::code`](crate::CallError::code) of the failure.
     pub code: Cow<'static, str>,
-    /// Time from the first byte sent to the decoded answer.
+    /// Time from the start of the call, before the connection is made, to the decoded answer or the
+    /// failure.
     pub took: Duration,
 }
 
 impl Call<'_> {
-    /// The API that the call tries to log in to: `soap` or `vapi`; `None` for all other operations.
+    /// Returns the API that the call logs in to, `soap` or `vapi`; `None` for all other operations.
     pub fn logs_in_to(&self) -> Option<&'static str> {
         match self.operation {
             "Login" => Some("soap"),
@@ -27,8 +29,8 @@ impl Call<'_> {
     }
 }
 
-/// Receives every call. Must not block.
+/// Receiver of every call. The implementation must not block.
 pub trait CallObserver: std::fmt::Debug + Send + Sync {
-    /// Receives a call that has ended. A call that its caller cut short is not reported.
+    /// Receives a call that has ended. The client does not report a call whose caller cancelled it.
     fn called(&self, call: &Call<'_>);
 }

@@ -1,4 +1,5 @@
-//! Reads that need no object of the session: searches, time, properties.
+//! Calls that need no object bound to the session: searches, reads of properties, and the
+//! keep-alive.
 
 use crate::{
     CallError, FilterSpec, MoRef, ObjectContent, Page, ServiceContent, Vcenter,
@@ -9,12 +10,12 @@ use crate::{
 impl Vcenter {
     /// `CurrentTime`: the cheapest call that keeps a session alive (`govmomi: session/keepalive`).
     ///
-    /// Sends nothing without a session, and does not replace a session that has ended: the next call that needs
-    /// one logs in.
+    /// Makes no call without a session, and does not replace a session that has ended. The next
+    /// call that needs a session logs in.
     ///
     /// # Errors
     ///
-    /// As every call; `NotAuthenticated` means that the session had ended already.
+    /// As every call. `NotAuthenticated` means that the session had already ended.
     pub async fn keep_alive(&self) -> Result<(), CallError> {
         let Some(session) = self.inner.soap.current() else { return Ok(()) };
         let deadline = self.inner.settings.call_deadline;
@@ -25,8 +26,8 @@ impl Vcenter {
         Ok(())
     }
 
-    /// `FindAllByUuid` over virtual machines by BIOS UUID. An empty result proves only that the login sees no
-    /// such machine.
+    /// `FindAllByUuid`: returns all virtual machines with this BIOS UUID. An empty result proves
+    /// only that the login sees no such machine.
     ///
     /// # Errors
     ///
@@ -35,7 +36,7 @@ impl Vcenter {
         self.find("FindAllByUuid", None, ("uuid", uuid)).await
     }
 
-    /// `FindAllByDnsName` over virtual machines, as their guests report it.
+    /// `FindAllByDnsName`: returns all virtual machines whose guests report this DNS name.
     ///
     /// # Errors
     ///
@@ -44,7 +45,8 @@ impl Vcenter {
         self.find("FindAllByDnsName", None, ("dnsName", name)).await
     }
 
-    /// Searches the whole inventory, or one datacenter.
+    /// Searches virtual machines in one datacenter, or in the whole inventory, with a method of the
+    /// search index.
     pub(crate) async fn find(
         &self,
         operation: &'static str,
@@ -70,7 +72,7 @@ impl Vcenter {
             .collect()
     }
 
-    /// `RetrievePropertiesEx`, all pages.
+    /// `RetrievePropertiesEx`: reads the properties of `spec`, all pages.
     ///
     /// # Errors
     ///
@@ -85,7 +87,8 @@ impl Vcenter {
             .await?;
         let Page { mut objects, mut token } = Page::read(&answer);
         while let Some(next) = token {
-            // Paging tokens belong to the session; a session that was lost meanwhile fails the read as a whole.
+            // A paging token belongs to its session. If the session was lost meanwhile, the whole
+            // read fails.
             let session = self.session().await?;
             let page = self.continue_retrieve(&session, &next).await?;
             objects.extend(page.objects);
@@ -94,6 +97,7 @@ impl Vcenter {
         Ok(objects)
     }
 
+    /// Reads the first page in this session.
     pub(crate) async fn retrieve_first(
         &self,
         session: &crate::Session,
@@ -109,6 +113,7 @@ impl Vcenter {
         Ok(Page::read(&answer))
     }
 
+    /// Reads the page after `token` in this session.
     pub(crate) async fn continue_retrieve(
         &self,
         session: &crate::Session,
@@ -125,9 +130,11 @@ impl Vcenter {
     }
 }
 
-/// Extra objects per page for the folders and datacenters, so that they do not cost the machines another page.
+/// Additional objects per page if the read includes folders and datacenters, so that the machines
+/// need no additional page.
 const TREE_ROOM: u32 = 64;
 
+/// Writes the arguments of `RetrievePropertiesEx`.
 fn write_retrieve(
     content: &ServiceContent,
     spec: &FilterSpec,

@@ -1,6 +1,7 @@
-//! The proxy on the way to a vCenter, from `HTTPS_PROXY` and `NO_PROXY` as Go's `net/http` reads them.
+//! Choice of the proxy for each vCenter, from `HTTPS_PROXY` and `NO_PROXY` as Go's `net/http` reads
+//! them.
 //!
-//! The caller reads the environment.
+//! The caller reads the environment variables.
 
 use std::net::IpAddr;
 
@@ -10,7 +11,7 @@ use ipnet::IpNet;
 
 use crate::Endpoint;
 
-/// A proxy that is asked for a tunnel with CONNECT.
+/// An HTTP proxy, through which the client opens a tunnel with `CONNECT`.
 #[derive(Clone, Debug)]
 pub struct Proxy {
     pub(crate) uri: Uri,
@@ -18,44 +19,46 @@ pub struct Proxy {
     pub(crate) authorization: Option<HeaderValue>,
 }
 
-/// Reason why a proxy cannot be used. The text leaves out the address, which may hold a password.
+/// Reason why a proxy cannot be used. The text does not contain the address, which may hold a
+/// password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyError {
-    /// Not an address.
+    /// The text is not an address, or its user name and password cannot be decoded.
     #[error("is not the address of a proxy; write http://HOST:PORT")]
     NotAnAddress,
-    /// A kind of proxy that is not supported.
+    /// The client does not support this kind of proxy.
     #[error("proxies over TLS and SOCKS are not supported; write http://HOST:PORT")]
     Unsupported,
 }
 
-/// Rules that decide which vCenters are reached through a proxy.
+/// Rules that decide which vCenters the client reaches through the proxy.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyRules {
     proxy: Option<Proxy>,
     exceptions: Vec<Exception>,
 }
 
+/// Entry of `NO_PROXY`: the vCenters that the client reaches directly.
 #[derive(Clone, Debug)]
 enum Exception {
     All,
     Network(IpNet),
     Address(IpAddr, Option<u16>),
     Domain {
-        /// Domain with the dot before it.
+        /// Domain name with a leading dot.
         suffix: String,
-        /// True if the name without the dot matches too.
+        /// True if the domain name itself, without the dot, matches too.
         is_own: bool,
         port: Option<u16>,
     },
 }
 
 impl ProxyRules {
-    /// Parses both variables; an empty value counts as unset.
+    /// Parses the values of `HTTPS_PROXY` and `NO_PROXY`. An empty value counts as unset.
     ///
     /// # Errors
     ///
-    /// See [`ProxyError`]. An exception that cannot be parsed matches nothing, as in Go.
+    /// See [`ProxyError`]. As in Go, an invalid exception is no error and matches nothing.
     pub fn parse(https_proxy: &str, no_proxy: &str) -> Result<Self, ProxyError> {
         let https_proxy = https_proxy.trim();
         let proxy = if https_proxy.is_empty() { None } else { Some(Proxy::parse(https_proxy)?) };
@@ -63,7 +66,8 @@ impl ProxyRules {
         Ok(Self { proxy, exceptions })
     }
 
-    /// The proxy on the way to this vCenter; always `None` for localhost and loopback addresses.
+    /// Returns the proxy for this vCenter; `None` for a direct connection. The connection to
+    /// localhost and to loopback addresses is always direct.
     pub fn of(&self, endpoint: &Endpoint) -> Option<&Proxy> {
         let proxy = self.proxy.as_ref()?;
         let host = endpoint.host.trim_end_matches('.').to_ascii_lowercase();
@@ -144,6 +148,7 @@ impl Proxy {
     }
 }
 
+/// Returns the value of `Proxy-Authorization` for a percent-encoded `user:password`.
 fn authorization(login: &str) -> Result<HeaderValue, ProxyError> {
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
     let mut plain = decoded(user)?;

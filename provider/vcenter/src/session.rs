@@ -1,8 +1,10 @@
-//! Logins to a vCenter: one at a time per API, kept until the server ends them, with pauses after failures.
+//! Logins to a vCenter: one at a time per API, kept until the server or a logout ends them, with
+//! pauses after failures.
 //!
-//! A [`Slot`] holds the current login. The first caller that finds it empty takes the gate; the others wait there and
-//! find the new login when they pass. A login that fails, or that ends soon after it began, closes the gate for a
-//! growing pause. The [`Lockout`] holds back a rejected credential, because a few wrong attempts lock the account for
+//! A [`Slot`] holds the current login of one API. If it is empty, the first caller takes the gate
+//! (a lock) and logs in. The other callers wait at the gate and then find the new login. A login
+//! that fails, or that ends soon after it began, closes the gate for a growing pause. The
+//! [`Lockout`] holds back a rejected credential, because a few wrong attempts lock the account for
 //! all its users.
 
 use std::{sync::Mutex, time::Duration};
@@ -12,27 +14,31 @@ use tokio::time::Instant;
 
 use crate::{Backoff, CallErrorKind, Credential, Jitter, ServiceContent};
 
-/// Pause before a rejected credential is tried a second time; the third attempt waits twice as long.
+/// Pause before the client tries a rejected credential a second time. The pause before the third
+/// attempt is twice as long.
 pub const LOCKOUT_SPACING: Duration = Duration::from_secs(15);
-/// After three rejections the same credential waits this long (stock vCenter: five failures in 180 s lock for 300 s).
+/// Pause after the third and each further rejection of the same credential in a row. A stock
+/// vCenter locks an account for 300 s after five failures within 180 s.
 pub const LOCKOUT_PAUSE: Duration = Duration::from_secs(300);
 
-/// A login that ends sooner than this after it began counts as trouble on the server.
+/// Lifetime below which the end of a login counts as trouble of the server.
 const DIED_YOUNG: Duration = Duration::from_secs(30);
 
-/// One SOAP login. Views, filters and versions belong to it and die with it.
+/// One SOAP session. Its views, filters and collector versions end with it.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Number of this login, counted from 1. Another number means that all session-bound objects are gone.
+    /// Number of this login; failed logins count too, and the first number is 1. In a session with
+    /// another number, all objects bound to this session are gone.
     pub epoch: u64,
-    /// Entry points, read anew at every login.
+    /// Entry points of the server, read at every login.
     pub content: ServiceContent,
-    /// Value of the session cookie.
+    /// Value of the session cookie, if the server sent one.
     pub(crate) cookie: Option<SecretString>,
 }
 
 /// A login that a [`Slot`] can hold.
 pub(crate) trait Login: Clone {
+    /// Returns the number of the login.
     fn epoch(&self) -> u64;
 }
 
@@ -42,18 +48,22 @@ impl Login for Session {
     }
 }
 
-/// Holds the current login, if any, and lets one caller at a time make a new one.
+/// Holder of the current login, if any. It lets one caller at a time log in.
 #[derive(Debug)]
 pub(crate) struct Slot<T> {
     current: Mutex<Option<T>>,
     gate: tokio::sync::Mutex<Gate>,
 }
 
+/// State of the logins of one API, under the lock that a caller holds while it logs in.
 #[derive(Debug)]
 struct Gate {
     backoff: Backoff,
+    /// Earliest time of the next login, after a failure.
     not_before: Option<Instant>,
+    /// Time of the last successful login, until the next caller needs a new one.
     logged_in_at: Option<Instant>,
+    /// Number of logins tried, which is also the number of the last one.
     logins: u64,
 }
 
@@ -71,11 +81,12 @@ impl<T: Login> Slot<T> {
         }
     }
 
+    /// Returns the current login without a call.
     pub(crate) fn current(&self) -> Option<T> {
         self.current.lock().expect("nothing panics under this lock").clone()
     }
 
-    /// Forgets the login with this epoch. A newer login stays.
+    /// Drops the current login if it has this epoch. A newer login stays.
     pub(crate) fn invalidate(&self, epoch: u64) {
         let mut current = self.current.lock().expect("nothing panics under this lock");
         if current.as_ref().is_some_and(|login| login.epoch() == epoch) {
@@ -83,18 +94,22 @@ impl<T: Login> Slot<T> {
         }
     }
 
+    /// Removes and returns the current login.
     pub(crate) fn take(&self) -> Option<T> {
         self.current.lock().expect("nothing panics under this lock").take()
     }
 
-    /// Takes the login in order to end it on purpose. The next login need not wait, however young this one is.
+    /// Removes and returns the current login for a caller that logs out. The next login need not
+    /// wait, however young this one is.
     pub(crate) async fn finish(&self) -> Option<T> {
         let mut gate = self.gate.lock().await;
         gate.logged_in_at = None;
         self.take()
     }
 
-    /// Returns the current login, or a new one from `login`, which receives the number of the new epoch.
+    /// Returns the current login, or a new one from `login`, which gets the number of the new
+    /// epoch. `not_yet` builds the error for a login that must wait, from the time to wait.
+    /// `counts` is false for failures that lead to no pause.
     pub(crate) async fn get<F, E>(
         &self,
         login: F,
@@ -145,7 +160,7 @@ impl<T: Login> Slot<T> {
     }
 }
 
-/// Remembers a rejected credential, so that it is not sent again too soon.
+/// Record of the last rejected credential, so that the client does not send it again too soon.
 #[derive(Debug, Default)]
 pub(crate) struct Lockout(Mutex<Option<Rejected>>);
 
@@ -157,7 +172,7 @@ struct Rejected {
 }
 
 impl Lockout {
-    /// Refuses a rejected credential until its pause is over.
+    /// Returns an error for the rejected credential until its pause is over.
     pub(crate) fn check(&self, credential: &Credential) -> Result<(), CallErrorKind> {
         let rejected = self.0.lock().expect("nothing panics under this lock");
         match rejected.as_ref() {
@@ -171,6 +186,8 @@ impl Lockout {
         }
     }
 
+    /// Records that the server has rejected this credential, and begins the pause before the next
+    /// attempt with it: 15 s, 30 s after the second rejection, then [`LOCKOUT_PAUSE`].
     pub(crate) fn rejected(&self, credential: &Credential) {
         let mut slot = self.0.lock().expect("nothing panics under this lock");
         let attempts = match slot.as_ref() {
@@ -185,6 +202,7 @@ impl Lockout {
         });
     }
 
+    /// Drops the record after a successful login.
     pub(crate) fn accepted(&self) {
         *self.0.lock().expect("nothing panics under this lock") = None;
     }
@@ -212,7 +230,7 @@ mod tests {
         lockout.check(&new).unwrap();
         lockout.rejected(&new);
         let Err(CallErrorKind::Locked(wait)) = lockout.check(&new) else { panic!() };
-        assert_eq!(wait.as_secs(), 15, "another credential begins anew");
+        assert_eq!(wait.as_secs(), 15, "the pauses of another credential begin at 15 s");
     }
 
     #[derive(Clone, Debug)]
@@ -224,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_login_serves_all_who_wait() {
+    async fn one_login_serves_all_callers_that_wait() {
         let slot = Slot::<Number>::new(Jitter::new(1, "t"));
         let login = async |epoch| {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -236,7 +254,7 @@ mod tests {
             slot.get(login, |w| w, |_| true),
         );
         assert_eq!((a.unwrap().0, b.unwrap().0, c.unwrap().0), (1, 1, 1));
-        // The login ends at once: the next one has to wait, and then succeeds.
+        // The login ends at once, so the next one has to wait before it succeeds.
         slot.invalidate(1);
         let wait = slot.get(login, |w| w, |_| true).await.unwrap_err();
         tokio::time::advance(wait).await;

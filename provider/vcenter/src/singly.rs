@@ -1,10 +1,11 @@
-//! Single calls, as the reference provider makes them: a check of the session before each search, and searches of one
-//! datacenter.
+//! Calls that only the `v1` mode makes, as the reference provider does: a check of the session
+//! before each search, and searches of one datacenter.
 
 use crate::{CallError, FilterSpec, MoRef, Retry, Vcenter, types::Page};
 
 impl Vcenter {
-    /// Makes sure that a session exists: checks the current one with a call, and replaces it if it has ended.
+    /// Makes sure that a session exists: checks the current one with a call, and logs in if none
+    /// exists or the current one has ended.
     ///
     /// # Errors
     ///
@@ -27,13 +28,14 @@ impl Vcenter {
         }
         self.inner.soap.invalidate(session.epoch);
         if is_answered {
-            // An answer that leaves the session out need not mean that the session has ended.
+            // The answer lacks `currentSession`, but the session may still exist on the server.
             self.logout_soap(&session).await;
         }
         self.session().await.map(drop)
     }
 
-    /// `FindByUuid`: a virtual machine of a datacenter by its BIOS UUID; the first one if several match.
+    /// `FindByUuid`: returns the virtual machine of a datacenter with this BIOS UUID; the first one
+    /// if several match.
     ///
     /// # Errors
     ///
@@ -47,7 +49,7 @@ impl Vcenter {
         Ok(found.into_iter().next())
     }
 
-    /// `FindByIp`: a virtual machine of a datacenter by an address that its guest reports.
+    /// `FindByIp`: returns a virtual machine of a datacenter whose guest reports this address.
     ///
     /// # Errors
     ///
@@ -61,7 +63,8 @@ impl Vcenter {
         Ok(found.into_iter().next())
     }
 
-    /// `FindAllByDnsName` over the virtual machines of a datacenter.
+    /// `FindAllByDnsName`: returns the virtual machines of a datacenter whose guests report this
+    /// DNS name.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! SOAP over the transport: envelope, cookie, faults, login, and one re-login per call.
+//! SOAP over the transport: envelope, session cookie, faults, login, and at most one new login per
+//! call.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -13,26 +14,31 @@ use crate::{
     xml::{self, Element, XmlWriter},
 };
 
-/// The value that the reference provider (`cpi-vsphere` 2.2) sends to every release; servers accept it.
+/// Value of the header `SOAPAction` that the reference provider (`cpi-vsphere` 2.2) sends to every
+/// release of vCenter. Servers accept it.
 const SOAP_ACTION: &str = "urn:vim25/9.1.0.0";
+/// Name of the session cookie.
 const COOKIE: &str = "vmware_soap_session";
-/// Deadline of a logout; a slower one must not hold up the end of the process.
+/// Deadline of a logout. A slower one must not delay the end of the process.
 const LOGOUT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Session that a call belongs to.
+/// Session in which a call is made.
 pub(crate) enum Scope<'a> {
-    /// Any session: the client replaces a lost session and repeats the call once.
+    /// The current session, or a new one. If the server has ended the session, the client logs in
+    /// again and repeats the call once.
     Any,
-    /// Exactly this session: objects in the arguments end with it.
+    /// Exactly this session, because objects in the arguments exist only in it. If it has ended,
+    /// the call fails.
     Of(&'a Session),
 }
 
 impl Vcenter {
-    /// Returns the current login, or a new one.
+    /// Returns the current session, or logs in.
     ///
     /// # Errors
     ///
-    /// [`CallErrorKind::NotYet`] and [`CallErrorKind::Locked`] carry the time to wait; the client sent no login then.
+    /// With [`CallErrorKind::NotYet`] and [`CallErrorKind::Locked`], which hold the time to wait,
+    /// the client has sent no login. Other errors are those of the login.
     pub async fn session(&self) -> Result<Session, CallError> {
         if self.inner.closed.load(Ordering::Acquire) {
             return Err(self.error("Login", CallErrorKind::Closed));
@@ -51,20 +57,23 @@ impl Vcenter {
             .await
     }
 
-    /// Checks that a session is still current: no call has reported its end.
+    /// Checks, without a call, that this session is still the current one.
     ///
     /// # Errors
     ///
-    /// `NotAuthenticated`, like the call that reported the end of the session.
+    /// The fault `NotAuthenticated`, if the client has dropped the session, for example because
+    /// another call has found that it has ended.
     pub fn still_holds(&self, session: &Session) -> Result<(), CallError> {
         if self.inner.soap.current().is_some_and(|it| it.epoch == session.epoch) {
             return Ok(());
         }
-        let message = "another call was told so".to_owned();
+        let message = "another call found that the session has ended".to_owned();
         let fault = Fault { kind: FaultKind::NotAuthenticated, message };
         Err(self.error("WaitForUpdatesEx", CallErrorKind::Fault(fault)))
     }
 
+    /// Logs in with the current credential, if it is not locked and the server is the vCenter of
+    /// the first login.
     async fn login(&self, epoch: u64) -> Result<Session, CallError> {
         let credential = self
             .inner
@@ -83,10 +92,11 @@ impl Vcenter {
             answer.child("returnval").and_then(ServiceContent::read).ok_or_else(|| {
                 self.malformed("RetrieveServiceContent", "incomplete service content")
             })?;
-        // Checked before any credential is sent: another vCenter's inventory says nothing about our machines.
+        // Checked before the client sends a credential, because the inventory of another vCenter
+        // proves nothing about our machines.
         let uuid = content.about.instance_uuid.as_str();
         if uuid.is_empty() && self.inner.instance.get().is_some() {
-            let what = "service content that does not say which vCenter it is";
+            let what = "service content without an instance UUID, so its identity is unknown";
             return Err(self.malformed("RetrieveServiceContent", what));
         }
         let first = self.inner.instance.get();
@@ -110,8 +120,9 @@ impl Vcenter {
             self.inner.lockout.rejected(&credential);
         }
         let (_, new_cookie) = result?;
-        // Only a login that succeeds fixes the identity that later answers must have: the answer before it may come from a
-        // wrong server, which refuses the credential. An answer without an instance UUID fixes none.
+        // Only a successful login fixes the instance UUID that later answers must have. The answer
+        // before the login may come from a wrong server, which refuses the credential. An answer
+        // without an instance UUID fixes none.
         if uuid.is_empty() {
             self.inner.was_anonymous.store(true, Ordering::Relaxed);
         } else {
@@ -122,6 +133,7 @@ impl Vcenter {
         Ok(Session { epoch, content, cookie: new_cookie.or(cookie) })
     }
 
+    /// Refuses a credential that the server rejected too recently.
     pub(crate) fn guard(&self, credential: &crate::Credential) -> Result<(), CallErrorKind> {
         #[cfg(feature = "mutants")]
         if self.inner.settings.defects.no_lockout {
@@ -130,16 +142,18 @@ impl Vcenter {
         self.inner.lockout.check(credential)
     }
 
+    /// Ends a SOAP session. Only logs an error.
     pub(crate) async fn logout_soap(&self, session: &Session) {
         let mut body = XmlWriter::default();
         body.reference("_this", &session.content.session_manager);
         let cookie = session.cookie.as_ref();
         if let Err(err) = self.post("Logout", &body.finish(), cookie, LOGOUT_DEADLINE).await {
-            tracing::warn!(error = %crate::Chain(&err), "logout failed");
+            tracing::warn!(error = %crate::Chain(&err), "SOAP logout failed; the session stays until vCenter ends it");
         }
     }
 
-    /// Makes one call. `body` gets the entry points of the session and writes the arguments, `_this` first.
+    /// Makes one call. `body` writes the arguments, `_this` first, and gets the entry points of the
+    /// session for that.
     pub(crate) async fn soap(
         &self,
         operation: &'static str,
@@ -177,8 +191,8 @@ impl Vcenter {
         let session = self.session().await?;
         let second =
             self.post(operation, &write(&session), session.cookie.as_ref(), deadline).await;
-        // The server rejected the new session too, so it is not used again. The login gate decides when the next login may
-        // start.
+        // The server rejected the new session too, so no call uses it again. `Slot` decides when
+        // the next login may start.
         if let Err(err) = &second
             && matches!(err.fault(), Some(FaultKind::NotAuthenticated))
         {
@@ -187,10 +201,13 @@ impl Vcenter {
         Ok(second?.0)
     }
 
+    /// Returns the error for an answer that violates the protocol.
     pub(crate) fn malformed(&self, operation: &'static str, what: &str) -> CallError {
         self.error(operation, CallErrorKind::Malformed(what.to_owned()))
     }
 
+    /// Sends one SOAP request. Returns the response element and the session cookie of the answer,
+    /// if any.
     async fn post(
         &self,
         operation: &'static str,
@@ -220,6 +237,7 @@ impl Vcenter {
     }
 }
 
+/// Returns a request as a SOAP document.
 pub(crate) fn envelope(operation: &str, body: &str) -> String {
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\
@@ -231,7 +249,7 @@ pub(crate) fn envelope(operation: &str, body: &str) -> String {
     )
 }
 
-/// The value of the session cookie, without attributes and quotes.
+/// Returns the value of the session cookie, without attributes and quotes.
 fn session_cookie(answer: &Answer) -> Option<SecretString> {
     answer.headers.get_all(header::SET_COOKIE).iter().rev().find_map(|value| {
         let pair = value.to_str().ok()?.split(';').next()?;
@@ -240,14 +258,15 @@ fn session_cookie(answer: &Answer) -> Option<SecretString> {
     })
 }
 
-/// Returns the response element of an answer, or the reason for the failure.
+/// Returns the response element of an answer, or the reason why the call failed.
 fn decode(operation: &str, answer: &Answer) -> Result<Element, CallErrorKind> {
     let status = answer.status.as_u16();
     if !matches!(status, 200 | 500) {
         return Err(CallErrorKind::Http { status, retry_after: answer.retry_after() });
     }
     let malformed = |what: String| {
-        // A proxy in front of vCenter answers 500 with text or HTML; that is not malformed SOAP.
+        // A proxy in front of vCenter may answer 500 with text or HTML. That does not count as
+        // malformed SOAP.
         if status == 500 {
             CallErrorKind::Http { status, retry_after: answer.retry_after() }
         } else {
@@ -260,9 +279,9 @@ fn decode(operation: &str, answer: &Answer) -> Result<Element, CallErrorKind> {
         .children
         .into_iter()
         .find(|c| &*c.name == "Body")
-        .ok_or_else(|| malformed("no Body".to_owned()))?;
+        .ok_or_else(|| malformed("no Body element".to_owned()))?;
     let content = if body.children.is_empty() { None } else { Some(body.children.swap_remove(0)) };
-    let content = content.ok_or_else(|| malformed("an empty Body".to_owned()))?;
+    let content = content.ok_or_else(|| malformed("an empty Body element".to_owned()))?;
     if &*content.name == "Fault" {
         let message = content.text_of("faultstring").unwrap_or_default().to_owned();
         let detail = content.child("detail").and_then(|d| d.children.first());

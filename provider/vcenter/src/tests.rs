@@ -1,4 +1,4 @@
-//! The client against a scripted service: bytes sent, answers decoded, and failed calls.
+//! Tests of the client against a scripted service: sent bytes, decoded answers, and failed calls.
 
 use std::{
     collections::VecDeque,
@@ -17,16 +17,16 @@ use crate::{
     FixedCredential, MoRef, Retry, Settings, TagId, Transport, UpdateKind, Vcenter, from_service,
 };
 
-/// Answer of the script to one request.
+/// Answer of the service to one request.
 #[derive(Clone)]
 enum Answer {
     /// Content of the response element.
     Soap(&'static str),
-    /// A fault by class.
+    /// A fault of this class.
     Fault(&'static str),
     /// Status and body, sent unchanged.
     Raw(u16, &'static str),
-    /// No answer, ever.
+    /// No answer at any time.
     Silence,
 }
 
@@ -37,6 +37,7 @@ const CONTENT: &str = "<returnval><rootFolder type=\"Folder\">group-d1</rootFold
     <sessionManager type=\"SessionManager\">SessionManager</sessionManager>\
     <searchIndex type=\"SearchIndex\">SearchIndex</searchIndex></returnval>";
 
+/// A service that gives prepared answers in order, and records the requests.
 #[derive(Clone, Default)]
 struct Script {
     answers: Arc<Mutex<VecDeque<Answer>>>,
@@ -50,11 +51,12 @@ impl Script {
         script
     }
 
+    /// Appends answers.
     fn then(&self, answers: impl IntoIterator<Item = Answer>) {
         self.answers.lock().unwrap().extend(answers);
     }
 
-    /// A script that begins with a successful login.
+    /// Creates a script that begins with the answers to a successful login.
     fn logged_in(answers: impl IntoIterator<Item = Answer>) -> Self {
         let script = Self::new([Answer::Soap(CONTENT), Answer::Soap("<returnval/>")]);
         script.then(answers);
@@ -84,11 +86,11 @@ impl Script {
         self.requests.lock().unwrap().push(seen);
         let operation =
             inner.and_then(|b| b[1..].split([' ', '>']).next()).unwrap_or_default().to_owned();
-        // The pause lets all requests of one moment arrive before the first answer.
+        // The pause lets all simultaneous requests arrive before the first answer.
         tokio::time::sleep(Duration::from_millis(1)).await;
         let next = self.answers.lock().unwrap().pop_front();
         let (status, text) = match next {
-            None => panic!("nothing scripted for {operation} {}", parts.uri),
+            None => panic!("the script has no answer to {operation} {}", parts.uri),
             Some(Answer::Silence) => std::future::pending().await,
             Some(Answer::Raw(status, text)) => (status, text.to_owned()),
             Some(Answer::Soap(content)) => (
@@ -122,7 +124,7 @@ impl Script {
         Vcenter::new(&endpoint, self.transport(), source, Settings::default())
     }
 
-    /// First words of all requests up to now.
+    /// Returns the operations of all recorded requests: the SOAP method, or HTTP method and path.
     fn operations(&self) -> Vec<String> {
         let requests = self.requests.lock().unwrap();
         let first = |seen: &String| {
@@ -210,7 +212,7 @@ fn a_missing_privilege_is_named_with_its_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn updates_are_read_whole() {
+async fn all_fields_of_an_update_set_are_read() {
     let script = Script::logged_in([Answer::Soap(
         "<returnval><version>v2</version><truncated>true</truncated>\
          <filterSet><filter type=\"PropertyFilter\">f</filter>\
@@ -290,7 +292,7 @@ async fn each_failure_has_its_own_message_and_retry_rule() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_session_is_replaced_once_for_all_who_notice() {
+async fn one_login_replaces_a_lost_session_for_all_calls_that_notice_the_loss() {
     let script = Script::logged_in([Answer::Soap("")]);
     let client = script.client();
     client.find_all_by_uuid("x").await.unwrap();
@@ -369,7 +371,8 @@ async fn another_vcenter_gets_no_credential() {
     assert_eq!(script.operations().last().unwrap(), "RetrieveServiceContent");
 }
 
-/// A failover or a wrong DNS answer leads the first login to another vCenter, which refuses it.
+/// A failover or a wrong DNS answer leads the first login to another vCenter, which refuses the
+/// login.
 #[tokio::test(start_paused = true)]
 async fn a_vcenter_that_refuses_the_first_login_does_not_become_the_identity() {
     let other: &str = Box::leak(CONTENT.replace("I-1", "I-2").into_boxed_str());
@@ -510,7 +513,7 @@ async fn an_answer_without_an_instance_uuid_does_not_identify_the_vcenter() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     script.then([Answer::Fault("NotAuthenticated"), Answer::Soap(NAMELESS)]);
     let err = client.find_all_by_uuid("42").await.unwrap_err();
-    assert!(Chain(&err).to_string().contains("which vCenter it is"), "{}", Chain(&err));
+    assert!(Chain(&err).to_string().contains("without an instance UUID"), "{}", Chain(&err));
     assert_eq!(script.operations().last().unwrap(), "RetrieveServiceContent");
 }
 

@@ -1,8 +1,9 @@
-//! Trust in server certificates: by root certificates, by a thumbprint as fallback, or without verification.
+//! Verification of server certificates: by root certificates, by a thumbprint as fallback, or not
+//! at all.
 //!
-//! The verifier uses a thumbprint only if normal verification failed, and a mismatch fails closed: the
-//! handshake ends before any credential is sent. Thumbprints are compared as bytes, without regard to case
-//! and colons.
+//! The verifier uses the thumbprint only if verification by root certificates fails. A mismatch
+//! ends the handshake before the client sends a credential. Thumbprints are compared as bytes, so
+//! case and colons do not matter.
 
 use std::sync::Arc;
 
@@ -17,36 +18,36 @@ use rustls::{
 };
 use sha2::Digest as _;
 
-/// Trust settings of one vCenter. The caller reads the files.
+/// Trust settings of one vCenter. The caller reads the certificate files.
 #[derive(Clone, Debug, Default)]
 pub struct TlsTrust {
-    /// PEM certificates to trust; empty means none besides the thumbprint.
+    /// Trusted root certificates as PEM; if empty, only the thumbprint counts.
     pub roots_pem: Vec<u8>,
-    /// SHA-1 or SHA-256 of the server certificate, hex, colons optional.
+    /// SHA-1 or SHA-256 of the server certificate in hex; colons are optional.
     pub thumbprint: Option<String>,
-    /// Disables all verification.
+    /// True to accept every certificate without verification.
     pub insecure: bool,
 }
 
 /// Reason why trust settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The PEM text holds no certificate.
+    /// No root certificate, no thumbprint, and verification is on.
     #[error("no certificate found in the trusted roots")]
     NoCertificate,
     /// The PEM text cannot be read.
     #[error("unreadable certificate in the trusted roots: {0}")]
     BadCertificate(String),
-    /// Not 20 or 32 bytes of hex.
+    /// The thumbprint is not 20 or 32 bytes in hex.
     #[error("the thumbprint is neither SHA-1 (20 bytes) nor SHA-256 (32 bytes) in hex")]
     BadThumbprint,
-    /// The library refused the settings.
+    /// The TLS library refused the settings.
     #[error("TLS settings refused")]
     Refused(#[from] rustls::Error),
 }
 
 impl TlsTrust {
-    /// Checks the settings and makes a client configuration (ring).
+    /// Checks the settings, and builds the client configuration with the crypto provider `ring`.
     pub(crate) fn client_config(&self) -> Result<ClientConfig, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let thumbprint = self.thumbprint.as_deref().map(parse_thumbprint).transpose()?;
@@ -80,6 +81,7 @@ impl TlsTrust {
     }
 }
 
+/// Parses a thumbprint in hex. Ignores colons and spaces.
 fn parse_thumbprint(text: &str) -> Result<Vec<u8>, TlsError> {
     let hex: Vec<u8> = text.bytes().filter(|b| !matches!(b, b':' | b' ')).collect();
     let bytes: Option<Vec<u8>> = hex
@@ -92,8 +94,10 @@ fn parse_thumbprint(text: &str) -> Result<Vec<u8>, TlsError> {
     bytes.filter(|b| matches!(b.len(), 20 | 32)).ok_or(TlsError::BadThumbprint)
 }
 
+/// Verifier of server certificates according to a [`TlsTrust`].
 #[derive(Debug)]
 struct Verifier {
+    /// Verifies by root certificates; `None` if the settings have none, or if verification is off.
     normal: Option<Arc<WebPkiServerVerifier>>,
     thumbprint: Option<Vec<u8>>,
     insecure: bool,
@@ -128,7 +132,9 @@ impl ServerCertVerifier for Verifier {
         if matches {
             Ok(ServerCertVerified::assertion())
         } else {
-            Err(rustls::Error::General("the server's thumbprint does not match".to_owned()))
+            Err(rustls::Error::General(
+                "the server's thumbprint does not match the configured one".to_owned(),
+            ))
         }
     }
 

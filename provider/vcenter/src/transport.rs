@@ -1,4 +1,4 @@
-//! Transports that carry requests: any tower service, or HTTPS in production.
+//! Transports for requests: any tower service, or HTTPS in production.
 
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// A response body.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
-/// Answers HTTP requests for one vCenter.
+/// Service that answers HTTP requests to one vCenter.
 ///
-/// Requests carry a path only (`/sdk`, `/rest/…`) and a `Host` header. The service decides where they go: over
-/// TLS ([`https`]) or straight into a router.
+/// Requests have only a path (`/sdk`, `/rest/…`) and a `Host` header. The service decides where to
+/// send them: over TLS ([`https`]) or directly to a router.
 pub type Transport =
     BoxCloneSyncService<http::Request<Full<Bytes>>, http::Response<Body>, BoxError>;
 
-/// Boxes any service of a suitable shape.
+/// Converts any HTTP service into a transport.
 pub fn from_service<S, B>(service: S) -> Transport
 where
     S: Service<http::Request<Full<Bytes>>, Response = http::Response<B>>
@@ -51,16 +51,17 @@ where
     )
 }
 
-/// HTTPS to the endpoint, HTTP/1.1 with kept connections.
+/// Creates a transport that sends requests to the endpoint over HTTPS, with HTTP/1.1 and kept
+/// connections.
 ///
 /// # Errors
 ///
-/// When the trust settings cannot be used; nothing is dialed here.
+/// If the trust settings cannot be used. The function opens no connection.
 pub fn https(endpoint: &Endpoint, trust: &TlsTrust) -> Result<Transport, TlsError> {
     https_through(endpoint, trust, None)
 }
 
-/// Like [`https`], but through a proxy tunnel if `proxy` is set.
+/// Creates a transport like [`https`], but through a tunnel of `proxy` if that is set.
 ///
 /// # Errors
 ///
@@ -86,7 +87,7 @@ pub fn https_through(
     Ok(over(endpoint, config, tunnel))
 }
 
-/// TLS to the endpoint over the given connector.
+/// Creates a transport that speaks TLS to the endpoint over this connector.
 fn over<C>(endpoint: &Endpoint, config: rustls::ClientConfig, connector: C) -> Transport
 where
     C: Service<http::Uri> + Clone + Send + Sync + 'static,

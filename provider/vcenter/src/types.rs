@@ -1,4 +1,4 @@
-//! The few dozen vSphere types this client speaks, written by hand.
+//! The vSphere data types that this client needs, written by hand.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -12,22 +12,22 @@ pub struct MoRef {
 }
 
 impl MoRef {
-    /// A reference of the given type and id.
+    /// Creates a reference with this type and id.
     pub fn new(kind: impl Into<String>, id: impl Into<String>) -> Self {
         Self { kind: kind.into(), id: id.into() }
     }
 
-    /// Managed object type, for example `VirtualMachine`.
+    /// Returns the managed object type, for example `VirtualMachine`.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// Managed object id, for example `vm-17`.
+    /// Returns the managed object id, for example `vm-17`.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Reads a reference from an element `<x type="T">id</x>`.
+    /// Reads a reference from an element `<x type="T">id</x>`; `None` if type or id is missing.
     pub fn read(element: &Element) -> Option<Self> {
         let id = element.text.trim();
         let kind = element.type_attr.as_deref()?;
@@ -41,34 +41,35 @@ impl fmt::Display for MoRef {
     }
 }
 
-/// Identity and version of a server, as it reports them.
+/// Identity and version that a server reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// Unique per vCenter installation; another value means another vCenter.
+    /// Instance UUID in lower case, unique per vCenter installation; empty if the server reports
+    /// none.
     pub instance_uuid: String,
     /// Product version, for the log.
     pub version: String,
 }
 
-/// The entry points named by `RetrieveServiceContent`.
+/// Entry points of a server, from `RetrieveServiceContent`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceContent {
-    /// Root of the inventory.
+    /// Root folder of the inventory.
     pub root_folder: MoRef,
     /// The default property collector of the session.
     pub property_collector: MoRef,
-    /// Creates container and list views.
+    /// Manager that creates container and list views.
     pub view_manager: MoRef,
-    /// Login and logout.
+    /// Manager of login and logout.
     pub session_manager: MoRef,
-    /// Searches by UUID, DNS name and address.
+    /// Index that searches by UUID, DNS name and address.
     pub search_index: MoRef,
     /// Identity and version of the server.
     pub about: About,
 }
 
 impl ServiceContent {
-    /// Decodes the answer of `RetrieveServiceContent`.
+    /// Decodes the answer of `RetrieveServiceContent`; `None` if an entry point is missing.
     pub(crate) fn read(value: &Element) -> Option<Self> {
         let reference = |name: &str| value.child(name).and_then(MoRef::read);
         let about = value.child("about");
@@ -108,17 +109,18 @@ impl ObjectContent {
         Some(Self { object, properties, missing: read_missing(element) })
     }
 
-    /// Trimmed text of a property; an empty one counts as absent.
+    /// Returns the trimmed text of a property; an empty text counts as missing.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.properties.get(path).map(|v| v.text.trim()).filter(|t| !t.is_empty())
     }
 
-    /// A property that is a reference.
+    /// Returns a property whose value is a reference.
     pub fn reference(&self, path: &str) -> Option<MoRef> {
         self.properties.get(path).and_then(MoRef::read)
     }
 }
 
+/// Reads the `missingSet` elements: paths that the server could not read, each with the fault.
 fn read_missing(element: &Element) -> Vec<(String, Fault)> {
     element
         .all("missingSet")
@@ -150,41 +152,42 @@ impl Page {
     }
 }
 
-/// Kind of a change to an object that a filter covers.
+/// Kind of change of an object with respect to a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateKind {
-    /// The object began to match.
+    /// The object matches the filter now.
     Enter,
     /// Some of the requested properties changed.
     Modify,
-    /// The object no longer matches: deleted, removed from the view, or no longer visible.
+    /// The object no longer matches the filter: it was deleted, removed from the view, or is no
+    /// longer visible.
     Leave,
 }
 
 /// One changed property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PropertyChange {
-    /// Property path; may name a part of a requested property.
+    /// Property path; it may name a part of a requested property.
     pub name: String,
     /// New value; `None` if the property became unset.
     pub value: Option<Element>,
 }
 
 impl PropertyChange {
-    /// Turns values from a read into changes, for callers that accept both.
+    /// Converts values from a read into changes, for callers that accept both.
     pub fn from_values(values: BTreeMap<String, Element>) -> Vec<Self> {
         values.into_iter().map(|(name, value)| Self { name, value: Some(value) }).collect()
     }
 }
 
-/// One object in an update set.
+/// Change of one object in an update set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectUpdate {
     /// Kind of the change.
     pub kind: UpdateKind,
     /// The changed object.
     pub object: MoRef,
-    /// The changed properties; all of them for [`UpdateKind::Enter`].
+    /// The changed properties; for [`UpdateKind::Enter`], all requested properties that are set.
     pub changes: Vec<PropertyChange>,
     /// Paths that the server could not read, each with the fault.
     pub missing: Vec<(String, Fault)>,
@@ -195,14 +198,15 @@ pub struct ObjectUpdate {
 pub struct UpdateSet {
     /// Version to pass to the next wait.
     pub version: String,
-    /// True if more updates are pending; the version is then valid for one immediate wait only.
+    /// True if more updates are pending. The version is then valid only for the next wait, which
+    /// must follow at once.
     pub truncated: bool,
-    /// Changes in delivery order.
+    /// Changes of objects in delivery order.
     pub updates: Vec<ObjectUpdate>,
 }
 
 impl UpdateSet {
-    /// Decodes a `returnval`.
+    /// Decodes a `returnval` of `WaitForUpdatesEx`. The error says what is malformed.
     pub(crate) fn read(value: &Element) -> Result<Self, &'static str> {
         let version = value.text_of("version").ok_or("an update set without a version")?.to_owned();
         let mut updates = Vec::new();

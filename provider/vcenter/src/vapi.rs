@@ -1,4 +1,4 @@
-//! vAPI REST in its `/rest` dialect: one login, tags of many objects in one call.
+//! vAPI REST under `/rest`: one login, and calls that read tags and categories.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
@@ -11,10 +11,13 @@ use serde_json::{Value, json};
 
 use crate::{CallError, CallErrorKind, MoRef, Vcenter, client::Answer, session::Login};
 
+/// Path of the login and logout.
 const SESSION_PATH: &str = "/rest/com/vmware/cis/session";
 const TAGGING: &str = "/rest/com/vmware/cis/tagging";
+/// Deadline of a logout. A slower one must not delay the end of the process.
 const LOGOUT_DEADLINE: Duration = Duration::from_secs(5);
-/// Objects per batched tagging call; servers limit the size of a request, and this stays far below it.
+/// Maximum number of objects per call for the tags of many objects. Servers limit the size of a
+/// request, and this number stays far below that limit.
 const BATCH: usize = 2000;
 
 /// Id of a tag.
@@ -28,7 +31,7 @@ pub struct CategoryId(pub String);
 /// A tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// Name; the value of a zone or region.
+    /// Name; for zone and region categories, the value of the labels.
     pub name: String,
     /// Category of the tag.
     pub category: CategoryId,
@@ -37,11 +40,11 @@ pub struct Tag {
 /// A tag category.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Category {
-    /// Name, as the configuration names the category.
+    /// Name of the category, which the configuration uses.
     pub name: String,
 }
 
-/// One vAPI login.
+/// One vAPI session.
 #[derive(Clone, Debug)]
 pub(crate) struct RestSession {
     epoch: u64,
@@ -55,7 +58,8 @@ impl Login for RestSession {
 }
 
 impl Vcenter {
-    /// `list-attached-tags-on-objects`: the tags directly attached to each object. Objects without tags are absent.
+    /// `list-attached-tags-on-objects`: returns the tags directly attached to each object. Objects
+    /// without tags are absent.
     ///
     /// # Errors
     ///
@@ -87,7 +91,8 @@ impl Vcenter {
         Ok(tags)
     }
 
-    /// `list-attached-tags`: the tags directly attached to one object, in the server's order.
+    /// `list-attached-tags`: returns the tags directly attached to one object, in the server's
+    /// order.
     ///
     /// # Errors
     ///
@@ -102,7 +107,7 @@ impl Vcenter {
         ids.map(|id| id.as_str().map(|id| TagId(id.to_owned())).ok_or_else(malformed)).collect()
     }
 
-    /// Makes sure that a vAPI login exists.
+    /// Makes sure that a vAPI session exists; logs in if necessary.
     ///
     /// # Errors
     ///
@@ -111,14 +116,14 @@ impl Vcenter {
         self.rest_session().await.map(drop)
     }
 
-    /// Ends the vAPI login, if any; the next call that needs a login makes one. Errors are logged.
+    /// Ends the vAPI session, if any. The next call that needs one logs in. Errors are only logged.
     pub async fn end_tagging(&self) {
         if let Some(session) = self.inner.rest.finish().await {
             self.logout_rest(&session).await;
         }
     }
 
-    /// Name and category of a tag.
+    /// Reads the name and category of a tag.
     ///
     /// # Errors
     ///
@@ -134,7 +139,7 @@ impl Vcenter {
         tag.ok_or_else(|| self.malformed(OPERATION, "not a tag"))
     }
 
-    /// Name of a category.
+    /// Reads the name of a category.
     ///
     /// # Errors
     ///
@@ -148,6 +153,8 @@ impl Vcenter {
         Ok(Category { name: name.to_owned() })
     }
 
+    /// Makes one call in the current vAPI session. If the server has ended the session, logs in and
+    /// repeats the call once.
     async fn rest(
         &self,
         operation: &'static str,
@@ -175,6 +182,7 @@ impl Vcenter {
         }
     }
 
+    /// Returns the current vAPI session, or logs in.
     async fn rest_session(&self) -> Result<RestSession, CallError> {
         const OPERATION: &str = "cis.session.create";
         if self.inner.closed.load(Ordering::Acquire) {
@@ -190,6 +198,7 @@ impl Vcenter {
             .await
     }
 
+    /// Logs in with the current credential, if it is not locked.
     async fn rest_login(
         &self,
         operation: &'static str,
@@ -205,7 +214,7 @@ impl Vcenter {
         let pair = format!("{}:{}", credential.username, credential.password.expose_secret());
         let basic = base64::engine::general_purpose::STANDARD.encode(pair);
         let mut authorization = HeaderValue::try_from(format!("Basic {basic}"))
-            .map_err(|_| self.malformed(operation, "a credential that fits no header"))?;
+            .map_err(|_| self.malformed(operation, "the credential does not fit into a header"))?;
         authorization.set_sensitive(true);
         let request = http::Request::post(SESSION_PATH)
             .header(header::ACCEPT, "application/json")
@@ -226,6 +235,7 @@ impl Vcenter {
         Ok(RestSession { epoch, id: SecretString::from(id) })
     }
 
+    /// Ends a vAPI session. Only logs an error.
     pub(crate) async fn logout_rest(&self, session: &RestSession) {
         let call = self.rest_once(
             "cis.session.delete",
@@ -236,11 +246,16 @@ impl Vcenter {
         );
         match tokio::time::timeout(LOGOUT_DEADLINE, call).await {
             Ok(Ok(_)) => {}
-            Ok(Err(err)) => tracing::warn!(error = %crate::Chain(&err), "vAPI logout failed"),
-            Err(_) => tracing::warn!("vAPI logout timed out"),
+            Ok(Err(err)) => {
+                tracing::warn!(error = %crate::Chain(&err), "vAPI logout failed; the session stays until vCenter ends it");
+            }
+            Err(_) => {
+                tracing::warn!("vAPI logout timed out; the session stays until vCenter ends it");
+            }
         }
     }
 
+    /// Makes one call in this session, without another try.
     async fn rest_once(
         &self,
         operation: &'static str,
@@ -263,12 +278,13 @@ impl Vcenter {
             value.set_sensitive(true);
             builder = builder.header("vmware-api-session-id", value);
         }
-        let request = builder
-            .body(Full::new(bytes))
-            .map_err(|err| self.malformed(operation, &format!("an id that fits no path: {err}")))?;
+        let request = builder.body(Full::new(bytes)).map_err(|err| {
+            self.malformed(operation, &format!("an id that does not fit into a path: {err}"))
+        })?;
         self.exchange_rest(operation, request).await
     }
 
+    /// Sends one request, decodes the answer, and reports the result to the observer.
     async fn exchange_rest(
         &self,
         operation: &'static str,
@@ -283,7 +299,7 @@ impl Vcenter {
     }
 }
 
-/// The value of an answer; `null` for an empty body.
+/// Returns the value of an answer; `null` for an empty body.
 fn decode(answer: &Answer) -> Result<Value, CallErrorKind> {
     let status = answer.status.as_u16();
     let parsed = serde_json::from_slice::<Value>(&answer.body);
@@ -311,7 +327,7 @@ fn decode(answer: &Answer) -> Result<Value, CallErrorKind> {
     })
 }
 
-/// A list; older servers and simulators send null for an empty one.
+/// Returns the items of a list. Older servers and simulators send null for an empty one.
 fn list(value: &Value) -> Option<&[Value]> {
     match value {
         Value::Null => Some(&[]),
@@ -320,6 +336,7 @@ fn list(value: &Value) -> Option<&[Value]> {
     }
 }
 
+/// Returns a text field; an empty text counts as missing.
 fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str).filter(|t| !t.is_empty())
 }

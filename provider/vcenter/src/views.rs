@@ -1,7 +1,8 @@
-//! Calls on session-bound objects: views, filters, waiting for updates, paged inventory reads.
+//! Calls on objects bound to a session: views, filters, the wait for updates, and paged reads of
+//! the inventory.
 //!
-//! A call that takes a [`Session`] does not log in again: the objects in its arguments end with the session, and
-//! only the caller can make new ones.
+//! A call that takes a [`Session`] does not log in again, because the objects in its arguments end
+//! with the session and only the caller can create new ones.
 
 use std::time::Duration;
 
@@ -11,12 +12,14 @@ use crate::{
     xml::{Element, XmlWriter},
 };
 
-/// Time that the answer of a long poll may take after the server's own limit has passed.
+/// Time that the answer of `WaitForUpdatesEx` may take beyond the time for which the server may
+/// block.
 const POLL_MARGIN: Duration = Duration::from_secs(15);
-/// Maximum number of updates per delivery. The server's default of 100 would cost ten calls per thousand nodes.
+/// Maximum number of object updates per delivery. The server's default of 100 would cost ten calls
+/// per thousand nodes.
 const MAX_UPDATES: &str = "1000";
 
-/// A paged read of one property set over all virtual machines, page by page.
+/// State of a paged read of the same properties of all virtual machines.
 #[derive(Debug)]
 pub struct InventoryRead {
     session: Session,
@@ -27,11 +30,12 @@ pub struct InventoryRead {
 }
 
 impl Vcenter {
-    /// `CreateListView` over the given objects.
+    /// `CreateListView`: creates a view of these objects, and returns it.
     ///
     /// # Errors
     ///
-    /// `ManagedObjectNotFound` if one of the objects is gone; the caller can then fill an empty view instead.
+    /// `ManagedObjectNotFound` if one of the objects is gone. The caller can then create an empty
+    /// view and add the objects to it.
     pub async fn create_list_view(
         &self,
         session: &Session,
@@ -48,7 +52,8 @@ impl Vcenter {
         self.returned("CreateListView", &answer)
     }
 
-    /// `ModifyListView`; returns the references that the server could not resolve.
+    /// `ModifyListView`: adds objects to a view and removes others. Returns the references that the
+    /// server could not resolve.
     ///
     /// # Errors
     ///
@@ -74,7 +79,7 @@ impl Vcenter {
         Ok(answer.all("returnval").filter_map(MoRef::read).collect())
     }
 
-    /// `DestroyView`.
+    /// `DestroyView`: destroys a view.
     ///
     /// # Errors
     ///
@@ -87,7 +92,7 @@ impl Vcenter {
         Ok(())
     }
 
-    /// `CreateFilter` on the session's property collector.
+    /// `CreateFilter`: creates a filter in the session's property collector, and returns it.
     ///
     /// # Errors
     ///
@@ -107,7 +112,7 @@ impl Vcenter {
         self.returned("CreateFilter", &answer)
     }
 
-    /// `DestroyPropertyFilter`.
+    /// `DestroyPropertyFilter`: destroys a filter.
     ///
     /// # Errors
     ///
@@ -120,13 +125,15 @@ impl Vcenter {
         Ok(())
     }
 
-    /// `WaitForUpdatesEx`: the changes after `version` (all if it is empty), or `None` if none occurs within `wait`.
+    /// `WaitForUpdatesEx`: returns the changes after `version`, or all objects if `version` is
+    /// empty; `None` if nothing changes within `wait`.
     ///
     /// The session counts as active while the call blocks.
     ///
     /// # Errors
     ///
-    /// `InvalidCollectorVersion`, `RequestCanceled` and `NotAuthenticated` mean that the caller must begin anew.
+    /// After `InvalidCollectorVersion`, `RequestCanceled` and `NotAuthenticated`, the caller must
+    /// begin again without a version.
     pub async fn wait_for_updates(
         &self,
         session: &Session,
@@ -151,13 +158,14 @@ impl Vcenter {
             .transpose()
     }
 
-    /// Maximum time that one wait may block, from the settings.
+    /// Returns the maximum time that one wait may block, from the settings.
     pub fn poll(&self) -> Duration {
         self.inner.settings.poll
     }
 
-    /// Begins a paged read of `paths` of all virtual machines that the login can see, or of those in `container`.
-    /// With `with_datacenters`, all folders above datacenters and the datacenters come first.
+    /// Begins a paged read of `paths` of all virtual machines that the login can see, or of those
+    /// in `container`: creates a view of them. With `with_datacenters`, the read also returns the
+    /// folders above datacenters and the datacenters, before the machines.
     ///
     /// # Errors
     ///
@@ -184,6 +192,7 @@ impl Vcenter {
         Ok(InventoryRead { session, view, spec, token: None, started: false })
     }
 
+    /// Creates a view of the virtual machines in `container`, or in the whole inventory.
     async fn create_inventory_view(
         &self,
         session: &Session,
@@ -201,11 +210,11 @@ impl Vcenter {
         self.returned("CreateContainerView", &answer)
     }
 
-    /// Returns the next page of an inventory read; `None` after the last.
+    /// Returns the next page of an inventory read; `None` after the last page.
     ///
     /// # Errors
     ///
-    /// As every call; a failed page ends the read.
+    /// As every call. The read cannot continue after a failed page.
     pub async fn next_page(
         &self,
         read: &mut InventoryRead,
@@ -223,10 +232,11 @@ impl Vcenter {
     /// Ends an inventory read, complete or not, and destroys its view.
     pub async fn end_inventory(&self, read: InventoryRead) {
         if let Err(err) = self.destroy_view(&read.session, &read.view).await {
-            tracing::debug!(error = %crate::Chain(&err), "inventory view not destroyed");
+            tracing::debug!(error = %crate::Chain(&err), "destroying the inventory view failed; it ends with the session");
         }
     }
 
+    /// Makes a call in exactly this session.
     async fn bound(
         &self,
         operation: &'static str,
@@ -237,6 +247,7 @@ impl Vcenter {
         self.soap(operation, Scope::Of(session), deadline, |_, out| body(out)).await
     }
 
+    /// Returns the reference in `returnval`.
     fn returned(&self, operation: &'static str, answer: &Element) -> Result<MoRef, CallError> {
         answer
             .child("returnval")
@@ -246,7 +257,7 @@ impl Vcenter {
 }
 
 impl InventoryRead {
-    /// True if the last page has been read.
+    /// True if the read has returned the last page.
     pub fn is_complete(&self) -> bool {
         self.started && self.token.is_none()
     }

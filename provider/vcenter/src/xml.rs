@@ -1,8 +1,10 @@
-//! A namespace-aware XML element tree, limited to what SOAP needs, and its parser for untrusted input.
+//! A tree of XML elements, limited to what SOAP needs, its parser for untrusted input, and a writer
+//! of request bodies.
 //!
-//! serde cannot read `xsi:type`, so answers become a small tree that the decoders walk. The parser refuses document
-//! type declarations (without entity definitions no entity can explode), bounds the nesting, and reports a document
-//! that ends before its root does.
+//! serde cannot read `xsi:type`, so the client parses answers into a small tree that the decoders
+//! walk. The parser resolves namespaces. It refuses document type declarations (without entity
+//! definitions no entity can explode), limits the nesting, and reports a document that ends before
+//! its root element does.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,12 +17,14 @@ use quick_xml::{
 };
 
 const XSI: &str = "http://www.w3.org/2001/XMLSchema-instance";
-/// Deeper than any answer of vCenter (about 15), shallow enough for a small stack.
+/// Maximum depth of nesting: deeper than any answer of vCenter (about 15), and shallow enough for a
+/// small stack.
 const MAX_DEPTH: usize = 128;
 
-/// One element: local name, the two attributes that matter, text and children.
+/// One element: local name, the attributes `xsi:type` and `type`, text and children.
 ///
-/// Names and types are shared within a document: an answer about a thousand machines repeats a few dozen of them.
+/// Elements of a document share equal names and types, because an answer about a thousand machines
+/// repeats a few dozen of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
     /// Local name, without prefix.
@@ -29,45 +33,46 @@ pub struct Element {
     pub xsi_type: Option<Arc<str>>,
     /// The plain `type` attribute, as on managed object references.
     pub type_attr: Option<Arc<str>>,
-    /// Character data directly inside this element.
+    /// Character data directly inside this element. White space alone between children does not
+    /// count.
     pub text: String,
     /// Child elements in document order.
     pub children: Vec<Element>,
 }
 
 impl Element {
-    /// The first child of this name.
+    /// Returns the first child of this name.
     pub fn child(&self, name: &str) -> Option<&Element> {
         self.children.iter().find(|c| *c.name == *name)
     }
 
-    /// All children of this name, in document order.
+    /// Returns all children of this name, in document order.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
         self.children.iter().filter(move |c| *c.name == *name)
     }
 
-    /// Trimmed text of the first child of this name; an empty one counts as absent.
+    /// Returns the trimmed text of the first child of this name; an empty text counts as missing.
     pub fn text_of(&self, name: &str) -> Option<&str> {
         self.child(name).map(|c| c.text.trim()).filter(|t| !t.is_empty())
     }
 }
 
-/// Reason to refuse a document.
+/// Reason why the parser refuses a document.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum XmlError {
-    /// Not well-formed.
+    /// The document is not well-formed.
     #[error("not well-formed XML: {0}")]
     Syntax(String),
-    /// A document type declaration, which SOAP forbids.
+    /// The document has a document type declaration, which SOAP forbids.
     #[error("document type declarations are not allowed in SOAP")]
     DocType,
     /// The document ended inside an element, as a cut connection leaves it.
     #[error("the document ends before its root element does")]
     Truncated,
-    /// More than 128 levels of nesting, deeper than any real answer.
+    /// The document has more than 128 levels of nesting, deeper than any real answer.
     #[error("nested deeper than {MAX_DEPTH} elements")]
     TooDeep,
-    /// No root element at all.
+    /// The document has no root element.
     #[error("no root element")]
     Empty,
 }
@@ -76,7 +81,7 @@ fn syntax(err: impl std::fmt::Display) -> XmlError {
     XmlError::Syntax(err.to_string())
 }
 
-/// Reads a whole document.
+/// Parses a whole document into its root element.
 ///
 /// # Errors
 ///
@@ -134,11 +139,12 @@ pub fn parse(text: &str) -> Result<Element, XmlError> {
     root.ok_or(XmlError::Empty)
 }
 
-/// The names and types that a document has used so far, each kept once.
+/// The names and types of the parsed part of a document, each stored once.
 #[derive(Default)]
 struct Names(BTreeSet<Arc<str>>);
 
 impl Names {
+    /// Returns the stored copy of a name; stores it first if it is new.
     fn share(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.0.get(name) {
             return known.clone();
@@ -149,6 +155,7 @@ impl Names {
     }
 }
 
+/// Returns the element of a start tag, without content.
 fn open(
     reader: &NsReader<&[u8]>,
     start: &BytesStart<'_>,
@@ -176,7 +183,8 @@ fn open(
     Ok(element)
 }
 
-/// Adds a finished element to its parent, after freeing spare capacity and the white space between its children.
+/// Adds a finished element to its parent, or makes it the root. Drops the white space between its
+/// children, and frees spare capacity.
 fn close(
     mut element: Element,
     stack: &mut [Element],
@@ -195,13 +203,15 @@ fn close(
     Ok(())
 }
 
+/// Adds text to the innermost open element.
 fn push_text(stack: &mut [Element], text: &str) {
     if let Some(element) = stack.last_mut() {
         element.text.push_str(text);
     }
 }
 
-/// Builds request bodies; escapes text and keeps the order in which children are written.
+/// Writer of request bodies. It escapes text, and keeps the order in which the caller writes
+/// children.
 #[derive(Debug, Default)]
 pub struct XmlWriter {
     out: String,
@@ -225,7 +235,7 @@ impl XmlWriter {
         self
     }
 
-    /// Writes an element with children; `attributes` is written without escaping.
+    /// Writes an element with children. `attributes` is written after the name without escaping.
     pub fn nest(
         &mut self,
         name: &str,
@@ -259,7 +269,7 @@ mod tests {
         assert_eq!(v.text, "x & A<y><>\"'");
         assert_eq!(root.child("r").unwrap().type_attr.as_deref(), Some("HostSystem"));
         assert_eq!(root.child("w").unwrap().xsi_type, None);
-        assert_eq!(root.text, "", "blanks between elements are no text");
+        assert_eq!(root.text, "", "white space between elements does not count as text");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Limits the bodies of requests to the admin port: their size, the time they take to arrive, and the memory of all together.
+//! Limits for request bodies of the admin port: the size of one body, the time until it has
+//! arrived, and the memory of all unfinished bodies together.
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -9,12 +10,12 @@ use http::StatusCode;
 use super::AdminError;
 use crate::path::{Inbox, Limit, Unread};
 
-/// Maximum size of a body in bytes (8 MiB); no request of an administrator needs more.
+/// Maximum size of a body in bytes (8 MiB). Requests of an administrator need less.
 const MAX_BODY: usize = 8 << 20;
 
-/// Applies the limits to a router; its handlers get bodies that have arrived.
+/// Applies the limits to a router. Its handlers get complete bodies.
 pub(super) fn bounded<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
-    // Disables the limit of axum: the body has arrived and is measured.
+    // Disables the limit of axum, because `arrive` has already checked the size.
     router.layer(DefaultBodyLimit::disable()).layer(from_fn_with_state(Inbox::default(), arrive))
 }
 
@@ -29,10 +30,12 @@ async fn arrive(State(inbox): State<Inbox>, request: Request, next: Next) -> Res
 
 fn refused(unread: &Unread) -> AdminError {
     let (status, remedy) = match unread {
-        Unread::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "send it in several requests"),
+        Unread::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "split it into several requests"),
         Unread::TooSlow => (StatusCode::REQUEST_TIMEOUT, "send the whole body at once"),
-        Unread::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "end the unfinished requests"),
-        Unread::Broken(_) => (StatusCode::BAD_REQUEST, "send a body as HTTP has it"),
+        Unread::Crowded => {
+            (StatusCode::SERVICE_UNAVAILABLE, "try again when other requests have ended")
+        }
+        Unread::Broken(_) => (StatusCode::BAD_REQUEST, "send a valid HTTP body"),
     };
     AdminError::new(status, unread.why()).remedy(remedy)
 }
@@ -55,10 +58,10 @@ mod tests {
         let length = |body: Bytes| async move { body.len().to_string() };
         let router = bounded(Router::new().route("/", post(length)));
         let ask = async |body: Body| {
-            let request = Request::post("/").body(body).expect("a good request");
+            let request = Request::post("/").body(body).expect("a valid request");
             let answer = router.clone().oneshot(request);
             let answer = tokio::time::timeout(Duration::from_secs(3600), answer).await;
-            answer.expect("there is a deadline").expect("infallible").status().as_u16()
+            answer.expect("an answer in time").expect("infallible").status().as_u16()
         };
         let pieces =
             |n| stream::repeat(Ok::<_, Infallible>(Bytes::from(vec![b' '; 1 << 20]))).take(n);

@@ -1,6 +1,7 @@
-//! Serves the addresses, accounts and certificates of a sim to users of the admin port.
+//! Request that returns the addresses, accounts and certificates of a sim.
 //!
-//! Programs that start a sim and cannot read its files, such as those of a container, learn them here.
+//! Programs use the request if they cannot read the files of the sim, for example because the sim
+//! runs in a container.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,11 +13,12 @@ use super::Ruled;
 use crate::control::Control;
 use crate::{Endpoint, Endpoints, Supervisor};
 
-/// The response of `GET /endpoints`.
+/// Body of the answer to `GET /endpoints`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Told {
-    /// The certificate that signs all others, as PEM; left out without TLS.
+    /// Certificate of the authority that signs the certificates of the servers, as PEM; absent
+    /// without TLS. After `supervisor.ca.rotate`, another authority signs the Supervisor's.
     #[serde(skip_serializing_if = "Option::is_none")]
     certificate_authority: Option<String>,
     vcenters: Vec<VCenterTold>,
@@ -30,7 +32,8 @@ pub(super) struct Told {
 struct VCenterTold {
     name: String,
     url: String,
-    /// SHA-1 thumbprint of the certificate that new connections see, in upper case and with colons.
+    /// SHA-1 thumbprint of the certificate that the vCenter presents now, in upper case with
+    /// colons.
     #[serde(skip_serializing_if = "Option::is_none")]
     thumbprint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +53,7 @@ struct ClusterTold {
     url: String,
     /// Bearer token of the cluster's administrator.
     token: String,
-    /// The same token in a kubeconfig for kubectl.
+    /// Kubeconfig with URL, authority and token.
     kubeconfig: String,
 }
 
@@ -60,12 +63,13 @@ struct SupervisorTold {
     namespace: String,
     /// Bearer token of the Supervisor's administrator.
     token: String,
-    /// The same token in a kubeconfig for kubectl.
+    /// Kubeconfig with URL, authority and token.
     kubeconfig: String,
+    /// Contents of the files that the provider mounts.
     provider: Given,
 }
 
-/// Contents of the files that a provider mounts.
+/// Contents of the files that a provider mounts, or would mount if the sim wrote them.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Given {
@@ -76,7 +80,7 @@ struct Given {
     owner_reference: Value,
 }
 
-/// `GET /endpoints`: the endpoints as they are now, with their advertised URLs.
+/// `GET /endpoints`: returns the current endpoints with their advertised URLs.
 pub(super) async fn tell(State(ruled): State<Ruled>) -> Json<Told> {
     let Ruled { control, supervisor, endpoints } = ruled;
     let ca_pem = endpoints.ca_pem().map(str::to_owned);

@@ -6,21 +6,21 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An error answer: what is wrong and what to do about it.
+/// An error answer of the admin port: a status, and a body with problem and remedy.
 #[derive(Debug)]
 pub(super) struct AdminError {
     status: StatusCode,
     body: Complaint,
 }
 
-/// The body of every error.
+/// Body of an error answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Complaint {
     /// Problem, in a sentence.
     pub(crate) error: String,
     /// Remedy for the problem.
     pub(crate) remedy: String,
-    /// Answers for the events of a list that happened before the error.
+    /// Answers to the events of the list that were carried out before the error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) done: Vec<Value>,
 }
@@ -33,24 +33,24 @@ impl AdminError {
         }
     }
 
-    /// An error for a request that cannot be understood.
+    /// Returns an error with status 400, for a malformed request.
     pub(super) fn bad(error: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error)
     }
 
-    /// Prefixes the error with the place in a list.
+    /// Prefixes the error text with the place of the event in its list.
     pub(super) fn at(mut self, place: &str) -> Self {
         self.body.error.insert_str(0, place);
         self
     }
 
-    /// Adds the answers for the events of a list that happened before the error.
+    /// Adds the answers to the events of the list that were carried out before the error.
     pub(super) fn after(mut self, done: &[Value]) -> Self {
         self.body.done = done.to_vec();
         self
     }
 
-    /// Adds the assurance that no event of the list happened.
+    /// Adds to the remedy that no event of the list was carried out.
     pub(super) fn none_happened(mut self) -> Self {
         self.body.remedy.push_str("; no event of this list has happened");
         self

@@ -1,4 +1,4 @@
-//! Applies events to the world and the Supervisor.
+//! Request that applies events to the world and to the Supervisor.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,12 +13,13 @@ use super::{AdminError, Ruled};
 use crate::control::Control;
 use crate::{Supervisor, document};
 
-/// `POST /world/events`: the body is a command, or a list of them, carried out in order. All commands of a list happen at one
-/// moment, or none.
+/// `POST /world/events`: carries out the event in the body, or a list of events in order. If a list
+/// has only world events, all of them happen at one moment, or none happens.
 ///
-/// A list may contain events of the Supervisor as a server. Such an event can still fail when the sim carries it out, because it
-/// cannot write its files. The error answer then lists what happened before. The world events between two Supervisor events
-/// happen at one moment, or none.
+/// A list may also contain events of the Supervisor ([`Happening`]). Then only consecutive world
+/// events happen at one moment or not at all. The sim first tries all world events on a copy of the
+/// world. An event may still fail afterwards, for example because the sim cannot write the
+/// provider's files. The error answer then has the answers to the events that were carried out.
 pub(super) async fn happen(
     State(ruled): State<Ruled>,
     body: Bytes,
@@ -45,16 +46,16 @@ pub(super) async fn happen(
     Ok(Json(Value::Array(answers)))
 }
 
-/// Error of an event in a list of events, with its index and the answers to the events before it.
+/// Failure of one event of a list.
 struct Stopped {
     error: AdminError,
     /// Index of the event that failed.
     at: usize,
-    /// Answers for the events that happened before the failed one.
+    /// Answers to the events that were carried out before the failed one.
     done: Vec<Value>,
 }
 
-/// Carries events out in order. World events that follow each other happen at one moment, or none of them.
+/// Carries out events in order. Consecutive world events happen at one moment, or none of them.
 fn carry_out(
     control: &Control,
     supervisor: Option<&Supervisor>,
@@ -92,7 +93,8 @@ fn carry_out(
     Ok(done)
 }
 
-/// Applies world events. A single event needs no copy of the world.
+/// Applies world events at one moment and in order, or none of them. Applies a single event without
+/// a copy of the world.
 fn happened(control: &Control, mut commands: Vec<Command>) -> Result<Vec<Applied>, (usize, Fault)> {
     if commands.len() == 1 {
         let applied = control.apply(commands.remove(0)).map_err(|fault| (0, fault))?;
@@ -101,8 +103,9 @@ fn happened(control: &Control, mut commands: Vec<Command>) -> Result<Vec<Applied
     control.apply_all(commands)
 }
 
-/// Checks on a copy of the world that all events of a list with Supervisor events can happen. Lists of world events alone are
-/// checked when they are carried out.
+/// Checks a list of two or more events if it contains Supervisor events: tries the world events on
+/// a copy of the world, and checks that the world has a Supervisor. A list of world events alone
+/// needs no check, because the world carries out all of them or none.
 fn rehearse(
     control: &Control,
     supervisor: Option<&Supervisor>,
@@ -132,13 +135,14 @@ fn answer(applied: Applied) -> Value {
     match applied.outcome {
         Outcome::Reference(id) => answer["reference"] = json!(id.to_string()),
         Outcome::Id(id) => answer["id"] = json!(id),
-        // The answer omits session tokens, which are secrets, and objects, which clients read from the cluster.
+        // The answer omits session tokens, because they are secrets, and Kubernetes objects,
+        // because clients can read them from the cluster.
         _ => {}
     }
     answer
 }
 
-/// An event that a request asks for.
+/// An event in the body of a request.
 enum Asked {
     World(Box<Command>),
     Supervisor(Happening),
@@ -158,13 +162,13 @@ fn command(value: Value) -> Result<Command, AdminError> {
     let command = document::typed::<Command>(value)
         .map_err(|wrong| AdminError::from(wrong.or_remedy(example)))?;
     match command {
-        Command::Supervisor(_) => Err(AdminError::bad("`supervisor` is no event of the world")
-            .remedy("talk to the Supervisor itself, with kubectl for one")),
-        Command::Cluster(_) => Err(AdminError::bad("`cluster` is no event of the world")
-            .remedy("talk to the cluster itself, with kubectl for one")),
+        Command::Supervisor(_) => Err(AdminError::bad("`supervisor` is not an event of the world")
+            .remedy("send the request to the Supervisor itself, for example with kubectl")),
+        Command::Cluster(_) => Err(AdminError::bad("`cluster` is not an event of the world")
+            .remedy("send the request to the cluster itself, for example with kubectl")),
         Command::Request { .. } => {
-            Err(AdminError::bad("`vcenter.request` is no event of the world")
-                .remedy("talk to the vCenter itself, with govc for one"))
+            Err(AdminError::bad("`vcenter.request` is not an event of the world")
+                .remedy("send the request to the vCenter itself, for example with govc"))
         }
         command => Ok(command),
     }
@@ -181,8 +185,8 @@ fn refused(fault: Fault) -> AdminError {
         _ => StatusCode::CONFLICT,
     };
     let remedy = match status {
-        StatusCode::NOT_FOUND => "GET /world lists what there is",
-        _ => "GET /world shows the state it is in; nothing has changed",
+        StatusCode::NOT_FOUND => "GET /world lists the vCenters and machines",
+        _ => "GET /world shows the current state; the event changed nothing",
     };
     AdminError::new(status, fault.to_string()).remedy(remedy)
 }

@@ -1,4 +1,4 @@
-//! Lists, adds and removes fault rules.
+//! Requests that list, add and remove fault rules.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -11,14 +11,15 @@ use crate::control::Control;
 use crate::document;
 use crate::faults::{Armed, Rule, RuleError};
 
-/// `GET /faults`: the rules with their counters, in the order in which they are matched.
+/// `GET /faults`: returns the rules in force with their counters, in the order of evaluation.
 pub(super) async fn list(State(control): State<Control>) -> Json<Vec<Armed>> {
     Json(control.faults.list())
 }
 
-/// `POST /faults`: the body is a rule or a list of rules, JSON or YAML. Adds all of them or none.
+/// `POST /faults`: adds the rule or the list of rules in the body (JSON or YAML), all or none.
 ///
-/// `warnings` in the answer name operations that no face serves; the rules are added all the same.
+/// The field `warnings` of the answer names operations that no server answers ([`Rule::doubts`]).
+/// The sim adds rules with such operations too.
 pub(super) async fn add(
     State(control): State<Control>,
     body: Bytes,

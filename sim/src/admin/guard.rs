@@ -1,9 +1,14 @@
-//! Access to the admin port: open on loopback, bearer token elsewhere and where `--admin-token` sets one.
+//! Access to the admin port: open on loopback, bearer token elsewhere and where `--admin-token`
+//! sets one.
 //!
-//! A browser on this machine can reach loopback too, and runs the scripts of foreign pages. Without a token, a request must
-//! therefore name an IP address or localhost in `Host`, because a foreign name may point here by now (DNS rebinding). An `Origin`
-//! must name that host too, because a foreign page may have sent the request. Every POST must declare its body as JSON, or as
-//! YAML for rules, which a page may not send unasked.
+//! A browser on this computer can reach loopback too, and runs scripts of foreign web pages.
+//! Without a token, the guard therefore checks two headers. `Host` must be an IP address,
+//! localhost, a name below localhost or the advertised name, because a foreign name may resolve to
+//! this computer (DNS rebinding). `Origin`, if sent, must name the same host and port, because a
+//! foreign page may have sent the request. With and without a token, every POST must declare its
+//! body as JSON; a POST of rules may declare YAML instead. A browser sends these types from a
+//! foreign page only with the consent of the server (CORS preflight), which the admin port never
+//! gives.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -13,17 +18,18 @@ use sha2::{Digest, Sha256};
 
 use super::AdminError;
 
-/// The conditions that a request must meet.
+/// Access rules of the admin port.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
-    /// The digest of the token; comparing digests takes the same time for every guess.
+    /// SHA-256 of the token. The guard compares digests, so that the time of a comparison reveals
+    /// nothing about the token.
     token: Option<[u8; 32]>,
-    /// The host name in `--admin-advertise`, which clients use.
+    /// Host name of the admin port's URL, which `--admin-advertise` can set.
     advertised: Option<String>,
 }
 
 impl Guard {
-    /// Builds the guard of a port with this token, whose clients use this URL.
+    /// Returns the guard of a port that requires `token`, if any, and that clients reach at `url`.
     pub(super) fn new(token: Option<&str>, url: &str) -> Self {
         let advertised = url.parse::<http::Uri>().ok().and_then(|it| it.host().map(str::to_owned));
         Self { token: token.map(|token| Sha256::digest(token.as_bytes()).into()), advertised }
@@ -38,7 +44,7 @@ impl Guard {
     }
 }
 
-/// Passes an admitted request on and refuses any other.
+/// Passes a request to the handlers if the guard admits it, else answers with an error.
 pub(super) async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     match guard.admits(&request) {
         Ok(()) => next.run(request).await,
@@ -46,7 +52,7 @@ pub(super) async fn check(State(guard): State<Guard>, request: Request, next: Ne
     }
 }
 
-/// Checks that the request carries the token.
+/// Checks that the request has the bearer token whose SHA-256 is `wanted`.
 fn shows(headers: &HeaderMap, wanted: [u8; 32]) -> Result<(), AdminError> {
     let shown = text(headers, header::AUTHORIZATION)
         .and_then(|value| value.strip_prefix("Bearer "))
@@ -54,23 +60,23 @@ fn shows(headers: &HeaderMap, wanted: [u8; 32]) -> Result<(), AdminError> {
     if shown == Some(wanted) {
         return Ok(());
     }
-    Err(AdminError::new(StatusCode::UNAUTHORIZED, "the admin port wants its bearer token")
-        .remedy("send Authorization: Bearer with SIM_ADMIN_TOKEN of the file that --env named"))
+    Err(AdminError::new(StatusCode::UNAUTHORIZED, "the admin port requires a bearer token")
+        .remedy("send `Authorization: Bearer` with SIM_ADMIN_TOKEN from the file of --env"))
 }
 
-/// Checks that a request without a token names this machine and does not come from a foreign page.
+/// Checks that `Host` is local ([`is_local`]), and that `Origin`, if sent, names the same host and
+/// port.
 fn is_from_here(request: &Request, advertised: Option<&str>) -> Result<(), AdminError> {
     let headers = request.headers();
     let named = text(headers, header::HOST).or(request.uri().authority().map(|it| it.as_str()));
     let Some(host) = named else {
-        return Err(
-            AdminError::bad("the request has no Host").remedy("send Host, as HTTP/1.1 has it")
-        );
+        return Err(AdminError::bad("the request has no Host header")
+            .remedy("send a Host header, as HTTP/1.1 requires"));
     };
     if !is_local(host, advertised) {
         let what = format!("Host {host:?} is neither an IP address nor localhost");
         return Err(AdminError::new(StatusCode::MISDIRECTED_REQUEST, what).remedy(
-            "use the address that sim serve prints as SIM_ADMIN, or start it with --admin-token",
+            "use the address that `sim serve` prints as SIM_ADMIN, or start sim with --admin-token",
         ));
     }
     match text(headers, header::ORIGIN) {
@@ -83,7 +89,8 @@ fn is_from_here(request: &Request, advertised: Option<&str>) -> Result<(), Admin
     }
 }
 
-/// True if a name, perhaps with a port, certainly belongs to this machine, or is the advertised one.
+/// True if a host, with or without port, is an IP address, localhost, a name below localhost, or
+/// the advertised name. DNS rebinding cannot use these.
 fn is_local(host: &str, advertised: Option<&str>) -> bool {
     let Ok(authority) = host.parse::<http::uri::Authority>() else { return false };
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');
@@ -93,7 +100,7 @@ fn is_local(host: &str, advertised: Option<&str>) -> bool {
     is_localhost || is_advertised || name.parse::<std::net::IpAddr>().is_ok()
 }
 
-/// Checks that a request with a body has a content type that its path accepts.
+/// Checks that a POST has a content type that its path accepts.
 fn says_what_it_is(request: &Request) -> Result<(), AdminError> {
     const JSON: &[&str] = &["application/json"];
     const RULES: &[&str] =
@@ -104,7 +111,7 @@ fn says_what_it_is(request: &Request) -> Result<(), AdminError> {
     if served.contains(&essence.as_str()) {
         return Ok(());
     }
-    let what = format!("Content-Type {said:?} is not served here");
+    let what = format!("Content-Type {said:?} is not supported here");
     Err(AdminError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what)
         .remedy(format!("send Content-Type: {}", served.join(" or "))))
 }

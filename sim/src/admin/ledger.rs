@@ -1,4 +1,4 @@
-//! Serves the ledger.
+//! Request that reads the ledger.
 
 use std::convert::Infallible;
 
@@ -20,7 +20,8 @@ use crate::ledger::{Counts, Kind, Ledger, Record};
 pub(super) struct Wanted {
     /// First sequence number to return.
     since: u64,
-    /// Operations to return: exact, with `*`, or a class (`@login`).
+    /// Operations to return: exact names, patterns with `*`, or classes (`@login`), separated by
+    /// commas.
     op: Option<String>,
     format: Format,
 }
@@ -33,14 +34,15 @@ enum Format {
     Counts,
 }
 
-/// `GET /ledger?since=SEQ&op=PATTERN&format=jsonl|counts`.
+/// `GET /ledger?since=SEQ&op=PATTERN&format=jsonl|counts`: returns the records in memory, or counts
+/// of the calls among them. With `op` it returns only records of calls that match.
 pub(super) async fn read(
     State(control): State<Control>,
     wanted: Result<Query<Wanted>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, AdminError> {
     let Query(Wanted { since, op, format }) = wanted.map_err(|rejected| {
         AdminError::bad(rejected.body_text())
-            .remedy("expected since=SEQ, op=PATTERN, or format=jsonl or counts")
+            .remedy("expected since=SEQ, op=PATTERN, format=jsonl or format=counts")
     })?;
     let ops = op.as_deref().map(|op| Ops(op.split(',').map(str::to_owned).collect()));
     if let Some(wrong) = ops.as_ref().and_then(Ops::wrong_class) {
@@ -59,7 +61,7 @@ pub(super) async fn read(
                 let chosen = part.iter().filter(|record| chosen(record));
                 chosen.map(|record| record.to_line() + "\n").collect::<String>()
             });
-            // An empty part says nothing, and an empty chunk would end the body.
+            // Skips empty parts, because an empty chunk would end the body.
             let lines = lines.filter(|lines| !lines.is_empty()).map(Ok::<_, Infallible>);
             let body = Body::from_stream(futures::stream::iter(lines));
             ([(header::CONTENT_TYPE, "application/jsonl")], body).into_response()
@@ -76,10 +78,11 @@ pub(super) async fn read(
     })
 }
 
-/// Number of records that one read of the ledger copies. Calls wait while they are copied.
+/// Maximum number of records that one lock of the ledger copies. Calls wait meanwhile.
 const PART: usize = 256;
 
-/// Iterates in parts over the records that exist at the beginning, so that a long ledger is never in memory twice.
+/// Iterator over the records that exist at its creation, in parts of at most [`PART`] records. A
+/// long ledger is thus never copied as a whole.
 struct Parts {
     ledger: Ledger,
     next: u64,
@@ -123,7 +126,8 @@ mod tests {
     use super::*;
     use crate::Sim;
 
-    /// Reads a ledger of ten parts, one poll at a time. Returns how often another task could run meanwhile, and the body.
+    /// Reads a ledger of ten parts, one poll at a time. Returns how often another task could run
+    /// meanwhile, and the body.
     async fn read_beside_others(format: Format) -> (usize, String) {
         let sim = Sim::builder().start();
         for n in 0..10 * PART {
@@ -134,7 +138,7 @@ mod tests {
         let mut n_turns = 0;
         let answer = loop {
             match (&mut answer).now_or_never() {
-                Some(answer) => break answer.expect("it can be read"),
+                Some(answer) => break answer.expect("a valid query"),
                 None => n_turns += 1,
             }
             tokio::task::yield_now().await;
@@ -156,6 +160,6 @@ mod tests {
         let (n_turns, counts) = read_beside_others(Format::Counts).await;
         assert!(n_turns >= 10, "{n_turns}");
         let counts: Value = serde_json::from_str(&counts).expect("JSON");
-        assert_eq!(counts["total"], 0, "notes are no calls");
+        assert_eq!(counts["total"], 0, "the counts must exclude notes");
     }
 }

@@ -1,4 +1,4 @@
-//! Serves the state of the world and its clock.
+//! Requests that return the state of the world, its clock, and the version of the sim.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use crate::control::Control;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Wanted {
-    /// Name of the only machine to return.
+    /// Name of the machines to return; all machines by default.
     machine: Option<String>,
 }
 
@@ -63,13 +63,13 @@ struct NodeSummary {
     kubelet: &'static str,
 }
 
-/// `GET /world`.
+/// `GET /world`: returns a summary of the vCenters and machines.
 pub(super) async fn world(
     State(control): State<Control>,
     wanted: Result<Query<Wanted>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Value>, AdminError> {
     let Query(Wanted { machine }) = wanted.map_err(|rejected| {
-        AdminError::bad(rejected.body_text()).remedy("there is machine=NAME, or nothing")
+        AdminError::bad(rejected.body_text()).remedy("expected machine=NAME or no parameter")
     })?;
     control.world.advance();
     let now = control.world.now();
@@ -136,7 +136,8 @@ fn machine(
     })
 }
 
-/// `GET /clock`: world time in nanoseconds and as a wall-clock timestamp.
+/// `GET /clock`: returns world time in nanoseconds, as a duration and as a timestamp, the epoch,
+/// and the time of the next reaction or session expiry.
 pub(super) async fn clock(State(control): State<Control>) -> Json<Value> {
     let (now, epoch) = (control.world.now(), control.world.clock().epoch());
     let due = control.world.read(|world| world.next_timer());
@@ -149,7 +150,7 @@ pub(super) async fn clock(State(control): State<Control>) -> Json<Value> {
     }))
 }
 
-/// `GET /admin/v1/version`.
+/// `GET /admin/v1/version`: returns the version of the sim.
 pub(super) async fn version() -> Json<Value> {
     Json(json!({"name": "sim", "version": env!("CARGO_PKG_VERSION"), "admin": "v1"}))
 }

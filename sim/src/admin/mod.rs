@@ -1,8 +1,11 @@
-//! The admin port: shows and changes the world, sets fault rules, and serves the ledger and the endpoints.
+//! The admin port: shows and changes the world, sets fault rules, and serves the ledger and the
+//! endpoints.
 //!
-//! The admin port has its own listener and is not part of the simulation. The sim never counts its calls and never applies faults
-//! to them. The ledger records only what they did to the world or to the rules. Every path is served below `/admin/v1`, and all
-//! but `version` and `healthz` at the root too. Errors are JSON: what is wrong, and what to do about it.
+//! The admin port has its own listener and is not part of the simulation. Rules do not match its
+//! requests, and the ledger does not count them as calls. The ledger notes their changes of the
+//! world, of the rules and of the Supervisor, except `supervisor.grant`. Every path of the admin
+//! port is below `/admin/v1`; all but `version` and `healthz` are also at the root. Error answers
+//! are JSON with the problem and a remedy.
 
 mod body;
 mod endpoints;
@@ -26,7 +29,7 @@ use crate::{Endpoints, Supervisor};
 use error::AdminError;
 pub(crate) use error::Complaint;
 
-/// The objects that the handlers read and change.
+/// State that the handlers read and change.
 #[derive(Clone)]
 struct Ruled {
     control: Control,
@@ -40,7 +43,8 @@ impl FromRef<Ruled> for Control {
     }
 }
 
-/// Router of the admin port of one sim. If `endpoints` has an admin token, callers must send it, except for `healthz`.
+/// Returns the router of the admin port. If `endpoints` has an admin token, clients must send it
+/// with every request except `healthz`.
 pub(crate) fn router(
     control: Control,
     supervisor: Option<Supervisor>,
@@ -64,7 +68,7 @@ pub(crate) fn router(
         .method_not_allowed_fallback(not_allowed);
     body::bounded(router)
         .layer(axum::middleware::from_fn_with_state(guard, guard::check))
-        // Outside the guard, because a health check has no token.
+        // Added after the guard's layer, which thus does not apply: a health check has no token.
         .route("/admin/v1/healthz", get(|| async { "ok\n" }).fallback(not_allowed))
         .layer(axum::middleware::map_response(signed))
         .with_state(ruled)
@@ -73,6 +77,7 @@ pub(crate) fn router(
 /// Header of every answer, by which clients recognize a sim.
 pub(crate) const VERSION_HEADER: &str = "sim-version";
 
+/// Adds [`VERSION_HEADER`] to an answer.
 async fn signed(mut response: axum::response::Response) -> axum::response::Response {
     let version = http::HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
     response.headers_mut().insert(VERSION_HEADER, version);
@@ -87,6 +92,6 @@ async fn unknown(uri: http::Uri) -> AdminError {
 }
 
 async fn not_allowed(method: http::Method, uri: http::Uri) -> AdminError {
-    let what = format!("{method} is not served at {}", uri.path());
+    let what = format!("method {method} is not allowed at {}", uri.path());
     AdminError::new(StatusCode::METHOD_NOT_ALLOWED, what).remedy("use another method")
 }

@@ -1,4 +1,5 @@
-//! Events of the Supervisor as a server: tokens, certificates, roles, and the files that a provider mounts.
+//! Events that change how a provider reaches the Supervisor: tokens, certificates, roles, and the
+//! files that the provider mounts.
 
 use std::time::Duration;
 
@@ -9,25 +10,27 @@ use super::AdminError;
 use crate::tls::Certificate;
 use crate::{Profile, Supervisor, SupervisorError};
 
-/// Prefix of the names of these events.
+/// Prefix of the names of Supervisor events ([`Happening`]).
 const PREFIX: &str = "supervisor.";
 
-/// An event of the Supervisor as a server.
+/// A Supervisor event: changes how a provider reaches the Supervisor. The world has no command for
+/// such a change.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) enum Happening {
-    /// Gives the provider another token.
+    /// Issues a new token to the provider and writes it to the provider's files, if it has any.
     #[serde(rename = "supervisor.token.rotate")]
     RotateToken(Rotation),
-    /// Has another authority sign the Supervisor's certificate.
+    /// Replaces the authority that signs the Supervisor's certificate, also in the provider's
+    /// files, if it has any.
     #[serde(rename = "supervisor.ca.rotate")]
     RotateAuthority {},
-    /// Shows another certificate to new connections.
+    /// Sets the kind of certificate that the Supervisor presents to new connections.
     #[serde(rename = "supervisor.certificate")]
     ShowCertificate(Certificate),
-    /// Names another namespace in the provider's files.
+    /// Writes another namespace to the provider's files. Fails if the provider has no files.
     #[serde(rename = "supervisor.namespace")]
     MountNamespace(String),
-    /// Gives the provider another role.
+    /// Replaces the role of the provider.
     #[serde(rename = "supervisor.grant")]
     Grant(Profile),
 }
@@ -36,17 +39,22 @@ pub(super) enum Happening {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Rotation {
-    /// Time for which the previous token stays valid; zero by default.
+    /// World time for which the previous token stays valid; zero by default.
     #[serde(with = "sim_world::duration")]
     grace: Duration,
 }
 
 impl Happening {
-    /// True if a name belongs to one of these events and not to an event of the world.
+    /// True if an event of this name is a Supervisor event. `supervisor.quota` is not: it is a
+    /// command of the world.
     pub(super) fn is_called(name: &str) -> bool {
         name.starts_with(PREFIX) && name != "supervisor.quota"
     }
 
+    /// Carries out the event.
+    ///
+    /// # Errors
+    /// An error answer if the world has no Supervisor, or if the event fails.
     pub(super) fn happen(self, supervisor: Option<&Supervisor>) -> Result<(), AdminError> {
         let Some(supervisor) = supervisor else {
             return Err(no_supervisor());
@@ -67,7 +75,7 @@ impl Happening {
 
 pub(super) fn no_supervisor() -> AdminError {
     AdminError::new(StatusCode::CONFLICT, "this world has no Supervisor")
-        .remedy("start with sim serve --supervisor DIR")
+        .remedy("start the sim with `sim serve --supervisor DIR`")
 }
 
 fn refused(error: SupervisorError) -> AdminError {

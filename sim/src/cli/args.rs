@@ -1,4 +1,4 @@
-//! The command line: commands, options and their help.
+//! Definition of the command line: commands, options and their help.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::host;
 use super::world_file::{EVENT_TTL_REMEDY, is_event_ttl};
 use crate::Profile;
 
-/// A fake vCenter and a fake workload cluster over one simulated world.
+/// Simulates vCenters, a Supervisor and a workload cluster over one world.
 #[derive(Debug, Parser)]
 #[command(name = "sim", version, arg_required_else_help = true, max_term_width = 100)]
 pub(super) struct Arguments {
@@ -33,7 +33,7 @@ pub(super) enum Command {
     Health(Health),
 }
 
-/// Examples below the help of `sim serve`.
+/// Examples at the end of the help of `sim serve`.
 const EXAMPLES: &str = "\
 Examples:
   sim serve
@@ -47,22 +47,26 @@ Examples:
   sim fault add '{\"id\": \"slow\", \"match\": {\"op\": \"@login\"}, \"do\": [{\"delay\": \"2s\"}]}'
       In another terminal: delays logins by two seconds";
 
-/// Serves a vCenter and a cluster until SIGTERM or SIGINT. A second signal, at least a second later, aborts.
+/// Serves a vCenter and a cluster until SIGTERM or SIGINT. A second signal, at least a second
+/// later, aborts.
 ///
-/// Prints endpoints, credentials and the variables that govc and kubectl need. The default world is the
-/// default inventory of simulators: one datacenter, a cluster of three hosts, a standalone host, four machines,
-/// no nodes. With --vms, --zones or --nodes the world has the machines that these options ask for instead.
+/// Prints endpoints, credentials and the variables that govc and kubectl need. Without
+/// --world, --vms, --zones and --nodes the world has one datacenter, a cluster of three hosts, a
+/// standalone host, four machines and no nodes. With --vms, --zones or --nodes the world instead
+/// has the machines that these options request.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Serve {
-    /// World file, YAML or JSON (apiVersion: sim.vsphere/v1alpha1, kind: World); the options below override
-    /// its values
+    /// World file, YAML or JSON (apiVersion: sim.vsphere/v1alpha1, kind: World); the options below
+    /// override its values
     #[arg(long, value_name = "FILE", help_heading = "World")]
     pub(super) world: Option<PathBuf>,
-    /// Number of machines per vCenter: node-0001, node-0002, … [default: 0 with --zones or --nodes]
+    /// Number of machines per vCenter: node-0001, node-0002, … [default: the default world; 0 with
+    /// --zones or --nodes]
     #[arg(long, value_name = "N", help_heading = "World")]
     pub(super) vms: Option<u32>,
-    /// Number of machines that run a kubelet and have a Node in the cluster [default: all]
+    /// Number of machines that run a kubelet and have a Node in the cluster [default: all; none in
+    /// the default world]
     #[arg(long, value_name = "N|all", value_parser = nodes, help_heading = "World")]
     pub(super) nodes: Option<Nodes>,
     /// Number of clusters per vCenter, each tagged as a zone [default: one cluster without a tag]
@@ -71,10 +75,11 @@ pub(super) struct Serve {
     /// Number of vCenters: vc0, vc1, …, at most 100 [default: 1]
     #[arg(long, value_name = "K", help_heading = "World")]
     pub(super) vcenters: Option<u32>,
-    /// Seed of ids, UUIDs, passwords and random draws; the same seed gives the same world [default: 0]
+    /// Seed of ids, UUIDs, passwords and random draws; the same seed gives the same world
+    /// [default: 0]
     #[arg(long, value_name = "S", help_heading = "World")]
     pub(super) seed: Option<u64>,
-    /// Kubelets renew their leases; off keeps nodes Ready without renewals
+    /// Renewal of leases by the kubelets; off keeps Nodes Ready without renewals
     #[arg(
         long,
         value_name = "on|off",
@@ -83,22 +88,24 @@ pub(super) struct Serve {
         help_heading = "World"
     )]
     pub(super) heartbeats: Switch,
-    /// Time for which the clusters keep an Event after its last write, in whole seconds [default: 1h]
+    /// Time for which the clusters keep an Event after its last write, in whole seconds
+    /// [default: 1h]
     #[arg(long, value_name = "DURATION", value_parser = event_ttl, help_heading = "World")]
     pub(super) event_ttl: Option<Duration>,
-    /// Authorizes requests to the cluster by roles and bindings (RBAC); without this option every valid token
-    /// may do everything
+    /// Authorizes requests to the cluster by roles and bindings (RBAC); without this option every
+    /// valid token may do everything
     #[arg(long, help_heading = "World")]
     pub(super) rbac: bool,
     /// Fault rules in force from the start: a YAML or JSON list, as for `sim fault add`
     #[arg(long, value_name = "FILE", help_heading = "World")]
     pub(super) faults: Option<PathBuf>,
-    /// Adds a Supervisor that manages the machines of vc0 as VirtualMachines, and writes the files that a
-    /// provider mounts below DIR: etc/cloud/ccm-provider and etc/kubernetes/guestclusters/cluster
+    /// Adds a Supervisor that manages the machines of vc0 as VirtualMachines, and writes the files
+    /// that a provider mounts below DIR: etc/cloud/ccm-provider and
+    /// etc/kubernetes/guestclusters/cluster
     #[arg(long, value_name = "DIR", help_heading = "Supervisor")]
     pub(super) supervisor: Option<PathBuf>,
-    /// Role of the provider in the Supervisor: the one that Tanzu provisions, the same with watch on
-    /// VirtualMachines, or every verb that providers use [default: full]
+    /// Role of the provider in the Supervisor: tanzu is the role that Tanzu provisions, watch adds
+    /// watch on VirtualMachines to it, full has every verb that providers use [default: full]
     #[arg(
         long,
         value_name = "tanzu|watch|full",
@@ -107,19 +114,20 @@ pub(super) struct Serve {
     )]
     pub(super) supervisor_profile: Option<SupervisorProfile>,
 
-    /// Writes endpoints and credentials to FILE as shell variables, for `. FILE`. The file appears once every
-    /// listener accepts connections
+    /// Writes endpoints and credentials to FILE as shell variables, for `. FILE`. The file appears
+    /// once every listener accepts connections
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) env: Option<PathBuf>,
-    /// Saves certificates, keys, ports and the world in DIR, within seconds of every change. A sim that finds
-    /// a saved world continues it and ignores --world, --vms and other options about the world. Fault rules
-    /// and the ledger are not saved
+    /// Saves certificates, keys, ports and the world in DIR, within seconds of every change. A sim
+    /// that finds a saved world continues it and ignores --world, --vms and other options about the
+    /// world. Fault rules and the ledger are not saved
     #[arg(long, value_name = "DIR", help_heading = "Files")]
     pub(super) state: Option<PathBuf>,
     /// Writes every ledger record to FILE as a JSON line, within a second of the end of its call
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) ledger: Option<PathBuf>,
-    /// Memory for ledger records, in MiB; the oldest records go first. About 1,200 calls fit in one MiB
+    /// Memory for ledger records, in MiB; the oldest records are removed first. About 1,200 calls
+    /// fit in one MiB
     #[arg(
         long,
         value_name = "MIB",
@@ -128,8 +136,8 @@ pub(super) struct Serve {
         help_heading = "Files"
     )]
     pub(super) ledger_memory: u16,
-    /// Writes the world and each of its events to FILE, within a second, for `conformance judge`. The file
-    /// holds every password and session
+    /// Writes the world and each of its events to FILE, within a second, for `conformance judge`.
+    /// The file holds every password and session
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) record: Option<PathBuf>,
 
@@ -242,7 +250,8 @@ pub(super) enum World {
     },
     /// Changes the power or registration state of machines
     Vm {
-        /// Action
+        /// Action. inaccessible: the machine's storage is lost; orphan: its host unregisters it
+        /// without vCenter; connect: ends either; reregister: registers it again with a new id
         #[arg(value_enum)]
         verb: Verb,
         /// Names of machines; vc1/NAME if several vCenters have a machine of that name
@@ -268,7 +277,7 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// Name of the world's command.
+    /// Returns the name of the world's command for this change.
     pub(super) fn command(self) -> &'static str {
         match self {
             Self::PowerOn => "vm.powerOn",
@@ -291,13 +300,14 @@ pub(super) enum Fault {
     Known,
     /// Adds rules, such as '{"id": "slow", "match": {"op": "@login"}, "do": [{"delay": "2s"}]}'
     Add {
-        /// A YAML or JSON file, rules as JSON, a name from `sim fault known`, or - for standard input
+        /// A YAML or JSON file, rules as JSON, a name from `sim fault known`, or - for standard
+        /// input
         #[arg(value_name = "FILE|JSON|NAME")]
         rules: String,
         #[command(flatten)]
         admin: Admin,
     },
-    /// Lists the rules with their counters
+    /// Lists the rules, and how often each one matched and fired
     List {
         #[command(flatten)]
         admin: Admin,
@@ -318,10 +328,11 @@ pub(super) enum Fault {
 /// Prints the ledger of a running sim: every call, as JSON lines.
 #[derive(Debug, Args)]
 pub(super) struct Ledger {
-    /// Prints the number of calls per server and operation instead
+    /// Prints counts of calls per server and operation, not the records
     #[arg(long)]
     pub(super) counts: bool,
-    /// Only operations that match: a name, a pattern with *, or a class (@read, @write, @login, @longpoll, @task)
+    /// Only operations that match: a name, a pattern with *, or a class (@read, @write, @login,
+    /// @longpoll, @task)
     #[arg(long, value_name = "PATTERN")]
     pub(super) op: Option<String>,
     /// First sequence number to print
@@ -331,7 +342,8 @@ pub(super) struct Ledger {
     pub(super) admin: Admin,
 }
 
-/// Checks the health of a sim: exits with 0 if it serves, else with 1. For health checks of containers.
+/// Checks the health of a sim: exits with 0 if it serves, else with 1. For health checks of
+/// containers.
 #[derive(Debug, Args)]
 pub(super) struct Health {
     #[command(flatten)]

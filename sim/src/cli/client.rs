@@ -1,4 +1,4 @@
-//! A client of the admin port.
+//! Client of the admin port.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::CliError;
 use super::args::Admin;
 use crate::admin::{Complaint, VERSION_HEADER};
 
-/// Longest wait for an answer. A sim answers at once, but a large ledger takes a moment.
+/// Maximum time for an answer. Only a large ledger takes more than a moment.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Content type of a request body. Rules may be YAML, which includes JSON; events are JSON.
+/// Returns the content type of a request body: YAML, which includes JSON, for rules, else JSON.
 fn content_type(path: &str) -> &'static str {
     if path == "/faults" { "application/yaml" } else { "application/json" }
 }
@@ -23,7 +23,7 @@ fn content_type(path: &str) -> &'static str {
 /// Sends one request and returns the body of the answer.
 ///
 /// # Errors
-/// No connection, or an error answer of the admin port.
+/// An error if no sim answers, or the error answer of the admin port.
 pub(super) fn call(
     admin: &Admin,
     method: Method,
@@ -41,23 +41,23 @@ pub(super) fn call(
     let request = request.body(Full::new(Bytes::from(body))).map_err(|error| {
         CliError::input(
             format!("--admin {base}: {error}"),
-            "write it as sim serve prints SIM_ADMIN: http://127.0.0.1:8900",
+            "write a URL such as http://127.0.0.1:8900, which `sim serve` prints as SIM_ADMIN",
         )
     })?;
     let unreachable = |error: &dyn std::fmt::Display| {
         CliError::failed(
             format!("no sim answers at {base}: {error}"),
-            "start one with sim serve, or say where it is: --admin URL or SIM_ADMIN",
+            "start one with `sim serve`, or set --admin or SIM_ADMIN to its URL",
         )
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CliError::failed(format!("no runtime: {error}"), "try again"))?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
+            CliError::failed(format!("cannot start a runtime: {error}"), "try again")
+        })?;
     let exchange = async {
         let client = Client::builder(TokioExecutor::new()).build_http();
         let response = client.request(request).await.map_err(|error| {
-            // The client's own message says less than its cause.
+            // The source of the error says more than the message of the HTTP client.
             let cause = std::error::Error::source(&error);
             match cause {
                 Some(cause) => unreachable(&cause),
@@ -68,9 +68,9 @@ pub(super) fn call(
         if !response.headers().contains_key(VERSION_HEADER) {
             return Err(CliError::failed(
                 format!(
-                    "what answers at {base} is no sim: it says {status}, and no {VERSION_HEADER}"
+                    "the server at {base} is not a sim: it answers {status} without the header {VERSION_HEADER}"
                 ),
-                "say where the admin port of a sim is: --admin URL or SIM_ADMIN, as sim serve prints it",
+                "set --admin or SIM_ADMIN to the URL that `sim serve` prints as SIM_ADMIN",
             ));
         }
         let body = response.into_body().collect().await.map_err(|error| unreachable(&error))?;
@@ -78,21 +78,24 @@ pub(super) fn call(
     };
     let (status, body) = runtime.block_on(async {
         let answer = tokio::time::timeout(PATIENCE, exchange).await;
-        answer.unwrap_or_else(|_| Err(unreachable(&"it is silent")))
+        answer.unwrap_or_else(|_| Err(unreachable(&"no answer within 30 s")))
     })?;
     let text = String::from_utf8_lossy(&body).into_owned();
     if status.is_success() {
         return Ok(text);
     }
     let (error, remedy) = match serde_json::from_str::<Complaint>(&text) {
-        // The admin port names its paths in the remedy; the command line has commands instead.
+        // The remedies of the admin port name its paths. Users of the command line need commands.
         Ok(Complaint { error, remedy, .. }) => {
             (error, remedy.replace("GET /world", "sim world list"))
         }
-        Err(_) => (format!("{base} answers {status}: {text}"), "is that a sim?".to_owned()),
+        Err(_) => (
+            format!("{base} answers {status}: {text}"),
+            "use the same version of sim on both sides".to_owned(),
+        ),
     };
     Err(match status {
-        // The named object does not exist, or the input is not valid.
+        // The named object does not exist, or the input is invalid.
         StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => CliError::input(error, remedy),
         _ => CliError::failed(error, remedy),
     })

@@ -1,4 +1,4 @@
-//! Tables for people: every column as wide as its widest cell.
+//! Text tables whose columns are as wide as their widest cell.
 
 /// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_they_must_be() {
+    fn every_column_is_as_wide_as_its_widest_cell() {
         let rows = [["NAME", "CALLS", "NODE"], ["a", "1000000", ""], ["a-long-name", "7", "é (x)"]];
         let rows = rows.map(|row| row.map(str::to_owned));
         assert_eq!(

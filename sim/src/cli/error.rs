@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use crate::ListenError;
 use crate::document::Wrong;
 
-/// Exit code for bad input: a command line, a file or an address that cannot be used.
+/// Exit code for bad input: an invalid command line, file or address.
 const BAD_INPUT: u8 = 2;
 
 /// Error that ends a command.
@@ -18,23 +18,23 @@ pub(super) struct CliError {
 }
 
 impl CliError {
-    /// An error for input that cannot be used.
+    /// Returns an error about bad input.
     pub(super) fn input(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { what: what.into(), remedy: remedy.into(), code: BAD_INPUT }
     }
 
-    /// An error for something that failed although the input was good.
+    /// Returns an error about a failure that the input did not cause.
     pub(super) fn failed(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { what: what.into(), remedy: remedy.into(), code: 1 }
     }
 
-    /// An error in a document of a file that a flag names.
+    /// Returns an error about the content of the file that a flag names.
     pub(super) fn document(flag: &str, path: &Path, wrong: &Wrong) -> Self {
         let what = format!("{flag} {}: {}", path.display(), wrong.what());
         Self::input(what, wrong.remedy.clone())
     }
 
-    /// An error of a file or directory that a flag names.
+    /// Returns an error about access to the file or directory that a flag names.
     pub(super) fn file(flag: &str, path: &Path, error: &std::io::Error) -> Self {
         let remedy = match error.kind() {
             std::io::ErrorKind::NotFound => "check the path",

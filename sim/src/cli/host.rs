@@ -1,28 +1,29 @@
-//! Parses the names on the command line under which clients reach a sim.
+//! Parsers of names and tokens on the command line.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Error text for a name that is not valid.
+/// Error text for an invalid name.
 const NAMES: &str = "write a host name or an IP address, such as vc.example or 10.0.0.5";
 
-/// Parses a name or address to be included in the certificates.
+/// Parses a name or address for the certificates. A name may begin with `*.`.
 pub(super) fn name(text: &str) -> Result<String, String> {
     let plain = text.strip_prefix("*.").unwrap_or(text);
     let is_good = text.parse::<Ipv6Addr>().is_ok() || is_host(plain);
     if is_good { Ok(text.to_owned()) } else { Err(NAMES.to_owned()) }
 }
 
-/// Parses `HOST[:PORT]`.
+/// Parses a name under which clients reach a listener: `HOST[:PORT]`, with IPv6 addresses in
+/// brackets.
 pub(super) fn advertised(text: &str) -> Result<String, String> {
     if text.parse::<Ipv6Addr>().is_ok() {
-        return Err(format!("write [{text}], with a port after the brackets if there is one"));
+        return Err(format!("write [{text}] or [{text}]:PORT"));
     }
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !text.ends_with(']') => (host, Some(port)),
         _ => (text, None),
     };
     if port.is_some_and(|port| !port.parse::<u16>().is_ok_and(|port| port > 0)) {
-        return Err("write a port from 1 to 65535 after the name, or none".to_owned());
+        return Err("write a port from 1 to 65535 after the colon, or omit both".to_owned());
     }
     let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let is_good = match inner {
@@ -32,15 +33,17 @@ pub(super) fn advertised(text: &str) -> Result<String, String> {
     if is_good { Ok(text.to_owned()) } else { Err(NAMES.to_owned()) }
 }
 
-/// Parses a bearer token that a header can carry.
+/// Parses a bearer token: printable ASCII characters without spaces, so that it fits into a header.
 pub(super) fn token(text: &str) -> Result<String, String> {
     match !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic()) {
         true => Ok(text.to_owned()),
-        false => Err("write letters, digits and signs without spaces, or leave it out".to_owned()),
+        false => {
+            Err("write letters, digits and signs without spaces, or omit the option".to_owned())
+        }
     }
 }
 
-/// Returns the port of a name that [`advertised`] accepts.
+/// Returns the port of a name that [`advertised`] accepts; `None` if it has no port.
 pub(super) fn port(advertised: &str) -> Option<u16> {
     if advertised.ends_with(']') {
         return None;
@@ -48,7 +51,7 @@ pub(super) fn port(advertised: &str) -> Option<u16> {
     advertised.rsplit_once(':').and_then(|(_, port)| port.parse().ok())
 }
 
-/// True for an IPv4 address and for labels separated by dots.
+/// True for an IPv4 address and for a host name: DNS labels separated by dots.
 fn is_host(text: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

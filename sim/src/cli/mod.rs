@@ -1,7 +1,8 @@
 //! The command line: `sim serve`, and clients of the admin port of a running sim.
 //!
-//! Input that cannot be used (a flag, a file, a busy port or an unknown name) ends the command with exit code 2 and a message
-//! that names flag or file, key, value and remedy. Every other failure ends it with 1.
+//! Bad input (a flag, a file, a busy port or an unknown name) ends the command with exit code 2 and
+//! a message that names flag or file, key, value and remedy. Any other failure ends it with exit
+//! code 1.
 
 mod args;
 mod client;
@@ -31,12 +32,14 @@ use args::{Arguments, Command};
 use error::CliError;
 use terminal::Terminal;
 
-/// Runs a command line, which begins with the name of the program. `now` is the reading of the wall clock.
+/// Runs a command line and returns the exit code. Exits the process itself for help and for a
+/// command line that it cannot parse. `arguments` begin with the name of the program, and `now` is
+/// the present wall-clock time.
 pub fn main(arguments: impl IntoIterator<Item = OsString>, now: Timestamp) -> ExitCode {
     let terminal = Terminal;
     let Arguments { log, command } = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        // clap knows where to print and which exit code to use: 0 for help, 2 for a command line
+        // clap prints the help or the error, and exits with 0 for help and 2 for a command line
         // that it cannot parse.
         Err(error) => error.exit(),
     };

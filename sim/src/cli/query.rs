@@ -1,4 +1,4 @@
-//! Commands that query and change a running sim.
+//! Commands that query and change a running sim through its admin port.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -13,7 +13,7 @@ use super::columns::{Align, columns};
 use super::{CliError, Terminal};
 use crate::faults::{Ops, Rule, catalogue};
 
-/// `sim world …`.
+/// Runs `sim world …`.
 pub(super) fn world(command: &World) -> Result<(), CliError> {
     match command {
         World::List { json: true, admin } => {
@@ -30,7 +30,7 @@ pub(super) fn world(command: &World) -> Result<(), CliError> {
             Terminal.say(&format!("{answer}\n"));
         }
         World::Vm { verb, names, admin } => {
-            // An unknown name changes no machine.
+            // Checks all names first, so that an unknown name changes no machine.
             let answer = call(admin, Method::GET, "/world", Vec::new())?;
             all_known(names, &parsed(&answer))?;
             for name in names {
@@ -43,7 +43,7 @@ pub(super) fn world(command: &World) -> Result<(), CliError> {
     Ok(())
 }
 
-/// `sim fault …`.
+/// Runs `sim fault …`.
 pub(super) fn fault(command: &Fault) -> Result<(), CliError> {
     match command {
         Fault::Add { rules, admin } => {
@@ -97,7 +97,7 @@ pub(super) fn fault(command: &Fault) -> Result<(), CliError> {
                 .flatten()
                 .filter_map(|armed| armed["rule"]["id"].as_str())
                 .collect();
-            // An unknown id removes no rule.
+            // Checks all ids first, so that an unknown id removes no rule.
             if let Some(id) = ids.iter().find(|id| !known.contains(&id.as_str())) {
                 let remedy = match known.as_slice() {
                     [] => "no rule is in force".to_owned(),
@@ -115,7 +115,7 @@ pub(super) fn fault(command: &Fault) -> Result<(), CliError> {
     Ok(())
 }
 
-/// `sim health`.
+/// Runs `sim health`.
 pub(super) fn health(command: &Health) -> Result<(), CliError> {
     let Health { admin } = command;
     let answer = call(admin, Method::GET, "/admin/v1/healthz", Vec::new())?;
@@ -123,7 +123,7 @@ pub(super) fn health(command: &Health) -> Result<(), CliError> {
     Ok(())
 }
 
-/// `sim ledger`.
+/// Runs `sim ledger`.
 pub(super) fn ledger(command: &Ledger) -> Result<(), CliError> {
     let Ledger { counts, op, since, admin } = command;
     let mut path = format!("/ledger?since={since}");
@@ -149,7 +149,7 @@ pub(super) fn ledger(command: &Ledger) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Warns after an empty result that the operation may not exist.
+/// Warns of operations in `op` that no server answers, if the result is empty.
 fn warn_of_nothing(op: Option<&str>, is_empty: bool) {
     let (Some(op), true) = (op, is_empty) else { return };
     let ops: Ops = op.split(',').collect();
@@ -158,7 +158,7 @@ fn warn_of_nothing(op: Option<&str>, is_empty: bool) {
     }
 }
 
-/// Checks that every name is the name of a machine.
+/// Checks that every name, with or without its vCenter, is the name of a machine.
 fn all_known(names: &[String], world: &Value) -> Result<(), CliError> {
     let machines = world["machines"].as_array().map(Vec::as_slice).unwrap_or_default();
     let is_called = |machine: &Value, name: &str| {
@@ -170,11 +170,12 @@ fn all_known(names: &[String], world: &Value) -> Result<(), CliError> {
         None => Ok(()),
         Some(name) => Err(CliError::input(
             format!("no machine is called `{name}`"),
-            "sim world list lists what there is",
+            "sim world list lists the vCenters and machines",
         )),
     }
 }
 
+/// Formats the answer of `GET /world` as a table of machines.
 fn table(world: &Value) -> String {
     let head = ["NAME", "VCENTER", "ID", "POWER", "CONNECTION", "ADDRESSES", "NODE"];
     let mut rows = vec![head.map(str::to_owned)];
@@ -211,7 +212,9 @@ fn standard_input() -> Result<Vec<u8>, CliError> {
     let mut text = Vec::new();
     match std::io::stdin().lock().read_to_end(&mut text) {
         Ok(_) => Ok(text),
-        Err(error) => Err(CliError::input(format!("standard input: {error}"), "give it in a file")),
+        Err(error) => {
+            Err(CliError::input(format!("standard input: {error}"), "pass the input as a file"))
+        }
     }
 }
 
@@ -232,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_addresses_keep_their_column() {
+    fn a_machine_with_long_addresses_does_not_shift_the_next_column() {
         let machine = |name: &str, addresses: Value| {
             json!({
                 "name": name, "vcenter": "vc0", "moref": "vm-1", "power": "poweredOn",

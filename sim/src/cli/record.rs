@@ -1,4 +1,4 @@
-//! `sim serve --record`: writes the world and its events to a file as they happen, on a separate thread.
+//! Option `--record`: writes the world and its events to a file, on a separate thread.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -13,16 +13,16 @@ use crate::Sim;
 use crate::ledger::Kind;
 use crate::recording::Recorder;
 
-/// Time between writes: at most this much is lost if the process is killed.
+/// Pause between writes. A killed process loses only the events since the last write.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// The file of a recording, opened.
+/// The open file of a recording that has not begun.
 pub(super) struct Target {
     path: PathBuf,
     file: File,
 }
 
-/// A recording under way.
+/// A recording that has begun.
 pub(super) struct Recording {
     path: PathBuf,
     stop: mpsc::Sender<()>,
@@ -30,13 +30,13 @@ pub(super) struct Recording {
 }
 
 impl Target {
-    /// Opens the file, which no other sim may write.
+    /// Opens and locks the file.
     pub(super) fn open(path: &Path) -> Result<Self, CliError> {
         Ok(Self { path: path.to_owned(), file: exclusive("--record", path)? })
     }
 
-    /// Writes the state of the world, and then its events until [`Recording::end`]. The ledger gets a note, by which a reader knows
-    /// that it belongs to the recording.
+    /// Writes the state of the world, and then its events until [`Recording::end`] or a failed
+    /// write. Also adds a note to the ledger, which links the ledger to the recording.
     pub(super) fn begin(self, sim: &Sim) -> Result<Recording, CliError> {
         let Self { path, file } = self;
         let begun = Recorder::begin(sim.world().clone(), BufWriter::new(file));
@@ -47,8 +47,11 @@ impl Target {
         let record = move || {
             while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 recorder.catch_up(false).inspect_err(|error| {
-                    // The end of the sim may be hours away.
-                    Terminal.warn(&format!("--record {}: {error}; it ends here", name.display()));
+                    // Warns now, because the sim may run for hours before it returns the error.
+                    Terminal.warn(&format!(
+                        "--record {}: {error}; the recording ends here",
+                        name.display()
+                    ));
                 })?;
             }
             recorder.catch_up(true)
@@ -60,11 +63,12 @@ impl Target {
 }
 
 impl Recording {
-    /// Writes the last events, and waits until they are written.
+    /// Writes the last events, and waits until they are written. Returns the error if this or an
+    /// earlier write failed.
     pub(super) fn end(self) -> Result<(), CliError> {
         let Self { path, stop, thread } = self;
         drop(stop);
-        let panicked = || io::Error::other("the thread that writes it panicked");
+        let panicked = || io::Error::other("the writer thread panicked");
         let written = thread.join().unwrap_or_else(|_| Err(panicked()));
         written.map_err(|error| failed(&path, &error))
     }
@@ -72,5 +76,5 @@ impl Recording {
 
 fn failed(path: &Path, error: &io::Error) -> CliError {
     let what = format!("--record {}: the recording is not complete: {error}", path.display());
-    CliError::failed(what, "make room on the disk, or choose another file")
+    CliError::failed(what, "free space on the disk, or choose another file")
 }

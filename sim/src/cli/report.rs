@@ -8,7 +8,8 @@ use sim_world::{ADMINISTRATOR, PROVIDER_USER};
 use super::mount;
 use crate::{Endpoint, Endpoints, Sim};
 
-/// Shell lines that export every variable a client may need. Without `directory` they name no files.
+/// Returns shell lines that export all variables that clients need. Omits the paths of certificate
+/// and kubeconfigs if `directory` is `None`, and the flags for a provider if `mounts` is `None`.
 pub(super) fn variables(
     sim: &Sim,
     endpoints: &Endpoints,
@@ -60,7 +61,7 @@ pub(super) fn variables(
         if let Some(kubeconfig) = path("supervisor.kubeconfig") {
             export("SIM_SUPERVISOR_KUBECONFIG", &kubeconfig);
         }
-        // The upstream provider needs this beside the files that it mounts.
+        // The upstream provider needs this variable besides the files that it mounts.
         export("SUPERVISOR_APISERVER_PORT", &endpoint.address.port().to_string());
         if let Some(mounts) = mounts {
             export("SIM_SUPERVISOR_FLAGS", &mount::flags(endpoint, mounts));
@@ -73,16 +74,16 @@ pub(super) fn variables(
     out
 }
 
-/// Origin of a saved world.
+/// Origin of the world that `--state` saves.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum World {
     /// A new world, built from the options.
     New,
-    /// The world of the last run; options that describe a world have no effect.
+    /// The saved world of the last run. Options that describe a world have no effect.
     GoesOn,
 }
 
-/// Text for people: the endpoints, then the shell lines.
+/// Returns the text for people: the endpoints, warnings, then the shell lines.
 pub(super) fn text(
     sim: &Sim,
     endpoints: &Endpoints,
@@ -115,8 +116,8 @@ pub(super) fn text(
     let _ = writeln!(out, "admin    {}", endpoints.admin.url);
     if let Some((directory, world)) = state {
         let world = match world {
-            World::New => "a new world, kept from now on",
-            World::GoesOn => "the world of the last run goes on",
+            World::New => "a new world, saved from now on",
+            World::GoesOn => "continues the world of the last run",
         };
         let _ = writeln!(out, "state    {}  {world}", directory.display());
     }
@@ -124,22 +125,23 @@ pub(super) fn text(
     for (face, secrets) in exposed(endpoints) {
         let _ = writeln!(
             out,
-            "warning  the {face} listens beyond loopback, and its {secrets} are those of seed {seed}: whoever knows the \
-             seed knows them. Start with a --seed of your own."
+            "warning  the {face} listens beyond loopback, and its {secrets} are computed from seed {seed}: anyone who \
+             knows the seed knows them. Start with a secret --seed."
         );
     }
     let _ = write!(out, "\n{variables}");
     if let Some(env) = env {
         let _ = write!(
             out,
-            "\n# the same lines are in {0}: . {0}\n",
+            "\n# these lines are also in {0}; to set the variables: . {0}\n",
             quoted(&env.display().to_string())
         );
     }
     out
 }
 
-/// Faces that listen beyond loopback, each with its kind of secrets that come from the seed.
+/// Returns the faces that listen beyond loopback, each with the kind of its secrets, which follow
+/// from the seed.
 fn exposed(endpoints: &Endpoints) -> impl Iterator<Item = (&'static str, &'static str)> {
     let is_open = |endpoint: &Endpoint| !endpoint.address.ip().is_loopback();
     let faces = [

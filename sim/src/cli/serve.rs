@@ -1,4 +1,5 @@
-//! `sim serve`: builds a world, opens its listeners, and tells the user their addresses.
+//! `sim serve`: builds a world, opens its listeners, prints their addresses, and serves until a
+//! signal arrives.
 
 use std::path::Path;
 use std::{fs, io};
@@ -17,11 +18,11 @@ use crate::files::{self, Scratch};
 use crate::ledger::Keep;
 use crate::{Advertise, ListenOptions, Sim, Transport, document};
 
-/// Maximum number of vCenters. Each has a listener, a certificate and a state of its own; a hundred are up within seconds, and no
-/// known setup links more.
+/// Maximum number of vCenters. A hundred start within seconds, although each has its own listener,
+/// certificate and state, and no known setup links more.
 const MAX_VCENTERS: u32 = 100;
 
-/// Serves until a signal arrives.
+/// Runs `sim serve` until a signal arrives.
 pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     let Serve {
         world: _,
@@ -53,7 +54,8 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         tls_sans,
         plain_text,
     } = options;
-    // A file of an earlier run does not describe this one. The file of a sim that still runs is an error.
+    // Removes the file of an earlier run, which does not describe this one. Fails if another sim
+    // that still runs uses the file.
     let _env = env.as_deref().map(forget).transpose()?;
     let _mounts = supervisor.as_deref().map(mount::claim).transpose()?;
     let rules = faults.as_deref().map(read_rules).transpose()?.unwrap_or_default();
@@ -72,7 +74,8 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     builder = match restored {
         Some(state) => builder.seed(state.ids().seed()).restore(state.resumed_at(now)),
         None => {
-            // Kubelets start later: Nodes are most of the work, and no vCenter has to wait for them.
+            // Kubelets start after the listeners, because Nodes are most of the work and the
+            // vCenters can serve without them.
             kubelets = kubelets_of(&topology);
             let topology = Topology { registered: false, ..topology };
             builder.topology(topology).seed(known_seed.unwrap_or_default())
@@ -103,14 +106,14 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     // The command line overrides the saved token.
     listen.admin_token = admin_token.clone().or(listen.admin_token);
     let spill = ledger.as_deref().map(|path| exclusive("--ledger", path)).transpose()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CliError::failed(format!("no runtime: {error}"), "try again"))?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
+            CliError::failed(format!("cannot start a runtime: {error}"), "try again")
+        })?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;
         let sim = builder.start();
-        // The tasks of this set end with this block.
+        // Aborts its tasks at the end of this block.
         let mut beside = JoinSet::new();
         if let (Some(spill), Some(path)) = (spill, ledger) {
             let begun = sim.ledger().spill_to(spill);
@@ -121,9 +124,9 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         let recording = record.map(|target| target.begin(&sim)).transpose()?;
         if *heartbeats == Switch::Off {
             let off = Command::SetHeartbeats { every: None };
-            sim.world()
-                .apply(off)
-                .map_err(|error| CliError::failed(error.to_string(), "this is a bug"))?;
+            sim.world().apply(off).map_err(|error| {
+                CliError::failed(error.to_string(), "report this as a bug of sim")
+            })?;
         }
         if *rbac {
             sim.access().require_rbac();
@@ -152,7 +155,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         };
         let kept_ledger = sim.ledger().clone();
         tokio::select! {
-            // Polls the signal first, so that a second signal overrides a clean end.
+            // Polls the signal first, so that a second signal aborts a clean shutdown.
             biased;
             () = signals.next() => {
                 return Err(CliError::failed("aborted by a second signal", ""));
@@ -162,7 +165,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         let recorded =
             tokio::task::spawn_blocking(move || recording.map_or(Ok(()), Recording::end));
         let recorded = recorded.await.unwrap_or_else(|panic| {
-            Err(CliError::failed(format!("--record: {panic}"), "this is a bug"))
+            Err(CliError::failed(format!("--record: {panic}"), "report this as a bug of sim"))
         });
         if let Some(path) = ledger {
             let written = tokio::task::spawn_blocking(move || kept_ledger.end_spill());
@@ -173,27 +176,32 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     })
 }
 
-/// Opens the file of an option, which no other sim may write.
+/// Opens, locks and empties the file that an option names. Fails if another sim writes the file.
 pub(super) fn exclusive(option: &str, path: &Path) -> Result<fs::File, CliError> {
     files::exclusive(path).map_err(|error| match error.kind() {
         io::ErrorKind::ResourceBusy => CliError::input(
             format!("{option} {}: another sim writes it", path.display()),
-            "stop that one, or choose another file",
+            "stop the other sim, or choose another file",
         ),
         _ => CliError::file(option, path, &error),
     })
 }
 
-/// An error for an option about a Supervisor in a world without one.
+/// Returns the error for an option that needs a Supervisor, in a world without one.
 fn no_supervisor(option: &str) -> CliError {
     let what = format!("{option}: this world has no Supervisor");
     CliError::input(
         what,
-        "add --supervisor DIR; a world that is kept with --state stays as it began, so choose another DIR there",
+        "add --supervisor DIR; a world saved with --state keeps its settings, so choose another directory for --state too",
     )
 }
 
-/// Returns the initial topology and seed: the values of the file, overridden by the options.
+/// Returns the topology of a new world, and the seed if the file or an option sets one. The options
+/// override the values of the world file. Without a file they override those of the standard
+/// inventory, or of a world without machines if `--vms`, `--zones` or `--nodes` is set.
+///
+/// # Errors
+/// A world file that cannot be read, or a number that no world can have.
 fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliError> {
     let Serve { world, vms, nodes, zones, vcenters, seed, event_ttl, supervisor, .. } = options;
     let (mut topology, known_seed) = match world {
@@ -214,7 +222,7 @@ fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliError> {
         format!("--world {}: spec.{key}:", path.display())
     };
     match topology.vcenters {
-        0 => return Err(CliError::input("--vcenters 0: there is at least one", "write 1 or more")),
+        0 => return Err(CliError::input("--vcenters 0: must be at least 1", "write 1 or more")),
         n if n > MAX_VCENTERS => {
             let place =
                 if vcenters.is_some() { "--vcenters".to_owned() } else { of_file("vcenters") };
@@ -225,22 +233,22 @@ fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliError> {
         _ => {}
     }
     if *zones == Some(0) {
-        let remedy = "write 1 or more, or leave it out: one cluster without a tag";
-        return Err(CliError::input("--zones 0: there is at least one", remedy));
+        let remedy = "write 1 or more, or omit --zones for one cluster without a tag";
+        return Err(CliError::input("--zones 0: must be at least 1", remedy));
     }
     if let Nodes::Count(count) = topology.nodes
         && count > topology.machines
     {
         let place = if nodes.is_some() { "--nodes".to_owned() } else { of_file("nodes") };
         let machines = match topology.machines {
-            0 => "the world has no machine that could run a kubelet".to_owned(),
-            machines => format!("each vCenter has {machines} machines to run a kubelet"),
+            0 => "the world has no machines for Nodes".to_owned(),
+            machines => format!("each vCenter has only {machines} machines"),
         };
         let remedy = match (topology.machines, vms.is_some() || world.is_none()) {
             (0, _) => format!("add --vms {count}"),
             (machines, true) => format!("write {machines} or less, or --vms {count}"),
             (machines, false) => {
-                format!("write {machines} or less, or make it machines: {count} there")
+                format!("write {machines} or less, or set machines: {count} in the file")
             }
         };
         return Err(CliError::input(format!("{place} {count}: {machines}"), remedy));
@@ -248,7 +256,7 @@ fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliError> {
     Ok((topology, seed.or(known_seed)))
 }
 
-/// Checks that the advertised ports, which count up with the vCenters, stay below 65536.
+/// Checks that the advertised ports of all vCenters, which are consecutive, stay below 65536.
 fn check_ports(advertised: Option<&str>, n_vcenters: u32) -> Result<(), CliError> {
     let Some(advertised) = advertised else { return Ok(()) };
     let Some(port) = host::port(advertised) else { return Ok(()) };
@@ -256,30 +264,32 @@ fn check_ports(advertised: Option<&str>, n_vcenters: u32) -> Result<(), CliError
         return Ok(());
     }
     let what = format!(
-        "--vcenter-advertise {advertised}: {n_vcenters} vCenters count ports up from there, beyond 65535"
+        "--vcenter-advertise {advertised}: {n_vcenters} vCenters need consecutive ports from there on, beyond 65535"
     );
-    Err(CliError::input(what, "choose a lower port, or leave it out"))
+    Err(CliError::input(what, "choose a lower port, or write none"))
 }
 
-/// Work that remains once the world exists.
+/// Input of [`serve`], for the work after the start of the world.
 struct Plan<'a> {
     listen: ListenOptions,
     kubelets: Vec<Named>,
     state: Option<&'a StateDirectory>,
-    /// Origin of the world in `state`.
+    /// Origin of the world that `state` saves.
     origin: report::World,
     env: Option<&'a Path>,
     /// Directory for the files that a provider mounts.
     mounts: Option<&'a Path>,
 }
 
+/// Opens the listeners, starts the kubelets, writes the files, and waits for a signal. Meanwhile
+/// saves the world if a state directory is set. Removes the file of `--env` at the end.
 async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), CliError> {
     let Plan { listen, kubelets, state, origin, env, mounts } = plan;
     let endpoints = sim.listen(listen).await?;
     for kubelet in kubelets {
         sim.world()
             .apply(Command::StartKubelet(kubelet))
-            .map_err(|error| CliError::failed(error.to_string(), "this is a bug"))?;
+            .map_err(|error| CliError::failed(error.to_string(), "report this as a bug of sim"))?;
         tokio::task::yield_now().await;
     }
     let scratch = match state {
@@ -340,24 +350,27 @@ async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), C
     kept
 }
 
-/// Removes the file of `--env`, so that no client looks for a sim that has ended. Leaves a file that was written since.
+/// Removes the file of `--env`, so that no client connects to a sim that has ended. Keeps the file
+/// if another program has changed it.
 fn take_away(path: &Path, variables: &str) {
     let is_ours = fs::read(path).is_ok_and(|text| text == variables.as_bytes());
     if is_ours && let Err(error) = fs::remove_file(path) {
-        Terminal.warn(&format!("--env {}: it cannot be removed: {error}", path.display()));
+        Terminal.warn(&format!("--env {}: cannot remove the file: {error}", path.display()));
     }
 }
 
-/// Warning for a missing temporary directory. A container with a read-only file system still serves, and the admin port has the
-/// contents of the files.
+/// Returns the warning that the sim has no temporary directory. The sim serves without one, for
+/// example in a container with a read-only file system, and `GET /endpoints` returns the contents
+/// of the files.
 fn no_files(error: &std::io::Error) -> String {
     format!(
-        "no temporary directory, so no certificate and no kubeconfig is written: {error}\n  \
-         remedy: set TMPDIR to a directory that can be written to, or read GET /endpoints of the admin port"
+        "no temporary directory, so sim writes no certificate and no kubeconfig: {error}\n  \
+         remedy: set TMPDIR to a writable directory, or read GET /endpoints of the admin port"
     )
 }
 
-/// The machines that have a Node when the world begins.
+/// Returns the machines on which the sim starts a kubelet: the first ones of each vCenter, as many
+/// as the topology has Nodes.
 fn kubelets_of(topology: &Topology) -> Vec<Named> {
     let n_nodes = match topology.nodes {
         _ if !topology.registered => 0,
@@ -373,9 +386,10 @@ fn kubelets_of(topology: &Topology) -> Vec<Named> {
     (0..topology.vcenters).flat_map(of_vcenter).collect()
 }
 
-/// Removes the file of `--env` and locks it; no other sim writes it while the lock lives.
+/// Removes the file of `--env` and locks its path. No other sim can use the path until the lock is
+/// dropped.
 fn forget(path: &Path) -> Result<files::Lock, CliError> {
-    // Fails now instead of after the listeners have started.
+    // Checks the directory now, so that an error comes before the listeners start.
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty())
         && let Err(error) = fs::read_dir(parent)
     {
@@ -386,7 +400,7 @@ fn forget(path: &Path) -> Result<files::Lock, CliError> {
     let lock = files::Lock::new(path.with_file_name(name)).map_err(|error| match error.kind() {
         io::ErrorKind::ResourceBusy => CliError::input(
             format!("--env {}: another sim writes it", path.display()),
-            "stop that one, or choose another file",
+            "stop the other sim, or choose another file",
         ),
         _ => CliError::file("--env", path, &error),
     })?;

@@ -1,4 +1,5 @@
-//! Handles SIGTERM and SIGINT: the first signal shuts a sim down cleanly, a later one ends it at once.
+//! SIGTERM and SIGINT: the first signal shuts a sim down cleanly. A signal that comes at least a
+//! second later ends it at once.
 
 use std::time::Duration;
 
@@ -7,11 +8,11 @@ use tokio::time::Instant;
 
 use super::CliError;
 
-/// Signals within this time after the first count as the first: `timeout` and a terminal's Ctrl-C send one to the process and one
-/// to its group at the same moment.
+/// Time after the first signal in which further signals are ignored. `timeout` and Ctrl-C in a
+/// terminal may send one signal to the process and one to its group at the same moment.
 const ONE_MOMENT: Duration = Duration::from_secs(1);
 
-/// The signals that end a process.
+/// Receiver of the signals that end the process.
 #[derive(Debug)]
 pub(super) struct Signals {
     terminate: Signal,
@@ -22,7 +23,8 @@ pub(super) struct Signals {
 impl Signals {
     pub(super) fn new() -> Result<Self, CliError> {
         let listen = |kind| {
-            signal(kind).map_err(|error| CliError::failed(format!("no signals: {error}"), ""))
+            signal(kind)
+                .map_err(|error| CliError::failed(format!("cannot receive signals: {error}"), ""))
         };
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
@@ -31,7 +33,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next signal, without repetitions of the first.
+    /// Waits for the next signal. Ignores signals within [`ONE_MOMENT`] after the first.
     ///
     /// Cancel safe.
     pub(super) async fn next(&mut self) {
@@ -73,10 +75,10 @@ mod tests {
         let (mut moment, start) = (Moment::default(), Instant::now());
         for (name, after, want) in [
             ("the first", 0, true),
-            ("sent with it", 0, false),
-            ("a moment later", 999, false),
-            ("somebody insists", 1000, true),
-            ("and insists", 1001, true),
+            ("at the same moment", 0, false),
+            ("within a second", 999, false),
+            ("after a second", 1000, true),
+            ("a third signal", 1001, true),
         ] {
             assert_eq!(moment.is_new(start + Duration::from_millis(after)), want, "{name}");
         }

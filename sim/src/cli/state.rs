@@ -1,7 +1,8 @@
-//! Saves over restarts: certificates, keys, ports, the admin token, and the world.
+//! Option `--state`: a directory that keeps certificates, keys, ports, the admin token and the
+//! world across restarts.
 //!
-//! Files are replaced as a whole. While the sim serves, [`StateDirectory::keep_until`] writes the changes, so that a killed
-//! process loses only the last seconds.
+//! Each save replaces whole files. While the sim serves, [`StateDirectory::keep_until`] saves the
+//! changes, so that a killed process loses only those since the last save.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,23 +18,24 @@ use super::CliError;
 use crate::tls::{Authority, Leaf};
 use crate::{Changes, Endpoints, ListenOptions, Sim, files};
 
-/// Delay between a change and the save of the world, and minimum time between saves.
+/// Minimum delay between a change and the save of the world, and minimum time between saves. Both
+/// are longer after a slow save ([`PAUSE_PER_WRITE`]).
 const KEPT_EVERY: Duration = Duration::from_secs(2);
 
-/// Pause after a save, as a multiple of its duration. Saves of a large world take at most 5 % of the time.
+/// Pause after a save, as a multiple of its duration, so that saves take at most 5 % of the time.
 const PAUSE_PER_WRITE: u32 = 20;
 
 /// Version of the format of `sim.json`.
 const VERSION: u32 = 1;
 
-/// The directory of `--state`. While this value lives, no other sim uses the directory.
+/// The directory of `--state`, locked until this value is dropped.
 #[derive(Debug)]
 pub(super) struct StateDirectory {
     path: PathBuf,
     _lock: File,
 }
 
-/// Contents of `sim.json`: everything but the world.
+/// Contents of `sim.json`: everything except the world.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Kept {
@@ -55,7 +57,8 @@ struct Pair {
 }
 
 impl StateDirectory {
-    /// Opens the directory, and creates it if it does not exist.
+    /// Opens and locks the directory, and removes the temporary files in it. Creates the directory
+    /// if it does not exist. Fails if another sim uses it.
     pub(super) fn open(path: &Path) -> Result<Self, CliError> {
         let failed = |error: &std::io::Error| CliError::file("--state", path, error);
         files::private_directory(path).map_err(|error| failed(&error))?;
@@ -63,7 +66,7 @@ impl StateDirectory {
         if lock.try_lock().is_err() {
             return Err(CliError::input(
                 format!("--state {}: another sim uses it", path.display()),
-                "stop that one, or choose another directory",
+                "stop the other sim, or choose another directory",
             ));
         }
         let state = Self { path: path.to_owned(), _lock: lock };
@@ -71,7 +74,7 @@ impl StateDirectory {
         Ok(state)
     }
 
-    /// Removes files that a killed process had not finished writing.
+    /// Removes the temporary files of a killed process.
     fn sweep(&self) -> std::io::Result<()> {
         for entry in fs::read_dir(&self.path)? {
             let path = entry?.path();
@@ -86,20 +89,24 @@ impl StateDirectory {
         &self.path
     }
 
-    /// Reads the world of the last run, if any.
+    /// Reads the saved world; `None` if the directory has none.
     pub(super) fn world(&self) -> Result<Option<World>, CliError> {
         self.read("world.json")
     }
 
-    /// Restores certificates, ports and token of the last run.
+    /// Sets authority, certificates, ports and admin token in `options` to the saved ones; changes
+    /// nothing if the directory has none.
     pub(super) fn recall(&self, options: &mut ListenOptions) -> Result<(), CliError> {
         let Some(kept) = self.read::<serde_json::Value>("sim.json")? else { return Ok(()) };
         let version = &kept["version"];
         if version != VERSION {
             let path = self.path.join("sim.json");
             return Err(CliError::input(
-                format!("--state {}: version: {version}: this sim reads {VERSION}", path.display()),
-                "use the sim that wrote it, or remove the file to get new certificates and ports",
+                format!(
+                    "--state {}: version: {version}: this sim reads version {VERSION}",
+                    path.display()
+                ),
+                "use the version of sim that wrote the file, or remove the file to get new certificates and ports",
             ));
         }
         let Some(kept) = self.read::<Kept>("sim.json")? else { return Ok(()) };
@@ -129,7 +136,7 @@ impl StateDirectory {
         Ok(())
     }
 
-    /// Saves everything but the world.
+    /// Saves everything except the world: authority, certificates, ports and admin token.
     pub(super) fn keep(&self, endpoints: &Endpoints) -> Result<(), CliError> {
         let pairs = |endpoint: &crate::Endpoint| {
             let leaves = endpoint.certificates().into_iter();
@@ -160,9 +167,11 @@ impl StateDirectory {
         self.write("sim.json", &kept)
     }
 
-    /// Saves changes until `told` completes. `changes` must have been watched since the last save.
+    /// Saves the world and everything else after changes of the world, until `told` completes.
+    /// `changes` must date from before the last save, so that it reports every change since then.
     ///
-    /// A failed save is logged and tried again after the next change: a full disk does not stop the sim.
+    /// Logs a failed save and tries again after the next change, so that a full disk does not stop
+    /// the sim.
     pub(super) async fn keep_until(
         &self,
         told: impl Future<Output = ()>,
@@ -183,11 +192,11 @@ impl StateDirectory {
                 () = changed => {}
             }
             let began = Instant::now();
-            // Changes from here on belong to the next round.
+            // The next save includes the changes from here on.
             changes.mark_unchanged();
             match self.keep(endpoints).and_then(|()| self.keep_world(sim)) {
-                Ok(()) => tracing::info!("the world is kept"),
-                Err(error) => tracing::warn!(%error, "the world cannot be kept"),
+                Ok(()) => tracing::info!("saved the world"),
+                Err(error) => tracing::warn!(%error, "cannot save the world; retrying later"),
             }
             pause = KEPT_EVERY.max(began.elapsed() * PAUSE_PER_WRITE);
         }
@@ -209,7 +218,7 @@ impl StateDirectory {
         serde_json::from_slice(&text).map(Some).map_err(|error| {
             CliError::input(
                 format!("--state {}: {error}", path.display()),
-                "it was written by another version: remove the file, or the directory",
+                "another version of sim may have written it: remove the file or the directory",
             )
         })
     }
@@ -217,7 +226,7 @@ impl StateDirectory {
     fn write(&self, name: &str, value: &impl Serialize) -> Result<(), CliError> {
         let path = self.path.join(name);
         let text = serde_json::to_vec(value).map_err(|error| {
-            CliError::failed(format!("{}: {error}", path.display()), "this is a bug")
+            CliError::failed(format!("{}: {error}", path.display()), "report this as a bug of sim")
         })?;
         files::replace(&path, &text).map_err(|error| CliError::file("--state", &path, &error))
     }

@@ -1,4 +1,4 @@
-//! The only place that writes to the terminal.
+//! Standard output and standard error. No other module writes to them.
 
 use std::io::Write as _;
 
@@ -11,7 +11,7 @@ use super::CliError;
 pub(super) struct Terminal;
 
 impl Terminal {
-    /// Prints to standard output. Ignores an error, because a reader may have gone away.
+    /// Prints to standard output. Ignores an error, because a reader may have closed its end.
     pub(super) fn say(self, text: &str) {
         let mut out = std::io::stdout().lock();
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -33,7 +33,7 @@ impl Terminal {
             CliError::input(format!("--log {filter}: {error}"), "write a level, such as info")
         })?;
         let subscriber = tracing_subscriber::fmt().with_env_filter(filter);
-        // A second subscriber in one process is not installed; the first one stays.
+        // Fails if the process has a subscriber already, which then stays.
         let _ = subscriber.with_writer(std::io::stderr).try_init();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Reads a world file: `kind: World`.
+//! World files (`kind: World`): the file of `sim serve --world`.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use crate::document::{self, Wrong};
 
 const API_VERSION: &str = "sim.vsphere/v1alpha1";
 
-/// Remedy for an event TTL that [`is_event_ttl`] refuses.
+/// Remedy for an event TTL that [`is_event_ttl`] rejects.
 pub(super) const EVENT_TTL_REMEDY: &str = "write whole seconds, at least 1s, such as 5m";
 
-/// True if the clusters can keep events for this time: leases of etcd last whole seconds.
+/// True if a cluster can keep Events for this time: at least 1 s, in whole seconds, because leases
+/// of etcd last whole seconds.
 pub(super) fn is_event_ttl(ttl: Duration) -> bool {
     ttl >= Duration::from_secs(1) && ttl.subsec_nanos() == 0
 }
@@ -30,7 +31,7 @@ struct File {
     spec: serde_json::Map<String, Value>,
 }
 
-/// Metadata for people, which the sim ignores.
+/// Metadata, which the sim ignores.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Metadata {
@@ -42,7 +43,7 @@ struct Metadata {
     _annotations: std::collections::BTreeMap<String, String>,
 }
 
-/// Parses a topology, and the seed if the file has one.
+/// Parses a world file. Returns the topology, and the seed if the file has one.
 pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
     let document = document::yaml(text)?;
     let remedy = || format!("begin with `apiVersion: {API_VERSION}` and `kind: World`");
@@ -56,15 +57,22 @@ pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
     for (key, value, want) in [("apiVersion", &api_version, API_VERSION), ("kind", &kind, "World")]
     {
         if value != want {
-            return Err(Wrong::at(key, value, "is not known here", format!("write {want}")));
+            return Err(Wrong::at(key, value, "is not supported", format!("write {want}")));
         }
     }
-    // `spec` has the seed beside the keys of the topology, which the topology defines itself.
+    // `spec` has the keys of a `Topology`, and the seed.
     let seed = match spec.remove("seed") {
         None | Some(Value::Null) => None,
         Some(seed) => {
             let read = seed.as_u64();
-            let wrong = || Wrong::at("spec.seed", &seed, "is no seed", "write a number from 0 on");
+            let wrong = || {
+                Wrong::at(
+                    "spec.seed",
+                    &seed,
+                    "is not a valid seed",
+                    "write a whole number, 0 or greater",
+                )
+            };
             Some(read.ok_or_else(wrong)?)
         }
     };
@@ -72,12 +80,17 @@ pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
         .map_err(|wrong| wrong.or_remedy("write a value that fits the key").below("spec"))?;
     for (key, value) in [("spec.vcenters", topology.vcenters), ("spec.hosts", topology.hosts)] {
         if value == 0 {
-            return Err(Wrong::at(key, &value.into(), "there is at least one", "write 1 or more"));
+            return Err(Wrong::at(key, &value.into(), "must be at least 1", "write 1 or more"));
         }
     }
     if !is_event_ttl(topology.event_ttl) {
         let ttl = sim_world::duration::format(topology.event_ttl);
-        return Err(Wrong::at("spec.eventTtl", &ttl.into(), "is not possible", EVENT_TTL_REMEDY));
+        return Err(Wrong::at(
+            "spec.eventTtl",
+            &ttl.into(),
+            "is not a valid time",
+            EVENT_TTL_REMEDY,
+        ));
     }
     if let Some(supervisor) = &topology.supervisor {
         let SupervisorTopology { namespace, cluster } = supervisor;
@@ -88,7 +101,7 @@ pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
             let is_label = !value.is_empty() && value.len() <= 41 && value.chars().all(is_plain);
             if !is_label || value.starts_with('-') || value.ends_with('-') {
                 let remedy = "write 1 to 41 lower-case letters, digits and dashes";
-                return Err(Wrong::at(key, &value.as_str().into(), "is no name", remedy));
+                return Err(Wrong::at(key, &value.as_str().into(), "is not a valid name", remedy));
             }
         }
     }
@@ -126,12 +139,12 @@ mod tests {
             (
                 "a text as metadata",
                 format!("{head}metadata: lab"),
-                "metadata: \"lab\": does not fit | write keys and values",
+                "metadata: \"lab\": invalid value | write keys and values",
             ),
             (
                 "a number of nodes",
                 format!("{head}spec: {{nodes: 3}}"),
-                "spec.nodes: 3: does not fit | write a word, or one key with its value",
+                "spec.nodes: 3: invalid value | write a word, or one key with its value",
             ),
             (
                 "no kind",
@@ -141,12 +154,12 @@ mod tests {
             (
                 "another kind",
                 "apiVersion: v1\nkind: Pod\n".to_owned(),
-                "apiVersion: \"v1\": is not known here | write sim.vsphere/v1alpha1",
+                "apiVersion: \"v1\": is not supported | write sim.vsphere/v1alpha1",
             ),
             (
                 "a misspelt key",
                 format!("{head}spec: {{machnes: 3}}"),
-                "spec.machnes: there is no such key | did you mean `machines`?",
+                "spec.machnes: unknown key | did you mean `machines`?",
             ),
             (
                 "a misspelt step",
@@ -156,27 +169,27 @@ mod tests {
             (
                 "an event TTL of a fraction of a second",
                 format!("{head}spec: {{eventTtl: 1500ms}}"),
-                "spec.eventTtl: \"1s500ms\": is not possible | write whole seconds, at least 1s, such as 5m",
+                "spec.eventTtl: \"1s500ms\": is not a valid time | write whole seconds, at least 1s, such as 5m",
             ),
             (
                 "a wrong type",
                 format!("{head}spec: {{zones: three}}"),
-                "spec.zones: \"three\": does not fit | write a whole number from 0 on",
+                "spec.zones: \"three\": invalid value | write a whole number, 0 or greater",
             ),
             (
                 "a negative seed",
                 format!("{head}spec: {{seed: -1}}"),
-                "spec.seed: -1: is no seed | write a number from 0 on",
+                "spec.seed: -1: is not a valid seed | write a whole number, 0 or greater",
             ),
             (
-                "a namespace that is none",
+                "an invalid namespace",
                 format!("{head}spec: {{supervisor: {{namespace: A}}}}"),
-                "spec.supervisor.namespace: \"A\": is no name | write 1 to 41 lower-case letters, digits and dashes",
+                "spec.supervisor.namespace: \"A\": is not a valid name | write 1 to 41 lower-case letters, digits and dashes",
             ),
             (
                 "no vCenter",
                 format!("{head}spec: {{vcenters: 0}}"),
-                "spec.vcenters: 0: there is at least one | write 1 or more",
+                "spec.vcenters: 0: must be at least 1 | write 1 or more",
             ),
         ] {
             let wrong = read(text.as_bytes()).unwrap_err();

@@ -1,4 +1,4 @@
-//! Named failures: rules for what production has seen of a Supervisor.
+//! Catalogue of named failures: rules for failures of a Supervisor that were seen in production.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use super::Rule;
 use crate::document::{self, Wrong, closest};
 
 static CATALOGUE: LazyLock<Vec<Known>> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("catalogue.yaml")).expect("catalogue.yaml is readable")
+    serde_saphyr::from_str(include_str!("catalogue.yaml")).expect("catalogue.yaml is valid")
 });
 
 /// A named failure.
@@ -29,13 +29,17 @@ impl Known {
     }
 }
 
-/// Every named failure.
+/// Returns all named failures.
 pub fn catalogue() -> &'static [Known] {
     &CATALOGUE
 }
 
-/// Expands the names of failures in a rule of a document. A text is a name; an object with `use` is the rule of that name, whose
-/// keys its own keys replace.
+/// Expands the name of a failure in a rule of a document. A text stands for the rule of that name.
+/// An object with the key `use` stands for the rule that `use` names; its other keys replace keys
+/// of that rule. Returns any other value unchanged.
+///
+/// # Errors
+/// A name that is not in the catalogue, or a `use` that is not a text.
 pub(crate) fn named(value: Value) -> Result<Value, Wrong> {
     let (name, own) = match value {
         Value::String(name) => (name, None),
@@ -50,7 +54,7 @@ pub(crate) fn named(value: Value) -> Result<Value, Wrong> {
         let names: Vec<&str> = catalogue().iter().map(Known::name).collect();
         let remedy = match closest(&name, &names) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => "sim fault known lists them".to_owned(),
+            None => "`sim fault known` lists the names".to_owned(),
         };
         return Err(Wrong::at("", &name.into(), "no failure has this name", remedy));
     };
@@ -103,7 +107,7 @@ mod tests {
         );
         assert_eq!(
             wrong("[{use: hangs, wen: {}}]"),
-            Err(("[0].wen: there is no such key".into(), "did you mean `when`?".into()))
+            Err(("[0].wen: unknown key".into(), "did you mean `when`?".into()))
         );
     }
 }

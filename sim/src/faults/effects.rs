@@ -1,41 +1,45 @@
-//! Effects of fired rules on the handler itself, beyond delaying or replacing its answer.
+//! Effects of fired rules on the content of an answer, which the handler of the call carries out.
+//! The call path carries out delays, failures and compactions before or without the handler.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Changes that a handler must make to its answer. The default changes nothing.
+/// Changes that fired rules make to the content of an answer. The default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// Answers as if nothing matched: an empty search, an empty list.
+    /// True if the answer must be empty: a search that finds nothing, an empty list, a get that
+    /// answers 404, a watch without initial objects.
     pub empty_result: bool,
-    /// Objects that the caller does not see, by machine name, object name or managed object id.
+    /// Objects to hide from the caller, by machine name, object name or managed object id.
     pub hidden: Vec<String>,
-    /// Property paths that the answer reports as `missingSet` entries.
+    /// Property paths of a vCenter's objects that the answer reports as `missingSet` entries.
     pub missing_set: Vec<MissingPaths>,
-    /// Treats the collector version in the request as unknown.
+    /// True if the property collector must reject the version in the request.
     pub version_reset: bool,
     /// Effects on a watch.
     pub watch: WatchEffects,
-    /// Maximum number of objects in a list.
+    /// Maximum number of objects in a list, or in the initial state of a watch.
     pub partial: Option<usize>,
     /// Number of changes by which reads that accept any state (`resourceVersion=0`) lag behind.
     pub stale: Option<usize>,
-    /// Number of changes by which every read lags behind.
+    /// Number of changes by which reads lag behind, even those that must be consistent
+    /// ([`Action::ReadStale`](super::Action::ReadStale)).
     pub read_stale: Option<usize>,
-    /// Answers requests that continue a list with 410.
+    /// True if requests for a further page of a list get 410.
     pub continue_expired: bool,
-    /// Makes the conversion webhook unavailable.
+    /// True if the conversion webhook must be unavailable.
     pub conversion_down: bool,
-    /// Number of changes per resource that the cluster remembers from this call on.
+    /// Number of changes per resource that the API server keeps; it drops older ones before it
+    /// serves this call.
     pub compact: Option<usize>,
 }
 
-/// Property paths that cannot be read, with the fault that explains it.
+/// Property paths that a rule makes unreadable, with the fault that the answer gives as the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MissingPaths {
-    /// Property paths; a path also covers what lies below it.
+    /// Property paths; a path also makes all paths below it unreadable, and those that contain it.
     pub paths: Vec<String>,
     /// The vim25 fault class.
     pub fault: String,
@@ -44,28 +48,31 @@ pub struct MissingPaths {
 /// Effects on a Kubernetes watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchEffects {
-    /// Sends an ERROR event with code 410 at once and ends the stream.
+    /// True if the watch sends an ERROR event with code 410 at once and ends.
     pub gone410: bool,
-    /// Sends an ERROR event with code 410 after this many events and ends the stream.
+    /// Number of events, without bookmarks, after which the watch sends an ERROR event with code
+    /// 410 and ends.
     pub gone_after: Option<u64>,
-    /// Keeps the stream open without any event or bookmark.
+    /// True if the watch stays open until its timeout without any event or bookmark.
     pub silent: bool,
-    /// Sends events, but no bookmarks.
+    /// True if the watch sends events, but no bookmarks.
     pub no_bookmark: bool,
-    /// Ends the stream after this many events.
+    /// Number of events, without bookmarks, after which the watch ends.
     pub close_after: Option<u64>,
-    /// Sends everything twice.
+    /// True if the watch sends every event twice, except bookmarks and errors.
     pub duplicate: bool,
-    /// Delays events by this time.
+    /// Time by which the watch delays each event that happens after its beginning.
     pub delay: Option<Duration>,
-    /// Ends the stream after this time.
+    /// Time after which the watch ends, in place of the requested timeout.
     pub lasts: Option<Duration>,
-    /// Sends nothing more after this many events, and does not end the stream.
+    /// Number of events, without bookmarks, after which the watch sends nothing more. It then never
+    /// ends by itself.
     pub hold_after: Option<u64>,
 }
 
 impl Effects {
-    /// True if a Kubernetes API server must change its answer. Effects on vCenter do not count.
+    /// True if an effect concerns a Kubernetes API server: any effect except `missing_set` and
+    /// `version_reset`, which only a vCenter can have.
     pub(crate) fn bend_a_cluster(&self) -> bool {
         let about_vcenter = Self {
             missing_set: self.missing_set.clone(),
@@ -80,7 +87,7 @@ impl Effects {
         if self.empty_result { Some(0) } else { self.partial }
     }
 
-    /// True if an object with this name or managed object id is hidden.
+    /// True if a rule hides the object with this name or managed object id.
     pub fn hides(&self, name: &str) -> bool {
         self.hidden.iter().any(|hidden| hidden == name)
     }

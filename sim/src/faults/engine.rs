@@ -1,7 +1,8 @@
-//! Judges calls: takes a call and the time, and returns a verdict. Uses no clock and no I/O.
+//! Engine that applies the rules to a call at a given time and returns a verdict. Uses no clock and
+//! no I/O.
 //!
-//! Draws are keyed: seed, rule, client and the count of matches determine each number. Rules do not
-//! disturb each other, and the removal of one leaves the draws of the others unchanged.
+//! Seed, rule, client and number of matches determine each random number. The numbers of a rule
+//! therefore stay the same if other rules are added or removed.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -20,14 +21,14 @@ pub struct Evaluation {
     pub rule: String,
     /// Number of this match of the rule, from 1.
     pub n: u64,
-    /// The number drawn, if the rule has a probability.
+    /// The random number in [0, 1), if the rule has a probability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draw: Option<f64>,
     /// True if the rule fired.
     pub fired: bool,
 }
 
-/// Replacement of an answer.
+/// Failure that replaces, breaks or corrupts the answer to a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Ending {
     SoapFault { class: String, message: Option<String> },
@@ -39,7 +40,7 @@ pub(crate) enum Ending {
     Cluster(ClusterAnswer),
 }
 
-/// Answer that an API server is made to give.
+/// Answer that a rule makes a Kubernetes API server give.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ClusterAnswer {
     Status(KubeStatus),
@@ -64,28 +65,30 @@ impl ClusterAnswer {
     }
 }
 
-/// Decision about a call.
+/// Decision of all rules together about a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Verdict {
-    /// Delay before everything else.
+    /// Delay before the server handles the call: the sum of the delays of the rules that fired.
     pub(crate) delay: Duration,
-    /// Replacement of the answer.
+    /// Failure that replaces, breaks or corrupts the answer, if any.
     pub(crate) ending: Option<Ending>,
-    /// True if the operation is carried out although the answer is replaced.
+    /// True if the server carries out the operation although `ending` replaces its answer. For
+    /// `Truncate` and `Spoil` the server always does so, because they need the real answer.
     pub(crate) applied: bool,
     /// Changes that the handler makes to its answer.
     pub(crate) effects: Effects,
-    /// Evaluation of every rule that matched, fired or not.
+    /// Evaluations of the rules that matched the call, whether they fired or not, up to the rule
+    /// that set `ending`.
     pub(crate) evaluations: Vec<Evaluation>,
 }
 
-/// A rule with its counters.
+/// A rule in force, with its counters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Armed {
     /// The rule.
     pub rule: Rule,
-    /// Number of calls that matched.
+    /// Number of calls that matched. Excludes calls for which an earlier rule set the failure.
     pub matched: u64,
     /// Number of times the rule fired.
     pub fired: u64,
@@ -93,18 +96,18 @@ pub struct Armed {
     pub added: Time,
 }
 
-/// Reason why a rule is not accepted.
+/// Reason why the engine does not accept a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// The rule is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// A rule of this id exists.
+    /// Another rule in force has this id.
     #[error("a rule called `{0}` exists; remove it first or choose another id")]
     Exists(String),
 }
 
-/// The rules in force. Clones share the rules.
+/// The rules in force, and the counts of removed rules. Clones share both.
 #[derive(Clone, Debug)]
 pub struct Faults {
     seed: u64,
@@ -122,7 +125,7 @@ impl Faults {
     /// Adds a rule, in force from the next call on.
     ///
     /// # Errors
-    /// A rule that is not valid, or an id that is taken.
+    /// [`RuleError`] if the rule is invalid, or if another rule in force has its id.
     pub fn add(&self, now: Time, rule: Rule) -> Result<(), RuleError> {
         rule.check().map_err(RuleError::Invalid)?;
         let mut rules = self.lock();
@@ -134,7 +137,7 @@ impl Faults {
         Ok(())
     }
 
-    /// Removes a rule; returns `false` if no rule has this id.
+    /// Removes a rule; returns `false` if no rule in force has this id.
     pub fn remove(&self, id: &str) -> bool {
         let mut rules = self.lock();
         let before = rules.len();
@@ -147,17 +150,18 @@ impl Faults {
         self.bury(&mut self.lock(), |_| true);
     }
 
-    /// Number of times that each rule fired, including removed rules.
+    /// Number of times that each rule fired: removed rules first, then the rules in force.
     pub fn history(&self) -> Vec<(String, u64)> {
         let rules = self.lock();
-        let mut all = self.gone.lock().expect("no holder of the counters panics").clone();
+        let mut all = self.gone.lock().expect("the lock of the counters is not poisoned").clone();
         all.extend(rules.iter().map(|armed| (armed.rule.id.clone(), armed.fired)));
         all
     }
 
-    /// Removes rules and remembers how often they fired.
+    /// Removes the rules that `goes` selects, and keeps their ids with the number of times they
+    /// fired.
     fn bury(&self, rules: &mut Vec<Armed>, goes: impl Fn(&Armed) -> bool) {
-        let mut gone = self.gone.lock().expect("no holder of the counters panics");
+        let mut gone = self.gone.lock().expect("the lock of the counters is not poisoned");
         rules.retain(|armed| {
             let goes = goes(armed);
             if goes {
@@ -167,17 +171,19 @@ impl Faults {
         });
     }
 
-    /// The rules in force with their counters, in the order of evaluation.
+    /// Returns the rules in force with their counters, in the order of evaluation. A rule past its
+    /// lifetime stays in the list until the next call arrives.
     pub fn list(&self) -> Vec<Armed> {
         self.lock().clone()
     }
 
-    /// Number of times a rule in force has fired; 0 for an unknown one.
+    /// Number of times that the rule with this id has fired; 0 if no such rule is in force.
     pub fn fired(&self, id: &str) -> u64 {
         self.lock().iter().find(|armed| armed.rule.id == id).map_or(0, |armed| armed.fired)
     }
 
-    /// Judges a call.
+    /// Applies the rules to a call: removes rules past their lifetime, evaluates the others in
+    /// order until one sets a failure, and returns the verdict.
     pub(crate) fn judge(&self, call: &Call, now: Time) -> Verdict {
         let mut rules = self.lock();
         let over = |armed: &Armed| armed.rule.ttl.is_some_and(|ttl| now >= armed.added + ttl);
@@ -205,7 +211,7 @@ impl Faults {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Armed>> {
-        self.rules.lock().expect("no holder of the rules panics")
+        self.rules.lock().expect("the lock of the rules is not poisoned")
     }
 }
 
@@ -229,7 +235,7 @@ fn matches(matcher: &Matcher, call: &Call) -> bool {
         && is(&client.user_agent, Some(&call.caller.user_agent))
 }
 
-/// Decides if the rule fires on this match; returns the number drawn, too.
+/// Returns true if the rule fires on this match, and the random number if it has a probability.
 fn gate(seed: u64, armed: &Armed, call: &Call, now: Time) -> (bool, Option<f64>) {
     let When { nth, first, after, every, max, probability, between } = &armed.rule.when;
     let n = armed.matched;
@@ -261,7 +267,8 @@ fn act(rule: &Rule, verdict: &mut Verdict) {
     }
 }
 
-/// Returns the replacement of the answer, if the action is one.
+/// Returns the failure of an action that replaces, breaks or corrupts the answer; `None` for any
+/// other action.
 fn ending(action: &Action) -> Option<Ending> {
     Some(match action {
         Action::SoapFault { class, message } => {
@@ -284,7 +291,8 @@ fn ending(action: &Action) -> Option<Ending> {
     })
 }
 
-/// Adds the effect of an action on the handler.
+/// Adds the effect of an action to `effects`. Actions that delay, replace, break or corrupt the
+/// answer add none.
 fn bend(action: &Action, effects: &mut Effects) {
     match action {
         Action::EmptyResult => effects.empty_result = true,
@@ -309,7 +317,7 @@ fn bend(action: &Action, effects: &mut Effects) {
         Action::ListContinueExpired => effects.continue_expired = true,
         Action::ConversionDown => effects.conversion_down = true,
         Action::Compact(keep) => effects.compact = Some(*keep),
-        // Delays and replacements do not affect the handler.
+        // The call path carries out delays and failures.
         Action::Delay(_)
         | Action::SoapFault { .. }
         | Action::Status { .. }
@@ -327,8 +335,10 @@ fn bend(action: &Action, effects: &mut Effects) {
 }
 
 impl Action {
-    /// True if the action changes the answer of a Kubernetes API server itself. Actions that only delay, replace or break an
-    /// answer apply to any server from outside.
+    /// True if only the built-in Kubernetes API server, and no [`Backing`](crate::Backing), can
+    /// carry out the action: the action changes the content of an answer or the kept history.
+    /// False for actions that delay, replace, break or corrupt an answer, and for actions that only
+    /// a vCenter can carry out.
     pub fn bends_a_cluster(&self) -> bool {
         let mut effects = Effects::default();
         bend(self, &mut effects);
@@ -336,7 +346,7 @@ impl Action {
     }
 }
 
-/// Returns a number in [0, 1) that seed, rule, stream and count determine.
+/// Returns a random number in [0, 1). Seed, rule, stream (the client) and count determine it.
 fn draw(seed: u64, rule: &str, stream: &str, n: u64) -> f64 {
     let mut state = splitmix(seed);
     for byte in rule.bytes().chain([0]).chain(stream.bytes()) {

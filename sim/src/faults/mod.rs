@@ -1,4 +1,4 @@
-//! Failures on demand: rules, the pure engine that judges a call, and the effects on handlers.
+//! Fault rules, the engine that applies them to calls, and their effects on handlers.
 //!
 //! A [`Rule`] states which calls it matches, when it fires and what it does then. In a file, for
 //! `sim serve --faults` and `sim fault add`:
@@ -14,15 +14,16 @@
 //!   ttl: 5m
 //! ```
 //!
-//! Failures of a Supervisor that production has seen have names ([`catalogue()`], `sim fault known`). A name
-//! stands for its rule, and keys beside `use` replace those of the rule:
+//! Failures of a Supervisor that were seen in production have names ([`catalogue()`],
+//! `sim fault known`). In a file, a name stands for its rule. So does an object with the name as
+//! `use`; its other keys replace keys of that rule:
 //!
 //! ```yaml
-//! - token-expired
+//! - token-refused
 //! - {use: conversion-webhook-down, ttl: 2m}
 //! ```
 //!
-//! and the same in Rust:
+//! In Rust:
 //!
 //! ```
 //! use sim::Face;
@@ -34,10 +35,12 @@
 //! assert!(Rule::known("conversion-webhook-down").is_some());
 //! ```
 //!
-//! Names of operations are those of [`sim::operations`](crate::operations) and of the ledger. A rule may name an operation that
-//! no server answers, because a rule can match a call that is refused. [`Rule::doubts`] reports such a name, and
-//! `sim serve --faults` and `sim fault add` warn of it. Classes of faults are [`sim::fault_classes`](crate::fault_classes).
-//! [`Sim::fired`](crate::Sim::fired) counts how often a rule fired: a test whose rule never fired has tested nothing.
+//! The names of operations are those of [`sim::operations`](crate::operations) and of the ledger. A
+//! rule may name an operation that no server answers, because a rule also matches calls that the
+//! server refuses. [`Rule::doubts`] reports such a name; `sim serve --faults` and `sim fault add`
+//! print it as a warning. [`sim::fault_classes`](crate::fault_classes) lists the vim25 fault
+//! classes. [`Sim::fired`](crate::Sim::fired) tells how often each rule fired. A test should check
+//! this, because a test whose rule never fires tests nothing.
 
 mod catalogue;
 mod effects;

@@ -1,8 +1,9 @@
 //! 404 and 405 answers: paths that are not served, and methods that a path does not allow.
 //!
-//! After `apiserver: pkg/server/handler.go`: a path below a web service (the core API, a built-in
-//! group) is answered with a `Status`, every other path with a text page. Custom resources have no web
-//! service; their handler knows subresources and methods, and passes on all other requests
+//! After `apiserver: pkg/server/handler.go`: the server answers a path below a web service (the
+//! core API, a built-in group) with a `Status`, and every other path with a text page. Custom
+//! resources have no web service. Their handler refuses unknown subresources and methods, and
+//! leaves unknown resources and versions to the text page
 //! (`apiextensions-apiserver: pkg/apiserver/customresource_handler.go`).
 
 use http::Method;
@@ -18,7 +19,8 @@ impl KubeApi {
     /// Answers a request for a path that is not served.
     pub(super) fn absent(&self, request: &Request) -> Reply {
         if let Some(id) = self.lacked(request) {
-            // In the ledger this fault differs from that of an object that does not exist.
+            // The fault in the ledger distinguishes a missing feature of the sim from a missing
+            // object.
             return answer::failure(&failure::not_served(&id)).with_fault("NotImplemented");
         }
         match self.custom(request) {
@@ -30,7 +32,8 @@ impl KubeApi {
         }
     }
 
-    /// The resource that a path is about, if the real server has it and this one does not.
+    /// The resource in a path, if the real server serves it, with the subresource in the path, and
+    /// this server does not serve it.
     pub(super) fn lacked(&self, request: &Request) -> Option<GroupResource> {
         let object = object(request)?;
         let Object { group, resource, subresource, .. } = &object;
@@ -43,7 +46,8 @@ impl KubeApi {
         is_lacked.then(|| id(&object))
     }
 
-    /// Answers a request for an object whose path has an empty namespace.
+    /// Answers a request for an object whose path has an empty namespace: 400 if the server serves
+    /// the resource and it is namespaced, else as [`absent`](Self::absent) does.
     pub(super) fn unplaced(&self, request: &Request) -> Reply {
         let is_namespaced = object(request).is_some_and(|object| {
             let def = self.cluster.read(|store| store.resource(&id(&object)).cloned());
@@ -56,10 +60,11 @@ impl KubeApi {
         }
     }
 
-    /// Answers a request for a resource that is not served at this path.
+    /// Answers a request for a resource that is not served at this path: 405 for a creation or a
+    /// deletion in a built-in collection of all namespaces, else as [`absent`](Self::absent) does.
     pub(super) fn misplaced(&self, request: &Request, target: &Target) -> Reply {
         let def = self.cluster.read(|store| store.resource(&target.resource).cloned());
-        // The path of all namespaces only allows reads.
+        // The path of a collection in all namespaces only allows reads.
         let is_collection = target.namespace.is_empty()
             && matches!(target.verb, Verb::Create | Verb::DeleteCollection);
         match def {
@@ -75,7 +80,7 @@ impl KubeApi {
         }
     }
 
-    /// Answers a request with a method that does not fit its path.
+    /// Answers a request with a method that its path does not allow.
     pub(super) fn not_allowed(&self, request: &Request) -> Reply {
         if let Some((def, object)) = self.custom(request) {
             let verb = Attributes::of(&request.method, &request.path, &request.query).verb;
@@ -100,7 +105,9 @@ impl KubeApi {
         }
     }
 
-    /// Returns whether the path of a known resource allows any method at all.
+    /// Returns whether the scope, name and subresource in a path fit the resource in it, so that
+    /// the path exists for some method. Always [`Place::WrongOfCustom`] for a custom resource,
+    /// because [`not_allowed`](Self::not_allowed) handles its existing paths before.
     fn place(&self, request: &Request) -> Place {
         let Some(object) = object(request) else { return Place::Right };
         let def = self.cluster.read(|store| store.resource(&id(&object)).cloned());
@@ -108,7 +115,7 @@ impl KubeApi {
             Some(def) if def.custom.is_some() => return Place::WrongOfCustom,
             Some(def) => {
                 let is_one = !object.name.is_empty();
-                // A Namespace counts as being in itself.
+                // For authorization a Namespace is in the namespace of its own name.
                 let is_here = match def.namespaced {
                     true => !object.namespace.is_empty() || !is_one,
                     false => object.namespace.is_empty() || object.resource == "namespaces",
@@ -120,7 +127,8 @@ impl KubeApi {
         if is_right { Place::Right } else { Place::Wrong }
     }
 
-    /// True if the path is about a known resource, with any method.
+    /// True if this server serves the resource in the path, whatever the method. For a path without
+    /// a resource, true if a web service of the real server handles the path.
     pub(super) fn knows(&self, request: &Request) -> bool {
         let Some(object) = object(request) else { return self.has_service(&request.path) };
         let is_review =
@@ -133,7 +141,7 @@ impl KubeApi {
             })
     }
 
-    /// The custom resource that a path is about, if it is served there.
+    /// The custom resource in a path, if the server serves it in this version and scope.
     pub(super) fn custom(&self, request: &Request) -> Option<(ResourceDef, Object)> {
         let object = object(request)?;
         let id = id(&object);
@@ -144,7 +152,7 @@ impl KubeApi {
         is_served.then_some((def, object))
     }
 
-    /// True if a web service of the real server claims this path.
+    /// True if a web service of the real server handles this path.
     pub(super) fn has_service(&self, path: &str) -> bool {
         let mut steps = path.strip_prefix('/').unwrap_or(path).split('/');
         match (steps.next(), steps.next()) {
@@ -163,9 +171,13 @@ impl KubeApi {
     }
 }
 
+/// Result of [`KubeApi::place`].
 enum Place {
+    /// The path exists.
     Right,
+    /// The path does not exist; its resource is built in.
     Wrong,
+    /// The path does not exist; its resource is a custom one.
     WrongOfCustom,
 }
 

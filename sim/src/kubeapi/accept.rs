@@ -1,8 +1,9 @@
 //! Chooses the representation of an answer from the `Accept` header.
 //!
-//! Follows `apiserver: pkg/endpoints/handlers/negotiation`. Clauses are sorted by weight, then by
-//! specificity, then by position. The first clause that can be served wins; conversions that cannot be
-//! served are skipped. Answers are always JSON: protobuf and YAML are accepted in requests only.
+//! Follows `apiserver: pkg/endpoints/handlers/negotiation`. The module sorts the clauses of the
+//! header by weight, then by specificity, then by position. The first clause that accepts JSON in a
+//! known conversion wins. Answers are always JSON: the server accepts protobuf and YAML only in
+//! requests.
 
 use sim_world::objects::Status;
 
@@ -15,7 +16,7 @@ pub(super) struct Wanted {
     pub(super) pretty: bool,
 }
 
-/// Conversion of objects before they are written.
+/// Conversion of objects before the server writes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     /// Whole objects.
@@ -46,7 +47,7 @@ impl Meta {
     }
 }
 
-/// One clause of the header.
+/// One clause of the header: a media range with its parameters.
 struct Clause<'a> {
     media_type: &'a str,
     parameters: Vec<(&'a str, &'a str)>,
@@ -108,21 +109,23 @@ fn clauses(header: &str) -> Vec<Clause<'_>> {
     clauses
 }
 
-/// Class of the requested resource, which decides the possible representations.
+/// Class of the requested resource. It determines the words of a 406 answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     One,
     /// A collection, which may also be watched.
     List,
-    /// Objects of a custom kind. They have no protobuf (although the real server lists it), and no
-    /// router in front of them.
+    /// Objects of a custom kind. They have no protobuf form, although the 406 answer of the real
+    /// server lists protobuf. No router checks `Accept` before their handler. Discovery uses this
+    /// class, too.
     Custom,
 }
 
 /// Chooses a representation of objects.
 ///
 /// # Errors
-/// 406, in the words of the real server or naming the media type that this server cannot write.
+/// 406: if the real server would answer in protobuf or YAML, with the message that this server
+/// cannot write that media type, else in the words of the real server.
 pub(super) fn objects(header: &str, asked: Asked) -> Result<Wanted, Status> {
     const TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     let others: &[&str] = match asked {
@@ -157,7 +160,8 @@ pub(super) fn objects(header: &str, asked: Asked) -> Result<Wanted, Status> {
         let message = format!("only the following media types are accepted: {TYPES}");
         return Err(Status::new(406, "NotAcceptable", message));
     }
-    // If no clause is known, the router refuses the request, in other words.
+    // If no clause names a known media type, the real server's router answers, with another
+    // message.
     let streams = match asked {
         Asked::List => {
             ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
@@ -170,10 +174,11 @@ pub(super) fn objects(header: &str, asked: Asked) -> Result<Wanted, Status> {
     Err(status)
 }
 
-/// Version of aggregated discovery that the client prefers; `None` if it prefers plain JSON.
+/// Version of aggregated discovery that the client prefers; `None` if the client prefers plain
+/// JSON.
 ///
 /// # Errors
-/// 406 if the client accepts neither.
+/// 406 if the client accepts neither aggregated discovery nor plain JSON.
 pub(super) fn aggregated_discovery(header: &str) -> Result<Option<&'static str>, Status> {
     let clauses = clauses(header);
     for clause in clauses.iter().filter(|clause| clause.takes("application/json")) {
@@ -189,7 +194,7 @@ pub(super) fn aggregated_discovery(header: &str) -> Result<Option<&'static str>,
     if clauses.is_empty() {
         return Ok(None);
     }
-    // Discovery has no router in front, so the refusal is the one for custom kinds.
+    // No router checks `Accept` of discovery requests, so their 406 is that of custom kinds.
     objects(header, Asked::Custom).map(|_| None)
 }
 
@@ -211,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_servable_clause_wins() {
+    fn the_first_servable_clause_of_an_accept_header_decides_the_form() {
         let whole = Wanted::default();
         let table = Wanted { form: Form::Table(Meta::V1), ..whole };
         for (name, header, want) in [
@@ -225,7 +230,7 @@ mod tests {
                 table,
             ),
             (
-                "a version that there is not",
+                "an unknown version",
                 "application/json;as=Table;v=v2;g=meta.k8s.io,application/json",
                 whole,
             ),
@@ -251,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_worded_as_the_real_server_does() {
+    fn a_406_answer_has_the_words_of_the_real_server() {
         let ask =
             |header, asked| objects(header, asked).map_err(|status| (status.code, status.message));
         let text = |header| ask(header, Asked::One);

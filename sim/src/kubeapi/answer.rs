@@ -1,4 +1,4 @@
-//! Answers: objects, lists and failures as bytes.
+//! Builds HTTP answers from objects, lists and failures.
 
 use std::io::Write as _;
 
@@ -21,15 +21,15 @@ use crate::reply::full;
 
 pub(super) const JSON: &str = "application/json";
 
-/// Answers up to this size in bytes are never compressed.
+/// Size in bytes up to which the server does not compress an answer: 128 KiB.
 const MIN_ZIPPED_BYTES: u64 = 128 * 1024;
 
-/// A JSON document with the line feed that Go's encoder appends.
+/// Answer with a JSON document and the line feed that Go's encoder appends.
 pub(super) fn json(status: StatusCode, document: &impl Serialize) -> Reply {
     typed(status, JSON, document)
 }
 
-/// A JSON document with a line feed, under another content type.
+/// Answer with a JSON document and a line feed at its end, with this content type.
 pub(super) fn typed(status: StatusCode, content_type: &str, document: &impl Serialize) -> Reply {
     let mut bytes = serde_json::to_vec(document).unwrap_or_default();
     bytes.push(b'\n');
@@ -39,7 +39,7 @@ pub(super) fn typed(status: StatusCode, content_type: &str, document: &impl Seri
     reply
 }
 
-/// Plain text.
+/// Answer with plain text.
 pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Reply {
     Reply::new(status, "text/plain; charset=utf-8", text)
 }
@@ -50,14 +50,14 @@ pub(super) fn page_not_found() -> Reply {
     unsniffed(reply)
 }
 
-/// Adds `nosniff`, so that browsers do not guess the content type.
+/// Adds `X-Content-Type-Options: nosniff`, so that browsers do not guess the content type.
 pub(super) fn unsniffed(mut reply: Reply) -> Reply {
     let nosniff = HeaderValue::from_static("nosniff");
     reply.response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, nosniff);
     reply
 }
 
-/// 304: the client already has the state of the document that `tag` names.
+/// Answer 304: the client already has the current state of the document, which has the tag `tag`.
 pub(super) fn unchanged(tag: &HeaderValue) -> Reply {
     let mut reply = Reply::new(StatusCode::NOT_MODIFIED, "", "");
     let headers = reply.response.headers_mut();
@@ -67,7 +67,7 @@ pub(super) fn unchanged(tag: &HeaderValue) -> Reply {
     reply
 }
 
-/// A failure as a `Status`.
+/// Answer with a failure `Status`, and with `Retry-After` and warnings if the status has them.
 pub(super) fn failure(status: &Status) -> Reply {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut reply = json(code, &status.to_value());
@@ -83,7 +83,8 @@ pub(super) fn failure(status: &Status) -> Reply {
     warnings::told(reply.with_fault(fault), &status.warnings)
 }
 
-/// The answer to a successful deletion that returns no object.
+/// Answer to a successful deletion of `object`: a `Status` that names the object, for kinds whose
+/// deletions do not return the object itself.
 pub(super) fn deleted(def: &ResourceDef, object: &Value) -> Reply {
     let mut details = Map::new();
     details.insert("name".into(), object["metadata"]["name"].clone());
@@ -101,7 +102,8 @@ pub(super) fn deleted(def: &ResourceDef, object: &Value) -> Reply {
     )
 }
 
-/// Metadata of a list: revision, continue token and number of remaining items.
+/// Metadata of a list: its revision and, if the page has them, its continue token and its number of
+/// remaining items.
 pub(super) fn list_metadata(page: &Page) -> Map<String, Value> {
     let Page { items: _, revision, continue_token, remaining } = page;
     let mut metadata = Map::new();
@@ -115,7 +117,8 @@ pub(super) fn list_metadata(page: &Page) -> Map<String, Value> {
     metadata
 }
 
-/// A list. Its items omit `kind` and `apiVersion`, except items of custom kinds.
+/// Answer with a list of whole objects. Its items omit `kind` and `apiVersion`, except items of
+/// custom kinds.
 pub(super) fn list(def: &ResourceDef, page: &Page, mut metadata: Map<String, Value>) -> Reply {
     if def.custom.is_some() {
         // For custom kinds the real server writes `continue` even if it is empty.
@@ -139,7 +142,8 @@ fn is_json(reply: &Reply) -> bool {
     content_type.is_some_and(|it| it.as_bytes().starts_with(JSON.as_bytes()))
 }
 
-/// Compresses a large JSON answer. A stream stays unchanged.
+/// Compresses a JSON answer of more than 128 KiB with gzip. Other answers and streams stay
+/// unchanged.
 ///
 /// After `apiserver: pkg/endpoints/handlers/responsewriters/writers.go`.
 pub(super) async fn zipped(reply: Reply) -> Reply {
@@ -199,7 +203,7 @@ pub(super) fn api_version(def: &ResourceDef) -> String {
     }
 }
 
-/// A list that is serialized straight from the store's objects.
+/// A list that serde serializes directly from the store's objects, without a copy.
 struct List<'a> {
     kind: String,
     api_version: String,

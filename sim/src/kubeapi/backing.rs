@@ -1,8 +1,9 @@
-//! A foreign API server behind this one: it answers requests, and everything around the answers stays unchanged.
+//! Passes requests on to another API server, which answers them in place of the built-in one.
 //!
-//! This server keeps TLS, credentials, the ledger and the rules that delay, replace or cut an answer. Only the built-in
-//! server can apply a rule that changes the answer itself (a list without some object, a silent watch). Such a call is
-//! refused, not served as if the rule did not exist.
+//! The sim still does TLS, credentials, the ledger, and the fault rules that delay, replace or cut
+//! an answer. Only the built-in server can apply a rule that changes the content of an answer (a
+//! list without some object, a silent watch). The sim refuses a call to which such a rule applies,
+//! instead of ignoring the rule.
 
 use std::fmt;
 use std::io;
@@ -26,15 +27,16 @@ use crate::faults::Effects;
 use crate::reply::full;
 use crate::{Body, Call, Class, Outcome, Reply};
 
-/// Future answer of a [`Backing`].
+/// Future that yields the answer of a [`Backing`].
 pub type Answering = Pin<Box<dyn Future<Output = io::Result<Response<Body>>> + Send>>;
 
-/// Server that answers in place of the built-in API server.
+/// API server that answers requests in place of the built-in one.
 pub trait Backing: fmt::Debug + Send + Sync {
-    /// Answers an authorized request. The request carries path, query, body and the headers that are about the request,
-    /// and no credentials.
+    /// Answers a request that the sim has authorized: the client's request without the header
+    /// `Authorization` and without the headers that concern only the client's connection.
     ///
-    /// The future is dropped when the client disconnects. Work that must be completed anyway needs its own task.
+    /// The sim drops the future when the client disconnects. Work that must complete even then
+    /// needs a separate task.
     fn answer(&self, call: &Call, request: http::Request<Bytes>) -> Answering;
 }
 
@@ -43,7 +45,8 @@ pub trait Backing: fmt::Debug + Send + Sync {
 pub(crate) struct Backed(Arc<OnceLock<Arc<dyn Backing>>>);
 
 impl Backed {
-    /// Lets `backing` answer from now on. The first one set stays.
+    /// Makes `backing` answer the later requests that the sim admits. Does nothing if the slot is
+    /// already set.
     pub(crate) fn set(&self, backing: Arc<dyn Backing>) {
         let _ = self.0.set(backing);
     }
@@ -52,13 +55,14 @@ impl Backed {
         self.0.get()
     }
 
-    /// Copy of a request's head for the backing server; `None` without one.
+    /// Copy of a request's head for the [`Backing`]; `None` if the slot is empty.
     pub(super) fn head(&self, parts: &Parts) -> Option<Box<Parts>> {
         self.get().map(|_| Box::new(parts.clone()))
     }
 }
 
-/// Headers that are not passed on: those about the connection or between two servers, and credentials.
+/// Headers that concern one connection, and the header with the credentials. The sim removes them
+/// from each request that it passes on, and from the answer.
 const NOT_PASSED_ON: [HeaderName; 8] =
     [AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING, UPGRADE];
 
@@ -68,7 +72,9 @@ fn passed_on(headers: &mut HeaderMap) {
     }
 }
 
-/// Passes a request to the backing server and returns its answer.
+/// Passes a request to the backing server and returns the answer of that server. Answers 501
+/// instead if a fault rule changes the content of the answer, and 502 if the backing server gives
+/// no complete answer.
 pub(super) async fn ask(
     backing: &dyn Backing,
     call: &Call,
@@ -76,7 +82,8 @@ pub(super) async fn ask(
     effects: &Effects,
 ) -> Reply {
     if effects.bend_a_cluster() {
-        let why = "a rule bends this answer, and only the built-in API server can do that";
+        let why = "a fault rule changes the content of this answer, which only the built-in API \
+                   server can do: remove the rule, or use the built-in API server";
         return answer::failure(&Status::new(501, "NotImplemented", why));
     }
     let mut forwarded = http::Request::new(request.body);
@@ -93,11 +100,12 @@ pub(super) async fn ask(
 }
 
 fn away(error: &io::Error) -> Reply {
-    let why = format!("the API server behind this one does not answer: {error}");
+    let why = format!("the API server behind the sim does not answer: {error}");
     answer::failure(&Status::new(StatusCode::BAD_GATEWAY.as_u16(), "BadGateway", why))
 }
 
-/// The answer for the client, with the outcome for the ledger. The answer to a long poll is streamed, without an outcome.
+/// Answer for the client, with the outcome for the ledger. A successful answer to a watch stays a
+/// stream, with an empty outcome.
 async fn told(call: &Call, mut response: Response<Body>) -> Reply {
     passed_on(response.headers_mut());
     if call.class == Class::Longpoll && response.status().is_success() {
@@ -129,12 +137,12 @@ fn outcome(call: &Call, status: StatusCode, headers: &HeaderMap, body: &[u8]) ->
     Outcome { objects, ..Outcome::default() }
 }
 
-/// Facts of an answer that can be read without its schema.
+/// Facts about an answer that this server reads without the schema of its objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Glance {
-    /// Reason of a failure `Status`.
+    /// Reason of a failure `Status`; empty if the answer has none.
     pub(super) reason: String,
-    /// Number of objects in the answer.
+    /// Number of items in a list; 1 for any other answer.
     pub(super) objects: u64,
 }
 

@@ -1,4 +1,5 @@
-//! Reads objects, patches and options from request bodies, and refuses them in the words of the real decoder.
+//! Reads objects, patches and options from request bodies. Refuses malformed bodies in the words of
+//! the real server's decoder.
 
 use serde_json::{Map, Value};
 use sim_world::objects::{FieldValidation, PatchKind, ResourceDef, Status, json_type};
@@ -6,27 +7,30 @@ use sim_world::objects::{FieldValidation, PatchKind, ResourceDef, Status, json_t
 use super::protobuf::{self, ProtobufError};
 use super::{Request, duplicates, json};
 
-/// Largest accepted body in bytes, the real server's limit.
+/// Largest accepted body in bytes: 3 MiB, the real server's limit.
 pub(crate) const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
+/// Media types of bodies for built-in kinds.
 const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-/// Custom resources have no protobuf.
+/// Media types of bodies for custom resources, which have no protobuf form.
 const CUSTOM_BODY_TYPES: &str = "application/json, application/yaml";
 const CUSTOM_PATCH_TYPES: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
-/// Go's type of the `apiVersion` and `kind` of a document.
+/// Go type into which the real server decodes `apiVersion` and `kind`. Its error messages contain
+/// this text.
 const HEAD: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
 /// Reason why a body cannot be read.
 enum Unreadable {
-    /// The type of the document is not recognizable.
+    /// The decoder cannot find out the kind of the document; holds the decoder's message.
     Unrecognized(String),
     Refused(Status),
 }
 
 impl Request {
-    /// The body as JSON, for callers that only need to know what it is about; `None` if it cannot be read.
+    /// The body as JSON without any validation, for the ledger; `None` if the body is too large,
+    /// malformed, or YAML that is not also JSON.
     pub(super) fn glimpse(&self, api_version: &str, kind: &str) -> Option<Value> {
         if self.body.len() > MAX_BODY_BYTES {
             return None;
@@ -110,7 +114,7 @@ impl Request {
     /// Type of the patch in the body, from the content type.
     ///
     /// # Errors
-    /// 415.
+    /// 415 for an unknown or unsupported content type.
     pub(super) fn patch_kind(&self, def: &ResourceDef) -> Result<PatchKind, Status> {
         match self.media_type() {
             "application/json-patch+json" => Ok(PatchKind::Json),
@@ -135,8 +139,9 @@ impl Request {
 
     /// The patch in the body and its type.
     ///
-    /// After `apiserver: pkg/endpoints/handlers/patch.go`: the real server reads a patch twice if it
-    /// checks for unknown fields, and its message says so if the first read fails.
+    /// After `apiserver: pkg/endpoints/handlers/patch.go`: unless `fieldValidation` is `Ignore`,
+    /// the real server first decodes a JSON or merge patch to find unknown fields. If it cannot
+    /// decode the patch, the message of the refusal begins with `error decoding patch`.
     ///
     /// # Errors
     /// 413, 415, or 400 in the words of the real decoder.
@@ -183,8 +188,8 @@ impl Request {
         Ok((kind, patch))
     }
 
-    /// Paths of fields that occur twice in a JSON body. Those of YAML are not reported, and protobuf
-    /// has none.
+    /// Paths of fields that occur more than once in a JSON body. Empty for YAML, where this server
+    /// does not look for duplicates, and for protobuf, which has none.
     pub(super) fn duplicate_fields(&self) -> Vec<String> {
         match self.media_type() {
             "application/yaml" | protobuf::MEDIA_TYPE => Vec::new(),
@@ -238,7 +243,8 @@ fn unsupported(accepted: &str) -> Status {
     Status::new(415, "UnsupportedMediaType", message)
 }
 
-/// The first bytes of a body, at most 30, as the real server shows them.
+/// The first bytes of a body, at most 30, as the real server shows them in a message: as text if
+/// they begin with `{`, else in hexadecimal; `<empty>` for an empty body.
 fn shown(body: &[u8]) -> String {
     const N_SHOWN: usize = 30;
     let (head, dots) = match body.get(..N_SHOWN) {

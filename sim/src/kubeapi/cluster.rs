@@ -1,4 +1,4 @@
-//! Access of an API server to the objects of one of the world's clusters.
+//! Access of an API server to the objects of one control plane of the world.
 
 use jiff::Timestamp;
 use sim_world::objects::{Command, Reply, Status, Store};
@@ -7,7 +7,7 @@ use sim_world::{ControlPlane, Fault, Outcome, Time};
 use crate::signal::Changes;
 use crate::{Face, WorldHandle};
 
-/// The objects of one cluster of a shared world.
+/// Handle to the objects of one control plane of a shared world.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterHandle {
     world: WorldHandle,
@@ -23,7 +23,7 @@ impl ClusterHandle {
         self.plane
     }
 
-    /// Face that ledgers and rules give to the calls of this cluster.
+    /// Face of the calls to this cluster in the ledger and in rules.
     pub(super) fn face(&self) -> Face {
         match self.plane {
             ControlPlane::Workload => Face::Cluster,
@@ -31,15 +31,15 @@ impl ClusterHandle {
         }
     }
 
-    /// Reads the cluster's objects.
+    /// Calls `look` with the objects of the control plane and returns the result of `look`.
     pub(super) fn read<R>(&self, look: impl FnOnce(&Store) -> R) -> R {
         self.world.read(|world| look(world.objects(self.plane)))
     }
 
-    /// Carries out a client's command.
+    /// Applies a client's command to the objects.
     ///
     /// # Errors
-    /// The store's refusal; the cluster is unchanged.
+    /// The `Status` with which the store refuses the command; the objects are unchanged then.
     pub(super) fn apply(&self, command: Command) -> Result<Reply, Status> {
         let command = match self.plane {
             ControlPlane::Workload => sim_world::Command::Cluster(command),
@@ -50,7 +50,7 @@ impl ClusterHandle {
             Err(Fault::Cluster(status)) => Err(status),
             #[allow(
                 unreachable_patterns,
-                reason = "a world of more than a cluster has more faults"
+                reason = "`Outcome` and `Fault` have variants besides those of object commands"
             )]
             Ok(_) | Err(_) => {
                 let why = "Internal error occurred: unexpected outcome";
@@ -64,12 +64,12 @@ impl ClusterHandle {
         self.world.now()
     }
 
-    /// The current time as objects record it.
+    /// The current world time as a timestamp for objects.
     pub(super) fn timestamp(&self) -> Timestamp {
         self.world.now().timestamp(self.world.clock().epoch())
     }
 
-    /// A signal whose value grows with every change of the world.
+    /// A waiter for changes of the world, of whatever kind.
     pub(super) fn changes(&self) -> Changes {
         self.world.changes()
     }

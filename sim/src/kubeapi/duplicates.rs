@@ -1,16 +1,18 @@
-//! Finds fields that occur twice in a JSON object, which a parsed document no longer shows.
+//! Finds fields that occur more than once in a JSON object. A parsed document keeps only one of
+//! them.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Number of reported fields; the real decoder stops there as well.
+/// Maximum number of reported fields: 100, as in the real decoder.
 const MAX_FOUND: usize = 100;
 
-/// Paths of duplicate fields, each once, in the order of their second occurrence.
+/// Returns the paths of duplicate fields, each path once, in the order of their second occurrence,
+/// at most [`MAX_FOUND`].
 ///
-/// Empty for a body that is not valid JSON.
+/// Empty for a body that does not begin with a valid JSON value.
 pub(crate) fn find(body: &[u8]) -> Vec<String> {
     let mut finder = Finder { path: String::new(), found: Vec::new() };
     let mut deserializer = serde_json::Deserializer::from_slice(body);
@@ -25,7 +27,7 @@ struct Finder {
     found: Vec<String>,
 }
 
-/// Visitor that scans one value without keeping it.
+/// Visitor that scans one JSON value for duplicate fields without keeping the value.
 struct Value<'a>(&'a mut Finder);
 
 impl<'de> DeserializeSeed<'de> for Value<'_> {

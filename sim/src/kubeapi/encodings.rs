@@ -1,8 +1,9 @@
-//! Serialized objects, shared by all watches: each is written once per form, not once per client.
+//! Cache of serialized objects for watches: the server serializes an object once per form, not once
+//! per client.
 //!
-//! Fifty watchers of five thousand nodes are a quarter of a million events, which differ only in their
-//! reader. The newest bytes are kept up to a bound; older ones are written again if a watch still
-//! needs them.
+//! Fifty watches of 5,000 nodes send 250,000 events, but only 5,000 different ones. The cache keeps
+//! the bytes of an object for a minute, and at most 64 MiB in all. If a watch needs bytes that the
+//! cache has dropped, the server serializes the object again.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -16,41 +17,47 @@ use tokio::time::Instant;
 use super::accept::Form;
 use super::table::Include;
 
-/// Bound of the kept bytes: five thousand nodes of a few kilobytes, three times over.
+/// Maximum size of the cache in bytes: 64 MiB, enough for 5,000 nodes of a few kilobytes in three
+/// forms.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Age after which bytes are dropped. Only slow readers need the bytes of a change for longer.
+/// Age after which the cache drops bytes: 60 s. Only slow readers need the bytes of a change for
+/// longer.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// Key of a serialized object.
 ///
-/// A revision of the store is one change of one object, except that all objects that every cluster
-/// begins with have the first revision. One revision has the new state of the object and, for watches
-/// that the object leaves, its last state.
+/// Each change of an object has its own revision of the store, except that all initial objects of a
+/// cluster have revision 1. A revision has up to two states of its object: the new state and, for
+/// watches whose selector the object no longer matches, the last matching one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Edition {
     pub(super) revision: u64,
     pub(super) uid: String,
+    /// True for the object of a DELETED event.
     pub(super) is_gone: bool,
-    /// True if the object is as stored, including fields that are hidden from other readers.
+    /// True if the object is as stored, including fields that the server hides from other readers.
     pub(super) as_kept: bool,
     pub(super) version: Cow<'static, str>,
-    /// Revision since which the schemas of the kind are unchanged; 0 for built-in kinds.
+    /// Revision at which the schemas of the kind last changed; 0 for built-in kinds.
     pub(super) schemas: u64,
     pub(super) form: Form,
     /// Further inputs of a table; `None` for other forms.
     pub(super) table: Option<Moment>,
 }
 
-/// Inputs of a table besides its object. Ages are in seconds, and only the first table has columns.
+/// Inputs of a table besides its object: the time at which the ages in the table hold, the part of
+/// the object that a row includes, and whether the table has columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Moment {
+    /// Unix time in seconds.
     pub(super) at: i64,
     pub(super) include: Include,
+    /// True for the first table of a watch.
     pub(super) with_columns: bool,
 }
 
-/// Serialized objects. Clones share them.
+/// Cache of serialized objects. Clones share the cache.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Encodings {
     shared: Arc<Mutex<Shared>>,
@@ -59,14 +66,15 @@ pub(super) struct Encodings {
 #[derive(Debug, Default)]
 struct Shared {
     bytes: HashMap<Edition, Arc<OnceLock<Bytes>>>,
-    /// Editions, oldest first, with the instants since which they are kept.
+    /// The editions in `bytes`, oldest first, each with the time at which it was added.
     order: VecDeque<(Instant, Edition)>,
     n_bytes: usize,
     n_written: u64,
 }
 
 impl Encodings {
-    /// The bytes of an edition; calls `object` to make them if they do not exist yet.
+    /// Returns the bytes of an edition. Calls `object` to make them if the cache does not have
+    /// them.
     ///
     /// `object` runs outside the lock, so that only callers for the same edition wait for it.
     pub(super) fn bytes(&self, edition: Edition, object: impl FnOnce() -> Bytes) -> Bytes {
@@ -79,19 +87,20 @@ impl Encodings {
         bytes.clone()
     }
 
-    /// Number of objects written so far.
+    /// Number of objects that [`bytes`](Self::bytes) has serialized.
     #[cfg(test)]
     pub(super) fn n_written(&self) -> u64 {
         self.lock().n_written
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {
-        self.shared.lock().expect("nobody panics with the lock of the encodings")
+        self.shared.lock().expect("no task panics while it holds the lock of the encodings")
     }
 }
 
 impl Shared {
-    /// Cell that holds the bytes of an edition, or will hold them.
+    /// Drops editions older than [`MAX_AGE`], and returns the cell that holds the bytes of
+    /// `edition` or will hold them.
     fn cell(&mut self, edition: &Edition) -> Arc<OnceLock<Bytes>> {
         let now = Instant::now();
         while self.order.front().is_some_and(|(since, _)| now.duration_since(*since) > MAX_AGE) {
@@ -106,7 +115,8 @@ impl Shared {
         cell
     }
 
-    /// Counts written bytes, and drops the oldest editions above [`MAX_BYTES`].
+    /// Adds the bytes of an edition to the size of the cache. While the size is above
+    /// [`MAX_BYTES`], drops the oldest edition, but never the last one.
     fn written(&mut self, edition: &Edition, n_bytes: usize) {
         self.n_written += 1;
         // An edition that was dropped meanwhile does not count.

@@ -1,17 +1,18 @@
-//! Failures that fault rules ask for, and failures of the router and the handlers of resources.
+//! `Status` objects of failures: those of the router and the resource handlers, and those that
+//! fault rules request.
 
 use sim_world::objects::{Details, GroupResource, Status};
 
 use crate::Call;
 
-/// 501 for a feature that the real server has and this one does not.
+/// 501 for a feature of the real server that this server does not implement.
 pub(super) fn not_implemented(what: &str) -> Status {
     let message = format!("this simulated API server does not implement {what}");
     Status::new(501, "NotImplemented", message)
 }
 
-/// 404 for a resource that the real server has and this one does not. Clients of a server that never
-/// had it see the same status and reason.
+/// 404 for a resource that the real server serves and this server does not. Code and reason are
+/// those of a server without the resource; the message is particular to the sim.
 pub(super) fn not_served(resource: &GroupResource) -> Status {
     let message = format!("this simulated API server does not serve {resource}");
     let mut status = Status::new(404, "NotFound", message);
@@ -42,7 +43,7 @@ pub(super) fn no_such_resource() -> Status {
     status
 }
 
-/// 405 as the handler of custom resources words it.
+/// 405 as the real server's handler of custom resources words it.
 pub(super) fn not_supported(resource: &GroupResource, verb: &str) -> Status {
     let message = format!("{verb} is not supported on resources of kind \"{resource}\"");
     let mut status = Status::new(405, "MethodNotAllowed", message);
@@ -54,9 +55,10 @@ pub(super) fn not_supported(resource: &GroupResource, verb: &str) -> Status {
     status
 }
 
-/// A failure with this code, as the real server would word it for this call.
+/// The failure `code` as the real server would word it for this call.
 ///
-/// `resource` is the resource of the call, if known.
+/// `resource` is the resource of the call, if known. `reason`, `message` and `retry_after`
+/// (seconds) replace the usual values if they are set.
 pub(super) fn asked_for(
     call: &Call,
     resource: Option<&GroupResource>,
@@ -78,7 +80,8 @@ pub(super) fn asked_for(
     status
 }
 
-/// The real server's usual failure with this code; if it has several, the reason decides.
+/// The real server's usual failure with this code. If the server has several failures with the
+/// code, `reason` selects one.
 fn usual(call: &Call, resource: Option<&GroupResource>, code: u16, reason: Option<&str>) -> Status {
     let verb = call.operation.split(' ').next().unwrap_or_default();
     let unknown = || GroupResource { group: "".into(), resource: plural(call).to_owned().into() };
@@ -104,7 +107,7 @@ fn usual(call: &Call, resource: Option<&GroupResource>, code: u16, reason: Optio
     }
 }
 
-/// Failure that depends on the code alone.
+/// Failure whose reason and message depend only on the code.
 fn plain(code: u16) -> Status {
     let (reason, message) = match code {
         400 => ("BadRequest", "the server rejected our request for an unknown reason"),
@@ -143,7 +146,7 @@ fn with_details(mut status: Status, retry_after_seconds: u32) -> Status {
     status
 }
 
-/// Plural of a call's resource, from its operation.
+/// Plural name of a call's resource, such as `nodes` in the operation `patch nodes/status`.
 pub(super) fn plural(call: &Call) -> &str {
     let rest = call.operation.split_once(' ').map_or("", |(_, rest)| rest);
     rest.split('/').next().unwrap_or_default()

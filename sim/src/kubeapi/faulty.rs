@@ -1,4 +1,5 @@
-//! Answers that fault rules force on an API server: webhooks that deny or are unreachable, throttling, missing resources.
+//! Answers that fault rules force on an API server: a given `Status`, webhooks that deny or are
+//! unreachable, throttling, missing resources, a terminating namespace.
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use sim_world::objects::{Cause, Details, GroupResource, ResourceDef, Status};
@@ -8,7 +9,8 @@ use super::{KubeApi, answer, failure};
 use crate::faults::{ClusterAnswer, Denial, KubeCause, KubeStatus, Throttle};
 use crate::{Call, Reply};
 
-/// The two headers of priority and fairness, with fixed UIDs, because this server lacks the objects.
+/// The two headers of API Priority and Fairness. Their UIDs are constants, because this server has
+/// no FlowSchemas and PriorityLevelConfigurations.
 ///
 /// After `api: flowcontrol/v1/types.go`, `apiserver: pkg/server/filters/priority-and-fairness.go`.
 const FLOW_CONTROL: [(HeaderName, HeaderValue); 2] = [
@@ -23,7 +25,7 @@ const FLOW_CONTROL: [(HeaderName, HeaderValue); 2] = [
 ];
 
 impl KubeApi {
-    /// The answer that a rule asks for.
+    /// Returns the answer `what`, which a fault rule forces. `path` is the path of the request.
     pub(crate) fn made_to_say(&self, call: &Call, path: &str, what: &ClusterAnswer) -> Reply {
         let about = self.about(call);
         let status = match what {
@@ -38,7 +40,7 @@ impl KubeApi {
         answer::failure(&status)
     }
 
-    /// The kind that a call is about.
+    /// Definition of the kind that a call refers to; `None` if the cluster does not serve it.
     pub(super) fn about(&self, call: &Call) -> Option<ResourceDef> {
         let plural = failure::plural(call);
         let kind = call.target.kind.as_deref()?;
@@ -80,7 +82,8 @@ fn cause(words: &KubeCause) -> Cause {
     Cause { reason: reason.clone().into(), message: message.clone(), field: field.clone() }
 }
 
-/// Words a 422 as schema validation does: kind and name, then each field with its problem.
+/// Sets the message of a 422 as schema validation does: kind and name, then each field with its
+/// problem.
 fn invalid(call: &Call, def: &ResourceDef, causes: &[KubeCause], status: &mut Status) {
     let name = call.target.name.as_deref().unwrap_or_default();
     let wrong: Vec<String> =
@@ -99,7 +102,8 @@ fn invalid(call: &Call, def: &ResourceDef, causes: &[KubeCause], status: &mut St
     def.kind.as_ref().clone_into(&mut details.kind);
 }
 
-/// 429 of the filter in front of the handlers: a text page, not a `Status`.
+/// 429 as the real server's filter for priority and fairness sends it: a text page, not a `Status`,
+/// that asks the client to retry after `seconds`.
 fn throttled(seconds: u32) -> Reply {
     let text = "Too many requests, please try again later.\n";
     let reply = answer::text(StatusCode::TOO_MANY_REQUESTS, text).with_fault("TooManyRequests");
@@ -110,6 +114,8 @@ fn throttled(seconds: u32) -> Reply {
     reply
 }
 
+/// Refusal by an admission webhook, by default a validating webhook of VM Operator.
+///
 /// After `apiserver: pkg/admission/plugin/webhook/errors/statuserror.go`.
 fn denied(about: Option<&ResourceDef>, denial: &Denial) -> Status {
     let Denial { code, webhook, message } = denial;
@@ -133,7 +139,7 @@ fn unreachable(about: Option<&ResourceDef>) -> Status {
     ))
 }
 
-/// A webhook's name in the format of VM Operator.
+/// Name of a webhook (`what` is `validating` or `mutating`) in the format of VM Operator.
 fn webhook_of(about: Option<&ResourceDef>, what: &str) -> String {
     match about {
         Some(def) => {

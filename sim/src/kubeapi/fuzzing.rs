@@ -1,19 +1,21 @@
-//! Properties of the decoders of bodies.
+//! Properties of the decoders of request bodies, for fuzzing and tests.
 
 use super::{duplicates, json as document, protobuf as wire};
 
-/// Checks that a protobuf body is either refused, or reads the same after it is written again.
+/// Checks that the decoder either refuses a protobuf body, or returns an object that stays the same
+/// when it is encoded and decoded again.
 ///
 /// # Panics
 /// If the property does not hold.
 pub fn protobuf(body: &[u8]) {
     let Ok(object) = wire::decode(body, "v1", "Node") else { return };
-    let written = wire::encode(&object).expect("what was read is of a known kind");
+    let written = wire::encode(&object).expect("a decoded object has a known kind");
     assert_eq!(wire::decode(&written, "", "").as_ref(), Ok(&object));
 }
 
-/// Checks that a JSON body that serde reads gives the same value, and that any other accepted body reads
-/// the same after it is written again.
+/// Checks that our reader returns the same value as serde for a JSON body that serde accepts. If
+/// only our reader accepts the body, checks that the value stays the same when it is written and
+/// read again.
 ///
 /// # Panics
 /// If the property does not hold.

@@ -1,6 +1,6 @@
-//! `/healthz`, `/livez`, `/readyz`: a sim that answers is healthy.
+//! `/healthz`, `/livez`, `/readyz`. Every check passes, because a sim that answers is healthy.
 //!
-//! Checks have the real server's names, so that clients find the one that they look for.
+//! The checks have the real server's names, so that clients can request them by name.
 //! After `apiserver: pkg/server/healthz/healthz.go`.
 
 use http::StatusCode;
@@ -43,14 +43,14 @@ const HOOKS: [&str; 30] = [
     "poststarthook/apiservice-openapiv3-controller",
 ];
 
-/// Answers `/healthz`, `/livez/ping` and the like.
+/// Answers `/healthz`, `/livez` or `/readyz`, or one check below them, such as `/livez/ping`.
 pub(super) fn answer(path: &str, request: &Request) -> Reply {
     let (door, check) =
         path.trim_matches('/').split_once('/').unwrap_or((path.trim_matches('/'), ""));
     let checks = checks(door);
     if !check.is_empty() {
         let is_known = checks.contains(&check);
-        // Another handler answers a single check, without `nosniff`.
+        // In the real server another handler answers a single check, without `nosniff`.
         let fine = || answer::text(StatusCode::OK, "ok");
         return if is_known { fine() } else { answer::page_not_found() };
     }

@@ -1,7 +1,8 @@
 //! Impersonation: its headers, and the permissions that it needs.
 //!
-//! After `apiserver: pkg/endpoints/filters/impersonation`. The modes of constrained impersonation only
-//! affect the words of a refusal: they never let a request through.
+//! After `apiserver: pkg/endpoints/filters/impersonation`. This server does not implement
+//! constrained impersonation. The modes of constrained impersonation only change the message of a
+//! refusal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use super::access::{self, Attributes, Object};
 use super::query;
 use super::tokens::Identity;
 
-/// Identity that a request asks to act as.
+/// Identity as which the client of a request asks to act.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Impersonated {
     user: String,
@@ -25,7 +26,8 @@ pub(super) struct Impersonated {
 }
 
 impl Impersonated {
-    /// User and groups. A service account gets the groups of service accounts, unless the request names groups.
+    /// User and groups. The groups are those that the request names; if it names none, a service
+    /// account is in the two groups that every service account of its namespace has.
     fn identity(&self) -> Identity {
         let Self { user, groups, uid: _, extra: _ } = self;
         let groups = match self.account() {
@@ -46,7 +48,8 @@ impl Impersonated {
         is_one.then_some((namespace, name))
     }
 
-    /// Objects that need the permission to impersonate, the user first. The implied groups of an account need none.
+    /// Objects for which the client needs the verb `impersonate`: the user first, then UID, groups
+    /// and extra fields. The groups that a service account implies need no permission.
     fn objects(&self) -> Vec<Object> {
         let object = |group: &str, resource: &str, name: &str| Object {
             group: group.into(),
@@ -84,7 +87,8 @@ impl Impersonated {
         }
     }
 
-    /// The first mode of constrained impersonation that the real server tries for this identity.
+    /// The first mode of constrained impersonation that the real server tries for this identity;
+    /// `None` if it tries none.
     fn mode(&self) -> Option<&'static str> {
         let Self { user, groups, uid, extra } = self;
         let is_bare = groups.is_empty() && uid.is_empty() && extra.is_empty();
@@ -113,7 +117,8 @@ impl Impersonated {
     }
 }
 
-/// Reads the identity to act as; `None` if no header asks for one.
+/// Reads the identity in the `Impersonate-*` headers; `None` without such headers or if all of them
+/// are empty.
 pub(super) fn impersonated(headers: &HeaderMap) -> Option<Impersonated> {
     const EXTRA: &str = "impersonate-extra-";
     let all = |name: &str| {
@@ -148,12 +153,13 @@ pub(super) fn impersonated(headers: &HeaderMap) -> Option<Impersonated> {
 
 /// Users that have impersonated before. Clones share the set.
 ///
-/// For such a user the real server first tries the mode that worked, and refuses in its words.
+/// For such a user the real server first tries the mode of impersonation that worked before, so a
+/// refusal has the message of that mode.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Impersonators(Arc<Mutex<BTreeSet<String>>>);
 
 impl Impersonators {
-    /// Number of users that the real server remembers.
+    /// Maximum number of users that the set holds, as in the real server.
     const MAX: usize = 10_000;
 
     fn know(&self, user: &str) -> bool {
@@ -168,7 +174,7 @@ impl Impersonators {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
-        self.0.lock().expect("nobody panics with the lock of the impersonators")
+        self.0.lock().expect("no task panics while it holds the lock of the impersonators")
     }
 }
 
@@ -200,7 +206,8 @@ impl KubeApi {
             }
             let mode = other.mode().filter(|_| !self.impersonators.know(&identity.user));
             return Err(match mode {
-                // The real server then looks for the permission to do only this as `other`.
+                // The real server then looks for a permission to make just this kind of request as
+                // `other`.
                 Some(mode) => {
                     let verb = format!("impersonate-on:{mode}:{}", what.verb);
                     access::forbidden(identity, &Attributes { verb, ..what }, "")

@@ -5,10 +5,10 @@
 use serde_json::Value;
 use sim_world::objects::json_problem;
 
-/// Reads a document.
+/// Reads a JSON document.
 ///
 /// # Errors
-/// Go's error message, as far as it can be derived.
+/// Go's error message if this module can derive it, else serde's.
 pub(super) fn read(body: &[u8]) -> Result<Value, String> {
     // Only a body that serde refuses is read twice.
     serde_json::from_slice(body).or_else(|_| {
@@ -18,12 +18,12 @@ pub(super) fn read(body: &[u8]) -> Result<Value, String> {
     })
 }
 
-/// The document with U+FFFD where Go puts it.
+/// The document with U+FFFD for invalid UTF-8 and lone surrogates, as Go reads it.
 fn mended(body: &[u8]) -> Vec<u8> {
     let mut text = String::with_capacity(body.len());
     for chunk in body.utf8_chunks() {
         text.push_str(chunk.valid());
-        // One replacement character for every byte.
+        // Go replaces every invalid byte, so a broken character becomes several.
         chunk.invalid().iter().for_each(|_| text.push('\u{fffd}'));
     }
     let mut out = text.into_bytes();
@@ -42,14 +42,16 @@ fn mended(body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The surrogate that is escaped at `at`.
+/// The surrogate that the escape at offset `at` stands for; `None` if no surrogate is escaped
+/// there.
 fn surrogate(text: &[u8], at: usize) -> Option<u32> {
     let hex = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
     let hex = std::str::from_utf8(hex).ok().filter(|hex| !hex.starts_with('+'))?;
     u32::from_str_radix(hex, 16).ok().filter(|code| (0xd800..0xe000).contains(code))
 }
 
-/// Message for a problem that serde finds and Go's scanner does not; Go's words for too deep nesting.
+/// Message for a problem that serde finds and Go's scanner does not: Go's words if the document is
+/// nested too deeply, else serde's.
 fn complaint(body: &[u8], error: &serde_json::Error) -> String {
     let said = error.to_string();
     if !said.starts_with("recursion limit") {
@@ -73,9 +75,9 @@ mod tests {
         for (name, body, want) in [
             ("bytes", &b"{\"a\":\"x\xff\xfey\"}"[..], json!({"a": "x\u{fffd}\u{fffd}y"})),
             ("half of three bytes", b"[\"\xe2\x82\"]", json!(["\u{fffd}\u{fffd}"])),
-            ("half a character", br#"["\ud800"]"#, json!(["\u{fffd}"])),
-            ("the other half", br#"["\uDC00x"]"#, json!(["\u{fffd}x"])),
-            ("two first halves", br#"["\ud83d\ud83d\ude00"]"#, json!(["\u{fffd}\u{1f600}"])),
+            ("a lone high surrogate", br#"["\ud800"]"#, json!(["\u{fffd}"])),
+            ("a lone low surrogate", br#"["\uDC00x"]"#, json!(["\u{fffd}x"])),
+            ("two high surrogates", br#"["\ud83d\ud83d\ude00"]"#, json!(["\u{fffd}\u{1f600}"])),
             ("an escaped backslash", b"[\"\\\\ud800\xff\"]", json!(["\\ud800\u{fffd}"])),
         ] {
             assert_eq!(read(body), Ok(want), "{name}");
@@ -83,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_read_again_as_they_are_written() {
+    fn a_number_stays_the_same_when_it_is_written_and_read_again() {
         for text in
             ["111111111111111111111110", "1.1111111111111113e23", "0.1", "2.2250738585072014e-308"]
         {

@@ -1,7 +1,11 @@
-//! The Kubernetes API of a workload cluster or a Supervisor, as kube-apiserver 1.36.3 speaks it.
+//! The Kubernetes API server of a workload cluster or a Supervisor. Imitates kube-apiserver 1.36.3,
+//! the "real server" of the comments.
 //!
-//! [`KubeApi::classify`] names the call of a request; [`KubeApi::handle`] answers it from the shared
-//! world. Answers are JSON. A request for an API that this server lacks gets a `Status` that names it.
+//! [`KubeApi::classify`] turns a request into the [`Call`] that the ledger records and fault rules
+//! match. [`KubeApi::handle`] answers the request from the shared world, unless a [`Backing`]
+//! answers in its place. This server writes objects only as JSON. A request for a resource or
+//! feature of the real server that this server does not implement gets a `Status` that names the
+//! resource or feature.
 
 mod absent;
 mod accept;
@@ -70,7 +74,8 @@ pub(crate) struct KubeApi {
 }
 
 impl KubeApi {
-    /// Creates an API server that ledgers name `server`, that serves the objects of `cluster` and accepts `tokens`.
+    /// Creates an API server for the objects of `cluster`. The server accepts the bearer tokens in
+    /// `tokens`, and the ledger calls it `server`.
     pub(crate) fn new(server: impl Into<String>, cluster: ClusterHandle, tokens: Tokens) -> Self {
         let access = Access::default();
         let (encodings, impersonators, backed) = Default::default();
@@ -78,12 +83,13 @@ impl KubeApi {
         Self { server, cluster, tokens, access, encodings, impersonators, backed }
     }
 
-    /// Returns this server with `access` as the authorizer of requests.
+    /// Sets the authorizer of requests. By default every authenticated user may do everything.
     pub(crate) fn with_access(self, access: Access) -> Self {
         Self { access, ..self }
     }
 
-    /// Returns this server with `backed` as the slot for a [`Backing`] that answers in its place.
+    /// Sets the slot for a [`Backing`], another API server that answers requests in place of this
+    /// one.
     pub(crate) fn with_backing(self, backed: Backed) -> Self {
         Self { backed, ..self }
     }
@@ -93,7 +99,8 @@ impl KubeApi {
         self.cluster.plane()
     }
 
-    /// Parses a request and names its call, without deciding whether it is allowed.
+    /// Parses a request and classifies it as a [`Call`]. Checks neither credentials nor
+    /// permissions.
     pub(crate) fn classify(&self, incoming: &Incoming) -> (Call, Request) {
         let mut request = Request::read(incoming);
         request.head = self.backed.head(&incoming.parts);
@@ -111,9 +118,10 @@ impl KubeApi {
         (call, request)
     }
 
-    /// Answers a request.
+    /// Answers a classified request.
     ///
-    /// Cancel safe: a dropped call leaves each change either complete or not made.
+    /// Cancel safe without a [`Backing`]: if the future is dropped, each change of an object is
+    /// either complete or not made.
     pub(crate) async fn handle(&self, call: &Call, request: Request, effects: &Effects) -> Reply {
         if let Some(reply) = unroutable(&request) {
             return reply;
@@ -137,7 +145,11 @@ impl KubeApi {
         answer::finished(reply, is_head)
     }
 
-    /// Returns the identity that the request counts as, if it may make the request.
+    /// Authenticates and authorizes a request. Returns the identity whose permissions apply: the
+    /// impersonated identity if the request impersonates, else that of the client.
+    ///
+    /// # Errors
+    /// 401 or 403, or 400 for an impersonation without a user name.
     fn admit(&self, request: &Request) -> Result<Identity, Status> {
         let identity = self.authenticate(request)?.authenticated();
         let (method, path, query) = (&request.method, request.path.as_str(), &request.query);
@@ -148,7 +160,7 @@ impl KubeApi {
                 self.impersonate(&identity, other, what)?
             }
         };
-        // Without RBAC every identity that comes this far may do everything.
+        // Without RBAC a request that passes the checks above is allowed.
         if self.access.is_rbac() {
             let what = Attributes::of(method, path, query);
             let verdict = self.cluster.read(|store| self.access.decide(&identity, &what, store));
@@ -166,7 +178,7 @@ impl KubeApi {
         }
         match &request.token {
             Some(token) => self.tokens.identify(token, self.cluster.now()).ok_or_else(unauthorized),
-            // A client in this process needs no credentials.
+            // A labelled client in this process needs no credentials.
             None if request.is_trusted => Ok(Identity::admin()),
             None if request.route.is_public() || self.access.is_rbac() => Ok(Identity::anonymous()),
             None => Err(unauthorized()),
@@ -186,7 +198,8 @@ impl KubeApi {
             request.route = Route::find(&request.method, &request.path, &request.query);
         }
         match &request.route {
-            // The real server's router checks the method for these documents; the others accept every method.
+            // For these documents the real server's router accepts only GET. Other documents, such
+            // as `/apis`, accept every method.
             Route::Version | Route::Core | Route::GroupVersion(..)
                 if request.method != Method::GET && self.has_service(&request.path) =>
             {
@@ -218,12 +231,13 @@ impl KubeApi {
         }
     }
 
-    /// The answer to a body that ends early or violates HTTP.
+    /// Answer to a request whose body ends early or violates HTTP: 500 with the message `why`.
     pub(crate) fn unreadable(why: impl Into<String>) -> Reply {
         answer::failure(&Status::new(500, "", why.into()))
     }
 
-    /// The answer that a fault rule asks for, in the words of the real server.
+    /// Answer with the failure `code` that a fault rule requests, in the words of the real server.
+    /// `reason`, `message` and `retry_after` (seconds) replace the usual values if they are set.
     pub(crate) fn failure(
         &self,
         call: &Call,
@@ -236,12 +250,13 @@ impl KubeApi {
         let resource = about.as_ref().map(|def| &def.id);
         let status = failure::asked_for(call, resource, code, reason, message, retry_after);
         let reply = answer::failure(&status);
-        // Like the 403 answers of the authorizer.
+        // The authorizer's 403 answers have `nosniff`, too.
         if code == 403 { answer::unsniffed(reply) } else { reply }
     }
 }
 
-/// The answer to a request that is refused before authentication; `None` for all others.
+/// Answer to a request whose path the real server refuses before authentication; `None` for every
+/// other request.
 fn unroutable(request: &Request) -> Option<Reply> {
     match &request.route {
         // The real server's HTTP library gives this answer.

@@ -1,4 +1,4 @@
-//! Reads, lists and writes objects.
+//! Answers requests for objects: reads, lists, watches, writes and deletions.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -194,7 +194,12 @@ impl KubeApi {
         rendering.one(def, StatusCode::OK, &object, self.cluster.timestamp())
     }
 
-    /// Deletes one object after the other, as the real server does; the answer lists the objects before the deletion.
+    /// Deletes the selected objects one after the other, as the real server does. The answer lists
+    /// the objects in their states before the deletion.
+    ///
+    /// # Errors
+    /// A refusal of the request, or the first refusal of a deletion other than 404. The server does
+    /// not undo the deletions before that refusal.
     fn delete_collection(
         &self,
         def: &ResourceDef,
@@ -218,7 +223,8 @@ impl KubeApi {
         rendering.list(def, &page, self.cluster.timestamp())
     }
 
-    /// Converts stored objects to the requested version.
+    /// Replaces the stored objects of a page with their forms in the version of `def`, without the
+    /// fields that the server hides.
     fn show(&self, def: &ResourceDef, page: &mut Page) -> Result<(), Status> {
         if def.is_shown_as_kept() {
             return Ok(());
@@ -237,8 +243,11 @@ impl KubeApi {
     }
 }
 
-/// The old state that a rule makes a read return: `read_stale` for reads without a version or with version 0,
-/// `stale` for version 0 only, and never for a continued list.
+/// Old state from which a fault rule makes the server answer a read; `None` if no rule applies to
+/// the read.
+///
+/// `read_stale` applies to reads without `resourceVersion` or with `resourceVersion=0`, `stale`
+/// only to reads with `resourceVersion=0`. Neither applies to a request that continues a list.
 pub(super) fn stale(
     store: &Store,
     def: &ResourceDef,
@@ -258,7 +267,7 @@ pub(super) fn stale(
     })
 }
 
-/// The object in the state that `paging` names.
+/// The target object in the state that `paging` selects; `None` if it does not exist in that state.
 fn as_of(
     store: &Store,
     def: &ResourceDef,
@@ -270,7 +279,8 @@ fn as_of(
     Ok(page.items.into_iter().find(|item| name_of(item) == target.name))
 }
 
-/// True if this resource is served at this path.
+/// True if the server serves this resource in the version and scope of the path, and with the
+/// subresource in the path.
 fn is_served(def: &ResourceDef, target: &Target) -> bool {
     let is_everywhere = target.name.is_empty() && matches!(target.verb, Verb::List | Verb::Watch);
     let is_placed = match (def.namespaced, target.namespace.is_empty()) {
@@ -330,10 +340,10 @@ pub(super) fn selection(
     })
 }
 
-/// A field selector that selects only the object of this name.
+/// Returns the field selector with the added condition that the object has this name.
 ///
 /// # Errors
-/// 400 if the selector asks for another name.
+/// 400 if the selector names another object.
 fn named(selector: &str, name: &str) -> Result<String, Status> {
     let other = selector.split(',').find_map(|term| {
         term.strip_prefix("metadata.name==").or(term.strip_prefix("metadata.name="))

@@ -1,4 +1,4 @@
-//! Options of writes: from the query, or from the body of a deletion.
+//! Options of writes. They come from the query; those of a deletion may come from the body instead.
 //!
 //! Checks follow `apimachinery: pkg/apis/meta/v1/validation`.
 
@@ -58,8 +58,8 @@ impl WriteOptions {
 
 /// Options of a deletion.
 ///
-/// This server has no garbage collector: an object deleted in the foreground, or with its dependents
-/// orphaned, stays until a client removes the finalizer.
+/// This server has no garbage collector: an object deleted in the foreground, or with its
+/// dependents orphaned, stays until a client removes the finalizer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DeleteOptions {
     pub(super) preconditions: Preconditions,
@@ -68,11 +68,11 @@ pub(super) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Reads and checks the options of a deletion: those of the body if it has one, else those of
-    /// the query.
+    /// Reads and checks the options of a deletion: those in the body, or those in the query if the
+    /// body is empty.
     ///
     /// # Errors
-    /// 400 for unreadable options, 422 for invalid ones.
+    /// 400, 413 or 415 for unreadable options, 422 for invalid ones.
     pub(super) fn read(request: &Request) -> Result<Self, Status> {
         let body = request.delete_options()?;
         let query = &request.query;
@@ -161,7 +161,8 @@ fn check_types(body: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// True if the request asks for a dry run.
+/// True if the request sets `dryRun`, whose values are `asked`. Reports values other than `All` in
+/// `errors`.
 fn dry_run(asked: &[&str], errors: &mut FieldErrors) -> bool {
     if asked.iter().any(|it| *it != "All") {
         errors.none_supported("dryRun", asked, &["All"]);
@@ -173,10 +174,11 @@ fn checked<T>(options: T, kind: &str, errors: FieldErrors) -> Result<T, Status> 
     if errors.is_empty() { Ok(options) } else { Err(Status::invalid(GROUP, kind, "", errors)) }
 }
 
-/// Checks the `timeout` of a request that is not a watch. The timeout never expires, because answers are immediate.
+/// Checks the parameter `timeout` of a request that is not a watch. The server does not enforce the
+/// timeout, because it answers at once.
 ///
 /// # Errors
-/// 400 if it is not a valid Go duration.
+/// 400 if the value is not a valid Go duration.
 pub(super) fn check_timeout(query: &Query) -> Result<(), Status> {
     let text = query.get("timeout");
     if text.is_empty() || is_duration(text) {
@@ -214,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_those_of_go() {
+    fn a_text_is_a_duration_if_go_parses_it_as_one() {
         for good in ["0", "10s", "1h2.5m30s", "100ms", "-5s", ".5s", "7m0s"] {
             assert!(is_duration(good), "{good}");
         }
@@ -225,7 +227,7 @@ mod tests {
 
     /// The messages are those of the real server (1.36.3).
     #[test]
-    fn options_are_refused_in_the_real_servers_words() {
+    fn invalid_write_options_are_refused_in_the_real_servers_words() {
         let read = |verb, query| {
             WriteOptions::read(&Query::parse(query), verb).map_err(|status| status.message)
         };

@@ -1,4 +1,4 @@
-//! Query strings, as the API machinery reads them.
+//! Query strings, read as Kubernetes' API machinery reads them.
 
 use std::num::{IntErrorKind, ParseIntError};
 
@@ -9,7 +9,7 @@ use sim_world::objects::{Status, parse_uint};
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads a query string; empty parts are skipped (kube-rs begins with `&`).
+    /// Parses a query string. Skips empty parts, because kube-rs begins its queries with `&`.
     pub(super) fn parse(text: &str) -> Self {
         let pair = |part: &str| {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -54,7 +54,7 @@ impl Query {
     /// The requested `resourceVersion`; 0 if absent.
     ///
     /// # Errors
-    /// 500, as in the real server, if it is not a number.
+    /// 500, as in the real server, if the value is not an unsigned 64-bit number.
     pub(super) fn version(&self) -> Result<u64, Status> {
         match self.get("resourceVersion") {
             "" => Ok(0),
@@ -64,20 +64,24 @@ impl Query {
         }
     }
 
-    /// A flag as Go's conversion of query strings reads it: any value but `false` and `0` is true.
+    /// True if the query has the parameter and its first value is neither `0` nor `false` (in upper
+    /// or lower case), as in the conversion of query strings in the API machinery. An empty value
+    /// is true.
     pub(super) fn flag(&self, name: &str) -> bool {
         let is_false = |value: &str| matches!(value.to_ascii_lowercase().as_str(), "false" | "0");
         self.0.iter().find(|(given, _)| given == name).is_some_and(|(_, value)| !is_false(value))
     }
 }
 
-/// True if a path begins with a slash or is `*`, and every `%` is followed by two hexadecimal digits.
+/// True if a path begins with a slash or is `*`, and every `%` is followed by two hexadecimal
+/// digits.
 pub(super) fn is_well_formed(path: &str) -> bool {
     let is_escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     (path.starts_with('/') || path == "*") && path.split('%').skip(1).all(is_escape)
 }
 
-/// Undoes percent encoding; invalid UTF-8 becomes replacement characters.
+/// Undoes percent encoding, and reads `+` as a space if `plus_is_space`. Invalid UTF-8 becomes
+/// replacement characters; a `%` without two hexadecimal digits stays.
 pub(super) fn decode(text: &str, plus_is_space: bool) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

@@ -12,7 +12,7 @@ use super::{Request, answer};
 use crate::Reply;
 use crate::ledger::Digest;
 
-/// Rendering of objects that one request asks for.
+/// The rendering that one request asks for: the form of the objects in its answer.
 #[derive(Clone, Debug)]
 pub(super) struct Rendering {
     pub(super) form: Form,
@@ -21,7 +21,7 @@ pub(super) struct Rendering {
 }
 
 impl Rendering {
-    /// The rendering that this request asks for.
+    /// Chooses the rendering that this request asks for.
     ///
     /// # Errors
     /// 406 for unavailable representations, 400 for invalid parameters.
@@ -48,7 +48,7 @@ impl Rendering {
     /// An answer with one object.
     ///
     /// # Errors
-    /// 406 if a list was asked for.
+    /// 406 if the request asks for the metadata of a list.
     pub(super) fn one(
         &self,
         def: &ResourceDef,
@@ -67,7 +67,7 @@ impl Rendering {
     /// An answer with a list.
     ///
     /// # Errors
-    /// 406 if one object was asked for.
+    /// 406 if the request asks for the metadata of one object.
     pub(super) fn list(
         &self,
         def: &ResourceDef,
@@ -97,7 +97,8 @@ impl Rendering {
         Ok(reply.with_objects(page.items.len()).saying(said))
     }
 
-    /// Renders one object of a watch or an answer; only the first table of a watch has columns.
+    /// Renders one object of a watch or of an answer. A table has its columns if `with_columns` is
+    /// true; in a watch only the first table has them.
     pub(super) fn value(&self, object: &Value, with_columns: bool, now: Timestamp) -> Value {
         match (self.form, &self.layout) {
             (Form::Table(_), Some(layout)) => {
@@ -114,12 +115,14 @@ impl Rendering {
         }
     }
 
-    /// Part of the objects that tables include; `None` if this is not a table.
+    /// Part of the object that a row of the table includes; `None` for forms other than tables.
     pub(super) fn include(&self) -> Option<Include> {
         self.layout.as_ref().map(Layout::include)
     }
 
-    /// 406 for metadata of a list where the answer is one object, or the reverse.
+    /// 406 for a request that asks for the metadata of a list, but whose answer is one object
+    /// (`list` is empty), or that asks for the metadata of one object, but whose answer is a list
+    /// (`list` is `List`).
     pub(super) fn unfit(&self, def: &ResourceDef, list: &str) -> Status {
         let (wanted, is) = match list {
             "" => ("PartialObjectMetadataList", "not a list"),
@@ -134,7 +137,7 @@ impl Rendering {
     }
 }
 
-/// Digest of the UIDs and versions of objects, which does not depend on their form.
+/// Digest of the UIDs and versions of objects. It does not depend on the form of the objects.
 fn versions<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Digest {
     let said = objects.into_iter().flat_map(|object| {
         let metadata = &object["metadata"];

@@ -1,4 +1,5 @@
-//! Parses a request once into route, query and credentials. [`super::body`] reads its body.
+//! Parses the head of a request once into route, query and credentials. [`super::body`] decodes the
+//! body.
 
 use bytes::Bytes;
 use http::header::{
@@ -20,25 +21,27 @@ pub(crate) struct Request {
     pub(super) route: Route,
     pub(super) query: Query,
     pub(super) method: Method,
-    /// The path with its escapes undone.
+    /// The percent-decoded path.
     pub(super) path: String,
-    /// Identity of the client certificate; `None` without one.
+    /// Identity in the client certificate; `None` without one.
     pub(super) certificate: Option<Identity>,
-    /// Identity that the request asks to act as.
+    /// Identity in the `Impersonate-*` headers, as which the client asks to act; `None` without
+    /// any.
     pub(super) impersonated: Option<Box<Impersonated>>,
     /// The bearer token; `None` without one.
     pub(super) token: Option<String>,
-    /// True if the client needs no credentials.
+    /// True for a labelled client in this process, which needs no credentials.
     pub(super) is_trusted: bool,
     accept: String,
     user_agent: String,
     content_type: String,
     /// `If-None-Match`: tags of the document states that the client already has, such as `"tag"`.
     pub(super) if_none_match: String,
-    /// True if the client accepts gzip.
+    /// True if `Accept-Encoding` lists `gzip` without a weight, as the real server requires.
     pub(super) takes_gzip: bool,
     pub(super) body: Bytes,
-    /// Unchanged head of the request, if a backing server answers it.
+    /// Method, URI and headers as the client sent them, for the [`Backing`](super::Backing); `None`
+    /// without one.
     pub(super) head: Option<Box<http::request::Parts>>,
 }
 
@@ -75,7 +78,7 @@ impl Request {
         }
     }
 
-    /// Representation that the client asks for.
+    /// Representation that the `Accept` header asks for, for built-in kinds.
     ///
     /// # Errors
     /// 406 that names the available representations.
@@ -85,7 +88,7 @@ impl Request {
         accept::objects(&self.accept, if is_list { Asked::List } else { Asked::One })
     }
 
-    /// Representation that the client asks for, for objects of this kind.
+    /// Representation that the `Accept` header asks for, for this built-in or custom kind.
     ///
     /// # Errors
     /// 406 that names the available representations.
@@ -96,25 +99,28 @@ impl Request {
         }
     }
 
-    /// True if the answer is a scale.
+    /// True if the request is for the subresource `scale`.
     pub(super) fn is_of_scale(&self) -> bool {
         matches!(&self.route, Route::Resource(target) if target.is_scale)
     }
 
-    /// Version of aggregated discovery that the client prefers; `None` if it prefers plain JSON.
+    /// Version of aggregated discovery that the client prefers; `None` if the client prefers plain
+    /// JSON.
     ///
     /// # Errors
-    /// 406 if the client accepts neither.
+    /// 406 if the client accepts neither aggregated discovery nor plain JSON.
     pub(super) fn aggregated_discovery(&self) -> Result<Option<&'static str>, Status> {
         accept::aggregated_discovery(&self.accept)
     }
 
-    /// True if the client accepts JSON for a document that is not an object.
+    /// True if the client accepts plain JSON, for a document that is not a Kubernetes object.
     pub(super) fn accepts_json(&self) -> bool {
         accept::takes_json(&self.accept)
     }
 
-    /// True if the answer should be indented: the request asks for it, or comes from curl, Wget or a browser.
+    /// True if the answer should be indented. The parameter `pretty` decides. Without it, the
+    /// answer is indented for curl, Wget and browsers, and if the winning clause of `Accept` has
+    /// `pretty=1`.
     ///
     /// After `apiserver: pkg/endpoints/handlers/negotiation`, `isPrettyPrint`.
     pub(super) fn is_pretty(&self) -> bool {
@@ -128,7 +134,9 @@ impl Request {
         }
     }
 
-    /// Field manager of a write: `fieldManager`, or else the first part of `User-Agent`.
+    /// Field manager of a write: the parameter `fieldManager`. Without it, `User-Agent` up to the
+    /// first `/`, cut to 128 characters and without control characters, or `unknown` if that is
+    /// empty.
     pub(super) fn manager(&self) -> String {
         const MAX_LENGTH: usize = 128;
         match self.query.get("fieldManager") {

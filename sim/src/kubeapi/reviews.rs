@@ -1,4 +1,4 @@
-//! Reviews of tokens, users and permissions, which are answered and not stored.
+//! Answers to reviews of tokens, users and permissions. The server stores no review.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -13,10 +13,10 @@ use crate::Reply;
 const AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
 
 impl KubeApi {
-    /// Answers a review.
+    /// Answers a review that `asker` sends.
     ///
     /// # Errors
-    /// 400 or 422 for an invalid review.
+    /// 406 if the client does not accept JSON; 400, 413, 415 or 422 for an invalid review.
     pub(super) fn review(
         &self,
         review: Review,
@@ -117,7 +117,12 @@ fn subject(body: &Value) -> Identity {
     Identity { user: text(body, "/spec/user").to_owned(), groups: groups.collect() }
 }
 
-/// Attributes that a review asks about; `subject` is set if it asks for another user.
+/// Attributes of the request that a review asks about. `subject` is the user in the review; `None`
+/// if the review is about the permissions of its sender. `namespace` is that of the review, or
+/// empty.
+///
+/// # Errors
+/// 422 for an invalid review.
 ///
 /// After `kubernetes: pkg/apis/authorization/validation`.
 fn attributes(

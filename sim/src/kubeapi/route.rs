@@ -1,4 +1,4 @@
-//! Finds the part of the API that a request is for, from path and method.
+//! Finds the part of the API that a request addresses, from path, method and query.
 
 use http::Method;
 use sim_world::objects::GroupResource;
@@ -6,10 +6,10 @@ use sim_world::objects::GroupResource;
 use super::query::Query;
 use super::served;
 
-/// Part of the API that a request is for.
+/// Part of the API that a request addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// `/healthz`, `/livez`, `/readyz` and the paths below them.
+    /// `/healthz`, `/livez`, `/readyz` and the paths below them, without a slash at the end.
     Health,
     /// `/version`.
     Version,
@@ -23,27 +23,31 @@ pub(super) enum Route {
     Group(String),
     /// `/api/v1`, `/apis/<group>/<version>`.
     GroupVersion(String, String),
-    /// `/openapi/v3` and the paths below it; holds the rest of the path.
+    /// `/openapi/v3` and the paths below it; holds the rest of the path with its leading slash.
     OpenApi(String),
-    /// A review and its namespace, empty without one.
+    /// A review, and its namespace if it has one, else an empty text.
     Review(Review, String),
-    /// Objects.
+    /// A collection, an object, or a subresource of an object. The resource may not exist.
     Resource(Target),
-    /// One object in an empty namespace.
+    /// GET, PATCH or DELETE of an object or its subresource in a namespace with an empty name, as
+    /// in `namespaces//pods/p`.
     Unplaced,
-    /// A feature that the real server has and this one does not.
+    /// A subresource or document of the real server that this server does not implement; holds its
+    /// name, such as `pods/log`.
     Absent(String),
-    /// The path exists, but not for this method.
+    /// A path of objects or of a review, with a method that such a path does not allow. The
+    /// resource may not exist.
     NotAllowed,
-    /// No such path.
+    /// A path that no other route matches.
     Unknown,
-    /// A path without a leading slash or with an invalid escape.
+    /// A path with an invalid escape, or one without a leading slash, except `*`.
     Malformed,
-    /// A path that ends with a verb (`/api/v1/watch`) and names no object; holds path and query unchanged.
+    /// A path that ends with `watch` or `proxy` where a resource is expected (`/api/v1/watch`);
+    /// holds path and query as the client sent them.
     Objectless(String),
 }
 
-/// A request about tokens, users or permissions that is answered and not stored.
+/// A question about tokens, users or permissions. The server answers it and stores no object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Review {
     Token,
@@ -93,7 +97,8 @@ impl Review {
         }
     }
 
-    /// Finds the review, and its namespace, by the path below group and version.
+    /// Finds the review and its namespace (empty if it has none) by the group and by `rest`, the
+    /// steps of the path after the version. `None` if the path is not that of a review.
     fn find(group: &str, rest: &[&str]) -> Option<(Self, String)> {
         let (namespace, resource) = match rest {
             [resource] => ("", *resource),
@@ -107,7 +112,8 @@ impl Review {
     }
 }
 
-/// A collection of a resource, or one object of it.
+/// A collection of objects, one object, or a subresource of an object, with the verb of a request
+/// for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) resource: GroupResource,
@@ -151,12 +157,15 @@ impl Verb {
 }
 
 impl Route {
-    /// Finds the route of a request. `path` has its escapes undone, so that `%2F` separates as `/` does.
+    /// Returns the route of a request. `path` is percent-decoded, so `%2F` separates as `/` does.
+    /// [`Request::read`](super::Request::read) finds [`Self::Malformed`] and [`Self::Objectless`]
+    /// itself.
     pub(super) fn find(method: &Method, path: &str, query: &Query) -> Self {
         let Some(path) = path.strip_prefix('/').filter(|rest| !rest.starts_with('/')) else {
             return Self::Unknown;
         };
-        // Pages match by their whole path; the API ignores trailing slashes.
+        // Documents outside the API match only by their exact path. In paths of the API and of
+        // `/version`, trailing slashes do not count.
         let is_api = ["api", "apis", "version"].iter().any(|it| path.starts_with(it));
         if let (false, Some(what)) = (is_api, served::other(path)) {
             return Self::Absent(what.into());
@@ -182,7 +191,8 @@ impl Route {
         }
     }
 
-    /// True if a path ends with a verb and names no object.
+    /// True if a path ends with `watch` or `proxy` where a resource is expected, as in
+    /// `/api/v1/watch`.
     pub(super) fn is_objectless(path: &str) -> bool {
         let mut steps = path.trim_matches('/').split('/');
         let n_before = match steps.next() {
@@ -205,9 +215,9 @@ struct Place<'a> {
     resource: &'a str,
     /// Empty for collections.
     name: &'a str,
-    /// `status`, `log`; empty for the whole object.
+    /// Subresource, such as `status` or `log`; empty for a whole object and for a collection.
     part: &'a str,
-    /// True for an empty namespace, as in `namespaces//pods`.
+    /// True if the path names an empty namespace, as in `namespaces//pods`.
     is_without_namespace: bool,
 }
 
@@ -238,13 +248,14 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The route of a path below `/api/v1` or `/apis/<group>/<version>`.
+/// Returns the route of a path below `/api/<version>` or `/apis/<group>/<version>`. `rest` has the
+/// steps of the path after the version.
 fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &Query) -> Route {
     if let (true, Some((review, namespace))) = (version == "v1", Review::find(group, rest)) {
         let is_post = *method == Method::POST;
         return if is_post { Route::Review(review, namespace) } else { Route::NotAllowed };
     }
-    // Deprecated: the verb is part of the path.
+    // Deprecated form of a watch, such as `/api/v1/watch/nodes`: the verb is part of the path.
     let (rest, is_in_path) = match rest {
         ["watch", rest @ ..] => (rest, true),
         rest => (rest, false),
@@ -287,7 +298,8 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
     })
 }
 
-/// Verb of a method on a collection or on one object; `None` if the method is not allowed.
+/// Verb of a request with `method` for a collection or one object; `None` if the method is not
+/// allowed. `is_whole` is false for a subresource.
 fn verb(method: &Method, is_collection: bool, is_whole: bool, query: &Query) -> Option<Verb> {
     Some(match (method, is_collection) {
         (&Method::GET, true) if query.flag("watch") => Verb::Watch,

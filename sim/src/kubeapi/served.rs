@@ -1,20 +1,25 @@
-//! Resources that kube-apiserver 1.36.3 serves, from its own discovery: group and version, resource,
-//! subresources. They tell a resource that only this server lacks from one that no server has.
+//! Table of the resources and subresources that kube-apiserver 1.36.3 serves, by group and version,
+//! from its discovery.
+//!
+//! The table distinguishes a resource that only this server lacks from one that the real server
+//! does not have either.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 type Resources = BTreeMap<&'static str, Vec<&'static str>>;
 
-/// Resources by group and version, such as `v1` or `apps/v1`. Never changes once it is read.
+/// Resources with their subresources, by group and version, such as `v1` or `apps/v1`. Read from
+/// the file once, at the first use.
 static SERVED: LazyLock<BTreeMap<&'static str, Resources>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("served.json")).expect("served.json is readable")
 });
 
-/// Paths other than groups and resources, without the leading slash, and names of what is served there.
+/// Documents of the real server outside its groups and resources: the path without the leading
+/// slash, and the name of the document.
 ///
-/// `/logs` and `/debug` itself are not among them: a real server serves them only if it is configured
-/// to.
+/// The list omits `/logs` and `/debug` itself, which a real server serves only if it is configured
+/// to. [`other`] adds `/debug/pprof`.
 const OTHERS: [(&str, &str); 8] = [
     ("openapi/v2", "OpenAPI v2"),
     ("metrics", "metrics"),
@@ -36,14 +41,15 @@ pub(super) fn has_part(group: &str, version: &str, resource: &str, part: &str) -
     parts(group, version, resource).is_some_and(|parts| parts.contains(&part))
 }
 
-/// True if the real server has this group in any version.
+/// True if the real server has this named group in any version; false for the core group.
 pub(super) fn has_group(group: &str) -> bool {
     SERVED.keys().any(|it| it.split_once('/').is_some_and(|(name, _)| name == group))
 }
 
-/// Name of what the real server serves at a path other than groups and resources.
+/// Name of the document that the real server serves at `path`, outside its groups and resources;
+/// `None` if it serves none there. `path` has no leading slash.
 pub(super) fn other(path: &str) -> Option<&'static str> {
-    // All profiles are below one page.
+    // All profiles are pages below `debug/pprof`.
     if path == "debug/pprof" || path.starts_with("debug/pprof/") {
         return Some("debug/pprof");
     }

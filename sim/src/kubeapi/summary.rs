@@ -1,4 +1,4 @@
-//! Summarizes a request for the ledger.
+//! Classifies a request as a [`Call`], for the ledger and for fault rules.
 
 use http::header::USER_AGENT;
 use serde_json::{Value, json};
@@ -12,7 +12,8 @@ use crate::{Call, Caller, Class, Face, Incoming, RequestNote};
 /// Largest length in characters of a path, a resource or a detail in the ledger.
 const MAX_DETAIL: usize = 200;
 
-/// Classifies a request; `kind` returns apiVersion and kind of a registered resource.
+/// Classifies a request to `server`. `user` is the user whose token or certificate the request has.
+/// `kind` returns apiVersion and kind of a resource; `None` if the cluster does not serve it.
 pub(super) fn call(
     face: Face,
     server: &str,
@@ -114,7 +115,8 @@ fn about(target: &Target, body: Option<&Value>, kind: Option<String>) -> crate::
     }
 }
 
-/// Details of a request for transcripts. They never contain the data of a Secret or a ConfigMap.
+/// Details of a request for readers of the ledger, such as its selectors or its patch. Empty for a
+/// write of a Secret, a ConfigMap or a ServiceAccount, so that the ledger gets none of their data.
 fn detail(target: &Target, request: &Request, body: Option<&Value>) -> String {
     let resource = target.resource.resource.as_ref();
     match target.verb {

@@ -18,7 +18,7 @@ use super::{ClusterHandle, Identity, KubeApi, Tokens};
 use crate::faults::Effects;
 use crate::{Clock, Incoming, Peer, Reply, WorldHandle};
 
-/// A cluster with an API server and one connection to it.
+/// A cluster with an API server, and the label of the client that sends the requests of a test.
 struct Lab {
     api: KubeApi,
     world: WorldHandle,

@@ -1,4 +1,4 @@
-//! Bearer tokens and their holders.
+//! Bearer tokens and the identities that they authenticate.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,14 +11,15 @@ const ANONYMOUS: &str = "system:anonymous";
 
 /// Group of all authenticated users.
 const AUTHENTICATED: &str = "system:authenticated";
+/// Group of the anonymous user.
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// A user as authentication knows it.
+/// User name and groups of a client, as authentication determines them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// User name, such as `system:serviceaccount:kube-system:cloud-controller-manager`.
     pub user: String,
-    /// Groups.
+    /// Groups of the user, such as `system:masters`.
     pub groups: Vec<String>,
 }
 
@@ -31,8 +32,8 @@ impl Identity {
         }
     }
 
-    /// Adds the group of authenticated users, or that of unauthenticated users for the anonymous one.
-    /// An identity that already claims to be unauthenticated stays unchanged.
+    /// Adds the group `system:authenticated`, or `system:unauthenticated` for the anonymous user.
+    /// Adds nothing if the identity already is in the group to add or in `system:unauthenticated`.
     pub(super) fn authenticated(mut self) -> Self {
         let is_nobody = self.user == ANONYMOUS;
         let is_said =
@@ -49,9 +50,9 @@ impl Identity {
     }
 }
 
-/// The table of bearer tokens. Clones share it.
+/// The bearer tokens that an API server accepts. Clones share the tokens.
 ///
-/// Holds digests, so that its debug output reveals no token.
+/// Holds digests of the tokens, so that the debug output reveals no token.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
     table: Arc<Mutex<BTreeMap<[u8; 32], Entry>>>,
@@ -64,7 +65,8 @@ struct Entry {
 }
 
 impl Tokens {
-    /// Makes `token` valid for `identity`, until `expires` if set.
+    /// Makes `token` valid for `identity`, until `expires` if set. Replaces the earlier identity
+    /// and expiry of the token.
     pub fn issue(&self, token: &str, identity: Identity, expires: Option<Time>) {
         self.lock().insert(digest(token), Entry { identity, expires });
     }
@@ -74,24 +76,25 @@ impl Tokens {
         self.lock().remove(&digest(token));
     }
 
-    /// Identity of the token's holder, if the token is valid at `now`.
+    /// Identity that a token authenticates; `None` if the token is unknown or has expired at `now`.
     pub fn identify(&self, token: &str, now: Time) -> Option<Identity> {
         let table = self.lock();
         let entry = table.get(&digest(token))?;
         entry.expires.is_none_or(|expires| now < expires).then(|| entry.identity.clone())
     }
 
-    /// User name of the token's holder, even if the token has expired.
+    /// User name that a token stands for, even if the token has expired; `None` for an unknown
+    /// token.
     pub(super) fn user_of(&self, token: &str) -> Option<String> {
         self.lock().get(&digest(token)).map(|entry| entry.identity.user.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<[u8; 32], Entry>> {
-        self.table.lock().expect("no holder of the token table's lock panics")
+        self.table.lock().expect("no task panics while it holds the lock of the token table")
     }
 }
 
-/// A one-way digest of a token, short enough for a ledger.
+/// A one-way digest of a token for the ledger: 12 hexadecimal digits.
 pub(super) fn fingerprint(token: &str) -> String {
     digest(token).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,11 +1,12 @@
-//! `Warning` headers, which tell clients more than the answer does.
+//! `Warning` headers of answers, such as those for unknown fields and deprecated versions.
 
 use http::HeaderValue;
 use http::header::WARNING;
 
 use crate::Reply;
 
-/// The answer with a header for each of `warnings`.
+/// Adds a `Warning` header to an answer for each of `warnings`, except for warnings with characters
+/// outside ASCII.
 ///
 /// Follows `apiserver: pkg/endpoints/filters/warning.go`: RFC 7234 with the code 299 and no agent.
 pub(super) fn told(mut reply: Reply, warnings: &[String]) -> Reply {

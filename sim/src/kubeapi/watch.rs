@@ -27,19 +27,23 @@ use crate::faults::{Effects, WatchEffects};
 use crate::signal::Changes;
 use crate::{Body, Outcome, Reply};
 
-/// Duration of a watch without a timeout: 30 minutes. The real server draws 30 to 60 minutes at random.
+/// Duration of a watch without a timeout: 30 minutes. The real server draws 30 to 60 minutes at
+/// random.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// Longest duration of a watch: ten years, so that no clock overflows.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// Interval at which the real server sends bookmarks.
+/// Interval between bookmarks: one minute, as in the real server.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
-/// Time from the last bookmark to the end of the watch.
+/// Time between the last bookmark and the end of the watch: 2 s.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
-/// Starts a watch.
+/// Starts a watch. The body of the answer streams its events.
+///
+/// # Errors
+/// Refusals before the stream begins, such as 422 for invalid options.
 pub(super) fn answer(
     cluster: &ClusterHandle,
     encodings: &Encodings,
@@ -88,7 +92,8 @@ pub(super) fn answer(
     Ok(Reply { response: streamed(watch), outcome: Outcome::default() })
 }
 
-/// Duration of a watch.
+/// Duration of a watch: `timeoutSeconds`, at most [`LONGEST`]; 30 minutes if the parameter is 0 or
+/// absent.
 ///
 /// # Errors
 /// 400 if `timeoutSeconds` is not a number.
@@ -158,31 +163,37 @@ struct Watch {
     def: ResourceDef,
     selection: Selection,
     effects: Effects,
-    /// Revision at which the watch began; newer changes are live.
+    /// Revision of the store when the watch began. Events of newer changes are live: fault rules
+    /// may delay them, and their objects include hidden fields.
     began: u64,
-    /// Number of times that all watches had been ended when this one began.
+    /// Number of times that the store had ended all watches when this watch began. The watch ends
+    /// when that number changes.
     generation: u64,
-    /// Revision up to which the watch has taken changes from the store. Changes that are not sent yet wait in `pending`
-    /// or `late`.
+    /// Revision up to which the watch has read changes from the store. Changes that are not sent
+    /// yet wait in `pending` or `late`.
     cursor: u64,
-    /// Events to send. They hold references to objects, not bytes, so that a slow reader costs no copies.
+    /// Events to send. They hold references to objects, not bytes, so that a slow reader costs no
+    /// copies.
     pending: VecDeque<Pending>,
-    /// Time at which the watch last read the store.
+    /// Time at which the watch last read the store or checked how far back the history of the store
+    /// goes.
     taken: Instant,
-    /// Events that a rule delays, each with the time at which it is due.
+    /// Events that a fault rule delays, each with the time at which it is due.
     late: VecDeque<(Instant, &'static str, Arc<Value>)>,
-    /// Number of events so far, without bookmarks and errors.
+    /// Number of events that have been queued in `pending`, without bookmarks and errors. An event
+    /// that a fault rule duplicates counts once.
     n_told: u64,
     bookmarks: bool,
     next_bookmark: Instant,
     deadline: Instant,
-    /// True if the watch sends nothing more and never ends.
+    /// True if a fault rule holds the watch: after its pending events the watch sends nothing more,
+    /// and it never ends.
     is_held: bool,
     is_over: bool,
 }
 
 impl Watch {
-    /// The next line; `None` when the watch is over.
+    /// Returns the next line of the answer; `None` when the watch is over.
     ///
     /// Cancel safe: an event leaves the queue only when its line is returned.
     async fn next(&mut self) -> Option<Bytes> {
@@ -203,7 +214,8 @@ impl Watch {
                 continue;
             }
             self.tell_late();
-            // Marked before the store is read: a change after the read wakes this watch.
+            // Marks changes as seen before it reads the store, so that a change after the read
+            // wakes the watch.
             self.changes.mark_unchanged();
             self.taken = Instant::now();
             self.look();
@@ -223,10 +235,11 @@ impl Watch {
         }
     }
 
-    /// Queues the initial events: all objects, or none.
+    /// Queues the initial events, if the request calls for them: one for each selected object in
+    /// the state `state` and, with `sendInitialEvents`, a bookmark at their end.
     ///
     /// # Errors
-    /// Refusals of the initial list, such as 410; all other failures are sent as events.
+    /// Refusals of the initial list, such as 410. The watch sends all other failures as events.
     fn begin(
         &mut self,
         asked: u64,
@@ -244,14 +257,15 @@ impl Watch {
                 self.tell_initial_end();
             }
             (Some(false), 0) => self.cursor = current,
-            // Without a version a watch begins with all objects.
+            // With `resourceVersion=0`, or without the parameter, a watch begins with all objects.
             (None, 0) => self.begin_with_everything(&state)?,
             (_, _) => {}
         }
         Ok(())
     }
 
-    /// Sets the time of the next bookmark: a minute after `now`, or shortly before the end if that is earlier.
+    /// Sets the time of the next bookmark: a minute after `now`, or 2 s before the end of the watch
+    /// if that time comes earlier and has not passed.
     fn schedule_bookmark(&mut self, now: Instant) {
         let next = now + BOOKMARK_PERIOD;
         let last = self.deadline.checked_sub(LAST_BOOKMARK).filter(|last| now < *last);
@@ -262,8 +276,10 @@ impl Watch {
         let now = Instant::now();
         if self.bookmarks && now >= self.next_bookmark {
             self.schedule_bookmark(now);
-            // A bookmark would claim that late events have been sent. A watch from a version that the store has not reached,
-            // as after a restore, gets none: the real server's watch cache drops bookmarks up to the requested version.
+            // While events are late, a bookmark would claim that they have been sent. A watch from
+            // a version that the store has not reached, as after a restore, gets no bookmark
+            // either, because the real server's watch cache drops bookmarks up to the requested
+            // version.
             let is_ahead = self.cluster.read(|store| store.revision()) < self.cursor;
             if self.late.is_empty() && !is_ahead {
                 self.bookmark(None);
@@ -272,7 +288,7 @@ impl Watch {
         self.is_over |= now >= self.deadline;
     }
 
-    /// Queues the changes since the cursor.
+    /// Queues the changes since the cursor as events. Ends the watch if it cannot continue.
     fn look(&mut self) {
         let (events, revision, may_go_on) = self.cluster.read(|store| {
             let events = store.watch_since(&self.def.id, &self.selection, self.cursor);
@@ -290,7 +306,8 @@ impl Watch {
             }
             Err(status) => self.fail(&status),
         }
-        // A watch ends when the definition of its kind is deleted or changed, and when all watches are ended.
+        // The watch ends when a client deletes or changes the definition of its kind, and when a
+        // command ends all watches.
         self.is_over |= !may_go_on;
     }
 
@@ -355,7 +372,7 @@ impl Watch {
         self.interrupt();
     }
 
-    /// Ends or holds the watch if a rule asks for that after this number of events.
+    /// Ends or holds the watch once it has queued the number of events that a fault rule sets.
     fn interrupt(&mut self) {
         let WatchEffects { gone_after, close_after, hold_after, .. } = self.effects.watch;
         let is_due = |limit: Option<u64>| limit.is_some_and(|limit| self.n_told >= limit);
@@ -368,8 +385,9 @@ impl Watch {
         }
     }
 
-    /// Ends the watch of a reader so slow that its pending events are older than the kept history. Otherwise the reader
-    /// would keep the old objects in memory for as long as it likes.
+    /// Drops the pending events and ends the watch with a 410 event if its client reads so slowly
+    /// that the store has forgotten the changes after the cursor. Without this limit a client could
+    /// keep any number of old objects in memory.
     fn let_go(&mut self) {
         if self.pending.is_empty() || self.is_over || self.taken.elapsed() < SLOW {
             return;
@@ -381,13 +399,14 @@ impl Watch {
         }
     }
 
-    /// Ends the watch with the error for a revision that is no longer known.
+    /// Ends the watch with an ERROR event 410, the answer to a revision that the store has
+    /// forgotten.
     fn forget(&mut self) {
         let at = self.cursor;
         self.fail(&Status::expired(format!("too old resource version: {at} ({})", at + 1)));
     }
 
-    /// The object in the watched version.
+    /// The object as clients of the watched version see it.
     fn shown(&self, object: &Arc<Value>) -> Result<Arc<Value>, Status> {
         let def = &self.def;
         if def.is_shown_as_kept() {
@@ -422,14 +441,17 @@ impl Watch {
         self.is_over = true;
     }
 
-    /// True if all watches of the same form get the same bytes. Columns of custom kinds change with their
-    /// definitions, so that two tables of one object may differ.
+    /// True if all watches of the same form get the same bytes for an event of this type. False
+    /// only for tables of bookmarks, and for tables of custom kinds, because their columns change
+    /// with the definition.
     fn is_shared(&self, kind: &str) -> bool {
         let is_table = self.rendering.include().is_some();
         !is_table || (kind != BOOKMARK && self.def.custom.is_none())
     }
 
-    /// One line of the answer. An event that many watches send is serialized once for all of them.
+    /// Serializes an event as a line of the answer. [`Encodings`] shares the serialized object
+    /// between the watches that send it in the same form, except for errors, bookmarks and tables
+    /// of custom kinds.
     fn write(&mut self, pending: Pending) -> Bytes {
         let Pending { kind, object, as_kept } = pending;
         let bytes = match kind {
@@ -477,14 +499,15 @@ impl Watch {
     }
 }
 
-/// Age of pending events after which the watch checks that the history still has them.
+/// Time without a read of the store after which a watch with pending events checks that the store
+/// still has the changes after its cursor: 60 s.
 const SLOW: Duration = Duration::from_secs(60);
 
 /// An event to send.
 struct Pending {
     kind: &'static str,
     object: Arc<Value>,
-    /// True if the object is as stored, with nothing hidden.
+    /// True if the object is as stored, including fields that the server hides from other readers.
     as_kept: bool,
 }
 

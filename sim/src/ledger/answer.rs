@@ -1,31 +1,35 @@
-//! Digests of answers in 64 bits. Equal answers have equal digests, so that a reader of the ledger sees which reads brought
-//! nothing new.
+//! Digests of answers in 64 bits. Equal answers have equal digests, so a reader of the ledger can
+//! find reads that returned nothing new.
 //!
-//! For objects of a Kubernetes API the digest covers their UIDs and versions, whatever the encoding; for everything else the
-//! bytes. Parts that change with every request are left out: the revision of a list, and the use counters of a session. A digest
-//! reveals no secret. It does not resist an attacker who looks for two answers with the same digest.
+//! The digest of Kubernetes objects from the built-in API server covers the UIDs and versions of
+//! the objects, whatever the encoding. The digest of any other answer covers its bytes. The digests
+//! omit values that change with every request: the revision of a list from the built-in API server,
+//! and the use counters of a session. A digest reveals no secret. It is not collision resistant: an
+//! attacker can construct two answers with the same digest.
 
 use std::fmt;
 use std::hash::Hasher;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The digest of an answer: 16 hexadecimal digits in the ledger.
+/// Digest of an answer. Its text in the ledger has 16 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(u64);
 
-/// Start and end of the fields in which a session reports its own use, in vCenter's two protocols.
+/// Start and end of the fields that change with every use of a session, in SOAP and in vAPI.
 const PASSING: [(&[u8], &[u8]); 3] = [
     (b"<lastActiveTime>", b"</lastActiveTime>"),
     (b"<callCount>", b"</callCount>"),
     (b"\"last_accessed_time\":\"", b"\""),
 ];
 
-/// Maximum length in bytes of an answer about a session; longer answers are not searched for these fields.
+/// Maximum length in bytes of an answer about a session. The digest of a longer answer covers the
+/// fields of [`PASSING`], too.
 const ABOUT_A_SESSION: usize = 4096;
 
 impl Digest {
-    /// Digest of a whole body.
+    /// Returns the digest of a whole body. In a body of at most 4096 bytes it ignores the use
+    /// counters of a session.
     pub fn of_body(body: &[u8]) -> Self {
         let mut hasher = Folded::default();
         for said in lasting(body) {
@@ -34,7 +38,7 @@ impl Digest {
         Self(hasher.finish())
     }
 
-    /// Digest of several texts, in their order.
+    /// Returns the digest of several texts. Their order and their boundaries matter.
     pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hasher = Folded::default();
         for part in parts {
@@ -44,11 +48,12 @@ impl Digest {
     }
 }
 
-/// Splits a body into pieces without the fields that change with every use of a session.
+/// Splits a body into pieces that omit the values of the fields of [`PASSING`]. A body of more than
+/// [`ABOUT_A_SESSION`] bytes stays whole.
 fn lasting(mut body: &[u8]) -> Vec<&[u8]> {
     let mut pieces = Vec::new();
     if body.len() <= ABOUT_A_SESSION {
-        // The fields come in any order, each at most once.
+        // The fields come in any order. Only the first occurrence of each is omitted.
         let mut spans: Vec<(usize, usize)> = PASSING
             .iter()
             .filter_map(|(open, close)| {
@@ -92,8 +97,9 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// Hashes eight bytes at a time, each word multiplied into 128 bits that are folded. The hashers of the standard library may
-/// change from release to release, and cryptographic ones take longer than the answer.
+/// Hasher that multiplies eight bytes at a time by a constant and folds the product of 128 bits
+/// into 64. The hashers of the standard library may change with a release, and a cryptographic hash
+/// takes longer than the rest of the answer.
 #[derive(Default)]
 struct Folded(u64);
 
@@ -117,7 +123,7 @@ impl Hasher for Folded {
         let rest = words.remainder();
         last[..rest.len()].copy_from_slice(rest);
         self.add(u64::from_le_bytes(last));
-        // The boundaries between texts count, too.
+        // Includes the boundaries between texts.
         self.add(bytes.len() as u64);
     }
 
@@ -131,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_answers_have_equal_digests_and_others_have_others() {
+    fn equal_answers_have_equal_digests_and_different_answers_have_different_ones() {
         let same = [b"<a>1</a>".as_slice(), b"<a>1</a>"].map(Digest::of_body);
         assert_eq!(same[0], same[1]);
         let texts =

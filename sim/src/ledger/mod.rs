@@ -1,10 +1,14 @@
-//! Records every call in order of arrival: the request, the rules that fired, and the answer that the caller got.
+//! The ledger: all calls in order of arrival, each with its request, the rules that matched, and
+//! the answer that the caller received. It also has notes about changes of the world and of the
+//! rules.
 //!
-//! Append-only. The ledger never contains a secret: the faces classify calls without passwords, and a session appears as a short
-//! digest. In virtual time two runs of one seed write the same bytes.
+//! The ledger is append-only. It never contains a secret: the faces classify calls without
+//! passwords, and a session appears as a short digest. In virtual time, two runs with the same seed
+//! write the same bytes.
 //!
-//! [`Ledger::counts`] counts the calls per operation, [`Ledger::records`] lists them in full, the text of a [`Record`] is a line
-//! of a transcript, and [`Ledger::to_jsonl`] exports all of them to other tools.
+//! [`Ledger::counts`] counts the calls in memory, [`Ledger::records`] returns the records in
+//! memory, and [`Ledger::to_jsonl`] exports them as JSON lines. The `Display` text of a [`Record`]
+//! is one line for people.
 
 mod answer;
 mod query;
@@ -28,10 +32,10 @@ use crate::faults::Evaluation;
 use crate::signal::{Changes, Signal};
 use spill::Spill;
 
-/// Interval between searches for calls that take long.
+/// Interval between searches for calls that are still open.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
-/// Maximum number of records of open calls that are written per lock of the ledger.
+/// Maximum number of records of open calls that the ledger writes before it releases its lock.
 const MAX_OPEN_AT_ONCE: usize = 100;
 
 /// Limit of the records in memory.
@@ -42,8 +46,8 @@ pub enum Keep {
     All,
     /// Keeps the last n records. Older ones are in the file of [`Ledger::spill_to`], if one is set.
     Last(usize),
-    /// Keeps the last records, up to this many bytes. Texts that a client sends about itself and objects count, so that long
-    /// names and headers cannot fill the memory.
+    /// Keeps the last records, up to this many bytes, but at least one. The size includes the texts
+    /// that clients send, so that long names and headers cannot fill the memory.
     Bytes(usize),
 }
 
@@ -59,13 +63,14 @@ struct Inner {
     /// Sequence number of the first record in memory.
     first: u64,
     records: VecDeque<Record>,
-    /// Bytes of the records in memory, without the ends of calls, so that a removal subtracts what the addition added.
+    /// Sum of [`Record::size`] of the records in memory. Excludes the ends of calls, so that the
+    /// removal of a record subtracts the size that its addition added.
     size: usize,
     phase: Option<Arc<str>>,
     spill: Option<Spill>,
-    /// Calls in memory that have not ended.
+    /// Sequence numbers of the calls in memory that have not ended.
     open: BTreeSet<u64>,
-    /// Open calls before this sequence number have been written.
+    /// The spill has the records of all open calls with sequence numbers below this one.
     told: u64,
 }
 
@@ -74,7 +79,8 @@ impl Inner {
         seq.checked_sub(self.first).and_then(|at| usize::try_from(at).ok())
     }
 
-    /// Writes the records of some open calls before `until` that are not written yet; returns true if more remain.
+    /// Writes the records of open calls before `until` that the spill does not have yet, at most
+    /// [`MAX_OPEN_AT_ONCE`]. Returns true if more remain.
     fn tell_open(&mut self, until: u64) -> bool {
         if until <= self.told {
             return false;
@@ -92,7 +98,7 @@ impl Inner {
         !is_all
     }
 
-    /// True if the oldest record must go.
+    /// True if the oldest record must be removed.
     fn is_full(&self) -> bool {
         match self.keep {
             Keep::All => false,
@@ -120,7 +126,7 @@ impl std::fmt::Debug for Inner {
 }
 
 impl Ledger {
-    /// An empty ledger.
+    /// Returns an empty ledger.
     pub fn new(keep: Keep) -> Self {
         let inner = Inner {
             keep,
@@ -135,28 +141,34 @@ impl Ledger {
         Self { inner: Arc::new(Mutex::new(inner)), changed: Signal::default() }
     }
 
-    /// Writes every record to `sink` from now on, as JSON lines, each within a second after its call has ended.
+    /// Writes records to `sink` from now on, each as a JSON line: that of a call when the call ends
+    /// or the record leaves the memory, any other record when it is added.
     ///
-    /// With [`spill_open`](Self::spill_open), a call that takes long has two lines with the same `seq`: one without `ended` while
-    /// the call is open, and a complete one later, which counts.
+    /// A separate thread writes the lines. While more than 64 MiB of lines wait for a slow sink,
+    /// the ledger drops further ones. With [`spill_open`](Self::spill_open), a long call has two
+    /// lines with the same `seq`: an early one without `ended`, and a later complete one, which is
+    /// the valid one.
     ///
     /// # Errors
-    /// If no thread can be started for the writes.
+    /// An error if the writer thread cannot start.
     pub fn spill_to(&self, sink: impl Write + Send + 'static) -> std::io::Result<()> {
         let spill = Spill::new(sink)?;
         self.lock().spill = Some(spill);
         Ok(())
     }
 
-    /// Writes the records of calls that stay open for longer than about half a second, for as long as this future is polled. A
-    /// killed process would otherwise lose those of long polls and watches.
+    /// Writes the record of each call that is still open 0.3 to 0.6 s after its arrival, as long as
+    /// this future is polled. The future never ends. Without it, a killed process would lose the
+    /// records of its long polls and watches.
     ///
-    /// Each record is written again when its call ends.
+    /// The ledger writes each of these records again when its call ends, if the record is still in
+    /// memory.
     pub async fn spill_open(&self) {
         let mut until = self.next_seq();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            // Leaves records since the last look to the next one.
+            // Skips calls that arrived since the last search: most of them end before the next
+            // search.
             while self.lock().tell_open(until) {
                 tokio::task::yield_now().await;
             }
@@ -164,10 +176,11 @@ impl Ledger {
         }
     }
 
-    /// Writes the records of calls that have not ended, waits until everything is written, and stops writing.
+    /// Ends the writing that [`spill_to`](Self::spill_to) began: writes the records of calls that
+    /// have not ended, and waits until all records are written. Does nothing without a sink.
     ///
     /// # Errors
-    /// The first failed write, or the number of missing records.
+    /// The error of the first failed write, or an error with the number of dropped records.
     pub fn end_spill(&self) -> std::io::Result<()> {
         let spill = {
             let mut inner = self.lock();
@@ -178,24 +191,25 @@ impl Ledger {
         spill.end()
     }
 
-    /// Sets the phase that records carry from now on.
+    /// Sets the phase of all later records: a name for a part of a test. `None` stands for no
+    /// phase.
     pub fn set_phase(&self, phase: Option<&str>) {
         self.lock().phase = phase.map(Arc::from);
     }
 
-    /// All records in memory, oldest first.
+    /// Returns all records in memory, oldest first.
     pub fn records(&self) -> Vec<Record> {
         self.lock().records.iter().cloned().collect()
     }
 
-    /// Records from sequence number `from` on, as far as they are in memory.
+    /// Returns the records in memory from sequence number `from` on.
     pub fn since(&self, from: u64) -> Vec<Record> {
         self.part(from, usize::MAX)
     }
 
-    /// At most `n` records from sequence number `from` on, as far as they are in memory.
+    /// Returns at most `n` records in memory from sequence number `from` on.
     ///
-    /// Copies the records under the lock, so read the ledger in small parts.
+    /// Copies the records under the lock, and calls wait meanwhile. Read the ledger in small parts.
     pub fn part(&self, from: u64, n: usize) -> Vec<Record> {
         let inner = self.lock();
         let skip = usize::try_from(from.saturating_sub(inner.first)).unwrap_or(usize::MAX);
@@ -208,19 +222,21 @@ impl Ledger {
         inner.first + inner.records.len() as u64
     }
 
-    /// Calls `look` with every record in memory, without copying it.
+    /// Calls `look` with each record in memory, oldest first, without a copy of the record. `look`
+    /// runs under the lock and must not use the ledger.
     pub fn visit(&self, mut look: impl FnMut(&Record)) {
         self.lock().records.iter().for_each(&mut look);
     }
 
-    /// A signal whose value grows with every record, and once more when its call ends.
+    /// Returns a waiter for changes of the ledger: each new record, and each end of a call.
     pub fn changes(&self) -> Changes {
         self.changed.changes()
     }
 
-    /// Waits until `look` finds something in the ledger, and returns it.
+    /// Calls `look` now and again after changes of the ledger, until `look` returns `Some`. Returns
+    /// the value in it.
     ///
-    /// Cancel safe. Waits for ever if `look` never finds anything: set a deadline.
+    /// Cancel safe. Has no time limit of its own, so set a deadline.
     pub async fn wait_for<R>(&self, mut look: impl FnMut(&Self) -> Option<R>) -> R {
         let mut changes = self.changes();
         loop {
@@ -232,14 +248,14 @@ impl Ledger {
         }
     }
 
-    /// Counts of the calls in memory.
+    /// Returns counts of the calls in memory.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         self.visit(|record| counts.add(record));
         counts
     }
 
-    /// All records in memory as JSON lines.
+    /// Returns all records in memory as JSON lines.
     pub fn to_jsonl(&self) -> String {
         let mut out = String::new();
         self.visit(|record| {
@@ -249,7 +265,8 @@ impl Ledger {
         out
     }
 
-    /// Removes all records from memory; sequence numbers continue.
+    /// Removes all records from memory; sequence numbers continue. Calls that are open lose their
+    /// end, also in the sink of [`spill_to`](Self::spill_to).
     pub fn clear(&self) {
         let mut inner = self.lock();
         inner.first += inner.records.len() as u64;
@@ -258,17 +275,18 @@ impl Ledger {
         inner.size = 0;
     }
 
-    /// Records something other than a call: a world event, a rule added, a note of the driver.
+    /// Adds a record that is not a call: a change of the world or of the rules, or a note of the
+    /// code that runs the sim. Returns its sequence number.
     pub fn note(&self, at: Time, kind: Kind, text: impl Into<String>) -> u64 {
         self.push(|seq, phase| Record::note(seq, at, kind, text.into(), phase))
     }
 
-    /// Records the arrival of a call.
+    /// Adds the record of a call that has arrived. Returns its sequence number.
     pub(crate) fn open(&self, at: Time, call: &Call, rules: Vec<Evaluation>) -> u64 {
         self.push(|seq, phase| Record::call(seq, at, call, rules, phase))
     }
 
-    /// Records the end of a call.
+    /// Adds the end of a call to its record, if the record is still in memory.
     pub(crate) fn close(&self, seq: u64, ended: Ended) {
         let mut inner = self.lock();
         let Some(at) = inner.position(seq) else { return };
@@ -300,7 +318,7 @@ impl Ledger {
             let Some(record) = inner.records.pop_front() else { break };
             inner.first += 1;
             inner.size -= record.size();
-            // The ledger will not learn how this call ends.
+            // Writes an open call now, because a record that has left memory never gets its end.
             let is_untold = inner.open.remove(&record.seq) && record.seq >= inner.told;
             if let Some(spill) = inner.spill.as_mut().filter(|_| is_untold) {
                 spill.line(record.to_line());
@@ -312,11 +330,12 @@ impl Ledger {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().expect("no holder of the ledger panics")
+        self.inner.lock().expect("the lock of the ledger is not poisoned")
     }
 }
 
-/// Short one-way digest of a session or credential; equal secrets have equal digests.
+/// Returns a one-way digest of a session or credential: 8 hexadecimal digits. Equal secrets have
+/// equal digests.
 pub(crate) fn digest(secret: &str) -> String {
     let hash = Sha256::digest(secret.as_bytes());
     hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
@@ -334,7 +353,7 @@ mod tests {
 
     impl Write for Sink {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().expect("nobody panics").write(bytes)
+            self.0.lock().expect("the lock is not poisoned").write(bytes)
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
@@ -355,11 +374,12 @@ mod tests {
         let (slow, quick) = (call("slow"), call("quick"));
         ledger.close(quick, Ended::default());
         ledger.note(Time::ZERO, Kind::Note, "noted");
-        // The slow call has left memory by now, so the ledger does not learn its end.
+        // The record of the slow call has left memory by now, so it gets no end.
         ledger.close(slow, Ended::default());
         call("open");
-        ledger.end_spill().expect("it is written");
-        let text = String::from_utf8(sink.0.lock().expect("nobody panics").clone()).expect("text");
+        ledger.end_spill().expect("a complete spill");
+        let text = String::from_utf8(sink.0.lock().expect("the lock is not poisoned").clone())
+            .expect("text");
         let seen: Vec<_> = text
             .lines()
             .map(|line| serde_json::from_str::<Record>(line).expect("a record"))
@@ -382,12 +402,13 @@ mod tests {
         let quick = call();
         ledger.close(quick, Ended::default());
         let look = |ms| tokio::time::timeout(Duration::from_millis(ms), ledger.spill_open());
-        look(1000).await.expect_err("it looks for ever");
+        look(1000).await.expect_err("a search without an end");
         let young = call();
-        look(500).await.expect_err("it looks for ever");
+        look(500).await.expect_err("a search without an end");
         long.iter().for_each(|seq| ledger.close(*seq, Ended::default()));
-        ledger.end_spill().expect("it is written");
-        let text = String::from_utf8(sink.0.lock().expect("nobody panics").clone()).expect("text");
+        ledger.end_spill().expect("a complete spill");
+        let text = String::from_utf8(sink.0.lock().expect("the lock is not poisoned").clone())
+            .expect("text");
         let record = |line| Record::from_line(line).expect("a record");
         let seen: Vec<_> =
             text.lines().map(record).map(|record| (record.seq, record.ended.is_some())).collect();
@@ -408,14 +429,14 @@ mod tests {
             let client = Caller { user_agent: "a".repeat(60_000), ..Caller::default() };
             let note = Record::note(0, Time::ZERO, Kind::Call, format!("call {n}"), None);
             let seq = ledger.push(|seq, _| Record { seq, client, ..note });
-            // The end of a call does not count towards the size, because a removal does not subtract it.
+            // The size must not include the end of a call, because a removal does not subtract it.
             ledger.close(seq, Ended { fault: Some("NotAuthenticated".into()), ..Ended::default() });
         }
         let kept = ledger.records();
         assert_eq!((kept.len(), kept[16].op.as_str(), ledger.next_seq()), (17, "call 99", 101));
         ledger.clear();
         ledger.note(Time::ZERO, Kind::Note, "a".repeat(2 << 20));
-        assert_eq!(ledger.records().len(), 1, "the last one is kept, however large");
+        assert_eq!(ledger.records().len(), 1, "the last record stays, however large");
         ledger.note(Time::ZERO, Kind::Note, "small");
         assert_eq!(ledger.records()[0].op, "small");
     }
@@ -450,7 +471,7 @@ mod tests {
         };
         let both = async { tokio::join!(wait, write) };
         let (found, ()) =
-            tokio::time::timeout(Duration::from_secs(1), both).await.expect("it wakes");
+            tokio::time::timeout(Duration::from_secs(1), both).await.expect("the waiter wakes");
         assert_eq!(found.seq, 2);
     }
 }

@@ -1,11 +1,11 @@
-//! Counts calls per operation, caller, object and phase.
+//! Counts of calls per server, operation, caller, object and phase.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{Kind, Record};
 
-/// Counts of calls.
+/// Counts of calls per server, operation, caller, object and phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     by: BTreeMap<Cell, u64>,
@@ -21,7 +21,7 @@ struct Cell {
 }
 
 impl Counts {
-    /// Counts a record if it is a call.
+    /// Adds a record to the counts if it is a call.
     pub fn add(&mut self, record: &Record) {
         if record.kind != Kind::Call {
             return;
@@ -43,28 +43,29 @@ impl Counts {
         self.by.values().sum()
     }
 
-    /// Calls per server and operation.
+    /// Returns the number of calls per server and operation.
     pub fn by_operation(&self) -> BTreeMap<(String, String), u64> {
         self.sum(|cell| (cell.server.clone(), cell.operation.clone()))
     }
 
-    /// Calls of one operation, at any server.
+    /// Returns the number of calls of one operation, at all servers together.
     pub fn of(&self, operation: &str) -> u64 {
         let same = self.by.iter().filter(|(cell, _)| cell.operation == operation);
         same.map(|(_, n)| n).sum()
     }
 
-    /// Calls per caller.
+    /// Returns the number of calls per caller ([`Caller::client`](crate::Caller::client)).
     pub fn by_client(&self) -> BTreeMap<String, u64> {
         self.sum(|cell| cell.client.clone())
     }
 
-    /// Calls per object.
+    /// Returns the number of calls per object. The key is the object's name, else its managed
+    /// object id, else its UUID; for calls that name no object it is the empty text.
     pub fn by_object(&self) -> BTreeMap<String, u64> {
         self.sum(|cell| cell.object.clone())
     }
 
-    /// Calls per phase.
+    /// Returns the number of calls per phase; calls without a phase are under the empty text.
     pub fn by_phase(&self) -> BTreeMap<String, u64> {
         self.sum(|cell| cell.phase.clone())
     }

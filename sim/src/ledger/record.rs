@@ -1,4 +1,4 @@
-//! Records of the ledger, one per line.
+//! Records of the ledger.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::{Call, Caller, Class, Face, RequestNote, Target};
 pub enum Kind {
     /// A request.
     Call,
-    /// A change of the world by a test or the admin port.
+    /// A change of the world or of the Supervisor's credentials by a test or the admin port.
     World,
-    /// Addition or removal of a rule.
+    /// Addition or removal of a fault rule.
     Fault,
-    /// A note of the driver: a restart, a check's step.
+    /// A note of the code that runs the sim, such as a restart or a step of a check.
     Note,
 }
 
@@ -28,29 +28,34 @@ pub enum Kind {
 pub struct Ended {
     /// Time of the end, in nanoseconds of world time.
     pub at: Time,
-    /// HTTP status; absent when the connection broke.
+    /// HTTP status; absent if the call got no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Fault class, error type or reason.
+    /// Failure in the answer: vim25 fault class, vAPI error type or reason of a Kubernetes
+    /// `Status`; for an answer without any of them, the HTTP reason or status code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
     /// Number of objects in the answer.
     pub objects: u64,
-    /// Number of bytes of the answer's body.
+    /// Number of bytes of the answer's body that the server has sent. A body that is complete at
+    /// the start counts as sent.
     pub bytes: u64,
-    /// Digest of the answer to a read; absent for streams and answers that are not complete.
+    /// Digest of the answer to a read; absent for streams, and for answers that a rule corrupts. Of
+    /// the answers that a rule cuts, only those with Kubernetes objects have a digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// Reason for a missing or incomplete answer: `reset`, `blackhole`, `truncated`, `abandoned` by the caller.
+    /// Reason for a missing or incomplete answer: `reset`, `truncated`, or `abandoned` if the
+    /// caller disconnected, or if the call got no answer before the service stopped. The sim
+    /// accepts `blackhole` in a ledger, but never writes it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "why_broken")]
     pub broken: Option<Reason>,
 }
 
-/// A word of [`BROKEN`]. The alias hides the reference from serde, which would otherwise borrow the word from
-/// its input.
+/// One of [`BROKEN`]. The alias hides the reference from serde, which would otherwise borrow the
+/// text from its input.
 type Reason = &'static str;
 
-/// Every reason for a missing or incomplete answer.
+/// All values of [`Ended::broken`].
 const BROKEN: [&str; 4] = ["reset", "blackhole", "truncated", "abandoned"];
 
 fn why_broken<'de, D: Deserializer<'de>>(text: D) -> Result<Option<Reason>, D::Error> {
@@ -68,16 +73,16 @@ pub struct Record {
     pub t: Time,
     /// Kind of the record.
     pub kind: Kind,
-    /// Phase that the driver had set.
+    /// Phase that [`Ledger::set_phase`](super::Ledger::set_phase) had set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Arc<str>>,
-    /// The front end.
+    /// Front end that served the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub face: Option<Face>,
     /// Name of the server.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub server: String,
-    /// Name of the operation, or text of the note.
+    /// Name of the operation; for a record that is not a call, its text.
     pub op: String,
     /// Kind of work of the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,16 +93,16 @@ pub struct Record {
     /// Client that made the call.
     #[serde(default, skip_serializing_if = "is_default")]
     pub client: Caller,
-    /// Digest of the session or credential.
+    /// One-way digest of the session or credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// Part of the request that the ledger keeps.
     #[serde(default, skip_serializing_if = "is_default")]
     pub req: RequestNote,
-    /// Rules that matched.
+    /// Evaluations of the rules that matched, whether they fired or not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Evaluation>,
-    /// End of the call; absent while the call is being served.
+    /// End of the call; absent while the call is open, and for a record that is not a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
 }
@@ -134,7 +139,8 @@ impl Record {
         }
     }
 
-    /// Bytes that the record takes in memory, without the end of the call, which is a few words.
+    /// Number of bytes that the record takes in memory, without the texts in the end of the call,
+    /// which are short, and without the phase, which records share.
     pub(super) fn size(&self) -> usize {
         let text = |it: &Option<String>| it.as_ref().map_or(0, String::len);
         let Target { kind, name, namespace, moref, uuid } = &self.target;
@@ -147,7 +153,7 @@ impl Record {
         size_of::<Self>() + texts.sum::<usize>() + rules
     }
 
-    /// True if the record is complete: a call has ended, and every other record is complete at once.
+    /// True if the record is complete: a call that has ended, or a record that is not a call.
     pub(super) fn is_over(&self) -> bool {
         self.kind != Kind::Call || self.ended.is_some()
     }
@@ -179,9 +185,9 @@ impl Record {
         serde_json::from_str(line)
     }
 
-    /// One JSON object in canonical field order, without a line break.
+    /// Returns the record as one JSON object in canonical field order, without a line break.
     pub fn to_line(&self) -> String {
-        serde_json::to_string(self).expect("a record has only text keys")
+        serde_json::to_string(self).expect("a record serializes to JSON")
     }
 
     /// True for a call to a vCenter, over SOAP or REST.
@@ -189,7 +195,7 @@ impl Record {
         matches!(self.face, Some(Face::Soap | Face::Vapi))
     }
 
-    /// True for a call to the cluster.
+    /// True for a call to the workload cluster.
     pub fn is_cluster_call(&self) -> bool {
         self.face == Some(Face::Cluster)
     }
@@ -199,7 +205,7 @@ impl Record {
         self.rules.iter().any(|rule| rule.fired)
     }
 
-    /// True if the caller got an answer other than a failure.
+    /// True if the caller received a complete answer that is not a failure.
     pub fn succeeded(&self) -> bool {
         self.ended.as_ref().is_some_and(|ended| {
             ended.broken.is_none()
@@ -210,7 +216,8 @@ impl Record {
 }
 
 impl std::fmt::Display for Record {
-    /// A line of a transcript: time, server, operation, target, outcome.
+    /// Writes one line for people: of a call its time, server, operation, target, outcome and the
+    /// rules that fired, of any other record its time and text.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:>10} ", self.t.to_string())?;
         if self.kind != Kind::Call {

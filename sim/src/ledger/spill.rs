@@ -1,8 +1,10 @@
-//! Writes the ledger to a file as it grows, on a separate thread, so that no call waits for a disk.
+//! Writes the ledger to a file on a separate thread, so that no call waits for a disk.
 //!
-//! A line is written when its call has ended, so lines are in the order of the ends; `seq` gives the order of arrival. A call
-//! that takes long has an earlier line without `ended`: of two lines with one `seq` the later one counts. Whenever the thread has
-//! nothing else to do, it hands its collected lines to the system. A killed process loses no more than these.
+//! The ledger queues the line of a call when the call has ended, so the lines are in the order of
+//! the ends; `seq` gives the order of arrival. A long call may also have an earlier line without
+//! `ended`. Of two lines with the same `seq` the later one is valid. Before the thread waits for
+//! more lines, it passes the lines that it has collected to the operating system. A killed process
+//! loses only the lines that the thread has not passed on.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -10,13 +12,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
 
-/// Maximum number of lines that are collected before the thread hands them to the system.
+/// Maximum number of lines that the thread collects before it passes them to the operating system.
 const MAX_BATCH: usize = 1000;
 
-/// Maximum bytes that wait for a slow disk (64 MiB); further lines are dropped.
+/// Maximum bytes of lines that wait for a slow disk (64 MiB). The spill drops further lines.
 const MAX_WAITING: usize = 64 << 20;
 
-/// A file to which the ledger is written.
+/// Writer of the ledger to a file.
 pub(super) struct Spill {
     lines: mpsc::Sender<String>,
     waiting: Arc<AtomicUsize>,
@@ -36,7 +38,7 @@ impl Spill {
         Ok(Self { lines, waiting, writer, n_dropped: 0 })
     }
 
-    /// Queues a line for the writer thread.
+    /// Queues a line for the writer thread. Drops it if too many bytes wait, or if a write failed.
     pub(super) fn line(&mut self, line: String) {
         let bytes = line.len() + 1;
         let waiting = self.waiting.fetch_add(bytes, Ordering::Relaxed);
@@ -45,7 +47,7 @@ impl Spill {
             self.n_dropped += 1;
             if self.n_dropped == 1 {
                 tracing::warn!(
-                    "the ledger's file cannot be written as fast as it grows, or not at all; records are dropped"
+                    "the disk is too slow for the ledger file, or a write failed; dropping records"
                 );
             }
         }
@@ -54,11 +56,11 @@ impl Spill {
     /// Waits until every line is written.
     ///
     /// # Errors
-    /// The first failed write, or the number of dropped lines.
+    /// The error of the first failed write, or an error with the number of dropped lines.
     pub(super) fn end(self) -> io::Result<()> {
         let Self { lines, waiting: _, writer, n_dropped } = self;
         drop(lines);
-        writer.join().map_err(|_| io::Error::other("the thread that writes it panicked"))??;
+        writer.join().map_err(|_| io::Error::other("the writer thread panicked"))??;
         match n_dropped {
             0 => Ok(()),
             n => Err(io::Error::other(format!("{n} records are missing: the disk was too slow"))),
@@ -77,7 +79,8 @@ fn write(
     Ok(())
 }
 
-/// Writes the lines that wait, at most [`MAX_BATCH`], and hands them to the system.
+/// Writes `first` and the lines that wait, at most [`MAX_BATCH`] in all, and passes them to the
+/// operating system.
 fn write_batch(
     first: String,
     received: &Receiver<String>,
@@ -96,14 +99,15 @@ fn write_batch(
 mod tests {
     use super::*;
 
-    /// A killed process loses what the thread has not handed over, so the thread never waits for a line with lines in its hands.
+    /// A killed process loses the lines in the buffer, so the buffer must be empty while the thread
+    /// waits.
     #[test]
-    fn every_line_is_handed_to_the_system_before_the_thread_waits_for_more() {
+    fn every_line_is_flushed_before_the_writer_thread_waits_for_more() {
         let (lines, received) = mpsc::channel();
         let waiting = AtomicUsize::new(4);
         let mut sink = BufWriter::new(Vec::new());
-        lines.send("b".to_owned()).expect("it is received");
-        write_batch("a".to_owned(), &received, &waiting, &mut sink).expect("it is memory");
+        lines.send("b".to_owned()).expect("an open channel");
+        write_batch("a".to_owned(), &received, &waiting, &mut sink).expect("a write to memory");
         assert_eq!((sink.get_ref().as_slice(), sink.buffer().len()), (b"a\nb\n".as_slice(), 0));
         assert_eq!(waiting.into_inner(), 0);
     }

@@ -18,19 +18,19 @@ use crate::Changes;
 use crate::tls::Alpn;
 use crate::{Body, Server};
 
-/// Pause after the system fails to accept a connection, for example without free file descriptors.
+/// Pause after a failure to accept a connection, for example for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Server behind a listener.
 pub(super) enum Behind {
-    /// A vCenter or the cluster.
+    /// A vCenter or a Kubernetes API server.
     Face(Server, Alpn),
     /// The admin port.
     Admin(axum::Router),
 }
 
 impl Behind {
-    /// True if clients must see no listener.
+    /// True if the server is down, so that clients must not be able to connect.
     fn is_down(&self) -> bool {
         match self {
             Self::Face(server, _) => server.is_down(),
@@ -44,7 +44,8 @@ pub(super) struct Listener {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) behind: Behind,
-    /// Time after which a connection breaks if the client leaves data unread or a request head incomplete.
+    /// Time after which the sim ends a connection whose client leaves data unread or an HTTP/1
+    /// request head incomplete.
     pub(super) patience: Duration,
     pub(super) door: Door,
     /// Label of the clients in the ledger and in rules; empty for none.
@@ -52,17 +53,19 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Accepts connections until `stop`. Each connection becomes a task of `tasks`.
+    /// Accepts connections until `stop` is canceled. Each connection becomes a task of `tasks`.
     pub(super) async fn run(
         self,
         mut changes: Changes,
         tasks: TaskTracker,
         stop: CancellationToken,
     ) {
-        // Breaks the current connections. Connections after a restart of the service get another token.
+        // When canceled, breaks the connections that hold a child of it. Later connections get
+        // children of a new token.
         let mut cut = self.door.shuts();
         loop {
-            // Stopping comes first. A service that went down breaks its connections before the listener accepts a new one.
+            // The order matters: a stop comes first, and the connections of a server that went down
+            // break before the listener accepts a new one.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -74,7 +77,7 @@ impl Listener {
                 }
                 accepted = self.listener.accept() => match accepted {
                     Ok((socket, peer)) => {
-                        // The door was shut, and may be open again.
+                        // The door has been shut meanwhile. It may be open again by now.
                         if cut.is_cancelled() {
                             cut = self.door.shuts();
                         }
@@ -89,12 +92,13 @@ impl Listener {
 
     fn accepted(&self, socket: TcpStream, peer: SocketAddr, ends: Ends, tasks: &TaskTracker) {
         if self.behind.is_down() || ends.cut.is_cancelled() {
-            // The listener must keep the port, so it refuses a connection by breaking it at once.
+            // The listener must keep its port, so it cannot refuse the connection. It resets the
+            // connection at once.
             let _ = socket.set_zero_linger();
             return;
         }
         if let Err(error) = socket.set_nodelay(true) {
-            tracing::debug!(%error, "a connection was gone before it was served");
+            tracing::debug!(%error, "new connection failed; dropping it");
             return;
         }
         let connection = Connection::new(socket, self.tls.clone(), ends, self.patience);
@@ -123,7 +127,7 @@ impl Listener {
 
     async fn refused(&self, error: &io::Error) {
         let address = self.listener.local_addr().ok();
-        tracing::warn!(%error, ?address, "a connection could not be accepted");
+        tracing::warn!(%error, ?address, "cannot accept a connection; retrying in 50 ms");
         tokio::time::sleep(PAUSE).await;
     }
 }

@@ -1,7 +1,8 @@
-//! One accepted connection: handshake, HTTP, and its end.
+//! One accepted connection: TLS handshake, HTTP, and its end.
 //!
-//! A connection ends with its client, gracefully when the sim stops, or with a reset when a rule or
-//! the world breaks it. A reset has to look like one: no TLS close, no FIN.
+//! The client can end the connection. When the sim stops, the connection ends gracefully. A rule,
+//! the stop of a vCenter, a shut door or a client that does not read breaks the connection: it ends
+//! with a TCP reset, without TLS close and without FIN.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -24,17 +25,18 @@ use crate::Identity;
 use crate::server::http;
 use crate::tls::{self, Alpn};
 
-/// Time that a client may take for the handshake.
+/// Maximum time of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Time for open calls to end once the sim stops. Long polls take longer and are cut, as when a server goes away.
+/// Time that open calls get to end when the sim stops. Long polls take longer, so the sim closes
+/// their connections without an answer, as a real server does at its shutdown.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// Events that end a connection from outside.
+/// Tokens with which other code ends a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
-    /// Breaks the connection.
+    /// Breaks the connection with a reset when canceled.
     pub(super) cut: CancellationToken,
-    /// Stops the sim.
+    /// Canceled when the sim stops; ends the connection gracefully.
     pub(super) stop: CancellationToken,
 }
 
@@ -61,7 +63,7 @@ impl Connection {
         Self { socket, tls, ends, reset, identity: Arc::default(), heads }
     }
 
-    /// Identity in the client's certificate; set after the handshake.
+    /// Identity in the client's certificate; set after the handshake if the client shows one.
     pub(super) fn identity(&self) -> Arc<OnceLock<Identity>> {
         Arc::clone(&self.identity)
     }
@@ -93,7 +95,7 @@ impl Connection {
             return exchange(stream, service, alpn, ends, &reset).await;
         };
         let shaken = tokio::select! {
-            // A connection that is cut during the handshake must break, not finish the handshake.
+            // First: a connection that is cut during the handshake must not finish the handshake.
             biased;
             () = ends.cut.cancelled() => {
                 reset.store(true, Ordering::Relaxed);
@@ -107,19 +109,19 @@ impl Connection {
                 let (_, session) = stream.get_ref();
                 let shown = session.peer_certificates().and_then(<[_]>::first);
                 if let Some(named) = shown.and_then(|shown| tls::identity(shown)) {
-                    // No other code sets it.
+                    // Cannot fail, because no other code sets the identity.
                     let _ = identity.set(named);
                 }
                 let stream = Timed::new(stream, heads, patience);
                 exchange(stream, service, alpn, ends, &reset).await;
             }
-            Ok(Err(error)) => tracing::debug!(%error, "a handshake failed"),
-            Err(_) => tracing::debug!("a handshake took too long"),
+            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed; connection closed"),
+            Err(_) => tracing::debug!("TLS handshake timed out; connection closed"),
         }
     }
 }
 
-/// A service that counts the requests being served.
+/// Service that counts its requests until their answers begin.
 struct Noted<S> {
     service: S,
     heads: Heads,
@@ -169,7 +171,7 @@ async fn exchange<S, B>(
     let mut connection =
         pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     tokio::select! {
-        // A cut of the connection overrides anything still to be sent.
+        // First: a cut discards everything that is still to be sent.
         biased;
         () = ends.cut.cancelled() => {
             reset.store(true, Ordering::Relaxed);
@@ -180,7 +182,7 @@ async fn exchange<S, B>(
                 reset.store(true, Ordering::Relaxed);
             }
             if let Err(error) = ended {
-                tracing::debug!(%error, "a connection ended");
+                tracing::debug!(%error, "connection ended with an error");
             }
             return;
         }
@@ -188,22 +190,23 @@ async fn exchange<S, B>(
     }
     connection.as_mut().graceful_shutdown();
     if tokio::time::timeout(GRACE, connection).await.is_err() {
-        tracing::debug!("a connection was cut while it was served");
+        tracing::debug!("open calls did not end in time; closing the connection");
     }
 }
 
-/// A socket that can end in a reset.
+/// Socket that closes with a TCP reset if `reset` is set.
 struct Socket {
     stream: TcpStream,
     reset: Arc<AtomicBool>,
-    /// Time that sent data may stay unread.
+    /// Maximum time that a write may make no progress because the client does not read.
     patience: Duration,
-    /// End of that time, while data stays unread.
+    /// Deadline of the write that makes no progress; `None` if writes progress.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Socket {
-    /// Watches a write. A write that makes no progress for too long breaks the connection.
+    /// Checks the result of a write. Breaks the connection if writes make no progress for
+    /// `patience`.
     fn wrote<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -220,7 +223,10 @@ impl Socket {
         }
         // The reset discards unsent data, which the system would otherwise keep.
         self.reset.store(true, Ordering::Relaxed);
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
+        Poll::Ready(Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the client does not read its data",
+        )))
     }
 }
 

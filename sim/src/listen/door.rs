@@ -1,24 +1,28 @@
-//! Cuts every client off, for callers that cannot kill the client process and need its silence.
+//! Switch that cuts off all clients, for callers that must stop a client but cannot kill its
+//! process.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// The door to all faces of a sim, open at first; the admin port has none.
+/// Switch that lets clients reach the faces of a sim (open, the default) or cuts them off (shut).
+/// Clones are the same switch.
 ///
-/// While the door is shut, every connection breaks, and a new one breaks at once. To the faces the client seems to have been
-/// killed, whatever it still does. The ledger records nothing of it.
+/// Shutting the door breaks every connection to the listeners that have this door. While the door
+/// is shut, each new connection breaks at once, so the faces receive no request, as if the client
+/// had been killed. The ledger records the interrupted calls as abandoned, and has no note of the
+/// door. The admin port has no door.
 #[derive(Clone, Debug, Default)]
 pub struct Door(Arc<Mutex<CancellationToken>>);
 
 impl Door {
-    /// Shuts the door. Requests that arrive from now on are not served.
+    /// Shuts the door: breaks all connections, and each new one at once.
     pub fn shut(&self) {
         self.0.lock().cancel();
     }
 
-    /// Opens the door again, for new connections.
+    /// Opens the door again for new connections.
     pub fn open(&self) {
         let mut shut = self.0.lock();
         if shut.is_cancelled() {
@@ -26,7 +30,8 @@ impl Door {
         }
     }
 
-    /// Returns a token that is canceled once the door is shut, and stays so when the door opens again.
+    /// Returns a token that is canceled when the door shuts. It stays canceled when the door opens
+    /// again.
     pub(super) fn shuts(&self) -> CancellationToken {
         self.0.lock().child_token()
     }

@@ -10,10 +10,10 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::tls::{Authority, Certificates, Leaf, Thumbprints};
 
-/// A listener.
+/// Address of a listener, with its certificates.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// `https://127.0.0.1:8989`, as advertised.
+    /// URL for clients, such as `https://127.0.0.1:8989`; has the advertised host if one is set.
     pub url: String,
     /// Local address of the listener.
     pub address: SocketAddr,
@@ -21,18 +21,20 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Thumbprints of the certificate that new handshakes get; `None` without TLS.
+    /// Thumbprints of the certificate that the server presents now; `None` without TLS, and if the
+    /// certificate cannot be issued.
     pub fn thumbprints(&self) -> Option<Thumbprints> {
         Some(self.certificates.as_ref()?.current().ok()?.thumbprints)
     }
 
-    /// All certificates so far, by number.
+    /// Numbered certificates that the server has had, also those of earlier runs; empty without
+    /// TLS. Excludes the certificates that Supervisor events put in place of a numbered one.
     pub fn certificates(&self) -> BTreeMap<u32, Leaf> {
         self.certificates.as_ref().map(|all| all.all()).unwrap_or_default()
     }
 }
 
-/// Every listener of a sim.
+/// All listeners of a sim, with the credentials that clients need.
 #[derive(Clone)]
 pub struct Endpoints {
     /// The vCenters by name.
@@ -45,7 +47,8 @@ pub struct Endpoints {
     pub admin: Endpoint,
     /// Bearer token of the admin port, if it requires one.
     pub admin_token: Option<String>,
-    /// Authority that signed the certificates; `None` without TLS.
+    /// Authority that signs the certificates; `None` without TLS. Stays the first one when the
+    /// Supervisor gets another authority.
     pub authority: Option<Arc<Authority>>,
     /// Bearer token of the cluster's administrator.
     pub(crate) cluster_token: String,
@@ -53,7 +56,7 @@ pub struct Endpoints {
     pub(crate) supervisor_token: String,
 }
 
-/// Shows addresses only; the rest is keys and tokens.
+/// Shows addresses only, because the other fields are keys and tokens.
 impl fmt::Debug for Endpoints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoints")
@@ -66,17 +69,18 @@ impl fmt::Debug for Endpoints {
 }
 
 impl Endpoints {
-    /// Certificate of the authority to trust, as PEM; `None` without TLS.
+    /// Certificate of the [`authority`](Self::authority), as PEM; `None` without TLS.
     pub fn ca_pem(&self) -> Option<&str> {
         self.authority.as_ref().map(|authority| authority.pem())
     }
 
-    /// A kubeconfig of the cluster's administrator.
+    /// Returns a kubeconfig of the cluster's administrator.
     pub fn kubeconfig(&self) -> String {
         self.kubeconfig_of("sim", &self.cluster.url, &self.cluster_token)
     }
 
-    /// A kubeconfig of the Supervisor's administrator; `None` without a Supervisor.
+    /// Returns a kubeconfig of the Supervisor's administrator; `None` without a Supervisor. Trusts
+    /// the first authority, also when the Supervisor has another one.
     pub fn supervisor_kubeconfig(&self) -> Option<String> {
         let endpoint = self.supervisor.as_ref()?;
         Some(self.kubeconfig_of("supervisor", &endpoint.url, &self.supervisor_token))
@@ -96,7 +100,8 @@ impl Endpoints {
         )
     }
 
-    /// Ports by server, to request the same ones again.
+    /// Returns the ports by server, so that a later run can listen on the same ones
+    /// ([`ListenOptions::ports`](super::ListenOptions::ports)).
     pub fn ports(&self) -> BTreeMap<String, u16> {
         let vcenters = self.vcenters.iter().map(|(name, at)| (name.clone(), at.address.port()));
         let supervisor = self.supervisor.as_ref().map(|at| (crate::SUPERVISOR, at));

@@ -1,9 +1,10 @@
-//! Finds the begin and end of heads and bodies of HTTP/1 requests.
+//! Parser that finds the beginning and the end of heads and bodies of HTTP/1 requests.
 //!
-//! hyper reads ahead and does not say how far: half a head may wait behind a complete request. This parser follows the same bytes
-//! to know if a head has begun. It refuses nothing; hyper answers requests that break the rules.
+//! hyper reads ahead and does not say how far: half a head may wait behind a complete request.
+//! This parser reads the same bytes to find out if a head has begun. It reports no errors, because
+//! hyper answers malformed requests.
 
-/// Number of bytes of a line that are examined. Names and values of the relevant headers are shorter.
+/// Number of bytes of a line that the parser examines. The relevant headers are shorter.
 const MAX_LINE: usize = 256;
 
 /// First line of an HTTP/2 connection.
@@ -50,7 +51,7 @@ enum Body {
 }
 
 impl Framing {
-    /// Number of the head that has begun and is not complete.
+    /// Number of the incomplete head, from 1; `None` if no head is incomplete.
     pub(super) fn begun(&self) -> Option<u64> {
         match self.part {
             Part::Start => (!self.line.is_empty()).then_some(self.n_begun + 1),
@@ -71,7 +72,8 @@ impl Framing {
         }
     }
 
-    /// Skips bytes of a body, of which `left` bytes are still to come.
+    /// Skips bytes of a body, of which `left` bytes are still to come. Returns the bytes
+    /// after them.
     fn skip<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -133,7 +135,7 @@ impl Framing {
 }
 
 impl Body {
-    /// Framing of the body after another line of the head.
+    /// Returns the framing of the body as known after `line`, one more header line.
     fn or(self, line: &str) -> Self {
         let Some((name, value)) = line.split_once(':') else { return self };
         match (name.to_ascii_lowercase().as_str(), self) {
@@ -151,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_has_begun_wherever_the_bytes_are_cut() {
+    fn an_incomplete_head_is_found_whatever_the_size_of_the_reads() {
         let posted = "POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nGET ";
         let chunked = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n\
             5;a=b\r\nab\r\nc\r\n0\r\nTrailer: x\r\n\r\n";

@@ -1,6 +1,9 @@
-//! Deadline for the heads of HTTP/1 requests: a head that has begun must arrive in time, an idle connection may wait.
+//! Deadline for the heads of HTTP/1 requests.
 //!
-//! hyper's own deadline for heads also runs while a connection is idle, and would end connections that clients keep.
+//! A head whose first bytes have arrived must be complete within the deadline. The time does not
+//! run while another request of the connection waits for its answer. An idle connection may stay
+//! open. hyper's own deadline also runs while a connection is idle, so it would close connections
+//! that clients keep for later requests.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,13 +17,14 @@ use tokio::time::Sleep;
 
 use super::framing::Framing;
 
-/// Number of requests of one connection that are being served. Clones refer to the same connection.
+/// Number of requests of one connection whose answers have not begun. Clones refer to the same
+/// connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heads {
     n_open: Arc<AtomicU64>,
 }
 
-/// A request that is being served.
+/// A request whose answer has not begun.
 pub(super) struct Open(Arc<AtomicU64>);
 
 impl Drop for Open {
@@ -30,14 +34,15 @@ impl Drop for Open {
 }
 
 impl Heads {
-    /// Counts a request as being served until the returned value is dropped.
+    /// Counts a request until the returned value is dropped.
     pub(super) fn open(&self) -> Open {
         self.n_open.fetch_add(1, Ordering::Relaxed);
         Open(Arc::clone(&self.n_open))
     }
 }
 
-/// The plain-text stream of a connection. Reads fail if a head that has begun is not complete in time.
+/// The plain-text stream of a connection. A read fails if an HTTP/1 head that has begun is still
+/// incomplete at its deadline.
 pub(super) struct Timed<S> {
     stream: S,
     heads: Heads,
@@ -48,14 +53,14 @@ pub(super) struct Timed<S> {
 }
 
 impl<S> Timed<S> {
-    /// Wraps a stream whose heads may take as long as `lasts`.
+    /// Wraps a stream. Each head must be complete within `lasts` of its first bytes.
     pub(super) fn new(stream: S, heads: Heads, lasts: Duration) -> Self {
         Self { stream, heads, lasts, framing: Framing::default(), begun: None }
     }
 
-    /// True if a head has begun and was not complete in time.
+    /// True if a head has begun and is still incomplete at its deadline.
     fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
-        // A head that begins while another request is being served is checked later.
+        // A head that begins while another request waits for its answer is checked later.
         let is_idle = self.heads.n_open.load(Ordering::Relaxed) == 0;
         let Some(head) = self.framing.begun().filter(|_| is_idle) else {
             self.begun = None;
@@ -79,7 +84,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         self.framing.read(&buf.filled()[before..]);
         if read.is_pending() && self.is_over(cx) {
-            let error = "the head of a request is not there in time";
+            let error = "the head of a request did not arrive in time";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, error)));
         }
         read

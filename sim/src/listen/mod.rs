@@ -1,7 +1,7 @@
-//! Sockets: a listener per vCenter, and one each for the cluster, the Supervisor and the admin port.
+//! Sockets: one listener for each vCenter, the cluster, the Supervisor and the admin port.
 //!
-//! [`Sim::listen`](crate::Sim::listen) binds all listeners before any serves, so that a busy port is an
-//! error and never leaves half a lab.
+//! [`Sim::listen`](crate::Sim::listen) binds all listeners before any of them serves. If a port is
+//! busy, it returns an error and no listener serves.
 
 mod accept;
 mod connection;

@@ -1,4 +1,4 @@
-//! Binds all listeners, then serves.
+//! Start of the listeners: binds all of them, then serves.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,32 +16,33 @@ use crate::{CLUSTER, SUPERVISOR, SUPERVISOR_HOST, Server, Sim, WorldHandle, admi
 /// Reason why a sim cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// An address is not available.
+    /// The system refuses to listen on an address.
     #[error("{face} cannot listen on {address}")]
     Bind {
         /// Name of the listener: a vCenter's name, `cluster`, `supervisor` or `admin`.
         face: String,
         /// Address of the listener.
         address: SocketAddr,
-        /// Error of the system.
+        /// Error that the system returned.
         #[source]
         source: io::Error,
     },
-    /// The vCenters need more ports than remain above the first.
-    #[error("too few ports above {0} for all vCenters")]
+    /// The vCenters need more ports than exist from the first one on.
+    #[error("too few ports from {0} on for all vCenters")]
     TooFewPorts(u16),
-    /// A certificate cannot be made.
-    #[error("no certificate")]
+    /// The sim cannot make a certificate.
+    #[error("cannot make a TLS certificate")]
     Tls(#[from] TlsError),
 }
 
 impl Sim {
-    /// Opens all listeners, and returns when each of them accepts connections.
+    /// Opens all listeners, and returns their addresses when each of them accepts connections.
     ///
-    /// The listeners end with the sim. Requires the real clock: sockets do not work under a paused one.
+    /// The listeners end with the sim. Requires the real clock, because sockets do not work with
+    /// tokio's paused clock.
     ///
     /// # Errors
-    /// An address that is not available, or a certificate that cannot be made.
+    /// [`ListenError`] if an address is not available, or if the sim cannot make a certificate.
     pub async fn listen(&self, options: ListenOptions) -> Result<Endpoints, ListenError> {
         let ListenOptions {
             vcenter,
@@ -111,7 +112,8 @@ impl Sim {
                     Some(Arc::new(Certificates::new(authority, name, hosts, world, kept)?))
                 }
             };
-            // Clients of a cluster may have certificates; those of a vCenter never do.
+            // Clients of a Kubernetes API server may send certificates. Clients of a vCenter never
+            // do.
             let clients = authority.as_deref().filter(|_| alpn == Alpn::Http2);
             let tls = certificates.clone().map(|all| acceptor(all, alpn, clients)).transpose()?;
             let scheme = if tls.is_some() { "https" } else { "http" };
@@ -198,6 +200,7 @@ fn local(face: &str, listener: &TcpListener) -> Result<SocketAddr, ListenError> 
     })
 }
 
+/// Adds `n` to the port of an address; port 0 stays 0, so that the system picks each port.
 fn counted_up(first: SocketAddr, n: usize) -> Result<SocketAddr, ListenError> {
     if first.port() == 0 {
         return Ok(first);
@@ -206,7 +209,7 @@ fn counted_up(first: SocketAddr, n: usize) -> Result<SocketAddr, ListenError> {
     port.map(|port| SocketAddr::new(first.ip(), port)).ok_or(ListenError::TooFewPorts(first.port()))
 }
 
-/// Adds `n` to the port of `host:port`; a name without a port stays as it is.
+/// Adds `n` to the port of `host:port`; returns a name without a port unchanged.
 fn count_up(public: &str, n: usize) -> String {
     match split_port(public) {
         (host, Some(port)) => format!("{host}:{}", usize::from(port) + n),
@@ -214,7 +217,8 @@ fn count_up(public: &str, n: usize) -> String {
     }
 }
 
-/// The part of a URL between `https://` and the path.
+/// Returns the `host:port` for a URL: the advertised name, else the address of the listener. A name
+/// without a port gets that of the listener, and an unspecified address becomes loopback.
 fn host_of(public: Option<&str>, address: SocketAddr) -> String {
     match public.map(split_port) {
         Some((host, Some(port))) => format!("{host}:{port}"),
@@ -230,7 +234,8 @@ fn host_of(public: Option<&str>, address: SocketAddr) -> String {
     }
 }
 
-/// Splits host and port; `[::1]` keeps its brackets.
+/// Splits `host:port`; returns a host without a port whole, with `None`. An IPv6 host has a port
+/// only if it is in brackets, and keeps the brackets.
 fn split_port(text: &str) -> (&str, Option<u16>) {
     match text.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() => match port.parse() {
@@ -241,7 +246,8 @@ fn split_port(text: &str) -> (&str, Option<u16>) {
     }
 }
 
-/// All names and addresses for a certificate.
+/// Returns the names and addresses that a certificate covers, each once: loopback, the advertised
+/// host, the listening address unless it is unspecified, and `more`.
 fn hosts(host: &str, address: SocketAddr, more: &[String]) -> Vec<String> {
     let (name, _) = split_port(host);
     let mut all: Vec<String> = ["127.0.0.1", "localhost", "::1"].map(str::to_owned).into();
@@ -255,7 +261,8 @@ fn hosts(host: &str, address: SocketAddr, more: &[String]) -> Vec<String> {
     all
 }
 
-/// Returns a random secret; unlike everything else it does not follow from the seed.
+/// Returns a random secret of 32 hexadecimal digits. Unlike the sim's passwords and other tokens,
+/// it does not follow from the seed.
 fn random_token() -> Result<String, TlsError> {
     let mut bytes = [0; 16];
     let random = ring::default_provider().secure_random;
@@ -284,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_good_for_loopback_and_for_what_is_advertised() {
+    fn a_certificate_covers_loopback_the_advertised_host_and_the_listening_address() {
         let address: SocketAddr = "10.0.0.5:8989".parse().unwrap();
         assert_eq!(
             hosts("[fd00::1]:443", address, &["vc".to_owned(), "localhost".to_owned()]),

@@ -9,70 +9,75 @@ use std::time::Duration;
 use super::Door;
 use crate::tls::{Authority, Leaf};
 
-/// Default patience. A live client reads its answers and sends the head of a request faster; until then the sim holds what waits.
+/// Default of [`ListenOptions::patience`]. A working client reads its answers and sends the head of
+/// a request faster. Until the time is over, the sim keeps the unread data in memory.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Transport of the faces: TLS or not.
+/// Transport of the faces: TLS or plain text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// TLS, as production does.
+    /// TLS, as real servers use.
     #[default]
     Tls,
-    /// Plain text, for quick looks. Build the sim with
-    /// [`plain_text`](crate::Builder::plain_text), or clients do not send cookies back.
+    /// Plain text, for manual experiments. Build the sim with
+    /// [`plain_text`](crate::Builder::plain_text); otherwise clients do not send cookies back.
     PlainText,
 }
 
-/// Names under which clients reach the faces, `host` or `host:port`; the listening address otherwise.
+/// Names under which clients reach the listeners: `host` or `host:port`. The default is the
+/// listening address, or loopback if that address is unspecified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advertise {
-    /// For the vCenters. With a port, several vCenters count up from it.
+    /// Name of the vCenters. If it has a port, the n-th vCenter (from 0) gets that port plus n.
     pub vcenter: Option<String>,
-    /// For the cluster.
+    /// Name of the cluster.
     pub cluster: Option<String>,
-    /// For the Supervisor.
+    /// Name of the Supervisor.
     pub supervisor: Option<String>,
-    /// For the admin port.
+    /// Name of the admin port.
     pub admin: Option<String>,
 }
 
-/// Options of [`Sim::listen`](crate::Sim::listen). The default is loopback, TLS, and ports that the system picks.
+/// Options of [`Sim::listen`](crate::Sim::listen). The default is loopback, TLS, and ports that the
+/// system picks.
 #[derive(Clone)]
 pub struct ListenOptions {
-    /// Address of the first vCenter. The next ones count ports up, or let the system pick too if
-    /// the port is 0.
+    /// Address of the first vCenter. Each further vCenter listens on the next higher port. If the
+    /// port is 0, the system picks the ports of all vCenters.
     pub vcenter: SocketAddr,
     /// Address of the cluster.
     pub cluster: SocketAddr,
     /// Address of the Supervisor, if the world has one.
     pub supervisor: SocketAddr,
-    /// Address of the admin port. Beyond loopback it requires a bearer token.
+    /// Address of the admin port. If it is not loopback, or if `admin_token` is set, the port
+    /// requires a bearer token.
     pub admin: SocketAddr,
     /// Transport of the faces; the admin port never uses TLS.
     pub transport: Transport,
-    /// Addresses for clients.
+    /// Host names and ports that the sim reports to clients.
     pub advertise: Advertise,
-    /// More names and addresses for the certificates.
+    /// Further names and addresses that the certificates cover.
     pub tls_sans: Vec<String>,
     /// Authority that signs the certificates; a new one by default.
     pub authority: Option<Arc<Authority>>,
     /// Certificates of an earlier run, by server and number.
     pub certificates: BTreeMap<String, BTreeMap<u32, Leaf>>,
-    /// Ports to use in place of 0, by server.
+    /// Ports to use in place of port 0, by server (`admin` for the admin port).
     pub ports: BTreeMap<String, u16>,
-    /// Bearer token of the admin port; a new one if one is needed.
+    /// Bearer token of the admin port; by default none on loopback, and a random one elsewhere.
     pub admin_token: Option<String>,
-    /// Time after which a connection breaks if the client leaves data unread or a request head
-    /// incomplete (60 s by default).
+    /// Time after which the sim ends a connection whose client leaves data unread or an HTTP/1
+    /// request head incomplete (60 s by default).
     pub patience: Duration,
-    /// Door that lets clients in or cuts them off.
+    /// Switch that cuts off the clients of these listeners.
     pub door: Door,
-    /// Label of the clients of the faces, in the ledger and in rules; the user of each call if empty. Clients need
-    /// credentials all the same. A sim with one set of listeners per client tells its clients apart.
+    /// Label of the clients of these listeners in the ledger and in rules; if empty, the user of
+    /// each call is the label. Clients with a label still need credentials here. A sim with one set
+    /// of listeners per client can distinguish its clients by label.
     pub client: String,
 }
 
-/// Omits keys and tokens.
+/// Shows addresses and transport only, to omit keys and tokens.
 impl fmt::Debug for ListenOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListenOptions")

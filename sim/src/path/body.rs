@@ -1,6 +1,8 @@
-//! A response body that counts its bytes, can be cut short, and closes its record when it ends.
+//! A response body that counts its bytes, that a rule can cut, and that closes the record of its
+//! call when it ends.
 //!
-//! A body that is complete at once closes its record immediately; the record of a read gets the digest of the body.
+//! A body that is complete at the start and that no rule cuts closes the record immediately. The
+//! record of a read then gets the digest of the body, unless the face has set a digest.
 
 use std::io;
 use std::pin::Pin;
@@ -15,13 +17,13 @@ use crate::{Body, Class};
 
 pub(super) struct Watched {
     inner: Body,
-    /// Data taken from `inner` ahead of the reader.
+    /// Data that was read from `inner` for the digest and that the client has not read yet.
     whole: Option<Bytes>,
     open: Option<(CallPath, u64, Ended)>,
     bytes: u64,
-    /// Bytes after which the connection breaks.
+    /// Number of further bytes after which the connection breaks; `None` if no rule cuts the body.
     cut: Option<u64>,
-    /// True once the transport has had a chance to send what comes before the break.
+    /// True after the transport has had a chance to send the bytes before the break.
     sent: bool,
 }
 
@@ -35,7 +37,7 @@ impl Watched {
     ) -> Self {
         let mut watched =
             Self { inner, whole: None, open: Some((path, seq, ended)), bytes: 0, cut, sent: false };
-        // A body that is complete at once counts as sent.
+        // A body that is complete at the start counts as sent.
         if let (Some(size), None) = (watched.inner.size_hint().exact(), cut) {
             watched.bytes = size;
             if class == Class::Read {
@@ -46,7 +48,8 @@ impl Watched {
         watched
     }
 
-    /// Sets the digest of a complete body, unless its face has set one.
+    /// Records the digest of a complete body of `size` bytes, unless the face has set a digest or
+    /// the body comes in several pieces.
     fn look_ahead(&mut self, size: u64) {
         let Some((_, _, ended)) = &mut self.open else { return };
         if ended.digest.is_some() {
@@ -61,7 +64,7 @@ impl Watched {
         if let Poll::Ready(Some(Ok(frame))) = first
             && let Ok(data) = frame.into_data()
         {
-            // A body in several pieces is sent all the same, without a digest.
+            // A body in several pieces gets no digest.
             if data.len() as u64 == size {
                 ended.digest = Some(Digest::of_body(&data));
             }
@@ -86,7 +89,7 @@ impl HttpBody for Watched {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         if self.cut == Some(0) && !std::mem::replace(&mut self.sent, true) {
-            // A connection that breaks at once would lose the data that is not yet written.
+            // If the connection broke at once, it would lose the data that is not written yet.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -127,7 +130,7 @@ impl HttpBody for Watched {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // Announces the length of the whole body, so that the client notices the cut.
+        // The length of the whole body, even if a rule cuts it, so that the client notices the cut.
         match &self.whole {
             None => self.inner.size_hint(),
             Some(data) => {

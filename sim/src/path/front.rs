@@ -1,4 +1,4 @@
-//! Servers: a vCenter with its two front ends, or an API server.
+//! Front of a server: a vCenter with its front ends SOAP and vAPI, or an API server.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -15,22 +15,23 @@ use crate::soap::{self, SoapFace};
 use crate::vapi::{self, VapiFace};
 use crate::{Reply, WorldHandle};
 
-/// Largest body that a vCenter reads (32 MiB): a ListView of 100,000 machines fits twice.
+/// Largest body that a vCenter reads from a client that is logged in: 32 MiB, twice the size of a
+/// ListView of 100,000 machines.
 const MAX_BODY: usize = 32 << 20;
 
-/// Largest body that a vCenter reads from a client that is not logged in (1 MiB).
+/// Largest body that a vCenter reads from a client that is not logged in: 1 MiB.
 const MAX_ANONYMOUS: usize = 1 << 20;
 
-/// A server.
+/// A server of the sim, which parses, classifies and answers requests.
 #[derive(Debug)]
 pub(crate) enum Front {
     /// A vCenter: `/sdk`, `/rest`, `/api`.
     VCenter { name: String, soap: Box<SoapFace>, vapi: VapiFace },
-    /// An API server: the workload cluster's, or the Supervisor's.
+    /// The API server of the workload cluster or of the Supervisor.
     Cluster(KubeApi),
 }
 
-/// A classified request of any front end.
+/// A parsed request to any front end.
 pub(super) enum Parsed {
     Soap(soap::Parsed),
     Vapi(vapi::Parsed),
@@ -56,7 +57,7 @@ impl Front {
         }
     }
 
-    /// True if the server is down.
+    /// True if the server is a vCenter whose service is stopped.
     pub(crate) fn is_down(&self, world: &World) -> bool {
         match self {
             Self::VCenter { name, .. } => {
@@ -68,8 +69,8 @@ impl Front {
 
     /// Reads the body of a request whose head is `parts`.
     ///
-    /// The cluster cuts a body that is too large instead of refusing it, so that the handler can answer requests that it refuses
-    /// for another reason or that need no body.
+    /// An API server cuts a body that is too large instead of refusing it. Its handler can then
+    /// answer requests that need no body, or that it refuses for another reason.
     pub(super) async fn read<B>(
         &self,
         inbox: &Inbox,
@@ -96,7 +97,8 @@ impl Front {
         inbox.read(body, Limit { open, known, is_known, cuts }).await
     }
 
-    /// Answer to a request whose body cannot be read, in the format of the front end.
+    /// Answer to a request whose body cannot be read: plain text, but a `Status` if an API server
+    /// gets a broken body.
     pub(super) fn unread(&self, unread: &Unread) -> Reply {
         let (status, fault) = match unread {
             Unread::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
@@ -110,7 +112,9 @@ impl Front {
         Reply::new(status, "text/plain", format!("{}\n", unread.why())).with_fault(fault)
     }
 
-    /// Parses a request before the world is locked. Classifies it too if that does not need the world.
+    /// Parses a request before the caller locks the world. Also classifies a request to an API
+    /// server, because this classification locks the world itself. The call is `None` for a request
+    /// to a vCenter.
     pub(super) fn parse(&self, incoming: &Incoming) -> (Parsed, Option<Call>) {
         match self {
             Self::Cluster(api) => {
@@ -169,7 +173,8 @@ impl Front {
         }
     }
 
-    /// Answer with a vim25 fault; front ends other than SOAP answer with an internal error.
+    /// Answer with the vim25 fault `class`. Front ends other than SOAP answer with status 500 in
+    /// their own format.
     pub(super) fn soap_fault(
         &self,
         call: &Call,
@@ -185,7 +190,8 @@ impl Front {
         }
     }
 
-    /// Answer that only an API server gives; a vCenter answers with the status code in its own format.
+    /// Answer that a rule for API servers forces. A vCenter answers with the status code of
+    /// `answer` in its own format.
     pub(super) fn cluster_answer(
         &self,
         call: &Call,
@@ -202,7 +208,8 @@ impl Front {
         }
     }
 
-    /// Answer with a status, in the format of the front end.
+    /// Answer with the HTTP status `status` that a rule forces, in the format of the front end.
+    /// Only the answer of an API server contains `retry_after` (seconds).
     pub(super) fn status(
         &self,
         call: &Call,

@@ -1,4 +1,5 @@
-//! Bodies of requests while they arrive: limits their size, their time to arrive, and the memory of all bodies of one face.
+//! Reads request bodies. Limits their size, their time to arrive, and the memory of all unfinished
+//! bodies of one inbox.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,10 +9,10 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 
-/// Time that a body may take to arrive. A kube-apiserver gives a whole request as much.
+/// Maximum time for a body to arrive: 60 s. A kube-apiserver allows a whole request the same time.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Maximum bytes in the unfinished bodies of all clients of one face together (256 MiB).
+/// Maximum number of bytes in all unfinished bodies of one inbox together: 256 MiB.
 const TOTAL: usize = 256 << 20;
 
 /// Reason why a body cannot be read.
@@ -19,9 +20,9 @@ const TOTAL: usize = 256 << 20;
 pub(crate) enum Unread {
     /// The body is larger than this many bytes.
     TooLarge(usize),
-    /// The body took longer than [`DEADLINE`].
+    /// The body did not arrive within [`DEADLINE`].
     TooSlow,
-    /// Unfinished bodies already hold [`TOTAL`] bytes.
+    /// With this body, unfinished bodies would hold more than [`TOTAL`] bytes.
     Crowded,
     /// The body breaks off, or violates HTTP.
     Broken(String),
@@ -33,30 +34,37 @@ impl Unread {
         match self {
             Self::TooLarge(limit) => format!("the body is larger than {limit} bytes"),
             Self::TooSlow => format!("the body did not arrive within {} s", DEADLINE.as_secs()),
-            Self::Crowded => format!("unfinished requests hold {} MiB already", TOTAL >> 20),
+            Self::Crowded => {
+                format!("unfinished requests already hold {} MiB; retry later", TOTAL >> 20)
+            }
             Self::Broken(why) => format!("the body cannot be read: {why}"),
         }
     }
 }
 
-/// Limit of the size of a body.
+/// Limit of the size of a body. A client that is logged in may have a larger limit.
 pub(crate) struct Limit<F> {
-    /// Bytes that any client may send.
+    /// Maximum number of bytes from any client.
     pub(crate) open: usize,
-    /// Bytes that a client may send if `is_known` returns true; called once, when the body is larger than `open`.
+    /// Maximum number of bytes from a client for which `is_known` returns true, if larger than
+    /// `open`.
     pub(crate) known: usize,
+    /// Returns true if the client is logged in. Called at most once, when the body is larger than
+    /// `open`.
     pub(crate) is_known: F,
-    /// True if a larger body is cut after the piece that exceeds the limit, for a handler that answers in its own format.
+    /// True if the inbox cuts a larger body after the piece that exceeds the limit, instead of
+    /// refusing it. The handler can then refuse the body in its own format.
     pub(crate) cuts: bool,
 }
 
-/// Counter for the bytes of unfinished bodies. Clones share the count.
+/// Reader of request bodies that counts the bytes of unfinished ones. Clones share the count. A sim
+/// has one inbox for all vCenters, one per API server, and one for the admin port.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inbox {
     held: Arc<AtomicUsize>,
 }
 
-/// Part of the count that belongs to one unfinished body.
+/// Part of the count that belongs to one unfinished body; subtracted on drop.
 struct Share<'a> {
     held: &'a AtomicUsize,
     bytes: usize,
@@ -79,7 +87,8 @@ impl Drop for Share<'_> {
 impl Inbox {
     /// Reads a body.
     ///
-    /// Cancel safe: the bytes read so far are dropped.
+    /// Cancel safe: if the future is dropped, the inbox drops the bytes of the body and no longer
+    /// counts them.
     pub(crate) async fn read<B>(
         &self,
         body: B,

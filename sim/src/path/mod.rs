@@ -1,7 +1,7 @@
-//! The one path of a call: classify → ledger → faults → login check → handler → world.
+//! The path of every call: classify → fault rules → ledger → login check → handler → world.
 //!
-//! Listeners, in-memory pipes and in-process services all end here. A call returns a response, or
-//! an error that breaks the connection.
+//! Listeners, in-memory pipes and in-process services all call [`CallPath::serve`]. It returns a
+//! response, or an error that breaks the connection.
 
 mod body;
 mod front;
@@ -49,7 +49,8 @@ impl From<Broken> for std::io::Error {
     }
 }
 
-/// The path of every call to one server.
+/// Path of all calls to one server: the inbox, front end, rules, ledger and world through which the
+/// calls pass.
 #[derive(Clone, Debug)]
 pub(crate) struct CallPath {
     pub(crate) world: WorldHandle,
@@ -59,8 +60,8 @@ pub(crate) struct CallPath {
     pub(crate) front: Arc<Front>,
 }
 
-/// True if an HTTP/1.1 request does not name its host. Servers must refuse such a request (RFC 9112, section 3.2); the proxy in
-/// front of a vCenter does.
+/// True if an HTTP/1.1 request does not name its host. Servers must refuse such a request (RFC
+/// 9112, section 3.2). The proxy in front of a vCenter refuses it.
 fn lacks_host(parts: &Parts) -> bool {
     parts.version == http::Version::HTTP_11
         && !parts.headers.contains_key(http::header::HOST)
@@ -70,7 +71,9 @@ fn lacks_host(parts: &Parts) -> bool {
 impl CallPath {
     /// Serves one request.
     ///
-    /// Cancel safe: the ledger records a caller that goes away.
+    /// Cancel safe: if the caller drops the future, the ledger records the call as abandoned,
+    /// unless the body of the request has not arrived yet. In that case the ledger has no record of
+    /// the call.
     pub(crate) async fn serve<B>(
         &self,
         request: http::Request<B>,
@@ -99,14 +102,15 @@ impl CallPath {
         let record = Open::new(self.clone(), seq, call.class);
         let took_time = verdict.delay > Duration::ZERO || call.class == Class::Longpoll;
         let outcome = self.carry_out(&call, parsed, &incoming, verdict, record).await;
-        // The service may have stopped while the call was served, if that took time.
+        // If the call took time, the service may have stopped meanwhile.
         match outcome {
             Ok(_) if took_time && self.front.is_down(&self.world.lock()) => Err(Broken::Reset),
             outcome => outcome,
         }
     }
 
-    /// Answers a call whose body cannot be read. No rule is evaluated, because the operation is not known.
+    /// Answers a call whose body cannot be read, or whose head lacks the host. Evaluates no rule,
+    /// because without the body the operation may be unknown.
     fn unread(
         &self,
         parts: Parts,
@@ -119,7 +123,10 @@ impl CallPath {
         Ok(Open::new(self.clone(), seq, call.class).answered(self.front.unread(unread), None))
     }
 
-    /// Classifies a request and carries out what is due. A server that is down refuses the request.
+    /// Classifies a request, and advances the world to the present time.
+    ///
+    /// # Errors
+    /// [`Broken::Refused`] if the server is down.
     fn arrive(&self, incoming: &Incoming) -> Result<(Call, Parsed), Broken> {
         let (parsed, call) = self.front.parse(incoming);
         let mut world = self.world.lock();
@@ -134,6 +141,7 @@ impl CallPath {
         Ok((call, parsed))
     }
 
+    /// Delays a call, handles it, and replaces its answer, as the rules in `verdict` require.
     async fn carry_out(
         &self,
         call: &Call,
@@ -199,7 +207,8 @@ impl CallPath {
     }
 }
 
-/// Replaces the body of an answer with one of unknown length. Records no digest, because the client may not have read the answer.
+/// Corrupts the body of an answer as a rule requires. The new body has an unknown length. The
+/// ledger gets no fault and no digest, because the client may not be able to read the answer.
 fn spoil(reply: Reply, how: Spoil) -> Reply {
     let Reply { response, outcome } = reply;
     let mut response = response.map(|body| spoiled(body, how));
@@ -207,7 +216,8 @@ fn spoil(reply: Reply, how: Spoil) -> Reply {
     Reply { response, outcome: Outcome { fault: None, digest: None, ..outcome } }
 }
 
-/// The record of a call that is being served. Dropping it records that the caller has gone away.
+/// The open record of a call that the server still serves. Dropping it records the call as
+/// abandoned.
 struct Open {
     path: Option<CallPath>,
     seq: u64,
@@ -219,7 +229,8 @@ impl Open {
         Self { path: Some(path), seq, class }
     }
 
-    /// Returns the response; its body closes the record when it ends.
+    /// Returns the response. The record closes at once if the body is complete, else when the body
+    /// ends. If `cut` is set, the connection breaks after that many bytes of the body.
     fn answered(mut self, reply: Reply, cut: Option<u64>) -> http::Response<Body> {
         let Reply { response, outcome } = reply;
         let ended = Ended {
@@ -241,7 +252,8 @@ impl Open {
         self.close(why);
     }
 
-    /// Never answers. Ends only when the caller goes away or the service stops.
+    /// Waits without an answer until the service stops, and then records the call as abandoned. A
+    /// caller that goes away drops the future, with the same effect on the record.
     async fn silent(self) {
         let Some(path) = &self.path else { return };
         let mut changes = path.world.changes();

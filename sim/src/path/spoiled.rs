@@ -1,4 +1,4 @@
-//! A response body whose bytes a rule spoils on their way out.
+//! Response body that a fault rule corrupts (`Spoil`) while the server sends it.
 
 use std::io;
 use std::pin::Pin;
@@ -15,19 +15,21 @@ use crate::faults::Spoil;
 /// Nesting depth of [`Spoil::Deep`].
 const DEPTH: usize = 20_000;
 const MIB: usize = 1 << 20;
-/// Size of a piece of the padding. No sum of pieces is a whole number of MiB, as on a real connection: a client that compares what
-/// it has with its limit meets a size above the limit, and never the limit itself.
+/// Size of a piece of the padding: one byte less than 1 MiB. The number of bytes that a client has
+/// received then jumps from below to above a limit of whole MiB, as on a real connection, instead
+/// of reaching it exactly.
 const PIECE: usize = MIB - 1;
-/// Bytes that no UTF-8 text contains.
+/// Bytes that are not valid UTF-8.
 const NO_UTF8: [u8; 4] = [0xff, 0xfe, 0xc0, 0x80];
 /// Unknown member of an unknown class in XML.
 const UNKNOWN: &str = r#"<unheardOf xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="UnheardOf"><of>1</of></unheardOf>"#;
 /// Name of the unknown member in JSON.
 const UNHEARD_OF: &str = "unheardOf";
-/// Maps in which a member of another type would be a wrong value instead of a new member.
+/// JSON fields that are maps or contain maps. An unknown member in a map would be an invalid value
+/// instead of an unknown field.
 const MAPS: [&str; 4] = ["labels", "annotations", "matchLabels", "managedFields"];
 
-/// Returns a body that spoils the bytes of `body`.
+/// Returns a body with the bytes of `body`, corrupted as `how` says.
 pub(super) fn spoiled(body: Body, how: Spoil) -> Body {
     let padding = match how {
         Spoil::Padded(mib) => mib as usize * MIB,
@@ -39,7 +41,7 @@ pub(super) fn spoiled(body: Body, how: Spoil) -> Body {
 struct Spoiled {
     inner: Body,
     how: Spoil,
-    /// Number of blanks that still come first.
+    /// Number of blanks that remain to be sent before the body.
     padding: usize,
 }
 
@@ -63,7 +65,7 @@ impl HttpBody for Spoiled {
     }
 }
 
-/// Spoils one piece of a body: a whole answer, or events of a watch.
+/// Corrupts one piece of a body: a whole answer, or one or more events of a watch.
 fn spoil(data: &Bytes, how: Spoil) -> Bytes {
     if data.is_empty() || matches!(how, Spoil::Padded(_)) {
         return data.clone();
@@ -118,7 +120,8 @@ fn xml(text: &str, how: Spoil) -> Bytes {
     }
 }
 
-/// Spells the texts between the tags otherwise.
+/// Writes the quotation marks, the apostrophes and each `e` outside tags as references, which have
+/// the same meaning.
 fn respelled_xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     let (mut is_tag, mut is_reference) = (false, false);
@@ -140,7 +143,7 @@ fn respelled_xml(text: &str) -> String {
     out
 }
 
-/// Spells the texts in quotation marks otherwise.
+/// Writes each `e` in a string as the escape `\u0065`, which has the same meaning.
 fn respelled_json(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     let mut is_text = false;
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn xml_gets_members_and_types_that_nobody_knows() {
+    fn spoiled_xml_has_unknown_members_or_types() {
         let members = text(XML, Spoil::UnknownMembers);
         assert!(members.ends_with(&format!("</b>{UNKNOWN}</a>")), "{members}");
         let types = text(XML, Spoil::UnknownTypes);
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn json_gets_members_and_kinds_that_nobody_knows_and_keeps_its_labels() {
+    fn spoiled_json_has_unknown_members_or_kinds_and_keeps_its_labels() {
         let members: Value = serde_json::from_str(&text(JSON, Spoil::UnknownMembers)).unwrap();
         assert!(members["metadata"][UNHEARD_OF].is_object() && members[UNHEARD_OF].is_object());
         assert_eq!(members["metadata"]["labels"], serde_json::json!({"a": "b"}));
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_spelled_otherwise_and_mean_the_same() {
+    fn a_respelled_body_has_other_bytes_and_the_same_meaning() {
         let xml = r#"<?xml version="1.0"?><e type="he">it's &lt;the&gt; "end"</e>"#;
         let want = r#"<?xml version="1.0"?><e type="he">it&apos;s &lt;th&#x65;&gt; &quot;&#x65;nd&quot;</e>"#;
         assert_eq!(text(xml, Spoil::Respelled), want);

@@ -22,11 +22,12 @@ pub(crate) struct SoapFace {
     world: WorldHandle,
     vcenter: String,
     vim: Vim,
-    /// True if cookies are marked `Secure`. Without TLS some clients would not send such cookies back.
+    /// True if the vCenter marks its cookies `Secure`. Without TLS some clients would not send such
+    /// cookies back.
     secure: bool,
 }
 
-/// A request, parsed as far as possible.
+/// A parsed request; its envelope may be an error.
 pub(crate) struct Parsed {
     method: Method,
     path: String,
@@ -51,7 +52,7 @@ impl SoapFace {
         cookie(headers).and_then(session).is_some()
     }
 
-    /// Parses a request without the world.
+    /// Parses a request; does not read the world.
     pub(crate) fn parse(incoming: &Incoming) -> Parsed {
         let headers = &incoming.parts.headers;
         let media_type = text(headers, header::CONTENT_TYPE);
@@ -65,7 +66,7 @@ impl SoapFace {
         }
     }
 
-    /// Classifies a request without judging it.
+    /// Classifies a request. Does not check the session or the arguments.
     pub(crate) fn classify(&self, world: &World, incoming: &Incoming, parsed: &Parsed) -> Call {
         let (operation, class, target, detail) = match &parsed.envelope {
             _ if parsed.method == Method::GET => {
@@ -104,7 +105,7 @@ impl SoapFace {
 
     /// Answers a request.
     ///
-    /// Cancel safe: a dropped call has been carried out as a whole or not at all.
+    /// Cancel safe: if the future is dropped, the call has had its whole effect or none.
     pub(crate) async fn handle(&self, parsed: Parsed, effects: &Effects) -> Reply {
         let Parsed { token, user_agent, .. } = &parsed;
         let request = match readable(&parsed, || self.versions()) {
@@ -149,20 +150,22 @@ impl SoapFace {
         reply
     }
 
-    /// Answer with the fault of a rule.
+    /// Returns the answer with a fault that a rule injects.
     pub(crate) fn fault(class: &str, message: Option<&str>) -> Reply {
         failed(&VimFault::named(class, message))
     }
 
-    /// Answer with the status of a rule, as the proxy in front of the service gives it.
+    /// Returns the answer with an HTTP status that a rule injects, in the form of the proxy in
+    /// front of a real vCenter's services.
     pub(crate) fn status(code: StatusCode, message: Option<&str>) -> Reply {
         plain(code, message.unwrap_or("no healthy upstream"))
     }
 
-    /// Opens or finds the session, then carries the operation out or begins it, under one lock of the world.
+    /// Finds the session of a token or opens a new one, then carries out the operation, or begins
+    /// it if it blocks. Holds one lock of the world throughout.
     ///
-    /// Returns the session's token, `true` for a new session, and the step. An error is an answer from before the operation: the
-    /// vCenter does not serve, or has no room for a session.
+    /// Returns the session's token, `true` for a new session, and the step. The error is the answer
+    /// to the client if the vCenter does not serve or has too many sessions.
     fn begin(
         &self,
         request: &Request,
@@ -176,7 +179,7 @@ impl SoapFace {
         }
         let (token, fresh) = self.session(&mut world, token, user_agent)?;
         let began = VcRequest::CallBegan { token: token.clone() };
-        // An open session accepts calls.
+        // Cannot fail, because the session is open.
         let _ = world.request(&self.vcenter, began);
         let caller = vim::Caller { token: &token, user_agent };
         let this = (request.this.0.as_str(), request.this.1.as_str());
@@ -195,8 +198,9 @@ impl SoapFace {
         Ok((token, fresh, step))
     }
 
-    /// Returns the live session of a token, or a new anonymous one. `true` marks a new session,
-    /// whose cookie must be sent.
+    /// Returns the token of the open session that `token` names, or that of a new anonymous
+    /// session. The flag is `true` for a new session: the answer must then set the session cookie.
+    /// The error is the answer to the client if the vCenter has too many sessions.
     fn session(
         &self,
         world: &mut Locked<'_>,
@@ -220,7 +224,8 @@ impl SoapFace {
         let (kind, id) = &request.this;
         let arguments = &request.arguments;
         let id = match request.operation.as_str() {
-            // The object that is read matters more than the collector that reads it.
+            // Rules and readers of the ledger need the object that the call reads, not the
+            // collector that reads it.
             "RetrievePropertiesEx" | "RetrieveProperties" => start_object(arguments).or(Some(id)),
             _ => Some(id),
         };
@@ -246,14 +251,16 @@ impl SoapFace {
     }
 }
 
-/// Returns the start object of the first spec, if the spec has exactly one.
+/// Returns the id of the start object of the first `specSet`, if that spec has exactly one start
+/// object.
 fn start_object(arguments: &Node) -> Option<&String> {
     let mut starts = arguments.child("specSet")?.all("objectSet");
     let first = starts.next()?;
     starts.next().is_none().then(|| first.child("obj").map(|obj| &obj.text))?
 }
 
-/// Returns the request in an envelope, or the answer to a request without one.
+/// Returns the operation request in the envelope of a POST. The error is the answer to any other
+/// request.
 fn readable(parsed: &Parsed, versions: impl FnOnce() -> Reply) -> Result<&Request, Box<Reply>> {
     Err(Box::new(match (&parsed.method, &parsed.envelope) {
         (&Method::GET, _) => match parsed.path.trim_end_matches('/') {
@@ -271,13 +278,13 @@ fn readable(parsed: &Parsed, versions: impl FnOnce() -> Reply) -> Result<&Reques
     }))
 }
 
-/// Answer of the vCenter's proxy while the services start.
+/// Returns the 503 answer of the vCenter's proxy while the services start; `None` otherwise.
 pub(crate) fn refused(world: &World, vcenter: &str) -> Option<Reply> {
     let service = world.vcenter(vcenter)?.service;
     (service == Service::Starting).then(|| unavailable("no healthy upstream"))
 }
 
-/// Ends the call of a wait on drop.
+/// Guard that, on drop, records in the world that the call of a wait has ended.
 struct Served<'a> {
     world: &'a WorldHandle,
     vcenter: &'a str,
@@ -308,8 +315,8 @@ fn class_of(operation: &str) -> Class {
     }
 }
 
-/// Returns the token in the session cookie. Some clients send back the whole `Set-Cookie` text,
-/// some keep the quotes.
+/// Returns the token in the session cookie. Accepts the whole `Set-Cookie` text and quotes around
+/// the token, because some clients send these.
 fn cookie(headers: &HeaderMap) -> Option<String> {
     headers.get_all(header::COOKIE).iter().find_map(|value| {
         value.to_str().ok()?.split(';').find_map(|pair| {
@@ -320,11 +327,12 @@ fn cookie(headers: &HeaderMap) -> Option<String> {
     })
 }
 
+/// Returns a header as text; empty if it is absent or not text.
 pub(crate) fn text(headers: &HeaderMap, name: header::HeaderName) -> String {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
 }
 
-/// Label of the caller: the driver's label of the connection, else the user, else `anonymous`.
+/// Returns the label of the caller: that of the connection, else the user, else `anonymous`.
 pub(crate) fn label(incoming: &Incoming, user: Option<&str>) -> String {
     match incoming.peer.client.as_str() {
         "" => user.unwrap_or("anonymous").to_owned(),

@@ -1,7 +1,8 @@
-//! SOAP 1.1 for vim25, with a parser and a writer of its own.
+//! SOAP 1.1 for vim25: parser, writer and HTTP front end.
 //!
-//! serde cannot read `xsi:type`, and every client chooses its own namespace prefixes. Requests
-//! therefore become an element tree with resolved namespaces, and answers are written directly.
+//! The module does not use serde, because serde cannot read `xsi:type` and every client chooses its
+//! own namespace prefixes. The parser converts a request to an element tree with resolved
+//! namespaces. The writer appends values directly to the text of the answer.
 
 mod face;
 mod read;

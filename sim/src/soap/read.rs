@@ -1,4 +1,4 @@
-//! Parses a request into its operation, target and arguments.
+//! Parser of SOAP requests: operation, target object and arguments.
 
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::ResolveResult;
@@ -9,9 +9,9 @@ use crate::vim::Node;
 const ENVELOPE: &str = "http://schemas.xmlsoap.org/soap/envelope/";
 const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 
-/// Maximum nesting depth, more than any real request has; protects the stack.
+/// Maximum nesting depth of elements, to protect the stack. Real requests need less.
 const MAX_DEPTH: usize = 64;
-/// Maximum number of elements, more than any real request has (a ListView of 100,000 machines fits).
+/// Maximum number of elements. A real request has fewer, even a ListView of 100,000 machines.
 const MAX_ELEMENTS: usize = 400_000;
 
 /// Reason why an envelope cannot be read.
@@ -27,17 +27,17 @@ pub(crate) enum MalformedEnvelope {
     Truncated,
     #[error("the document is nested too deeply or has too many elements")]
     TooLarge,
-    #[error("the document is no SOAP 1.1 envelope with a body and one operation in it")]
+    #[error("the document is not a SOAP 1.1 envelope whose body has an operation")]
     NoEnvelope,
-    #[error("the operation has no _this")]
+    #[error("the operation has no element _this")]
     NoThis,
 }
 
-/// A request: operation, target object and arguments.
+/// A SOAP request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) operation: String,
-    /// Type and id of the target, as the client states them.
+    /// Type and id of the target object, as the client states them in `_this`.
     pub(crate) this: (String, String),
     /// The operation element; `_this` is among its children.
     pub(crate) arguments: Node,
@@ -45,7 +45,7 @@ pub(crate) struct Request {
     pub(crate) operation_id: Option<String>,
 }
 
-/// Parses an envelope.
+/// Parses the envelope of a request.
 pub(crate) fn read(body: &[u8]) -> Result<Request, MalformedEnvelope> {
     let text = std::str::from_utf8(body).map_err(|_| MalformedEnvelope::NotUtf8)?;
     // The parser accepts control characters, but XML 1.0 does not.
@@ -93,7 +93,8 @@ fn tree(text: &str) -> Result<Node, MalformedEnvelope> {
                 if trimmed.len() != done.text.len() {
                     let trimmed = trimmed.to_owned();
                     let whole = std::mem::replace(&mut done.text, trimmed);
-                    // Blanks between elements are only the layout of the document.
+                    // Keeps white space only for an element without children. Between elements it
+                    // is only layout.
                     done.with_blanks = done.children.is_empty().then_some(whole);
                 }
                 match stack.last_mut() {
@@ -127,7 +128,8 @@ fn tree(text: &str) -> Result<Node, MalformedEnvelope> {
     }
 }
 
-/// Converts a start tag to a node without content. The outermost element must be a SOAP envelope.
+/// Converts a start tag to a node without content. The outermost element must be in the namespace
+/// of SOAP 1.1 envelopes.
 fn element(
     reader: &NsReader<&[u8]>,
     start: &BytesStart<'_>,
@@ -149,7 +151,7 @@ fn element(
             .normalized_value(quick_xml::XmlVersion::Explicit1_0)
             .map_err(|err| malformed(err.to_string()))?;
         match namespace {
-            // The value may carry any prefix, or none.
+            // The type name may have any namespace prefix, or none.
             ResolveResult::Bound(bound) if bound.0 == INSTANCE => {
                 let bare = value.rsplit(':').next().unwrap_or_default();
                 node.xsi_type = Some(bare.to_owned());
@@ -161,7 +163,8 @@ fn element(
     Ok(node)
 }
 
-/// Returns the character of a predefined entity or a character reference; nothing else is expanded.
+/// Returns the character of a predefined entity or of a character reference; `None` for any other
+/// entity.
 fn entity(reference: &quick_xml::events::BytesRef<'_>) -> Option<char> {
     match &**reference {
         "amp" => Some('&'),

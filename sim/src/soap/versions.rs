@@ -1,8 +1,9 @@
-//! `/sdk/vimServiceVersions.xml`: the versions of vim25 that a server supports, so that every client finds one it knows.
+//! `/sdk/vimServiceVersions.xml`: the versions of vim25 that a server supports. Clients choose one
+//! of the versions.
 
 use sim_world::vcenter::Release;
 
-/// Versions of vim25 that were released, newest first.
+/// Released versions of vim25 up to 9.0, newest first.
 const RELEASED: [&str; 32] = [
     "9.0.0.0", "8.0.3.0", "8.0.2.0", "8.0.1.0", "8.0.0.2", "8.0.0.1", "8.0.0.0", "7.0.3.2",
     "7.0.3.1", "7.0.3.0", "7.0.2.1", "7.0.2.0", "7.0.1.1", "7.0.1.0", "7.0.0.2", "7.0.0.0",
@@ -10,7 +11,8 @@ const RELEASED: [&str; 32] = [
     "4.0", "2.5u2", "2.5", "2.0",
 ];
 
-/// Returns the document of a server of this release: its own version, then the earlier ones.
+/// Returns the document of a server of this release: the release's version of vim25, and all
+/// earlier versions.
 pub(super) fn document(release: &Release) -> String {
     let current = release.api_version();
     let own = numbers(&current);
@@ -25,7 +27,7 @@ pub(super) fn document(release: &Release) -> String {
     )
 }
 
-/// Numeric parts of a version; `2.5u2` counts as `2.5`.
+/// Returns the numeric parts of a version; `2.5u2` counts as `2.5`.
 fn numbers(version: &str) -> Vec<u64> {
     let digits = |part: &str| part.chars().map_while(|it| it.to_digit(10)).collect::<Vec<u32>>();
     let number = |digits: Vec<u32>| digits.iter().fold(0, |sum, it| sum * 10 + u64::from(*it));

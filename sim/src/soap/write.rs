@@ -1,7 +1,7 @@
-//! Writes answers: the envelope, values with their `xsi:type`, and faults.
+//! Writer of SOAP answers: the envelope, values with their `xsi:type`, and faults.
 //!
-//! Prefixes are exactly `soapenv`, `xsd` and `xsi`, declared on the envelope: some readers in the
-//! field look for the literal text `xsi:type`.
+//! The envelope declares exactly the prefixes `soapenv`, `xsd` and `xsi`, because some clients look
+//! for the literal text `xsi:type`.
 
 use std::fmt::Write;
 
@@ -18,7 +18,8 @@ const HEAD: &str = concat!(
 );
 const TAIL: &str = "</soapenv:Body></soapenv:Envelope>";
 
-/// Answer of `operation`. A list becomes repeated elements, and `None` becomes no element.
+/// Returns the answer of `operation`. A list becomes repeated elements, and `None` becomes no
+/// element.
 pub(crate) fn response(operation: &str, result: Option<&Value>) -> String {
     let mut out = String::with_capacity(512);
     out.push_str(HEAD);
@@ -31,7 +32,7 @@ pub(crate) fn response(operation: &str, result: Option<&Value>) -> String {
     out
 }
 
-/// Answer with a fault, to be sent with status 500.
+/// Returns the answer with a fault. The caller must send it with status 500.
 pub(crate) fn fault(fault: &VimFault) -> String {
     let mut out = String::with_capacity(512);
     let class = fault.class();
@@ -46,12 +47,12 @@ pub(crate) fn fault(fault: &VimFault) -> String {
     out
 }
 
-/// Declared type of the place in which a value stands.
+/// Relation of a value's type to the type that the schema declares for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slot {
-    /// The declared type is the type of the value, which is not named then.
+    /// The declared type is the type of the value, so the element has no `xsi:type`.
     Declared,
-    /// The declared type is anyType or a base class, so the type of the value must be named.
+    /// The declared type is anyType or a base class, so the element needs an `xsi:type`.
     Wider,
 }
 
@@ -96,7 +97,7 @@ fn element(out: &mut String, name: &str, value: &Value, slot: Slot) {
     }
 }
 
-/// Elements of a derived class name their class; those of the declared class do not.
+/// Returns the slot of a list element: an object of a derived class needs an `xsi:type`.
 fn item_slot(item: &str, value: &Value) -> Slot {
     match value {
         Value::Object(Object { kind, .. }) if *kind != item => Slot::Wider,
@@ -116,7 +117,7 @@ fn content(out: &mut String, value: &Value) {
         Value::Time(it) => time(out, *it),
         Value::Enum(_, it) => out.push_str(it),
         Value::Object(it) => fields(out, &it.fields),
-        // These write their own element.
+        // `element` writes these.
         Value::Ref(_) | Value::List(..) | Value::Any(_) => {}
     }
 }
@@ -138,18 +139,19 @@ fn xsi_type(value: &Value) -> &'static str {
     }
 }
 
-/// `string` → `String`, as in `ArrayOfString`.
+/// Returns the name with a capital first letter: `string` → `String`, as in `ArrayOfString`.
 fn capitalized(item: &str) -> String {
     let mut chars = item.chars();
     chars.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(chars).collect()
 }
 
-/// RFC 3339 in UTC with six digits of fraction.
+/// Writes a time in RFC 3339, in UTC with six digits of fraction.
 fn time(out: &mut String, at: Timestamp) {
     let _ = write!(out, "{at:.6}");
 }
 
-/// Writes text with escapes for the characters that XML reserves. Replaces characters that XML 1.0 cannot represent.
+/// Writes text with escapes for the characters that XML reserves. Replaces characters that XML 1.0
+/// cannot represent by U+FFFD.
 fn escape(out: &mut String, text: &str) {
     for c in text.chars() {
         match c {
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn any_type_slots_name_the_type() {
+    fn a_value_declared_as_any_type_has_an_xsi_type() {
         for (name, value, want) in [
             ("text", Value::text("a<b&c"), r#"<val xsi:type="xsd:string">a&lt;b&amp;c</val>"#),
             ("int", Value::Int(-1), r#"<val xsi:type="xsd:int">-1</val>"#),
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn times_carry_a_fraction_and_z() {
+    fn a_time_is_written_with_six_digits_of_fraction_and_z() {
         let mut out = String::new();
         time(&mut out, "2026-01-01T00:00:00Z".parse().unwrap());
         assert_eq!(out, "2026-01-01T00:00:00.000000Z");

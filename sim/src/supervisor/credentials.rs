@@ -1,4 +1,4 @@
-//! Credentials of a provider and their changes: token rotation, another authority, rewritten files.
+//! Credentials and files of the provider, and their changes: another token, authority or namespace.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::tls::{Certificate, Certificates, TlsError};
 /// Credentials and files of the provider.
 #[derive(Default)]
 pub(crate) struct Given {
-    /// Current token; the first token if absent.
+    /// Current token; `None` while the first token is current.
     token: Option<String>,
     n_rotations: u32,
     mounts: Option<Mounts>,
@@ -23,19 +23,19 @@ pub(crate) struct Given {
     certificates: Option<Arc<Certificates>>,
 }
 
-/// Reason why a Supervisor could not be changed.
+/// Reason why a change of the Supervisor or of the provider's files fails.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
     /// The files of a provider cannot be written.
-    #[error("the files of the provider cannot be written: {0}")]
+    #[error("cannot write the files of the provider: {0}")]
     Mount(#[from] io::Error),
     /// The provider has no mounted files.
     #[error(
-        "nothing is mounted; start with `sim serve --supervisor DIR` or call `Supervisor::mount`"
+        "no mounted files; start with `sim serve --supervisor DIR` or call `Supervisor::mount`"
     )]
     NotMounted,
     /// The Supervisor does not listen with TLS.
-    #[error("the Supervisor does not listen with TLS")]
+    #[error("the Supervisor listens without TLS; start `sim serve` without `--plain-text`")]
     NoTls,
     /// A certificate cannot be made.
     #[error(transparent)]
@@ -43,7 +43,8 @@ pub enum SupervisorError {
 }
 
 impl Supervisor {
-    /// Writes the files that a provider mounts below a directory, and writes them again after every change.
+    /// Writes the files that a provider mounts into the directory `below`, with `ca_pem` as the
+    /// authority to trust. Later changes of credentials rewrite the files.
     ///
     /// # Errors
     /// An error of the file system.
@@ -60,7 +61,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Owner reference for objects that the provider creates: the workload cluster, as the mounted file names it.
+    /// Owner reference for objects that the provider creates. It names the workload cluster and is
+    /// also in the provider's files.
     pub(crate) fn owner(&self) -> Value {
         let uid = self.control.world.read(|world| world.ids().uuid("cluster", "owner"));
         json!({
@@ -71,7 +73,7 @@ impl Supervisor {
         })
     }
 
-    /// Authority and namespace in the mounted files of the provider, if any.
+    /// Authority (PEM) and namespace in the files of the provider; `None` without files.
     pub(crate) fn mounted(&self) -> Option<(String, String)> {
         self.given().mounts.as_ref().map(|it| (it.authority.clone(), it.namespace.clone()))
     }
@@ -81,11 +83,13 @@ impl Supervisor {
         self.given().token.clone().unwrap_or_else(|| self.provider_token.clone())
     }
 
-    /// Gives the provider another token. The new token is valid at once and replaces the previous one in the files. The previous
-    /// token is refused after `grace`.
+    /// Gives the provider another token, and returns that token. The new token is valid at once and
+    /// replaces the previous one in the files. The Supervisor refuses the previous token after
+    /// `grace` of world time.
     ///
     /// # Errors
-    /// An error of the file system; both tokens are valid then.
+    /// An error of the file system. Both tokens stay valid then, and the new one is the current
+    /// token.
     pub fn rotate_token(&self, grace: Duration) -> Result<String, SupervisorError> {
         let before = self.current_token();
         let mut given = self.given();
@@ -113,27 +117,29 @@ impl Supervisor {
     /// An error of the file system, or no mounted files.
     pub fn mount_namespace(&self, namespace: &str) -> Result<(), SupervisorError> {
         self.remount(|mounts| namespace.clone_into(&mut mounts.namespace))?;
-        self.note("the provider was given another namespace");
+        self.note("the files of the provider name another namespace");
         Ok(())
     }
 
-    /// Shows another kind of certificate to new connections.
+    /// Makes the Supervisor show new connections a certificate of this kind.
     ///
     /// # Errors
     /// No TLS on the listener, or no randomness.
     pub fn show_certificate(&self, certificate: Certificate) -> Result<(), SupervisorError> {
         let certificates = self.given().certificates.clone().ok_or(SupervisorError::NoTls)?;
         certificates.show(certificate)?;
-        self.note(&format!("its certificate is {certificate:?} from now on"));
+        self.note(&format!("the kind of its certificate is now {certificate:?}"));
         Ok(())
     }
 
-    /// Has another authority sign the certificate, and writes that authority into the files. Returns it as PEM.
+    /// Replaces the authority that signs the certificate, and writes the new authority into the
+    /// files, if the provider has files. Returns the new authority as PEM.
     ///
-    /// A restart with saved state returns to the first authority.
+    /// A sim that restarts with saved state uses the first authority again.
     ///
     /// # Errors
-    /// No TLS on the listener, an error of the file system, or no randomness.
+    /// No TLS on the listener, no randomness, or an error of the file system. After an error of the
+    /// file system the new authority signs the certificate, but the files name the earlier one.
     pub fn rotate_authority(&self) -> Result<String, SupervisorError> {
         let certificates = self.given().certificates.clone().ok_or(SupervisorError::NoTls)?;
         let pem = certificates.rotate()?;
@@ -141,11 +147,11 @@ impl Supervisor {
             Ok(()) | Err(SupervisorError::NotMounted) => {}
             Err(error) => return Err(error),
         }
-        self.note("its authority is another one");
+        self.note("another authority signs its certificate");
         Ok(pem)
     }
 
-    /// Stores the certificates of the listener.
+    /// Stores the certificates of the listener; `None` if the listener does not use TLS.
     pub(crate) fn listens_with(&self, certificates: Option<Arc<Certificates>>) {
         self.given().certificates = certificates;
     }
@@ -172,6 +178,6 @@ impl Supervisor {
     }
 
     fn given(&self) -> MutexGuard<'_, Given> {
-        self.given.lock().expect("no holder of what was given panics")
+        self.given.lock().expect("no task panics while it holds the lock of the credentials")
     }
 }

@@ -1,8 +1,10 @@
-//! Writes the files that a provider mounts to reach the Supervisor: token, authority, namespace, owner.
+//! Writes the files that a provider mounts to reach the Supervisor: token, authority, namespace,
+//! owner.
 //!
-//! The layout is that of the upstream provider: `/etc/cloud/ccm-provider` and `/etc/kubernetes/guestclusters/cluster`, both below
-//! a given directory. The first is a volume as a kubelet publishes one: its files are links through `..data`, and a change swaps
-//! that link, so that a reader sees either all of the old files or all of the new ones.
+//! The layout is that of the upstream provider: `/etc/cloud/ccm-provider` and
+//! `/etc/kubernetes/guestclusters/cluster`, both below a given directory. The first one looks like
+//! a volume that a kubelet publishes: its files are links through `..data`, and a change swaps that
+//! link, so that a reader sees either all of the old files or all of the new ones.
 
 use std::fs;
 use std::io;
@@ -16,7 +18,7 @@ use crate::files;
 const CREDENTIALS: &str = "etc/cloud/ccm-provider";
 const OWNER: &str = "etc/kubernetes/guestclusters/cluster";
 
-/// The directory and its contents.
+/// The directory of a provider's files, and their contents except the token.
 #[derive(Clone, Debug)]
 pub(crate) struct Mounts {
     pub(crate) below: PathBuf,
@@ -27,8 +29,8 @@ pub(crate) struct Mounts {
 }
 
 impl Mounts {
-    /// Writes all files. `stamp` is the time in the format in which a kubelet names directories. Only the owner of the files can
-    /// read the token.
+    /// Writes all files. Only the user of this process may read the files. `stamp` is the time in
+    /// the format that a kubelet uses in names of directories.
     pub(crate) fn write(&self, token: &str, stamp: &str) -> io::Result<()> {
         let Self { below, authority, namespace, owner } = self;
         let all = [("ca.crt", authority.as_str()), ("namespace", namespace), ("token", token)];
@@ -41,18 +43,20 @@ impl Mounts {
     }
 }
 
-/// Directory of token, authority and namespace below the mounted directory.
+/// Directory of the files `token`, `ca.crt` and `namespace`, given the directory of `--supervisor`.
 pub fn credentials(below: &Path) -> PathBuf {
     below.join(CREDENTIALS)
 }
 
-/// File of the owner reference below the mounted directory.
+/// File of the owner reference, given the directory of `--supervisor`.
 pub fn owner_ref(below: &Path) -> PathBuf {
     below.join(OWNER).join("ownerref.json")
 }
 
-/// Publishes files as a kubelet does (`kubernetes: pkg/volume/util/atomic_writer.go`): into a new directory, to which `..data`
-/// then points.
+/// Publishes files as a kubelet does: writes them into a new directory, makes `..data` point to
+/// that directory, and then removes the previous one.
+///
+/// After `kubernetes: pkg/volume/util/atomic_writer.go`.
 fn publish(directory: &Path, all: &[(&str, &str)], stamp: &str) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let data = directory.join("..data");
@@ -72,7 +76,7 @@ fn publish(directory: &Path, all: &[(&str, &str)], stamp: &str) -> io::Result<()
         }
     }
     match before.filter(|before| before.as_os_str() != name.as_str()) {
-        // Leaves a directory elsewhere alone: this code did not create it.
+        // Does not remove a directory elsewhere, because this code did not create it.
         Some(before) if before.components().count() == 1 => {
             match fs::remove_dir_all(directory.join(before)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -83,7 +87,8 @@ fn publish(directory: &Path, all: &[(&str, &str)], stamp: &str) -> io::Result<()
     }
 }
 
-/// Creates a directory with a new name.
+/// Creates a directory with an unused name, such as `..2026_01_01_00_00_00.000000000`, and returns
+/// the name.
 fn fresh(directory: &Path, stamp: &str) -> io::Result<String> {
     for n in 0..10_000_u32 {
         let name = format!("..{stamp}.{n:09}");
@@ -96,7 +101,7 @@ fn fresh(directory: &Path, stamp: &str) -> io::Result<String> {
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a directory"))
 }
 
-/// Makes `place` a link to `target` in one step, whatever was there before.
+/// Replaces `place` with a link to `target` in one step. `place` may be a file, a link or missing.
 fn link(target: &Path, place: &Path) -> io::Result<()> {
     let mut name = place.file_name().unwrap_or_default().to_owned();
     name.push("_tmp");

@@ -1,7 +1,8 @@
 //! The certificate authority of a sim.
 //!
-//! Generated once and trusted by clients that have its PEM. Only the keys do not follow from the
-//! seed; they never appear in a ledger.
+//! The sim generates the authority once, or restores it from saved state. Clients that have the PEM
+//! of the authority trust its certificates. Keys are random and do not follow from the seed. They
+//! never appear in the ledger.
 
 use std::fmt;
 
@@ -14,20 +15,20 @@ use rustls::pki_types::pem::PemObject;
 
 use super::Leaf;
 
-/// Reason why a certificate cannot be used.
+/// Reason why a certificate, key or authority cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A certificate or key could not be made or read.
-    #[error("cannot make or read a certificate")]
+    /// A certificate or key cannot be generated or parsed.
+    #[error("cannot generate or parse a certificate or private key")]
     Certificate(#[from] rcgen::Error),
-    /// A PEM file does not contain a certificate or key.
-    #[error("not a PEM file of a certificate")]
+    /// A text is not the PEM of a certificate or key.
+    #[error("the text is not the PEM of a certificate or private key")]
     Pem(#[from] rustls::pki_types::pem::Error),
-    /// The authority cannot verify client certificates.
-    #[error("cannot check the certificates of clients")]
+    /// The verifier of client certificates cannot use the authority.
+    #[error("cannot use the certificate authority to verify client certificates")]
     Clients(#[from] rustls::server::VerifierBuilderError),
-    /// rustls rejects the certificate or key.
-    #[error("cannot serve with a certificate")]
+    /// rustls rejects the certificate, the key or the configuration.
+    #[error("the TLS library rejects the certificate, the private key or the configuration")]
     Rustls(#[from] rustls::Error),
 }
 
@@ -36,7 +37,7 @@ pub enum TlsError {
 pub(super) enum Validity {
     /// From 2025 to 2050, longer than any sim runs.
     Long,
-    /// One day in the past.
+    /// The first day of 2025, so that the certificate has expired.
     Over,
 }
 
@@ -72,20 +73,21 @@ impl Authority {
     /// Restores an authority from [`pem`](Self::pem) and [`key_pem`](Self::key_pem).
     ///
     /// # Errors
-    /// If these are not a valid certificate and key.
+    /// If the texts are not the PEM of a certificate and a key.
     pub fn restore(pem: &str, key_pem: &str) -> Result<Self, TlsError> {
         let certificate = CertificateDer::from_pem_slice(pem.as_bytes())?;
-        // An issuer is its name and its key. The name is the same in every authority made here.
+        // An issuer consists of a name and a key. All authorities of this module have the same
+        // name.
         let issuer = Issuer::new(params()?, KeyPair::from_pem(key_pem)?);
         Ok(Self { issuer, certificate, pem: pem.to_owned() })
     }
 
-    /// The certificate that clients trust.
+    /// The authority's certificate, which clients trust, as PEM.
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
-    /// Private key, to be kept secret.
+    /// The authority's private key as PEM, to be kept secret.
     pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
     }
@@ -94,13 +96,14 @@ impl Authority {
         &self.certificate
     }
 
-    /// Issues a client certificate for `user` of the cluster: common name and organization.
+    /// Issues a client certificate for the cluster. Its common name is `user`, its organization
+    /// `group`.
     ///
-    /// Supports one group at most, because rcgen writes every attribute of a name once. The cluster
-    /// accepts certificates with more.
+    /// Supports at most one group, because rcgen writes every attribute of a name once. The cluster
+    /// also accepts certificates with several groups.
     ///
     /// # Errors
-    /// If a name is not valid in a certificate.
+    /// If a name is not valid in a certificate, or the system has no randomness.
     pub fn issue_client(&self, user: &str, group: Option<&str>) -> Result<Leaf, TlsError> {
         let mut params = CertificateParams::new(Vec::<String>::new())?;
         set_validity(&mut params);
@@ -121,7 +124,7 @@ impl Authority {
     /// Issues a certificate for the server `name`, valid for these host names and addresses.
     ///
     /// # Errors
-    /// If one of them is not valid in a certificate.
+    /// If a name or host is not valid in a certificate, or the system has no randomness.
     pub(crate) fn issue(&self, name: &str, hosts: &[String]) -> Result<Leaf, TlsError> {
         self.issue_for(name, hosts, Validity::Long)
     }
@@ -162,7 +165,8 @@ fn params() -> Result<CertificateParams, TlsError> {
     Ok(params)
 }
 
-/// Sets a long period, so that a certificate does not reveal when a sim was started.
+/// Sets the validity from 2025 to 2050, so that a certificate does not reveal when a sim was
+/// started.
 fn set_validity(params: &mut CertificateParams) {
     params.not_before = date_time_ymd(2025, 1, 1);
     params.not_after = date_time_ymd(2050, 1, 1);

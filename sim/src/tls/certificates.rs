@@ -1,4 +1,4 @@
-//! Certificates of one server: the current one, and the earlier ones.
+//! Certificates of one server: the current one, earlier ones and defective ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -56,10 +56,11 @@ impl fmt::Debug for Leaf {
 }
 
 impl Leaf {
-    /// Returns a certificate that `authority` has signed.
+    /// Parses a certificate that `authority` has signed, and its private key. Does not verify the
+    /// signature.
     ///
     /// # Errors
-    /// If these are not a valid certificate and key.
+    /// If the texts are not the PEM of a certificate and of a key of a supported type.
     pub fn new(pem: String, key_pem: String, authority: &Authority) -> Result<Self, TlsError> {
         let certificate = CertificateDer::from_pem_slice(pem.as_bytes())?;
         let thumbprints = Thumbprints::of(&certificate);
@@ -69,13 +70,13 @@ impl Leaf {
         Ok(Self { pem, thumbprints, key_pem, certified })
     }
 
-    /// Private key, to be kept secret.
+    /// The private key as PEM, to be kept secret.
     pub fn key_pem(&self) -> &str {
         &self.key_pem
     }
 }
 
-/// Kinds of defects of a server's certificate.
+/// Kind of certificate that a server shows: a good one, or one with a defect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Certificate {
@@ -92,20 +93,25 @@ pub enum Certificate {
 
 /// Certificates that a server shows in handshakes.
 ///
-/// A vCenter's certificate has a number in the world. A handshake gets the certificate of the
-/// current number; open connections keep the certificate that they got.
+/// The world numbers the certificates of a vCenter. A handshake gets the certificate with the
+/// current number, unless a replacement is set; open connections keep the certificate of their
+/// handshake.
 pub(crate) struct Certificates {
     authority: Arc<Authority>,
     name: String,
     hosts: Vec<String>,
-    /// World of a vCenter, which numbers its certificates. A server without one only has number 0.
+    /// World that numbers the certificates of a vCenter; `None` for other servers, whose
+    /// certificate has number 0.
     world: Option<WorldHandle>,
+    /// The numbered certificates, restored or issued, by number; replacements have no number.
     made: Mutex<BTreeMap<u32, Leaf>>,
-    /// Replacements that [`show`](Self::show) and [`rotate`](Self::rotate) set. They are not saved.
+    /// Replacements that [`show`](Self::show) and [`rotate`](Self::rotate) set. The state of a sim
+    /// does not contain them.
     instead: Mutex<Instead>,
 }
 
-/// The authority that signs from now on, and the certificate that handshakes get.
+/// Replacements of the authority and of the certificate that handshakes get; `None` keeps the
+/// original.
 #[derive(Default)]
 struct Instead {
     authority: Option<Arc<Authority>>,
@@ -133,7 +139,7 @@ impl Certificates {
         Ok(all)
     }
 
-    /// The certificate that a handshake gets now.
+    /// Returns the certificate that a handshake gets now. Issues it if it does not exist yet.
     pub(crate) fn current(&self) -> Result<Leaf, TlsError> {
         if let Some(leaf) = &self.instead().leaf {
             return Ok(leaf.clone());
@@ -146,7 +152,7 @@ impl Certificates {
         Ok(self.lock().entry(number).or_insert(leaf).clone())
     }
 
-    /// Shows a certificate of this kind from now on.
+    /// Makes all later handshakes get a certificate of this kind.
     pub(crate) fn show(&self, certificate: Certificate) -> Result<(), TlsError> {
         let mut instead = self.instead();
         let authority = instead.authority.as_ref().unwrap_or(&self.authority);
@@ -165,7 +171,9 @@ impl Certificates {
         Ok(())
     }
 
-    /// Has another authority sign from now on; returns that authority's certificate as PEM.
+    /// Generates another authority, which signs this server's certificates from now on, and makes
+    /// later handshakes get a good certificate of that authority. Returns the certificate of the
+    /// authority as PEM.
     pub(crate) fn rotate(&self) -> Result<String, TlsError> {
         let authority = Arc::new(Authority::generate()?);
         let leaf = authority.issue(&self.name, &self.hosts)?;
@@ -174,7 +182,8 @@ impl Certificates {
         Ok(pem)
     }
 
-    /// Every certificate so far, by number.
+    /// Every numbered certificate, restored or issued, by number, without the replacements that
+    /// [`show`](Self::show) and [`rotate`](Self::rotate) issue.
     pub(crate) fn all(&self) -> BTreeMap<u32, Leaf> {
         self.lock().clone()
     }
@@ -187,11 +196,11 @@ impl Certificates {
     }
 
     fn instead(&self) -> MutexGuard<'_, Instead> {
-        self.instead.lock().expect("no holder of the certificates panics")
+        self.instead.lock().expect("no task panics while it holds this lock")
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Leaf>> {
-        self.made.lock().expect("no holder of the certificates panics")
+        self.made.lock().expect("no task panics while it holds this lock")
     }
 }
 
@@ -200,7 +209,7 @@ impl ResolvesServerCert for Certificates {
         match self.current() {
             Ok(leaf) => Some(leaf.certified),
             Err(error) => {
-                tracing::error!(%error, server = self.name, "no certificate for a handshake");
+                tracing::error!(%error, server = self.name, "no certificate; TLS handshake fails");
                 None
             }
         }

@@ -1,6 +1,6 @@
 //! Identity in a client's certificate: common name and organizations of its subject.
 //!
-//! The handshake has verified the certificate; this module reads only the subject.
+//! rustls verifies the certificate in the handshake; this module only reads its subject.
 
 use crate::Identity;
 
@@ -10,7 +10,8 @@ const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 
-/// Returns the user and the groups of a certificate; `None` if its subject has no common name.
+/// Returns the user (common name) and the groups (organizations) in a DER certificate; `None` if
+/// its subject has no common name, or if the bytes cannot be parsed as a certificate.
 ///
 /// Follows `apiserver: pkg/authentication/request/x509`, `CommonNameUserConversion`.
 pub(crate) fn identity(certificate: &[u8]) -> Option<Identity> {
@@ -46,7 +47,7 @@ fn element<'a>(der: &mut Der<'a>, wanted: u8) -> Option<&'a [u8]> {
     der.next().filter(|(tag, _)| *tag == wanted).map(|(_, content)| content)
 }
 
-/// Iterator over DER elements.
+/// Iterator over the DER elements in a text: the tag and the content of each.
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Iterator for Der<'a> {
@@ -58,7 +59,7 @@ impl<'a> Iterator for Der<'a> {
         let (length, rest) = if first < 0x80 {
             (usize::from(first), rest)
         } else {
-            // No certificate needs more than five bytes for a length.
+            // A length in a certificate never needs more than five bytes.
             let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f).min(5))?;
             (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
         };

@@ -12,16 +12,16 @@ use super::{Authority, Certificates, TlsError};
 /// Versions of HTTP that a server offers in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alpn {
-    /// HTTP/1.1 only: no client of vSphere needs more.
+    /// HTTP/1.1 only, which suffices for all vSphere clients.
     Http1,
-    /// HTTP/2 first.
+    /// HTTP/2 preferred, else HTTP/1.1.
     Http2,
 }
 
 /// Returns an acceptor with the certificates of one server.
 ///
-/// Clients may show a certificate of `clients`, but need not. A certificate of another authority
-/// ends the handshake, where the real server answers 401.
+/// With `clients`, a client may show a certificate of that authority, but need not. A certificate
+/// of another authority ends the handshake, whereas a real API server would answer 401.
 pub(crate) fn acceptor(
     certificates: Arc<Certificates>,
     alpn: Alpn,
@@ -42,7 +42,8 @@ pub(crate) fn acceptor(
         }
     };
     let mut config = builder.with_cert_resolver(certificates);
-    // A resumed session shows no certificate; after a change every client must get the new one.
+    // Disables resumption: the server shows no certificate in a resumed session, but after a change
+    // every client must get the new certificate.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     config.alpn_protocols = match alpn {

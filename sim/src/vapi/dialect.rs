@@ -1,4 +1,4 @@
-//! The two formats of vAPI answers.
+//! The two formats of vAPI answers, and the errors in them.
 
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
@@ -8,12 +8,12 @@ use crate::Reply;
 
 const JSON: &str = "application/json";
 
-/// Format of an answer.
+/// Format of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// `/rest`, 6.5 and later: results wrapped in `value`.
+    /// Format of `/rest`, vCenter 6.5 and later: `value` wraps a result.
     Rest,
-    /// `/api`, 7.0 U2 and later: results bare.
+    /// Format of `/api`, vCenter 7.0 U2 and later: the body is the bare result.
     Api,
 }
 
@@ -21,7 +21,7 @@ pub(super) enum Dialect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Error {
     status: StatusCode,
-    /// `not_found`, the last part of the error's type.
+    /// Last part of the error's type, such as `not_found`.
     kind: &'static str,
     id: &'static str,
     message: String,
@@ -100,7 +100,8 @@ impl Error {
         )
     }
 
-    /// Returns the error for the status of a rule.
+    /// Returns the error for an HTTP status that a rule injects. `message` replaces the usual text,
+    /// except for 401.
     pub(super) fn of_status(status: StatusCode, message: Option<&str>) -> Self {
         let (kind, id, text) = match status.as_u16() {
             401 => return Self::unauthenticated(),
@@ -143,18 +144,18 @@ impl From<VcFault> for Error {
 }
 
 impl Dialect {
-    /// Answer with a result.
+    /// Returns an answer with a result and status 200.
     pub(super) fn success(self, value: Value) -> Reply {
         self.answer(StatusCode::OK, value)
     }
 
-    /// Answer with the id of a new object. `/api` answers 201, `/rest` 200.
+    /// Returns an answer with the id of a new object. The status is 201 in `/api`, 200 in `/rest`.
     pub(super) fn created_plain(self, value: Value) -> Reply {
         let status = if self == Self::Api { StatusCode::CREATED } else { StatusCode::OK };
         self.answer(status, value)
     }
 
-    /// Answer without a result.
+    /// Returns an answer without a result. The status is 204 for `/api`, 200 for `/rest`.
     pub(super) fn nothing(self) -> Reply {
         match self {
             Self::Rest => Reply::new(StatusCode::OK, JSON, ""),
@@ -162,7 +163,7 @@ impl Dialect {
         }
     }
 
-    /// Answer with an error.
+    /// Returns an answer with an error.
     pub(super) fn failure(self, error: &Error) -> Reply {
         let Error { status, kind, id, message } = error;
         let messages = json!([{ "id": id, "default_message": message, "args": [] }]);

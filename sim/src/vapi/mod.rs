@@ -27,20 +27,21 @@ const SESSION: &str = "vmware-api-session-id";
 pub(crate) struct VapiFace {
     world: WorldHandle,
     vcenter: String,
-    /// True if cookies are marked `Secure`.
+    /// True if the vCenter marks its cookies `Secure`.
     secure: bool,
 }
 
-/// A request, parsed as far as possible.
+/// A parsed request. Parts that could not be parsed are errors or `None`.
 pub(crate) struct Parsed {
     dialect: Dialect,
     route: Result<Route, Error>,
     body: Bytes,
-    /// True if the body claims to be something other than JSON.
+    /// True if the `Content-Type` header names another type than JSON.
     not_json: bool,
     credentials: Option<(String, Password)>,
     token: Option<String>,
-    /// True if the client wants the session id only in the answer, and not as a cookie too.
+    /// True if the answer to a login must not set a cookie with the session id, because the request
+    /// has the header `vmware-use-header-authn`.
     header_only: bool,
     user_agent: String,
 }
@@ -50,7 +51,7 @@ impl VapiFace {
         Self { world, vcenter: vcenter.to_owned(), secure }
     }
 
-    /// True if a request with these headers belongs to a session.
+    /// True if a request with these headers belongs to an open session of vAPI or of SOAP.
     pub(crate) fn is_logged_in(&self, world: &World, headers: &HeaderMap) -> bool {
         let is_session = |token: String| {
             world.vcenter(&self.vcenter).is_some_and(|vc| vc.logins.sessions.contains_key(&token))
@@ -58,7 +59,7 @@ impl VapiFace {
         session_id(headers).is_some_and(is_session)
     }
 
-    /// Parses a request without the world.
+    /// Parses a request; does not read the world.
     pub(crate) fn parse(incoming: &Incoming) -> Parsed {
         let parts = &incoming.parts;
         let (dialect, route) = route::read(&parts.method, &parts.uri);
@@ -75,7 +76,7 @@ impl VapiFace {
         }
     }
 
-    /// Classifies a request without judging it.
+    /// Classifies a request. Does not check credentials or validity.
     pub(crate) fn classify(&self, world: &World, incoming: &Incoming, parsed: &Parsed) -> Call {
         let vc = world.vcenter(&self.vcenter);
         let session = |token: &String| vc?.logins.sessions.get(token)?.user.clone();
@@ -118,7 +119,7 @@ impl VapiFace {
         }
     }
 
-    /// Answer with the error of a rule.
+    /// Returns the answer with an HTTP status that a rule injects, as `/api` or `/rest` formats it.
     pub(crate) fn status(incoming_api: bool, code: StatusCode, message: Option<&str>) -> Reply {
         let dialect = if incoming_api { Dialect::Api } else { Dialect::Rest };
         dialect.failure(&Error::of_status(code, message))
@@ -219,12 +220,14 @@ impl VapiFace {
         Ok(dialect.success(shown.ok_or_else(Error::unauthenticated)?))
     }
 
-    /// User of a session. As on modern servers, the cookie value of a SOAP session is accepted here too.
+    /// Returns the user of a session; `None` if the session is not open or not logged in. As on
+    /// modern servers, `token` may also be the cookie value of a SOAP session.
     fn user_of(&self, token: &str) -> Option<String> {
         self.world
             .read(|world| world.vcenter(&self.vcenter)?.logins.sessions.get(token)?.user.clone())
     }
 
+    /// True if the token is that of a vAPI session, not of a SOAP session.
     fn is_vapi(&self, token: &str) -> bool {
         self.world.read(|world| {
             world

@@ -1,4 +1,4 @@
-//! Maps method, path and action to an operation.
+//! Routes: the operation that method, path and action of a request select.
 
 use http::{Method, Uri};
 
@@ -7,7 +7,7 @@ use crate::Class;
 use crate::names::named;
 
 named! {
-    /// An operation of vAPI.
+    /// An operation of vAPI that the simulated vCenter supports.
     pub(crate) enum Operation {
         SessionCreate = "cis.session.create",
         SessionGet = "cis.session.get",
@@ -35,7 +35,7 @@ named! {
     }
 }
 
-/// An operation and the id in its path.
+/// An operation, and the id in the path of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) operation: Operation,
@@ -61,7 +61,8 @@ impl Operation {
     }
 }
 
-/// Parses a request line. The dialect is known even if the operation is not.
+/// Parses a request line. Returns the dialect even if no operation has this method, path and
+/// action.
 pub(super) fn read(method: &Method, uri: &Uri) -> (Dialect, Result<Route, Error>) {
     let path = uri.path().trim_end_matches('/');
     let (dialect, rest) = match path.strip_prefix("/rest/com/vmware/cis") {
@@ -123,7 +124,8 @@ fn find(method: &Method, path: &str, action: Option<&str>) -> Option<Route> {
     Some(Route { operation, id })
 }
 
-/// Decodes an id in a path: `/rest` puts `id:` in front, and clients may percent-encode its colons.
+/// Decodes an id in a path: removes the `id:` that clients of `/rest` put in front, and decodes
+/// percent-encoded colons.
 fn decoded(part: &str) -> String {
     let part = part.replace("%3A", ":").replace("%3a", ":");
     part.strip_prefix("id:").unwrap_or(&part).to_owned()

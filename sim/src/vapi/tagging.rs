@@ -1,4 +1,4 @@
-//! The tagging service.
+//! The tagging service: tags, categories, and the objects that have tags.
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use super::route::{Operation, Route};
 use crate::faults::Effects;
 use crate::{Reply, Target, WorldHandle};
 
-/// One request to the service.
+/// State that the handlers of one request use.
 pub(super) struct Tagging<'a> {
     pub(super) world: &'a WorldHandle,
     pub(super) vcenter: &'a str,
@@ -269,7 +269,7 @@ impl Tagging<'_> {
             .collect()
     }
 
-    /// Carries out several changes. A failed change does not stop the rest.
+    /// Carries out several changes, each whether or not others fail. The answer lists the failures.
     fn batch(&self, requests: impl Iterator<Item = VcRequest>) -> Reply {
         let messages: Vec<Value> = requests
             .filter_map(|request| self.apply(request).err())
@@ -304,7 +304,10 @@ impl Tagging<'_> {
         }
     }
 
-    /// Returns an inventory object that the caller may see.
+    /// Returns the inventory object that the client names.
+    ///
+    /// # Errors
+    /// Not found, if the object does not exist, or if the user may not see it.
     fn object(&self, given: &ObjectId) -> Result<MoRef, Error> {
         let known = MoRef::parse(&given.id)
             .filter(|id| id.kind.type_name() == given.kind.trim_start_matches("urn:vim25:"));
@@ -318,7 +321,8 @@ impl Tagging<'_> {
         vc.may_see(self.user, id) && !self.effects.hides(&id.to_string())
     }
 
-    /// Parses a create or update spec: wrapped in `/rest`, bare in `/api`.
+    /// Parses a create or update spec. In `/rest` the spec is the field `name` of the body, in
+    /// `/api` it is the whole body.
     fn spec<T: DeserializeOwned>(&self, body: &Bytes, name: &str) -> Result<T, Error> {
         let mut value: Value = parse(body)?;
         if self.dialect == Dialect::Rest {
@@ -341,7 +345,7 @@ impl Tagging<'_> {
 
     fn read<R>(&self, look: impl FnOnce(&VCenter) -> R) -> R {
         self.world.read(|world| {
-            look(world.vcenter(self.vcenter).expect("a face serves a vCenter of its world"))
+            look(world.vcenter(self.vcenter).expect("the world has the vCenter of this face"))
         })
     }
 }
@@ -350,7 +354,7 @@ fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, Error> {
     serde_json::from_slice(body).map_err(|err| Error::invalid_argument(format!("the body: {err}")))
 }
 
-/// Object that a request refers to.
+/// Returns the object that a request refers to: the object in its body, else the id in its path.
 pub(super) fn target(vc: Option<&VCenter>, route: &Route, body: &Bytes) -> Target {
     let named = route.id.clone().map(|id| {
         let name = vc.and_then(|vc| vc.tags.tags.get(&id)).map(|tag| tag.name.clone());
@@ -363,7 +367,7 @@ pub(super) fn target(vc: Option<&VCenter>, route: &Route, body: &Bytes) -> Targe
     Target { kind: Some(object.kind), name, moref: Some(object.id), ..Target::default() }
 }
 
-/// Summary of a request for readers of a transcript.
+/// Returns the summary of a request for readers of the ledger.
 pub(super) fn detail(route: &Route, body: &Bytes) -> String {
     match route.operation {
         Operation::AttachedTagsOnObjects => serde_json::from_slice::<ManyObjects>(body)

@@ -1,4 +1,4 @@
-//! Permissions of callers, and access to the world and to a session's own objects.
+//! Permissions of callers, and access to the world and to the objects that a session owns.
 
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
@@ -14,8 +14,12 @@ use super::sessions::Owned;
 use crate::handle::Locked;
 
 impl Vim {
-    /// Checks that the caller may call the operation. Anonymous callers may call a few operations
-    /// only, and users may not use objects that they may not see.
+    /// Checks that the caller may call the operation.
+    ///
+    /// # Errors
+    /// `NotAuthenticated` for an anonymous caller, except for the few operations that need no
+    /// login. `ManagedObjectNotFound` for an inventory object or task that does not exist.
+    /// `NoPermission` for an inventory object that the user may not see.
     pub(super) fn authorize(
         &self,
         world: &Locked<'_>,
@@ -70,7 +74,7 @@ impl Vim {
         Ok(())
     }
 
-    /// Drops the objects of sessions that have ended.
+    /// Drops the objects of sessions that have ended, and wakes the waits of these sessions.
     pub(super) fn prune(&self, world: &Locked<'_>) {
         let vc = self.vc(world);
         let mut owned = self.lock();
@@ -82,12 +86,12 @@ impl Vim {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Owned>> {
-        self.owned.lock().expect("no holder of the sessions' objects panics")
+        self.owned.lock().expect("the lock of the sessions' objects is not poisoned")
     }
 
-    /// This vCenter in its world.
+    /// Returns the state of this vCenter.
     pub(super) fn vc<'w>(&self, world: &'w World) -> &'w VCenter {
-        world.vcenter(&self.vcenter).expect("a face serves a vCenter of its world")
+        world.vcenter(&self.vcenter).expect("the world has the vCenter of this face")
     }
 
     /// Returns a reader of the world as `caller` sees it.
@@ -102,8 +106,12 @@ impl Vim {
         }
     }
 
-    /// Calls `work` with the caller's own objects. Their lock is taken while the world is locked,
-    /// never the other way round.
+    /// Calls `work` with the objects that the caller's session owns. Locks the objects of all
+    /// sessions while the world is locked. To avoid a deadlock, no code may lock the world while it
+    /// holds the lock of the objects.
+    ///
+    /// # Errors
+    /// `NotAuthenticated` if the session has ended, else the error of `work`.
     pub(super) fn with_owned<R>(
         &self,
         world: &Locked<'_>,
@@ -119,8 +127,8 @@ impl Vim {
     }
 }
 
-/// True for a read of only those properties that anonymous callers may read:
-/// `SessionManager.currentSession` and the like.
+/// True if the operation reads only properties that anonymous callers may read, such as
+/// `SessionManager.currentSession`.
 fn is_anonymous_read(operation: &str, arguments: &Node) -> bool {
     let reads = matches!(operation, "RetrievePropertiesEx" | "RetrieveProperties");
     let open = |kind: &str, path: &str| match kind {

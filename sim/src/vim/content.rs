@@ -1,10 +1,12 @@
-//! `ServiceContent`: the description of a server and its managers.
+//! `ServiceContent`: the description of a vCenter and references to its managers.
 
 use sim_world::vcenter::{Release, VCenter};
 
 use super::value::{Object, Reference};
 
-/// Member, type and id of every manager, in schema order. Ids are those of production servers.
+/// Members of `ServiceContent` after `rootFolder`, in schema order: name, type and id of every
+/// manager. The ids are those of production servers. `about` is not a manager and has neither type
+/// nor id.
 pub(crate) const MANAGERS: &[(&str, &str, &str)] = &[
     ("propertyCollector", "PropertyCollector", "propertyCollector"),
     ("viewManager", "ViewManager", "ViewManager"),
@@ -84,7 +86,8 @@ fn about(vc: &VCenter) -> Object {
         .with("licenseProductVersion", licensed)
 }
 
-/// Returns the type of the manager with this id, if the server has one.
+/// Returns the type of the manager with this id, or of the `ServiceInstance`; `None` for any other
+/// id.
 pub(crate) fn manager(id: &str) -> Option<&'static str> {
     if id == "ServiceInstance" {
         return Some("ServiceInstance");

@@ -1,11 +1,13 @@
-//! Summaries of arguments and answers for readers of a transcript. They never contain a secret.
+//! Summaries of arguments and answers for readers of the ledger. They never contain a secret.
 
 use std::fmt::Write;
 
 use super::node::Node;
 use super::value::Value;
 
-/// Summary of a request: types and paths of a retrieval, version of a wait, key of a search.
+/// Returns the summary of a request: user of a login, types and paths of a retrieval or filter,
+/// version of a wait, key of a search, number of objects for a list view. Empty for other
+/// operations.
 pub(crate) fn detail(operation: &str, arguments: &Node) -> String {
     let text = |name: &str| arguments.text_of(name).unwrap_or_default();
     match operation {
@@ -30,7 +32,7 @@ pub(crate) fn detail(operation: &str, arguments: &Node) -> String {
     }
 }
 
-/// Formats a spec as `VirtualMachine{name,guest.net} of vm-17`.
+/// Formats a spec as `VirtualMachine{name,guest.net} of vm-17`, or `… of 3 objects`.
 fn spec(spec: &Node) -> String {
     let mut out = String::new();
     for set in spec.all("propSet") {
@@ -47,7 +49,8 @@ fn spec(spec: &Node) -> String {
     out
 }
 
-/// Number of objects in an answer: contents, updates, references found.
+/// Returns the number of objects in an answer: object contents, object updates, or list elements.
+/// Any other data object and a reference count as one, a plain value as none.
 pub(crate) fn count_objects(result: &Value) -> usize {
     match result {
         Value::List(_, items) => items.len(),

@@ -4,12 +4,12 @@ use sim_world::vcenter::{Power, VcFault};
 
 use super::value::{Field, Object, Reference, Value};
 
-/// A fault.
+/// A vim25 fault.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct VimFault {
     /// Class and fields of the fault.
     pub(crate) object: Object,
-    /// Message of the fault; never empty.
+    /// Message of the fault; empty only if a rule sets an empty one.
     pub(crate) message: String,
 }
 
@@ -74,7 +74,7 @@ impl VimFault {
         Self::new("RequestCanceled", "The task was canceled by a user.")
     }
 
-    /// A fault for an operation that this server does not support.
+    /// Returns the fault for an operation that the simulated vCenter does not support.
     pub(crate) fn not_supported(kind: &str, operation: &str) -> Self {
         Self::new(
             "NotSupported",
@@ -82,7 +82,8 @@ impl VimFault {
         )
     }
 
-    /// Returns a fault of a class that a rule names, with a suitable message.
+    /// Returns a fault of the class that a rule names, with `message`, else with the usual message
+    /// of the class or a general one. An unknown class becomes `SystemError`.
     pub(crate) fn named(class: &str, message: Option<&str>) -> Self {
         let typical = match class {
             "NotAuthenticated" => Some(Self::not_authenticated()),
@@ -112,7 +113,7 @@ impl VimFault {
         fault
     }
 
-    /// Converts the fault to a `LocalizedMethodFault`, the form inside of data.
+    /// Converts the fault to a `LocalizedMethodFault`, the form of faults within data objects.
     pub(crate) fn localized(self) -> Object {
         Object::new("LocalizedMethodFault")
             .with_typed("fault", self.object)

@@ -12,10 +12,10 @@ use super::properties;
 use super::value::Value;
 use crate::handle::Locked;
 
-/// Unused clone tickets, each with the session that acquired it.
+/// Unused clone tickets, each with the token of the session that acquired it.
 #[derive(Debug, Default)]
 pub(super) struct Tickets {
-    /// Number of tickets so far, which makes every ticket unique.
+    /// Number of tickets issued, also used ones; part of each ticket, so that no two are equal.
     issued: u64,
     open: BTreeMap<String, String>,
 }
@@ -48,7 +48,7 @@ impl Vim {
     }
 
     pub(super) fn clone_ticket(&self, world: &Locked<'_>, caller: &Caller<'_>) -> Value {
-        let mut tickets = self.tickets.lock().expect("no holder of the tickets panics");
+        let mut tickets = self.tickets.lock().expect("the lock of the tickets is not poisoned");
         tickets.issued += 1;
         let serial = tickets.issued;
         let path = format!("{}/{}/{serial}", self.vcenter, caller.token);
@@ -58,7 +58,8 @@ impl Vim {
         Value::text(ticket)
     }
 
-    /// Opens a session of the ticket's user. A ticket works once, and only while its session lives.
+    /// Logs the caller's session in as the user who acquired the ticket. A ticket works once, and
+    /// only while the session that acquired it is logged in.
     pub(super) fn clone_session(
         &self,
         world: &mut Locked<'_>,
@@ -69,7 +70,7 @@ impl Vim {
         let owner = self
             .tickets
             .lock()
-            .expect("no holder of the tickets panics")
+            .expect("the lock of the tickets is not poisoned")
             .open
             .remove(ticket)
             .ok_or(VcFault::InvalidLogin)?;

@@ -1,7 +1,8 @@
-//! The vSphere API's typed core: values, objects, properties, searches, filters and operations.
+//! The vSphere API (vim25) without its encoding: values, objects, properties, searches, filters
+//! and operations.
 //!
-//! This module does not know XML. The SOAP codec parses requests into [`Node`]s and writes
-//! [`Value`]s; a second codec would do the same in JSON.
+//! This module does not use XML. The SOAP codec parses requests into [`Node`]s and writes
+//! [`Value`]s; another codec could do this in JSON.
 
 mod access;
 mod content;

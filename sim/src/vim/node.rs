@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::fault::VimFault;
 
-/// An element.
+/// An element of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Node {
     /// Local name.
@@ -15,7 +15,7 @@ pub(crate) struct Node {
     pub(crate) ref_type: Option<String>,
     /// Text, trimmed.
     pub(crate) text: String,
-    /// Text with the blanks around it, if it has any.
+    /// Untrimmed text of an element without children; `None` if it equals `text`.
     pub(crate) with_blanks: Option<String>,
     /// Child elements in document order.
     pub(crate) children: Vec<Node>,
@@ -29,33 +29,34 @@ pub(crate) struct GivenRef<'a> {
 }
 
 impl Node {
-    /// The first child called `name`.
+    /// Returns the first child called `name`.
     pub(crate) fn child(&self, name: &str) -> Option<&Node> {
         self.children.iter().find(|child| child.name == name)
     }
 
-    /// Every child called `name`.
+    /// Returns all children called `name`.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Node> {
         self.children.iter().filter(move |child| child.name == name)
     }
 
-    /// The text of the first child called `name`.
+    /// Returns the text of the first child called `name`.
     pub(crate) fn text_of(&self, name: &str) -> Option<&str> {
         self.child(name).map(|child| child.text.as_str())
     }
 
-    /// Returns the text of a required child.
+    /// Returns the text of a required child; `InvalidArgument` if it is absent.
     pub(crate) fn required(&self, name: &str) -> Result<&str, VimFault> {
         self.text_of(name).ok_or_else(|| VimFault::invalid_argument(name))
     }
 
-    /// Returns the text of a required child with the blanks around it, which are part of a password.
+    /// Returns the untrimmed text of a required child, for passwords, which may begin or end with
+    /// blanks; `InvalidArgument` if the child is absent.
     pub(crate) fn verbatim(&self, name: &str) -> Result<&str, VimFault> {
         let child = self.child(name).ok_or_else(|| VimFault::invalid_argument(name))?;
         Ok(child.with_blanks.as_deref().unwrap_or(&child.text))
     }
 
-    /// Returns a boolean; `None` if absent.
+    /// Returns the child called `name` as a boolean; `None` if it is absent.
     pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, VimFault> {
         match self.text_of(name) {
             None => Ok(None),
@@ -65,14 +66,14 @@ impl Node {
         }
     }
 
-    /// Returns an integer; `None` if absent.
+    /// Returns the child called `name` as an integer; `None` if it is absent.
     pub(crate) fn int(&self, name: &str) -> Result<Option<i32>, VimFault> {
         self.text_of(name)
             .map(|text| text.parse().map_err(|_| VimFault::invalid_argument(name)))
             .transpose()
     }
 
-    /// Returns this element as a reference.
+    /// Returns this element as a reference; its type is empty if the client declares none.
     pub(crate) fn reference(&self) -> GivenRef<'_> {
         GivenRef { kind: Cow::Borrowed(self.ref_type.as_deref().unwrap_or("")), id: &self.text }
     }

@@ -1,15 +1,17 @@
-//! Operations of vim25 that the vCenter supports. All others get `NotSupported`.
+//! Operations of vim25 that the simulated vCenter supports. It refuses all others: with
+//! `NotSupported`, if the caller is logged in and the object exists.
 
 use crate::names::named;
 
 named! {
-    /// An operation. The ledger also records operations that are not listed, which are refused.
+    /// An operation of vim25 that the vCenter supports. The vCenter refuses every other operation.
+    /// The ledger records the refused calls too.
     ///
-    /// Of the operations that clients are known to need (tiers P0 and P1a), these are missing and
-    /// refused: cloning, registering, templates and folders (`CloneVM_Task`, `MigrateVM_Task`,
-    /// `RegisterVM_Task`, `UnregisterVM`, `MarkAsTemplate`, `MoveIntoFolder_Task`, …), everything
-    /// that builds or changes hosts, clusters, pools and switches,
-    /// `SearchDatastoreSubFolders_Task`, `CancelTask`, and custom fields.
+    /// Clients are known to need some of the refused operations (tiers P0 and P1a of
+    /// `fake-vcenter`): cloning, registering, templates and folders (`CloneVM_Task`,
+    /// `MigrateVM_Task`, `RegisterVM_Task`, `UnregisterVM`, `MarkAsTemplate`,
+    /// `MoveIntoFolder_Task`, …), all operations that build or change hosts, clusters, pools and
+    /// switches, `SearchDatastoreSubFolders_Task`, `CancelTask`, and custom fields.
     pub(crate) enum Operation {
         RetrieveServiceContent = "RetrieveServiceContent",
         CurrentTime = "CurrentTime",
@@ -54,7 +56,8 @@ named! {
         Relocate = "RelocateVM_Task",
         Rename = "Rename_Task",
         Destroy = "Destroy_Task",
-        /// Knows the directories of machines, each with a configuration and a disk.
+        /// Lists the directories of machines in a datastore, or the configuration file and the
+        /// disk file in one of them.
         SearchDatastore = "SearchDatastore_Task",
         ShutdownGuest = "ShutdownGuest",
         RebootGuest = "RebootGuest",

@@ -1,7 +1,8 @@
 //! Dispatches the operations of `/sdk` to their handlers.
 //!
-//! The handlers stand with their subjects: logins in `logins.rs`, reads in `retrieve.rs`, searches
-//! in `search.rs`, collectors and views in `waiting.rs`, tasks and guests in `tasks.rs`.
+//! The handlers are in the modules of their subjects: logins in `logins.rs`, reads in
+//! `retrieve.rs`, searches in `search.rs`, collectors and views in `waiting.rs`, tasks and guest
+//! requests in `tasks.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -26,14 +27,15 @@ use crate::signal::Signal;
 pub(crate) struct Vim {
     pub(super) world: WorldHandle,
     pub(super) vcenter: String,
+    /// Objects of each session, by the token of the session.
     pub(super) owned: Mutex<BTreeMap<String, Owned>>,
-    /// Signal for changes of a session's own objects; wakes blocked waits.
+    /// Signal for changes of objects that sessions own; wakes blocked waits.
     pub(super) own_changes: Signal,
-    /// Clone tickets, each with its session.
+    /// Unused clone tickets.
     pub(super) tickets: Mutex<Tickets>,
 }
 
-/// Client of a request, with a known session.
+/// Client of a request: its session and its user agent.
 pub(crate) struct Caller<'a> {
     /// Token of the session, which may be anonymous.
     pub(crate) token: &'a str,
@@ -44,7 +46,7 @@ pub(crate) struct Caller<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) result: Option<Value>,
-    /// True if the cookie must be sent again.
+    /// True if the call logged in. The answer then sets the session's cookie again.
     pub(crate) logged_in: bool,
 }
 
@@ -52,7 +54,7 @@ pub(crate) struct Answer {
 pub(crate) enum Step {
     /// The operation has ended with an answer.
     Done(Answer),
-    /// The operation waits.
+    /// The operation blocks. [`Vim::wait`] continues it.
     Waits(Wait),
 }
 
@@ -97,7 +99,7 @@ impl Vim {
         }
     }
 
-    /// Carries out an operation. Begins an operation that blocks.
+    /// Checks the caller's permission, and carries out the operation, or begins it if it blocks.
     pub(crate) fn call(
         &self,
         world: &mut Locked<'_>,
@@ -123,7 +125,7 @@ impl Vim {
                 answer.map(Step::Done)
             }
             None => {
-                tracing::debug!(operation, "operation is not supported");
+                tracing::debug!(operation, "unsupported operation; answering with NotSupported");
                 Err(VimFault::not_supported(this.0, operation).into())
             }
         }
@@ -174,7 +176,7 @@ impl Vim {
             | Op::CancelWait => {
                 Ok(self.collectors(world, caller, operation, this.1, arguments)?.into())
             }
-            // `call` answers these, because they block.
+            // `call` answers these, because they may block.
             Op::WaitForUpdatesEx | Op::WaitForUpdates | Op::CheckForUpdates => {
                 Err(VimFault::not_supported(this.0, name).into())
             }

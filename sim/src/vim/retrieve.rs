@@ -82,7 +82,7 @@ impl Vim {
         })
     }
 
-    /// Reads one property of one object. pyVmomi does so for every attribute.
+    /// Answers `Fetch`: reads one property of one object. pyVmomi calls it for every attribute.
     pub(super) fn fetch(
         &self,
         world: &Locked<'_>,
@@ -109,7 +109,8 @@ impl Vim {
     }
 }
 
-/// Returns the next page. Its values are read now; the selection was made for the first page.
+/// Returns the next page of a retrieval; `None` if no object is left. The retrieval selected its
+/// objects for the first page; this function reads their properties now.
 fn page(
     owned: &mut Owned,
     reader: &Reader<'_>,
@@ -136,7 +137,7 @@ fn page(
     if !pages.rest.is_empty() {
         let token = owned.next_id().to_string();
         result = result.with("token", token.as_str());
-        // One open retrieval per session: a new one supersedes the old.
+        // A session has at most one open retrieval. A new one replaces the old one.
         owned.pages.clear();
         owned.pages.insert(token, pages);
     }

@@ -1,7 +1,8 @@
-//! SearchIndex: finds machines and hosts by UUID, name, address and path. No search scans the inventory.
+//! SearchIndex: finds machines and hosts by UUID and DNS name, machines by address, and inventory
+//! objects by path or parent. Searches use the indexes of the inventory.
 //!
-//! A search does not find objects that the caller may not see: its answer is empty, not a fault. A
-//! lost permission therefore looks like a deleted machine, as on a real server.
+//! A search omits objects that the caller may not see, and returns an empty answer, not a fault, if
+//! no object is left. A lost permission thus looks like a deleted machine, as on a real server.
 
 use std::net::IpAddr;
 
@@ -18,7 +19,7 @@ use super::value::Value;
 use crate::faults::Effects;
 use crate::handle::Locked;
 
-/// One search: what the caller can read, the effects of rules, and the arguments.
+/// One search: the inventory as the caller sees it, the effects of rules, and the arguments.
 struct Search<'a> {
     reader: Reader<'a>,
     effects: &'a Effects,
@@ -40,7 +41,8 @@ impl Vim {
 }
 
 impl Search<'_> {
-    /// `FindByUuid` and `FindAllByUuid`. Text that is not a UUID finds nothing.
+    /// `FindByUuid` and `FindAllByUuid`. An empty text is an `InvalidArgument`; any other text that
+    /// is not a UUID finds nothing.
     fn by_uuid(&self) -> Result<Vec<MoRef>, VimFault> {
         let text = self.arguments.required("uuid")?;
         if text.is_empty() {
@@ -67,7 +69,8 @@ impl Search<'_> {
         Ok(self.found(found.filter(|id| id.kind == kind)))
     }
 
-    /// `FindByIp` and `FindAllByIp`: any address that a guest reports.
+    /// `FindByIp` and `FindAllByIp`: machines whose guest reports the address. Text that is not an
+    /// address finds nothing, and so does a search for hosts.
     fn by_ip(&self) -> Result<Vec<MoRef>, VimFault> {
         let text = self.arguments.required("ip")?;
         let Ok(address) = text.parse::<IpAddr>() else { return Ok(Vec::new()) };
@@ -77,7 +80,8 @@ impl Search<'_> {
         Ok(self.found(self.reader.vc.inventory.by_address(address)))
     }
 
-    /// `FindByInventoryPath`: names from below the root folder, separated by slashes.
+    /// `FindByInventoryPath`: names from below the root folder, separated by slashes. An empty path
+    /// finds the root folder.
     fn by_inventory_path(&self) -> Result<Option<MoRef>, VimFault> {
         let path = self.arguments.required("inventoryPath")?;
         let vc = self.reader.vc;
@@ -88,7 +92,7 @@ impl Search<'_> {
         Ok(at.filter(|id| *id != vc.root() || path.is_empty()).filter(|id| self.shows(*id)))
     }
 
-    /// `FindChild`.
+    /// `FindChild`: the child of an inventory object by the name of the child.
     fn child(&self) -> Result<Option<MoRef>, VimFault> {
         let parent = self.arguments.child("entity").map(|entity| entity.text.as_str());
         let parent = parent.ok_or_else(|| VimFault::invalid_argument("entity"))?;
@@ -140,18 +144,19 @@ impl Search<'_> {
     }
 }
 
-/// Returns the child of `parent` by its name as written in paths: `/`, `\` and `%` percent-encoded.
+/// Returns the child of `parent` by its name as written in paths, which percent-encode `/`, `\` and
+/// `%` (in lower case).
 fn child(vc: &VCenter, parent: MoRef, name: &str) -> Option<MoRef> {
     let name = name.replace("%2f", "/").replace("%5c", "\\").replace("%25", "%");
     vc.inventory.child(parent, &name)
 }
 
-/// Answer of a search for one object: the first one found.
+/// Returns the answer of a search for one object: the first one found.
 fn first(found: impl IntoIterator<Item = MoRef>) -> Option<Value> {
     found.into_iter().next().map(Value::from)
 }
 
-/// Answer of a search for all objects.
+/// Returns the answer of a search for all objects.
 fn all(found: Vec<MoRef>) -> Option<Value> {
     (!found.is_empty()).then(|| Value::refs(found))
 }

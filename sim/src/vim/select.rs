@@ -1,6 +1,6 @@
 //! Selection of the PropertyCollector: the objects and properties that a filter spec reports.
 //!
-//! The rules are those of `fake-vcenter` §6.2, checked against govmomi's and pyVmomi's requests.
+//! Follows the rules of `fake-vcenter` §6.2, checked against requests of govmomi and pyVmomi.
 
 mod content;
 mod read;
@@ -27,7 +27,7 @@ pub(crate) use walk::is_hidden;
 pub(crate) enum Obj {
     /// An inventory object, or a task.
     Mo(MoRef),
-    /// A manager or a session's own object, by id.
+    /// A manager, or a view of the session, by id.
     Named(Arc<str>),
 }
 
@@ -46,7 +46,7 @@ pub(crate) type Views = BTreeMap<Arc<str>, View>;
 pub(crate) struct FilterSpec {
     props: Vec<PropSpec>,
     pub(crate) starts: Vec<Start>,
-    /// All traversals; selections refer to them by index.
+    /// All traversals of the spec; `select` fields refer to them by index.
     pub(crate) traversals: Vec<Traversal>,
     report_missing: bool,
 }
@@ -77,7 +77,7 @@ pub(crate) struct Traversal {
     pub(crate) select: Vec<usize>,
 }
 
-/// Properties of one type that a spec asks for.
+/// Properties that a spec requests of objects of one type.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) all: bool,
@@ -89,12 +89,13 @@ pub(crate) struct Wanted {
 pub(crate) struct Selected {
     /// Objects to report, in the order found.
     pub(crate) objects: Vec<Obj>,
-    /// Start objects that do not exist, if the spec wants them reported.
+    /// Type and id of start objects that do not exist, if the spec requests a report of them.
     pub(crate) missing: Vec<(String, String)>,
 }
 
 impl FilterSpec {
-    /// Returns the properties that the spec wants of objects of `kind`; `None` if it does not report these objects.
+    /// Returns the properties that the spec requests of objects of type `kind`; `None` if it does
+    /// not report such objects.
     pub(crate) fn wanted(&self, kind: &str) -> Option<Wanted> {
         let mut matching =
             self.props.iter().filter(|prop| types::is_a(kind, &prop.kind)).peekable();
@@ -111,16 +112,17 @@ impl FilterSpec {
         Some(wanted)
     }
 
-    /// Checks that the start objects exist and the traversals can be followed in the current world.
+    /// Checks that the start objects exist and that the traversals lead along references. Checks
+    /// nothing if all start objects are views.
     ///
     /// # Errors
-    /// The fault of the walk.
+    /// The fault of [`select`](Self::select).
     pub(crate) fn check(&self, reader: &Reader<'_>, views: &Views) -> Result<(), VimFault> {
         let is_view = |start: &Start| match &start.obj {
             Obj::Named(id) => views.contains_key(id),
             Obj::Mo(_) => false,
         };
-        // Views may have many members, so a walk from them is left to the first wait.
+        // Views may have many members, so the first wait walks from them, not this check.
         if self.starts.iter().all(is_view) {
             return Ok(());
         }
@@ -128,6 +130,10 @@ impl FilterSpec {
     }
 
     /// Selects objects by a walk from the start objects.
+    ///
+    /// # Errors
+    /// `ManagedObjectNotFound` for a start object that does not exist, unless the spec requests a
+    /// report of it; `InvalidProperty` for a traversal of a property that is not a reference.
     pub(crate) fn select(
         &self,
         reader: &Reader<'_>,
@@ -161,7 +167,7 @@ impl FilterSpec {
     }
 }
 
-/// Returns the object if it exists, without a check of the caller's permissions.
+/// Returns the object if it exists. Does not check the permissions of the caller.
 pub(crate) fn subject<'a>(
     reader: &Reader<'a>,
     views: &'a Views,

@@ -1,4 +1,5 @@
-//! Objects that a session owns: views, property collectors, paging tokens. They end with the session.
+//! Objects that a session owns: views, property collectors and paging tokens. They end with the
+//! session.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,13 +11,13 @@ use super::value::Reference;
 use super::views::View;
 use super::{Node, VimFault};
 
-/// Id of the collector that every session has from its beginning.
+/// Id of the property collector that every session has from its beginning.
 pub(crate) const DEFAULT_COLLECTOR: &str = "propertyCollector";
 
 /// Objects of one session.
 #[derive(Debug)]
 pub(crate) struct Owned {
-    /// Key of the session, a part of every id.
+    /// Key of the session, part of the ids of its objects.
     key: String,
     serial: u64,
     pub(crate) views: Views,
@@ -24,7 +25,7 @@ pub(crate) struct Owned {
     pub(crate) pages: BTreeMap<String, Pages>,
 }
 
-/// The rest of a retrieval that did not fit one page.
+/// The objects of a retrieval that no page has had yet, with the size of its pages.
 #[derive(Debug)]
 pub(crate) struct Pages {
     pub(crate) rest: VecDeque<Obj>,
@@ -39,7 +40,8 @@ impl Owned {
         Self { key, serial: 0, views: Views::new(), collectors, pages: BTreeMap::new() }
     }
 
-    /// Returns a new id, `session[<key>]<serial>`, that other sessions cannot reach.
+    /// Returns a new id, `session[<key>]<serial>`. Other sessions cannot use the object that gets
+    /// this id.
     pub(crate) fn next_id(&mut self) -> Arc<str> {
         self.serial += 1;
         format!("session[{}]{:08x}", self.key, self.serial).into()
@@ -66,7 +68,7 @@ impl Owned {
     }
 }
 
-/// References in those children of a request that are called `name`.
+/// Returns the children called `name` of a request, as references.
 pub(crate) fn references<'a>(
     arguments: &'a Node,
     name: &'a str,
@@ -74,7 +76,7 @@ pub(crate) fn references<'a>(
     arguments.all(name).map(Node::reference)
 }
 
-/// Properties that several specs together want of objects of `kind`.
+/// Returns the union of the properties that the specs request of objects of type `kind`.
 pub(crate) fn wanted_by_all(specs: &[FilterSpec], kind: &str) -> Wanted {
     let mut union = Wanted::default();
     for wanted in specs.iter().filter_map(|spec| spec.wanted(kind)) {

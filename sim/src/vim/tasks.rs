@@ -1,4 +1,5 @@
-//! Operations that answer with a task, and requests to a guest. Converts their arguments to work of the world.
+//! Operations that return a task, whose arguments this module converts to the world's [`Work`], and
+//! requests to the VMware Tools of a guest.
 
 use std::net::IpAddr;
 
@@ -45,7 +46,8 @@ impl Vim {
         }
     }
 
-    /// `ShutdownGuest`, `RebootGuest` and `StandbyGuest`. The answer comes at once, the effect later.
+    /// Answers `ShutdownGuest`, `RebootGuest` and `StandbyGuest`. The answer does not wait for the
+    /// guest to carry out the request.
     pub(super) fn ask_guest(
         &self,
         world: &mut Locked<'_>,
@@ -68,7 +70,7 @@ impl Vim {
     }
 }
 
-/// Returns the work of an operation; `None` if the operation has no task.
+/// Returns the work of an operation; `None` if the operation starts no task.
 fn work(operation: Op, arguments: &Node) -> Result<Option<Work>, VimFault> {
     Ok(Some(match operation {
         Op::PowerOn => Work::PowerOn,
@@ -101,7 +103,7 @@ fn work(operation: Op, arguments: &Node) -> Result<Option<Work>, VimFault> {
     }))
 }
 
-/// Type of the objects that support an operation.
+/// Returns the type of the objects that support an operation that starts a task.
 fn target(operation: Op) -> &'static str {
     match operation {
         Op::Destroy | Op::Rename => "ManagedEntity",
@@ -120,11 +122,12 @@ fn inventory_ref(node: &Node, name: &str) -> Result<Option<MoRef>, VimFault> {
     }
 }
 
-/// Parses a `VirtualMachineConfigSpec`, as far as the world models it.
+/// Parses those fields of a `VirtualMachineConfigSpec` that the world models.
 ///
-/// Devices and files are accepted but not stored: a simulated machine has one disk and one card.
-/// The keys `SET.guest.hostName` and `SET.guest.ipAddress`, which test suites for simulators use,
-/// set the values that the guest reports.
+/// Ignores devices and files, because the world sets the disk and the network card of a machine.
+/// The keys `SET.guest.hostName` and `SET.guest.ipAddress` in `extraConfig`, which test suites for
+/// simulators use, set the values that the guest reports. Other keys that begin with `SET.` are an
+/// `InvalidArgument`.
 fn spec(arguments: &Node, name: &str) -> Result<MachineSpec, VimFault> {
     let node = arguments.child(name).ok_or_else(|| VimFault::invalid_argument(name))?;
     let size = |field: &'static str| -> Result<Option<u32>, VimFault> {
@@ -164,7 +167,7 @@ fn spec(arguments: &Node, name: &str) -> Result<MachineSpec, VimFault> {
                 return Err(VimFault::new(
                     "InvalidArgument",
                     format!(
-                        "the sim sets SET.guest.hostName and SET.guest.ipAddress; {key} is not one of them"
+                        "unknown key {key}: expected SET.guest.hostName or SET.guest.ipAddress"
                     ),
                 )
                 .with("invalidProperty", "extraConfig"));

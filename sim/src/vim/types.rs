@@ -1,6 +1,6 @@
-//! Managed object types that this server knows, and their base types.
+//! Managed object types of the simulated vCenter with their base types, and fault classes.
 
-/// Types, each with its direct base.
+/// Managed object types, each with its direct base type; empty for `ManagedObject`.
 const TYPES: &[(&str, &str)] = &[
     ("ManagedObject", ""),
     ("ExtensibleManagedObject", "ManagedObject"),
@@ -116,12 +116,12 @@ pub(crate) const FAULTS: &[&str] = &[
     "PasswordExpired",
 ];
 
-/// Name of the type as this server spells it; `ManagedObject` for an unknown type.
+/// Returns the name of a type from the table; `ManagedObject` for an unknown type.
 pub(crate) fn known(kind: &str) -> &'static str {
     TYPES.iter().find(|(name, _)| *name == kind).map_or("ManagedObject", |(name, _)| *name)
 }
 
-/// True if the server knows the type.
+/// True if the table has the type.
 pub(crate) fn exists(kind: &str) -> bool {
     TYPES.iter().any(|(name, _)| *name == kind)
 }
@@ -140,7 +140,7 @@ pub(crate) fn is_a(kind: &str, base: &str) -> bool {
     }
 }
 
-/// Returns the type and its bases, nearest first; empty for an unknown type.
+/// Returns the type and its base types, the type itself first; empty for an unknown type.
 pub(crate) fn chain(kind: &str) -> Vec<&'static str> {
     let mut chain = Vec::with_capacity(4);
     let mut at = kind;
@@ -151,7 +151,7 @@ pub(crate) fn chain(kind: &str) -> Vec<&'static str> {
     chain
 }
 
-/// Returns the fault class as this server spells it, if it is known.
+/// Returns the name of a fault class from [`FAULTS`]; `None` for any other class.
 pub(crate) fn fault_class(class: &str) -> Option<&'static str> {
     FAULTS.iter().copied().find(|known| *known == class)
 }

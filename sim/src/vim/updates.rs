@@ -1,12 +1,16 @@
-//! Filters and waits: the changes since the version that a client has seen.
+//! Property collectors: their replies to waits have the changes since the version that a client
+//! acknowledged.
 //!
-//! A collector remembers the state that its client acknowledged: the journal position and, per
+//! A collector stores the state that its client acknowledged: the journal position and, for each
 //! filter, the members. A reply describes the changes from that state to the current one. The
-//! client acknowledges the reply when it sends its version. Until then the old version stays valid,
-//! so a lost reply loses nothing.
+//! client acknowledges a reply when it sends the version of the reply with its next wait. Until
+//! then the previous version stays valid, so a client that lost the reply can wait again and gets
+//! the same changes again.
 //!
-//! Work is proportional to changes: the journal names the changed objects, the membership of lists
-//! and containers is updated object by object, and only specs that traverse by property walk again.
+//! The work is proportional to the number of changes, unless a filter must start over: for its
+//! first reply, after a change of permissions, and when the journal no longer has the changes. The
+//! journal names the changed objects, and filters over views check only these. Only specs that
+//! traverse other properties than `view` repeat their walk over the inventory.
 
 mod follow;
 mod owed;
@@ -25,7 +29,7 @@ use crate::faults::Effects;
 use follow::Filter;
 use position::{Offer, Position};
 
-/// Maximum number of object updates in one reply if the client sets no limit.
+/// Maximum number of object updates in one reply to `WaitForUpdatesEx` if the client sets no limit.
 const DEFAULT_MAX_UPDATES: usize = 100;
 
 /// A property collector.
@@ -36,22 +40,26 @@ pub(crate) struct Collector {
     pub(crate) filters: BTreeMap<Arc<str>, Filter>,
     /// Filter ids in creation order.
     order: Vec<Arc<str>>,
+    /// State that the client acknowledged.
     acked: Position,
-    /// Version that leads to `acked`; `None` before the first reply.
+    /// Version of the reply that the client acknowledged last; `None` before the first
+    /// acknowledgment, and after a start over.
     acked_version: Option<String>,
-    /// The newest reply, which is not acknowledged yet.
+    /// The newest reply, if the client has not acknowledged it yet.
     offered: Option<Offer>,
-    /// Number of waits so far, by which an older wait finds that a newer one has replaced it.
+    /// Number of waits that have begun. Each wait compares it with its own number to see if a newer
+    /// wait has replaced it.
     pub(crate) wait: u64,
-    /// Number of the last canceled wait; earlier ones are canceled too.
+    /// Number of the last canceled wait; earlier waits are canceled too.
     pub(crate) canceled: u64,
-    /// Properties that could not be read when they were due. They are sent once they can be read.
+    /// Properties that a rule made unreadable when a reply should have had them. A later reply has
+    /// them once they are readable.
     owed: BTreeMap<(Arc<str>, Obj), BTreeSet<String>>,
 }
 
 impl Collector {
     pub(crate) fn new(path: &str) -> Self {
-        // FNV-1a; any stable hash makes versions look opaque.
+        // FNV-1a. Versions need a stable hash that looks opaque; any would do.
         let salt = path.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -102,7 +110,12 @@ impl Collector {
         self.filters.remove(id).is_some()
     }
 
-    /// Processes the version that the client sends.
+    /// Processes the version that the client sends with a wait. The version of the newest reply
+    /// acknowledges that reply, or requests its rest if it was truncated. The version acknowledged
+    /// last requests the changes again. An empty version starts over.
+    ///
+    /// # Errors
+    /// `InvalidCollectorVersion` for any other version.
     pub(crate) fn acknowledge(&mut self, version: &str) -> Result<(), VimFault> {
         if version.is_empty() {
             self.acked = Position::default();
@@ -128,7 +141,7 @@ impl Collector {
         Err(VimFault::invalid_collector_version())
     }
 
-    /// Forgets every version, as a restart of the collector does.
+    /// Makes all versions of earlier replies invalid, as a restart of the real service does.
     pub(crate) fn reset(&mut self) {
         self.owed.clear();
         self.acked_version = None;
@@ -136,7 +149,7 @@ impl Collector {
         self.acked = Position::default();
     }
 
-    /// Returns the next reply, or `None` without changes to report.
+    /// Returns the next reply, an `UpdateSet`; `None` if no change is to be reported.
     pub(crate) fn reply(
         &mut self,
         reader: &Reader<'_>,

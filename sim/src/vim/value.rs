@@ -1,4 +1,4 @@
-//! vim25 values, independent of their encoding: SOAP now, VI/JSON later.
+//! vim25 values, independent of their encoding. SOAP is the only encoding so far.
 
 use std::sync::Arc;
 
@@ -38,11 +38,12 @@ pub(crate) struct Object {
 pub(crate) struct Field {
     pub(crate) name: &'static str,
     pub(crate) value: Value,
-    /// True if the declared type is a base class or anyType, so that the actual type must be named.
+    /// True if the declared type is a base class or anyType, so that a codec must write the actual
+    /// type too.
     pub(crate) typed: bool,
 }
 
-/// A value.
+/// A vim25 value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Bool(bool),
@@ -53,13 +54,13 @@ pub(crate) enum Value {
     Float(f32),
     Text(String),
     Time(Timestamp),
-    /// Name and value of an enumeration.
+    /// A value of an enumeration: the name of the enumeration, and the value.
     Enum(&'static str, &'static str),
     Ref(Reference),
     Object(Object),
     /// An array: its element type, and its elements.
     List(&'static str, Vec<Value>),
-    /// A value in an anyType place that no field declares.
+    /// A value that is declared as anyType and is not a field. A codec must write its type too.
     Any(Box<Value>),
 }
 
@@ -68,13 +69,13 @@ impl Value {
         Self::Text(text.into())
     }
 
-    /// A list of references, declared as `ManagedObjectReference[]`.
+    /// Returns a list of references, declared as `ManagedObjectReference[]`.
     pub(crate) fn refs(references: impl IntoIterator<Item = impl Into<Reference>>) -> Self {
         let items = references.into_iter().map(|it| Self::Ref(it.into())).collect();
         Self::List("ManagedObjectReference", items)
     }
 
-    /// A list of texts.
+    /// Returns a list of texts, declared as `string[]`.
     pub(crate) fn texts(texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self::List("string", texts.into_iter().map(Self::text).collect())
     }
@@ -85,7 +86,7 @@ impl Object {
         Self { kind, fields: Vec::new() }
     }
 
-    /// Adds a field of its declared type.
+    /// Adds a field whose declared type is the value's type.
     #[must_use]
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.fields.push(Field { name, value: value.into(), typed: false });
@@ -99,7 +100,7 @@ impl Object {
         self
     }
 
-    /// Adds a field, unless it is unset.
+    /// Adds a field if `value` is `Some`; an absent field is unset.
     #[must_use]
     pub(crate) fn maybe(self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
         match value {
@@ -113,7 +114,7 @@ impl Object {
     }
 }
 
-/// Marks a result as a value in an anyType place, so that a codec names its type.
+/// Wraps a result that is declared as anyType, so that a codec writes its type too.
 pub(crate) fn any(value: Value) -> Value {
     Value::Any(Box::new(value))
 }

@@ -1,4 +1,5 @@
-//! Views: lists that a client maintains, and containers that follow the inventory.
+//! Views of a session: list views, which a client maintains, and container views, which follow the
+//! inventory.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -8,7 +9,7 @@ use super::properties::Reader;
 use super::types;
 use super::value::Reference;
 
-/// Maximum number of changes of a list that are kept for filters which have not seen them yet.
+/// Maximum number of changes that a list view keeps for filters that have not reported them yet.
 const KEPT_CHANGES: usize = 65_536;
 
 /// A view, owned by a session.
@@ -22,7 +23,8 @@ pub(crate) struct View {
 enum Content {
     List {
         objects: BTreeSet<MoRef>,
-        /// Number of changes so far; each entry of `changes` counts one.
+        /// Number of objects that were added or removed since the creation of the view. `changes`
+        /// has the last of them.
         generation: u64,
         changes: VecDeque<MoRef>,
     },
@@ -42,7 +44,8 @@ impl View {
         }
     }
 
-    /// Returns a view of the objects below `container`; `None` if an object of its kind contains nothing.
+    /// Returns a view of the objects below `container`; `None` if objects of its type cannot
+    /// contain others.
     pub(crate) fn container_of(
         reference: Reference,
         container: MoRef,
@@ -80,7 +83,8 @@ impl View {
         }
     }
 
-    /// Adds objects to a list and removes others; returns `false` for a container, which follows the inventory.
+    /// Removes the objects `remove` from a list view, then adds the objects `add`. Returns `false`
+    /// for a container view, which clients cannot change.
     pub(crate) fn modify(
         &mut self,
         add: impl IntoIterator<Item = MoRef>,
@@ -101,14 +105,15 @@ impl View {
         true
     }
 
-    /// Sets the objects of a list; returns `false` for a container.
+    /// Sets the objects of a list view; returns `false` for a container view.
     pub(crate) fn reset(&mut self, objects: BTreeSet<MoRef>) -> bool {
         let Content::List { objects: old, .. } = &self.content else { return false };
         let gone: Vec<MoRef> = old.difference(&objects).copied().collect();
         self.modify(objects, gone)
     }
 
-    /// Number of changes of a list; always 0 for a container.
+    /// Number of objects that were added to or removed from a list view since its creation; always
+    /// 0 for a container view.
     pub(crate) fn generation(&self) -> u64 {
         match &self.content {
             Content::List { generation, .. } => *generation,
@@ -116,8 +121,9 @@ impl View {
         }
     }
 
-    /// Returns the objects added to or removed from a list since `generation`; `None` if those
-    /// changes are not kept any more.
+    /// Returns the objects that were added to or removed from a list view since the generation
+    /// `since`; `None` if the view does not keep these changes any more. Always empty for a
+    /// container view.
     pub(crate) fn changed_since(&self, since: u64) -> Option<Vec<MoRef>> {
         match &self.content {
             Content::Container { .. } => Some(Vec::new()),
@@ -129,7 +135,8 @@ impl View {
         }
     }
 
-    /// True if the object is in the view now.
+    /// True if the object exists and is in the view now, and the caller may see it. Every caller
+    /// may see tasks.
     pub(crate) fn includes(&self, reader: &Reader<'_>, id: MoRef) -> bool {
         let known = match id.kind {
             Kind::Task => reader.vc.tasks.contains_key(&id),
@@ -149,7 +156,7 @@ impl View {
             }
     }
 
-    /// Returns the objects in the view now, in id order.
+    /// Returns the objects that are in the view now and that the caller may see, in id order.
     pub(crate) fn objects(&self, reader: &Reader<'_>) -> Vec<MoRef> {
         match &self.content {
             Content::List { objects, .. } => {
@@ -201,7 +208,8 @@ fn wanted(wanted: &[String], kind: Kind) -> bool {
     wanted.is_empty() || wanted.iter().any(|base| types::is_a(kind.type_name(), base))
 }
 
-/// True if `id` lies below `container`.
+/// True if `id` is below `container` in the inventory, or is a datastore or network of the compute
+/// resource `container`.
 fn is_within(vc: &VCenter, container: MoRef, id: MoRef) -> bool {
     if id != container && vc.inventory.is_below(id, container) {
         return true;
@@ -219,7 +227,7 @@ fn is_within(vc: &VCenter, container: MoRef, id: MoRef) -> bool {
     }
 }
 
-/// Direct children of a container.
+/// Returns the direct children of a container.
 fn children(vc: &VCenter, container: MoRef) -> BTreeSet<MoRef> {
     let Some(entity) = vc.inventory.get(container) else { return BTreeSet::new() };
     match &entity.data {

@@ -18,14 +18,14 @@ use crate::faults::Effects;
 use crate::handle::Locked;
 use crate::signal::Changes;
 
-/// Maximum duration of a wait if the client sets no limit (30 min).
+/// Maximum duration of a wait if the client sets no limit (30 min of tokio's clock).
 const POLICY_LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// A blocking wait without a reply yet.
+/// A blocking wait that has no reply yet.
 #[derive(Debug)]
 pub(crate) struct Wait {
     collector: String,
-    /// Number of the wait on its collector; a later wait ends it.
+    /// Number of the wait on its collector. A wait with a higher number ends this one.
     number: u64,
     max_updates: Option<usize>,
     until: Instant,
@@ -33,7 +33,7 @@ pub(crate) struct Wait {
     changes: (Changes, Changes),
 }
 
-/// Result of the begin of a wait.
+/// State of a wait that has just begun.
 pub(super) enum Waiting {
     /// The wait is over, with this reply.
     Over(Option<Value>),
@@ -98,7 +98,7 @@ impl Vim {
         arguments: &Node,
     ) -> Result<Option<Value>, VimFault> {
         let answer = self.with_owned(world, caller, |owned, reader| {
-            // Splits references into objects that exist and unresolved ones.
+            // Splits references into objects that exist and references that are unresolved.
             let resolve = |name: &'static str| {
                 let mut known = Vec::new();
                 let mut unresolved = Vec::new();
@@ -139,7 +139,7 @@ impl Vim {
                 }
                 Op::ModifyListView => {
                     let (add, unresolved) = resolve("add");
-                    // Objects to remove need not exist any more.
+                    // A client may remove objects that have been deleted.
                     let remove =
                         references(arguments, "remove").filter_map(|it| MoRef::parse(it.id));
                     let remove: Vec<MoRef> = remove.collect();
@@ -166,7 +166,8 @@ impl Vim {
         Ok(answer)
     }
 
-    /// Begins a wait for a difference from what the client knows. Returns the reply at once if a difference exists already.
+    /// Begins a wait for changes since the version that the client sends. The wait is over at once
+    /// if a change exists already, or if its time limit is zero.
     pub(super) fn begin_wait(
         &self,
         world: &Locked<'_>,
@@ -189,9 +190,9 @@ impl Vim {
             collector.wait += 1;
             Ok(collector.wait)
         })?;
-        // Older waits on this collector end now.
+        // Wakes older waits on this collector, which end now.
         self.own_changes.send();
-        // The world is locked, so nothing changes between this line and the first look.
+        // The world is locked, so it cannot change between this line and the first look.
         let changes = (self.world.changes(), self.own_changes.changes());
         let wait = Wait {
             collector: this.to_owned(),
@@ -206,9 +207,10 @@ impl Vim {
         }
     }
 
-    /// Continues a wait until it has a reply.
+    /// Continues a wait until it is over. Returns the reply; `None` if the time has run out.
     ///
-    /// Cancel safe: a client that goes away has acknowledged nothing, so nothing is lost.
+    /// Cancel safe: a client that disconnects has not acknowledged the reply, so its next wait gets
+    /// the changes again.
     pub(crate) async fn wait(
         &self,
         caller: &Caller<'_>,
@@ -231,7 +233,8 @@ impl Vim {
         }
     }
 
-    /// Returns the reply to a wait that is over; the reply is empty if its time has run out.
+    /// Checks a wait. Returns `None` while it goes on, `Some(None)` if its time has run out, else
+    /// the reply.
     fn look(
         &self,
         world: &Locked<'_>,
@@ -258,6 +261,8 @@ impl Vim {
     }
 }
 
+/// Returns the maximum duration of a wait and the maximum number of object updates in its reply;
+/// `None` for the collector's default.
 fn limits(operation: &str, options: Option<&Node>) -> Result<(Duration, Option<usize>), VimFault> {
     if operation == "CheckForUpdates" {
         return Ok((Duration::ZERO, Some(usize::MAX)));

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Runs the recipes for Go and Python against an engine, and fails if they leave containers behind.
+# Runs the tests of the recipes for Go and Python against a container engine, and fails if they
+# leave containers behind.
 #
-#   sim/testcontainers/recipes/run.sh [go | python]...     both by default; SIM_IMAGE names the image
-#   sim/testcontainers/recipes/run.sh venv                 only makes the Python environment, and prints its interpreter
+#   sim/testcontainers/recipes/run.sh [go | python]...     by default both; SIM_IMAGE names the image
+#   sim/testcontainers/recipes/run.sh venv                 only creates the Python environment, and prints its interpreter
 #
-# The libraries run without their reaper, an image of its own that would have to be pulled, so a killed test leaves its
-# container. The libraries look for the engine on this machine, even if they detect that they run in a container.
+# Ryuk, the container with which testcontainers removes containers of killed tests, is off, because
+# its image would have to be pulled. A killed test therefore leaves its container behind. The
+# libraries use the engine on this machine, even if they detect that they run in a container.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -18,7 +20,7 @@ venv() {
   dir=$cache/recipes-$(sha256sum <"$here/python/requirements.txt" | cut -c1-12)
   if [ ! -x "$dir/done" ]; then
     rm -rf "$dir"
-    python3 -m venv "$dir" >&2 || { echo "no virtual environment; apt-get install python3-venv" >&2; return 1; }
+    python3 -m venv "$dir" >&2 || { echo "cannot create a virtual environment: apt-get install python3-venv" >&2; return 1; }
     "$dir/bin/pip" install --quiet --disable-pip-version-check -r "$here/python/requirements.txt" >&2
     install -m 755 /dev/null "$dir/done"
   fi
@@ -27,7 +29,7 @@ venv() {
 left() {
   local found
   found=$(docker ps -aq --filter "label=io.vsphere-lab.testcontainers=$1")
-  [ -z "$found" ] || { echo "left behind: $found" >&2; return 1; }
+  [ -z "$found" ] || { echo "the tests of recipe '$1' left these containers behind: $found" >&2; return 1; }
 }
 play_python() {
   local python
@@ -39,7 +41,7 @@ play_go() { (cd "$here/go" && go vet ./... && go test -count=1 ./...); }
 [ "${1:-}" != venv ] || { venv; exit; }
 [ $# -gt 0 ] || set -- go python
 for recipe in "$@"; do
-  case $recipe in go | python) ;; *) echo "there is no recipe '$recipe': write go, python, or nothing for both" >&2; exit 2 ;; esac
+  case $recipe in go | python) ;; *) echo "unknown recipe '$recipe': expected go, python, or nothing for both" >&2; exit 2 ;; esac
   echo "--- $recipe"
   "play_$recipe"
   left "$recipe"

@@ -1,4 +1,4 @@
-//! A client of the admin port.
+//! A client of sim's admin port.
 
 use std::time::Duration;
 
@@ -15,12 +15,13 @@ use serde_json::{Value, json};
 use crate::endpoints::Told;
 use crate::{Armed, Clock, Counts, Error, Record, Rule, World};
 
-/// Timeout of a request. sim answers at once, but a large ledger takes a moment.
+/// Timeout of a request. sim usually answers at once, but a large ledger takes longer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Client of the admin port of one sim. The ledger does not count its requests, and fault rules do not match them.
+/// Client of the admin port of one sim. The ledger does not record its requests, and fault rules do
+/// not match them.
 ///
-/// Every request may fail with [`Error::Silent`], [`Error::Refused`] and [`Error::Unknown`].
+/// Every request may fail with [`Error::Silent`], [`Error::Refused`] or [`Error::Unknown`].
 #[derive(Clone)]
 pub struct Admin {
     base: String,
@@ -28,7 +29,7 @@ pub struct Admin {
     client: Client<HttpConnector, Full<Bytes>>,
 }
 
-/// Omits the token.
+/// Omits the bearer token.
 impl std::fmt::Debug for Admin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Admin").field("base", &self.base).finish_non_exhaustive()
@@ -57,12 +58,14 @@ impl Admin {
         &self.token
     }
 
-    /// Counts the calls per server and operation, as far as the ledger still has them (`--ledger-memory`, default 128 MiB).
+    /// Returns the numbers of calls per server and operation. The ledger drops its oldest records
+    /// above `--ledger-memory` (default 128 MiB), and their calls do not count.
     pub async fn counts(&self) -> Result<Counts, Error> {
         self.read("/ledger?format=counts").await
     }
 
-    /// Returns the records of the ledger from sequence number `since` on, as far as the ledger still has them.
+    /// Returns the records of the ledger with a sequence number of at least `since`, except those
+    /// that the ledger has dropped.
     pub async fn ledger(&self, since: u64) -> Result<Vec<Record>, Error> {
         let path = format!("/ledger?since={since}");
         let text = self.call(Method::GET, &path, None).await?;
@@ -80,28 +83,29 @@ impl Admin {
         self.call(Method::POST, "/faults", Some(json!(rules))).await.map(drop)
     }
 
-    /// Adds a failure of sim's catalogue by its name, such as `conversion-webhook-down`; `sim fault known` lists the names.
+    /// Adds a failure of sim's catalogue by its name, such as `conversion-webhook-down`;
+    /// `sim fault known` lists the names.
     pub async fn add_known(&self, name: &str) -> Result<(), Error> {
         self.call(Method::POST, "/faults", Some(json!([name]))).await.map(drop)
     }
 
-    /// Returns the rules in force, each with its counters.
+    /// Returns the active fault rules, each with its counters.
     pub async fn faults(&self) -> Result<Vec<Armed>, Error> {
         self.read("/faults").await
     }
 
-    /// Removes every rule.
+    /// Removes every fault rule.
     pub async fn heal(&self) -> Result<(), Error> {
         self.call(Method::DELETE, "/faults", None).await.map(drop)
     }
 
-    /// Removes the rule with this id.
+    /// Removes the fault rule with this id.
     pub async fn remove(&self, id: &str) -> Result<(), Error> {
         self.call(Method::DELETE, &format!("/faults/{id}"), None).await.map(drop)
     }
 
-    /// Applies an event to the world, such as `json!({"vm.powerOff": "node-0001"})`, or a list of events in order. Returns
-    /// sim's answer.
+    /// Applies an event to the world, such as `json!({"vm.powerOff": "node-0001"})`, or a list of
+    /// events in order. Returns sim's answer.
     pub async fn happen(&self, event: &impl Serialize) -> Result<Value, Error> {
         let path = "/world/events";
         let text = self.call(Method::POST, path, Some(json!(event))).await?;
@@ -161,7 +165,7 @@ impl Admin {
 
 fn refused(method: Method, path: &str, status: StatusCode, text: String) -> Error {
     let Complaint { error, remedy } = serde_json::from_str(&text)
-        .unwrap_or(Complaint { error: text, remedy: "is that a sim?".to_owned() });
+        .unwrap_or(Complaint { error: text, remedy: "check that this is a sim".to_owned() });
     Error::Refused { method, path: path.to_owned(), status, error, remedy }
 }
 

@@ -1,4 +1,4 @@
-//! A container that runs sim, and its endpoints as seen from outside.
+//! A container that runs sim, and its endpoints with the URLs that are valid outside the container.
 
 use testcontainers::core::IntoContainerPort as _;
 use testcontainers::{ContainerAsync, TestcontainersError};
@@ -7,11 +7,11 @@ use crate::endpoints::{Told, kubeconfig, moved, port};
 use crate::image::{ADMIN, CLUSTER, SUPERVISOR, VCENTER};
 use crate::{Admin, Cluster, Error, SimImage, Supervisor, VCenter};
 
-/// Time that sim gets for an orderly end, in seconds. sim needs a fraction of a second.
+/// Time between SIGTERM and SIGKILL, in seconds. sim needs a fraction of a second to end.
 const GRACE: i32 = 5;
 
-/// A sim that serves. A drop of this value removes the container.
-#[must_use = "the container goes with this value"]
+/// A running sim. Dropping this value removes the container.
+#[must_use = "dropping this value removes the container"]
 pub struct SimContainer {
     container: ContainerAsync<SimImage>,
     admin: Admin,
@@ -19,10 +19,11 @@ pub struct SimContainer {
 }
 
 impl SimContainer {
-    /// Reads the endpoints of a started container, and replaces their URLs by those that the engine published.
+    /// Reads the endpoints of a started container, and replaces their URLs by those of the ports
+    /// that the engine published.
     ///
     /// # Errors
-    /// [`Error::Container`] if a port is not published, and the errors of the admin port.
+    /// [`Error::Container`] if a port is not published, and the errors of [`Admin`].
     pub async fn of(container: ContainerAsync<SimImage>) -> Result<Self, Error> {
         let at = Published::of(&container).await?;
         let base = moved("http://", &at.host, at.port(&container, ADMIN).await?);
@@ -64,7 +65,10 @@ impl SimContainer {
         self.told.supervisor.as_ref()
     }
 
-    /// Certificate that signed all others, as PEM; empty with `--plain-text`.
+    /// Certificate authority of all listeners at the start of sim, as PEM; empty with
+    /// `--plain-text`. If an event replaces the authority of the Supervisor,
+    /// `provider.certificate_authority` of [`supervisor`](Self::supervisor) has the new one after a
+    /// [`refresh`](Self::refresh).
     pub fn ca_pem(&self) -> &str {
         &self.told.certificate_authority
     }
@@ -91,7 +95,7 @@ impl SimContainer {
         &self.container
     }
 
-    /// Reads the accounts, tokens and certificates again, after a rotation.
+    /// Reads the endpoints again, for accounts, tokens and certificates that have changed.
     ///
     /// # Errors
     /// The errors of [`SimContainer::of`].
@@ -101,7 +105,8 @@ impl SimContainer {
         Ok(())
     }
 
-    /// Ends sim with SIGTERM and removes the container. Returns sim's exit code: 0 after an orderly end.
+    /// Ends sim with SIGTERM, or after 5 s with SIGKILL, and removes the container. Returns sim's
+    /// exit code: 0 after an orderly end, -1 if the engine does not report it.
     ///
     /// # Errors
     /// [`Error::Container`] if the engine fails.
@@ -117,7 +122,7 @@ impl SimContainer {
     }
 }
 
-/// Omits the tokens.
+/// Omits the tokens and the certificate authority.
 impl std::fmt::Debug for SimContainer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SimContainer")
@@ -137,7 +142,7 @@ struct Published {
 impl Published {
     async fn of(container: &ContainerAsync<SimImage>) -> Result<Self, Error> {
         let host = container.get_host().await.map_err(|source| failed(container, source))?;
-        // `port` reads the IPv4 ports, and `localhost` may resolve to an IPv6 address.
+        // `port` returns IPv4 ports, but `localhost` may resolve to an IPv6 address.
         let host = match host.to_string() {
             name if name == "localhost" => "127.0.0.1".to_owned(),
             name => name.trim_matches(['[', ']']).to_owned(),
@@ -150,7 +155,7 @@ impl Published {
         outside.map_err(|source| failed(container, source))
     }
 
-    /// Replaces the URLs that sim reports by those that are valid outside the container.
+    /// Replaces the URLs in sim's answer by those that are valid outside the container.
     async fn translated(
         &self,
         container: &ContainerAsync<SimImage>,

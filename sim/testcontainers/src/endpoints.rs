@@ -7,7 +7,8 @@ use serde_json::Value;
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Told {
-    /// Empty if sim serves plain text, because sim then omits the field.
+    /// Certificate authority of all listeners at the start of sim, as PEM; empty with
+    /// `--plain-text`, because sim then omits the field.
     #[serde(default)]
     pub(crate) certificate_authority: String,
     pub(crate) vcenters: Vec<VCenter>,
@@ -16,19 +17,20 @@ pub(crate) struct Told {
     pub(crate) supervisor: Option<Supervisor>,
 }
 
-/// A vCenter.
+/// Endpoint, certificate and accounts of a vCenter.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct VCenter {
-    /// Name: `vc0`, `vc1` and so on.
+    /// Name of the vCenter: `vc0`, `vc1` and so on.
     pub name: String,
-    /// URL, `https://HOST:PORT`. SOAP is at `/sdk`, REST at `/api` and `/rest`.
+    /// URL, `https://HOST:PORT`, or `http://…` with `--plain-text`. SOAP is at `/sdk`, REST at
+    /// `/api` and `/rest`.
     pub url: String,
     /// SHA-1 of the vCenter's certificate, in upper case with colons; empty with `--plain-text`.
     #[serde(default)]
     pub thumbprint: String,
-    /// SHA-256 of the certificate, in the same form.
+    /// SHA-256 of the certificate, in upper case with colons; empty with `--plain-text`.
     #[serde(default)]
     pub thumbprint_sha256: String,
     /// Account of the administrator.
@@ -47,21 +49,21 @@ pub struct Account {
     pub password: String,
 }
 
-/// The workload cluster.
+/// Endpoint and administrator of the workload cluster.
 #[derive(Clone, Deserialize)]
 #[non_exhaustive]
 pub struct Cluster {
-    /// URL, `https://HOST:PORT`.
+    /// URL, `https://HOST:PORT`, or `http://…` with `--plain-text`.
     pub url: String,
     /// Bearer token of the cluster's administrator.
     pub token: String,
 }
 
-/// The Supervisor.
+/// Endpoint, administrator and provider files of the Supervisor.
 #[derive(Clone, Deserialize)]
 #[non_exhaustive]
 pub struct Supervisor {
-    /// URL, `https://HOST:PORT`.
+    /// URL, `https://HOST:PORT`, or `http://…` with `--plain-text`.
     pub url: String,
     /// Namespace that contains the VirtualMachines of the workload cluster.
     pub namespace: String,
@@ -105,7 +107,7 @@ pub(crate) fn kubeconfig(url: &str, token: &str, ca_pem: &str) -> String {
     format!("{config:#}\n")
 }
 
-/// Encodes bytes as base64 of RFC 4648, with padding. A dependency would cost more than these lines.
+/// Encodes bytes as base64 of RFC 4648, with padding. Avoids a dependency for these few lines.
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -127,7 +129,7 @@ pub(crate) fn moved(url: &str, host: &str, port: u16) -> String {
     format!("{scheme}://{host}:{port}")
 }
 
-/// Returns the port of `https://HOST:PORT`.
+/// Returns the port of `https://HOST:PORT`; `None` if the URL has no port.
 pub(crate) fn port(url: &str) -> Option<u16> {
     url.rsplit_once(':')?.1.trim_end_matches('/').parse().ok()
 }
@@ -153,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_that_of_the_rfc() {
+    fn base64_encodes_the_examples_of_the_rfc() {
         for (bytes, want) in [
             ("", ""),
             ("f", "Zg=="),
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_move_with_their_scheme() {
+    fn a_moved_url_keeps_its_scheme() {
         assert_eq!(moved("https://127.0.0.1:8989", "localhost", 4711), "https://localhost:4711");
         assert_eq!(moved("http://127.0.0.1:8989", "::1", 80), "http://[::1]:80");
         assert_eq!(port("https://127.0.0.1:8989"), Some(8989));

@@ -1,14 +1,16 @@
-//! Errors that a test can get from its sim.
+//! Errors of this crate's functions.
 
 use testcontainers::TestcontainersError;
 
-/// Reason for which a sim did not start, or did not do what the test asked for.
+/// Reason for which a sim did not start, or did not carry out a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The engine or the container failed: the engine or the image is missing, or sim ended before it served.
+    /// The container engine or the container failed: for example, the engine or the image is
+    /// missing, or sim ended before it was ready.
     #[error(
-        "the container of {image} failed; if there is no such image, kind/images/build.sh sim makes it, and SIM_IMAGE names another"
+        "the container of {image} failed; \
+         if the image is missing, build it with kind/images/build.sh sim or set SIM_IMAGE"
     )]
     Container {
         /// Name and tag of the image.
@@ -18,7 +20,7 @@ pub enum Error {
         source: TestcontainersError,
     },
     /// The admin port did not answer.
-    #[error("{method} {path} at {base} was not answered")]
+    #[error("the admin port at {base} did not answer {method} {path}")]
     Silent {
         /// Method of the request.
         method: http::Method,
@@ -31,7 +33,7 @@ pub enum Error {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The admin port refused the request.
-    #[error("{method} {path} was refused with {status}: {error}; remedy: {remedy}")]
+    #[error("the admin port refused {method} {path} with {status}: {error}; remedy: {remedy}")]
     Refused {
         /// Method of the request.
         method: http::Method,
@@ -39,26 +41,27 @@ pub enum Error {
         path: String,
         /// Status of the answer.
         status: http::StatusCode,
-        /// Problem, in the words of sim.
+        /// Problem, as sim reports it.
         error: String,
-        /// Remedy, in the words of sim.
+        /// Remedy, as sim reports it.
         remedy: String,
     },
-    /// The answer of the admin port does not have the expected form: sim has another version, or the server is not a sim.
-    #[error("the answer to {path} is not what this crate knows; take the image of its version")]
+    /// The answer of the admin port does not have the expected form, because sim has another
+    /// version or the server is not a sim.
+    #[error("the answer to {path} has an unexpected form: use the image of this crate's version")]
     Unknown {
         /// Path of the request.
         path: String,
-        /// Place of the difference.
+        /// Error of the JSON parser, with the place of the difference.
         #[source]
         source: serde_json::Error,
     },
-    /// The world does not have this name.
-    #[error("there is no {name} in this world; there are: {known}")]
+    /// The world has no vCenter with this name.
+    #[error("the world has no {name}: expected one of {known}")]
     NoSuch {
         /// Kind and name that the test asked for.
         name: String,
-        /// Known names, separated by commas.
+        /// The existing names, separated by commas.
         known: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Image, flags and ports of a container.
+//! Options of a sim, and the image, flags and ports of its container.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -9,28 +9,31 @@ use testcontainers::{ContainerRequest, Image, ImageExt as _};
 
 use crate::{Error, SimContainer};
 
-/// Label of every container of this crate; its value is the id of the process that starts the container.
+/// Key of the label of every container that this crate starts. The value of the label is the id of
+/// the process that starts the container.
 pub const LABEL: &str = "io.vsphere-lab.testcontainers";
 
 /// Default image; `SIM_IMAGE` or [`Sim::image`] overrides it.
 const IMAGE: &str = "vsphere-lab/sim:0.1.0";
 
-/// Ports inside the container; the engine picks the ports outside. Further vCenters use the ports after this one.
+/// Port of the first vCenter inside the container; each further vCenter uses the next port. The
+/// engine picks the ports outside.
 pub(crate) const VCENTER: u16 = 8989;
 pub(crate) const CLUSTER: u16 = 26443;
 pub(crate) const SUPERVISOR: u16 = 26444;
 pub(crate) const ADMIN: u16 = 8900;
 
-/// Addresses under which a test in a container reaches published ports. Certificates are always valid for loopback.
+/// Addresses under which a test that runs in a container reaches published ports. Certificates are
+/// also valid for them, and always for loopback.
 const HOSTS: [&str; 2] = ["172.17.0.1", "host.docker.internal"];
 
-/// Start of a line that sim prints when every listener accepts connections.
+/// Start of the line that sim prints when every listener accepts connections.
 const READY: &str = "export SIM_ADMIN=";
 
-/// Options of a sim. Without any option the world is the default inventory of simulators: one datacenter, a cluster of
-/// three hosts, a standalone host, four machines, no Nodes.
+/// Options of a sim. Without any option the world is the default inventory of govmomi's vcsim: one
+/// datacenter, a cluster of three hosts, a standalone host, four machines, no Nodes.
 #[derive(Clone, Debug)]
-#[must_use = "nothing runs before start()"]
+#[must_use = "only start() runs the sim"]
 pub struct Sim {
     image: String,
     n_vcenters: u16,
@@ -45,7 +48,8 @@ impl Default for Sim {
 }
 
 impl Sim {
-    /// Selects the default inventory, and the image that `SIM_IMAGE` names (default: the image of this crate's version).
+    /// Selects the default inventory, and the image in the environment variable `SIM_IMAGE`
+    /// (default: the image of this crate's version).
     pub fn new() -> Self {
         let image = std::env::var("SIM_IMAGE").unwrap_or_else(|_| IMAGE.to_owned());
         Self { image, n_vcenters: 1, has_supervisor: false, flags: Vec::new() }
@@ -57,28 +61,30 @@ impl Sim {
         self
     }
 
-    /// Number of machines per vCenter: `node-0001` and so on. Replaces the default inventory.
+    /// Sets the number of machines per vCenter: `node-0001` and so on in `vc0`, `node-1-0001` and
+    /// so on in `vc1`. They replace the default inventory.
     pub fn machines(self, n_machines: u32) -> Self {
         self.flag(format!("--vms={n_machines}"))
     }
 
-    /// Number of machines per vCenter that run a kubelet and have a Node in the cluster; all of them if left out.
+    /// Sets the number of machines per vCenter that run a kubelet and have a Node in the cluster;
+    /// without this option, all machines of [`machines`](Self::machines).
     pub fn nodes(self, n_nodes: u32) -> Self {
         self.flag(format!("--nodes={n_nodes}"))
     }
 
-    /// Number of clusters per vCenter, each tagged as a zone.
+    /// Sets the number of clusters per vCenter, each tagged as a zone.
     pub fn zones(self, n_zones: u32) -> Self {
         self.flag(format!("--zones={n_zones}"))
     }
 
-    /// Number of vCenters: `vc0`, `vc1` and so on, at most 100.
+    /// Sets the number of vCenters: `vc0`, `vc1` and so on, at most 100.
     pub fn vcenters(mut self, n_vcenters: u16) -> Self {
         self.n_vcenters = n_vcenters.max(1);
         self.flag(format!("--vcenters={n_vcenters}"))
     }
 
-    /// Seed of ids, UUIDs, passwords and random draws; the same seed gives the same world.
+    /// Sets the seed of ids, UUIDs, passwords and random draws; the same seed gives the same world.
     pub fn seed(self, seed: u64) -> Self {
         self.flag(format!("--seed={seed}"))
     }
@@ -89,8 +95,9 @@ impl Sim {
         self.flag("--supervisor=/tmp/mounts")
     }
 
-    /// Adds a name or address for which certificates are valid. A test needs this if it reaches the engine by another
-    /// address than loopback, `host.docker.internal` and 172.17.0.1, the address of the engine's first network.
+    /// Adds a name or address for which certificates are valid. A test needs this option if it
+    /// reaches the engine by another address than loopback, `host.docker.internal` and 172.17.0.1,
+    /// the address of the engine's default network.
     pub fn tls_san(self, name: &str) -> Self {
         self.flag(format!("--tls-san={name}"))
     }
@@ -101,22 +108,22 @@ impl Sim {
         self
     }
 
-    /// Returns the request, for tests that also set a network, a name or labels. Pass the started container to
-    /// [`SimContainer::of`].
+    /// Returns the request for the container, for tests that also set a network, a name or labels.
+    /// Such a test starts the request, and passes the container to [`SimContainer::of`].
     pub fn request(self) -> ContainerRequest<SimImage> {
         let image = SimImage::new(self);
-        // sim needs neither privileges nor a disk.
+        // sim needs neither privileges nor a writable disk.
         image
             .with_label(LABEL, std::process::id().to_string())
             .with_cap_drop("ALL")
             .with_readonly_rootfs(true)
     }
 
-    /// Starts the container, and returns when sim serves.
+    /// Starts the container, and returns when sim accepts connections.
     ///
     /// # Errors
-    /// [`Error::Container`] if the engine or the image is missing, or if sim refuses a flag; the cause contains sim's
-    /// message. Also the errors of [`SimContainer::of`].
+    /// [`Error::Container`] if the engine or the image is missing, or if sim refuses a flag. The
+    /// source of the error contains sim's message. Also the errors of [`SimContainer::of`].
     pub async fn start(self) -> Result<SimContainer, Error> {
         let image = self.image.clone();
         let started = self.request().start().await;
@@ -124,7 +131,7 @@ impl Sim {
     }
 }
 
-/// The image in the form that testcontainers expects.
+/// The image, arguments and ports of a sim, as an [`Image`] of testcontainers.
 #[derive(Clone, Debug)]
 pub struct SimImage {
     name: String,
@@ -176,7 +183,7 @@ impl Image for SimImage {
     }
 
     fn ready_conditions(&self) -> Vec<WaitFor> {
-        // Reads both streams, so that the error contains sim's complaints.
+        // Waits on stdout and stderr, so that an error of the start contains sim's messages.
         vec![WaitFor::message_on_either_std(READY)]
     }
 
@@ -199,8 +206,9 @@ impl Image for SimImage {
     }
 }
 
-/// Returns a token for the admin port that cannot be guessed, because the engine publishes ports on every interface. The
-/// token is random: std seeds its hashers from the system.
+/// Returns a random token for the admin port. It must not be guessable, because the engine
+/// publishes ports on every interface. The standard library seeds its hashers with random numbers
+/// of the system.
 fn token() -> String {
     let part = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", part(), part())
@@ -211,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_and_ports_follow_from_what_was_asked_for() {
+    fn the_options_of_a_sim_set_the_flags_and_ports_of_its_container() {
         let image = SimImage::new(
             Sim::new().image("r.example:5000/sim").machines(3).vcenters(2).supervisor(),
         );
@@ -228,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn every_container_has_a_token_of_its_own() {
+    fn every_container_has_another_token() {
         let (one, other) = (token(), token());
         assert_eq!((one.len(), other.len()), (32, 32));
         assert_ne!(one, other);

@@ -1,4 +1,4 @@
-//! Records of the ledger, and counts of calls.
+//! Records of sim's ledger, and counts of calls.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -14,7 +14,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns the number of calls of one operation on all servers: `Login`, `cis.session.create`, `list nodes`.
+    /// Returns the number of calls of the operation `op` on all servers, such as `Login`,
+    /// `cis.session.create` or `list nodes`.
     pub fn of(&self, op: &str) -> u64 {
         self.operations.iter().filter(|it| it.op == op).map(|it| it.calls).sum()
     }
@@ -38,22 +39,23 @@ pub struct OperationCount {
 pub struct Record {
     /// Position in the ledger, from 1.
     pub seq: u64,
-    /// Time in nanoseconds of world time.
+    /// Time of the record in nanoseconds of world time; for a call, that of its arrival.
     pub t: u64,
-    /// `call`, `world`, `fault` or `note`.
+    /// Kind of the record: `call`, `world`, `fault` or `note`.
     pub kind: String,
-    /// Name of the server that received the call; empty for other records.
+    /// Name of the server that received the call; empty for a record that is not a call.
     #[serde(default)]
     pub server: String,
     /// Name of the operation, or text of the event or note.
     pub op: String,
-    /// Client that made the call.
+    /// Client that made the call; empty for a record that is not a call.
     #[serde(default)]
     pub client: Client,
-    /// End of the call; `None` while sim serves the call, and for other records.
+    /// End of the call; `None` while sim serves the call, and for a record that is not a call.
     #[serde(default)]
     pub ended: Option<Ended>,
-    /// All other fields of the record: class, target, session, request, rules that matched.
+    /// All other fields of the record, such as class, target, session, request, and the rules that
+    /// matched.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
@@ -71,15 +73,16 @@ pub struct Client {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Ended {
-    /// Time in nanoseconds of world time.
+    /// Time of the end in nanoseconds of world time.
     pub at: u64,
-    /// HTTP status; `None` if the connection broke.
+    /// HTTP status; `None` if the connection broke before sim sent a status.
     #[serde(default)]
     pub status: Option<u16>,
-    /// Fault class, error type or reason.
+    /// SOAP fault class, vAPI error type or Kubernetes reason; `None` for an answer without one.
     #[serde(default)]
     pub fault: Option<String>,
-    /// Reason for a missing or incomplete answer: `reset`, `blackhole`, `truncated`, `abandoned`.
+    /// Reason for a missing or incomplete answer: `reset`, `blackhole`, `truncated`, or `abandoned`
+    /// if the client disconnected. `None` for a complete answer.
     #[serde(default)]
     pub broken: Option<String>,
 }

@@ -1,7 +1,9 @@
-//! Runs sim, the fake vCenter, Supervisor and workload cluster, as a container of a test.
+//! Runs sim, a simulator of vCenters, a Supervisor and a workload cluster, as a container of a
+//! test.
 //!
-//! The program under test need not know the lab: this crate depends on no other crate of the lab. A test starts a
-//! container, gives the URL of a vCenter to the program, adds fault rules, and reads the calls from the ledger:
+//! The program under test needs no code of the simulator, and this crate depends on no other crate
+//! of its repository. A test starts a container, passes the URL of a vCenter to the program, adds
+//! fault rules, and reads the calls of the program from the ledger:
 //!
 //! ```no_run
 //! use sim_testcontainers::{Rule, Sim};
@@ -16,11 +18,14 @@
 //! # }
 //! ```
 //!
-//! A drop of [`SimContainer`] removes the container, also during a panic; [`SimContainer::stop`] returns sim's exit code.
-//! A killed process leaves its containers behind. They have the label [`LABEL`]:
+//! Dropping [`SimContainer`] removes the container, also during a panic. [`SimContainer::stop`]
+//! ends sim in an orderly way and returns its exit code. A killed process leaves its containers
+//! behind. All containers of this crate have the label [`LABEL`]. This command removes them, also
+//! those of tests that still run:
 //! `docker rm -fv $(docker ps -aq --filter label=io.vsphere-lab.testcontainers)`.
 //!
-//! The image is not in a registry: `kind/images/build.sh sim` of the lab builds it. `SIM_IMAGE=NAME:TAG` names another one.
+//! The image is not in a registry: `kind/images/build.sh sim` in the repository builds it. The
+//! environment variable `SIM_IMAGE=NAME:TAG` selects another image.
 
 mod admin;
 mod container;
@@ -40,5 +45,5 @@ pub use ledger::{Client, Counts, Ended, OperationCount, Record};
 pub use rule::{Armed, Rule};
 pub use world::{Clock, Machine, Node, World};
 
-/// The underlying library, for tests that customize a request before they start it.
+/// The crate testcontainers, for tests that customize a request before they start the container.
 pub use testcontainers;

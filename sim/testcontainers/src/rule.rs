@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// A fault rule: the calls that it matches, the conditions, and the actions. The most common parts have a method.
-/// `Rule::from` takes any other rule as JSON.
+/// A fault rule: the calls that it matches, the conditions under which it fires, and its actions.
+/// The most common parts have a method. `Rule::from` accepts any other rule as JSON.
 ///
 /// ```
 /// use sim_testcontainers::Rule;
@@ -23,13 +23,15 @@ use serde_json::{Map, Value, json};
 pub struct Rule(Value);
 
 impl Rule {
-    /// Starts a rule with this id. The rule matches every call unless [`op`](Self::op) restricts it.
+    /// Creates a rule with this id and without actions. The rule matches every call unless
+    /// [`op`](Self::op) restricts it.
     pub fn new(id: &str) -> Self {
         Self(json!({"id": id, "do": []}))
     }
 
-    /// Matches only calls of this operation: exact (`Login`), with `*`, or a class (`@read`, `@write`, `@login`,
-    /// `@longpoll`, `@task`). Each further `op` adds an alternative.
+    /// Matches only calls of this operation: an exact name (`Login`), a pattern with `*`, or a
+    /// class (`@read`, `@write`, `@login`, `@longpoll`, `@task`). Each further `op` adds an
+    /// alternative.
     pub fn op(self, pattern: &str) -> Self {
         self.with(|rule| {
             let matcher = &mut rule.entry("match").or_insert_with(|| json!({}))["op"];
@@ -97,7 +99,7 @@ impl From<Value> for Rule {
     }
 }
 
-/// A rule in force, with its counters.
+/// An active rule, with its counters.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Armed {

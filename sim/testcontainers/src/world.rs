@@ -1,4 +1,4 @@
-//! State of the simulated world, as the admin port reports it.
+//! State of the simulated world in the answers of the admin port.
 
 use std::net::IpAddr;
 
@@ -24,15 +24,17 @@ pub struct Machine {
     pub vcenter: String,
     /// Managed object reference without its type, such as `vm-12`.
     pub moref: String,
-    /// BIOS UUID, in the byte order of vCenter.
+    /// BIOS UUID, in the byte order of vCenter; `None` while vCenter has not loaded it.
     pub uuid: Option<String>,
     /// Power state: `poweredOn`, `poweredOff` or `suspended`.
     pub power: String,
     /// Connection state: `connected`, `disconnected`, `orphaned`, `inaccessible` or `invalid`.
     pub connection: String,
-    /// Addresses that the guest tools report.
+    /// Addresses in the last report of VMware Tools, including link-local ones; empty while the
+    /// machine is off or suspended.
     pub addresses: Vec<IpAddr>,
-    /// Node that the machine's kubelet registered; `None` for a machine without a kubelet.
+    /// Node of the machine's kubelet, even if the cluster does not have this Node at present;
+    /// `None` for a machine without a kubelet.
     #[serde(default)]
     pub node: Option<Node>,
 }
@@ -51,10 +53,10 @@ pub struct Node {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Clock {
-    /// Nanoseconds of world time, as in the ledger.
+    /// World time in nanoseconds since the start of the world, as in the ledger.
     pub now: u64,
-    /// Age of the world, such as `1m30s`.
+    /// World time as a duration, such as `1m30s`.
     pub age: String,
-    /// Wall-clock time of the world, RFC 3339.
+    /// World time as a timestamp of RFC 3339.
     pub wall: String,
 }

@@ -1,4 +1,5 @@
-//! Tests of this crate against a container engine: the reported endpoints work, and no container stays behind.
+//! Tests of this crate against a container engine: the reported endpoints work, and every container
+//! is removed at the end.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use sim_testcontainers::testcontainers::ImageExt as _;
 use sim_testcontainers::testcontainers::runners::AsyncRunner as _;
 use sim_testcontainers::{Error, LABEL, Rule, Sim, SimContainer};
 
-/// Sends a GET request as a client that trusts only `ca_pem`. Returns the status.
+/// Sends a GET request with a client that trusts only the certificates in `ca_pem`. Returns the
+/// status.
 async fn get(url: &str, token: &str, ca_pem: &str) -> u16 {
     let mut roots = rustls::RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca_pem.as_bytes()) {
@@ -35,19 +37,19 @@ async fn get(url: &str, token: &str, ca_pem: &str) -> u16 {
     let request = http::Request::get(url)
         .header("authorization", format!("Bearer {token}"))
         .body(Empty::<Bytes>::new())
-        .expect("a good request");
-    let response = client.request(request).await.expect("an answer over TLS");
+        .expect("the request is valid");
+    let response = client.request(request).await.expect("the sim answers over TLS");
     let status = response.status().as_u16();
-    response.into_body().collect().await.expect("a whole answer");
+    response.into_body().collect().await.expect("the body is complete");
     status
 }
 
-/// Ids of the containers with this label, running or not.
+/// Returns the ids of the containers with this label, running or not.
 fn containers(label: &str) -> Vec<String> {
     let out = Command::new("docker")
         .args(["ps", "-aq", "--no-trunc", "--filter", &format!("label={label}")])
         .output()
-        .expect("docker is there");
+        .expect("the program docker exists");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     String::from_utf8_lossy(&out.stdout).split_whitespace().map(str::to_owned).collect()
 }
@@ -67,7 +69,7 @@ async fn every_face_is_reachable_at_its_reported_url() {
     let nodes = format!("{}/api/v1/nodes", cluster.url);
     assert_eq!(get(&nodes, &cluster.token, sim.ca_pem()).await, 200);
     assert_eq!(get(&nodes, "wrong", sim.ca_pem()).await, 401);
-    let supervisor = sim.supervisor().expect("it was asked for");
+    let supervisor = sim.supervisor().expect("the world has a Supervisor");
     let machines = format!(
         "{}/apis/vmoperator.vmware.com/v1alpha2/namespaces/{}/virtualmachines",
         supervisor.url, supervisor.namespace
@@ -75,9 +77,9 @@ async fn every_face_is_reachable_at_its_reported_url() {
     let given = &supervisor.provider;
     assert_eq!(get(&machines, &given.token, &given.certificate_authority).await, 200);
     assert!(sim.kubeconfig().contains(&cluster.url));
-    assert!(sim.supervisor_kubeconfig().expect("it was asked for").contains(&supervisor.url));
-    let missing = sim.vcenter("vc9").expect_err("there are two");
-    assert_eq!(missing.to_string(), "there is no vCenter `vc9` in this world; there are: vc0, vc1");
+    assert!(sim.supervisor_kubeconfig().expect("a Supervisor").contains(&supervisor.url));
+    let missing = sim.vcenter("vc9").expect_err("the world has two vCenters");
+    assert_eq!(missing.to_string(), "the world has no vCenter `vc9`: expected one of vc0, vc1");
 }
 
 #[tokio::test]
@@ -91,16 +93,16 @@ async fn the_admin_client_reads_and_changes_the_world_and_reports_refusals() {
     assert_eq!(world.machines[1].node, None);
 
     let before = sim.admin().clock().await.expect("a clock");
-    sim.admin().happen(&json!({"vm.powerOff": "node-0001"})).await.expect("it happens");
+    sim.admin().happen(&json!({"vm.powerOff": "node-0001"})).await.expect("the event applies");
     let world = sim.admin().world().await.expect("a world");
     assert_eq!(world.machines[0].power, "poweredOff");
     assert!(sim.admin().clock().await.expect("a clock").now > before.now);
     let happened =
         sim.admin().ledger(0).await.expect("a ledger").into_iter().find(|it| it.kind == "world");
-    assert_eq!(happened.expect("it is noted").op, r#"{"vm.powerOff":"node-0001"}"#);
+    assert_eq!(happened.expect("the ledger has it").op, r#"{"vm.powerOff":"node-0001"}"#);
 
     let refused =
-        sim.admin().happen(&json!({"vm.powerOff": "node-9"})).await.expect_err("nobody has it");
+        sim.admin().happen(&json!({"vm.powerOff": "node-9"})).await.expect_err("no such machine");
     assert!(
         matches!(&refused, Error::Refused { status, .. } if status.as_u16() == 404),
         "{refused}"
@@ -109,22 +111,22 @@ async fn the_admin_client_reads_and_changes_the_world_and_reports_refusals() {
     let refused = sim.admin().add(misspelt).await.expect_err("no such key");
     assert!(refused.to_string().contains("did you mean `match`?"), "{refused}");
 
-    sim.admin().add_known("conversion-webhook-down").await.expect("sim knows it");
-    sim.admin().add(Rule::new("slow").op("@login")).await.expect_err("it does nothing");
+    sim.admin().add_known("conversion-webhook-down").await.expect("the catalogue has the name");
+    sim.admin().add(Rule::new("slow").op("@login")).await.expect_err("a rule without actions");
     sim.admin()
         .add(Rule::new("slow").op("@login").op("Logout").reset())
         .await
-        .expect("a good rule");
+        .expect("the rule is valid");
     let rules = sim.admin().faults().await.expect("rules");
     assert_eq!(rules.last().map(|it| (it.id(), it.fired)), Some(("slow", 0)));
-    sim.admin().remove("slow").await.expect("it is there");
-    sim.admin().heal().await.expect("no rules");
+    sim.admin().remove("slow").await.expect("the rule exists");
+    sim.admin().heal().await.expect("the admin port removes all rules");
     assert_eq!(sim.admin().faults().await.expect("rules"), []);
 
-    let token = sim.supervisor().expect("it was asked for").provider.token.clone();
-    sim.admin().happen(&json!({"supervisor.token.rotate": {}})).await.expect("it happens");
-    sim.refresh().await.expect("it is told again");
-    assert_ne!(sim.supervisor().expect("it is still there").provider.token, token);
+    let token = sim.supervisor().expect("a Supervisor").provider.token.clone();
+    sim.admin().happen(&json!({"supervisor.token.rotate": {}})).await.expect("the event applies");
+    sim.refresh().await.expect("the admin port reports the endpoints");
+    assert_ne!(sim.supervisor().expect("a Supervisor").provider.token, token);
 }
 
 #[tokio::test]
@@ -139,7 +141,7 @@ async fn a_stopped_dropped_or_panicked_sim_leaves_no_container() {
     let stopped = start("stopped").await;
     assert_eq!(containers(&of("stopped")), [stopped.container().id()]);
     assert!(containers(LABEL).contains(&stopped.container().id().to_owned()));
-    assert_eq!(stopped.stop().await.expect("it stops"), 0, "the exit code");
+    assert_eq!(stopped.stop().await.expect("the sim stops"), 0, "the exit code");
     assert_eq!(containers(&of("stopped")), <[&str; 0]>::default());
 
     drop(start("dropped").await);
@@ -149,10 +151,10 @@ async fn a_stopped_dropped_or_panicked_sim_leaves_no_container() {
         let sim = start("panicked").await;
         async move {
             let _sim = sim;
-            panic!("as a test that fails does");
+            panic!("a failing test");
         }
     });
-    assert!(panicked.await.expect_err("it panics").is_panic());
+    assert!(panicked.await.expect_err("the task panics").is_panic());
     assert_eq!(containers(&of("panicked")), <[&str; 0]>::default());
 }
 
@@ -161,9 +163,9 @@ async fn a_sim_that_cannot_start_reports_the_error_and_leaves_no_container() {
     let label = format!("refused-{}", std::process::id());
     let request =
         Sim::new().flag("--vcenters=0").request().with_label("io.vsphere-lab.test", &label);
-    let Err(refused) = request.start().await else { panic!("no vCenter is none") };
+    let Err(refused) = request.start().await else { panic!("a sim started without vCenters") };
     let said = format!("{refused:?}");
-    assert!(said.contains("--vcenters 0: there is at least one"), "{said}");
+    assert!(said.contains("--vcenters 0: must be at least 1"), "{said}");
     assert_eq!(containers(&format!("io.vsphere-lab.test={label}")), <[&str; 0]>::default());
 
     let missing = Sim::new().image("vsphere-lab/none:0").start().await.expect_err("no such image");

@@ -1,4 +1,5 @@
-//! Tests of the admin port: its effects, its refusals, and its separation from the simulation.
+//! Tests of the admin port: its effects, its errors, and its separation from ledger and fault
+//! rules.
 
 use serde_json::{Value, json};
 use sim::world::Topology;
@@ -75,8 +76,8 @@ async fn the_admin_port_adds_lists_and_removes_rules() {
     let yaml = "- id: slow\n  match: {op: CurrentTime}\n  do: [{status: {code: 503}}]\n\
         - id: other\n  do: [reset]\n  match: {op: nothing}\n";
     let (status, answer) = admin.call("POST", "/faults", yaml).await;
-    let doubt = "rule `other`: match.op `nothing` is no operation that this vCenter answers; write it as the \
-        ledger has it, or with *";
+    let doubt = "rule `other`: match.op `nothing` is not an operation that this vCenter answers; write the name as \
+        in the ledger, or a pattern with *";
     assert_eq!((status, answer), (201, json!({"added": ["slow", "other"], "warnings": [doubt]})));
     let mut client = Client::logged_in(&admin.sim).await;
     let answer = client.call("CurrentTime", ("ServiceInstance", "ServiceInstance"), "").await;
@@ -113,7 +114,8 @@ async fn a_long_ledger_is_read_whole_and_in_order() {
     let whole: String =
         admin.sim.ledger().records().iter().map(|record| record.to_line() + "\n").collect();
     assert_eq!(text, whole);
-    // The client made no call, so every part is empty.
+    // Both answers are empty, because no client has logged in and the ledger has fewer than 5,000
+    // records.
     assert_eq!(admin.text("GET", "/ledger?op=Login", "").await, (200, String::new()));
     assert_eq!(admin.text("GET", "/ledger?since=5000", "").await, (200, String::new()));
 }
@@ -140,13 +142,13 @@ async fn the_ledger_is_read_in_parts() {
 async fn requests_to_the_admin_port_are_neither_recorded_nor_faulted() {
     let admin = Admin::of(machines(1)).await;
     let rule = sim::faults::Rule::new("everything", [sim::faults::Action::Reset]);
-    admin.sim.fault(rule).expect("a good rule");
+    admin.sim.fault(rule).expect("the rule is valid");
     let before = admin.sim.ledger().next_seq();
     for path in ["/world", "/ledger", "/faults", "/clock", "/nowhere"] {
         admin.text("GET", path, "").await;
     }
     assert_eq!(admin.sim.ledger().next_seq(), before);
-    // The ledger notes its changes of the world.
+    // The ledger has a record of the admin port's changes of the world.
     admin.call("POST", "/world/events", r#"{"vm.powerOff": "node-0001"}"#).await;
     let note = admin.sim.ledger().records().pop().expect("a note");
     assert_eq!(note.kind, sim::ledger::Kind::World, "{}", note.to_line());
@@ -207,8 +209,8 @@ async fn the_admin_port_requires_a_token_beyond_loopback() {
         ("another", "/clock", Some("Bearer x".to_owned()), 401),
         ("no bearer", "/clock", Some(token.clone()), 401),
         ("the right one", "/clock", Some(format!("Bearer {token}")), 200),
-        ("none, and nobody is there", "/nowhere", None, 401),
-        ("none, for what everybody knows", "/admin/v1/healthz", None, 200),
+        ("none, for an unknown path", "/nowhere", None, 401),
+        ("none, for the health", "/admin/v1/healthz", None, 200),
         ("none, for secrets", "/endpoints", None, 401),
     ] {
         let mut request = wire::request("GET", path, "");
@@ -245,11 +247,11 @@ async fn the_admin_port_lists_endpoints_with_accounts_and_certificates() {
     assert_eq!(
         (&vcenter["name"], vcenter["url"].as_str()),
         (&json!("vc0"), {
-            let endpoint = admin.endpoints.vcenters.get("vc0").expect("there is one");
+            let endpoint = admin.endpoints.vcenters.get("vc0").expect("the world has vc0");
             Some(endpoint.url.as_str())
         })
     );
-    let password = |user| admin.sim.password("vc0", user).expect("an account");
+    let password = |user| admin.sim.password("vc0", user).expect("the user has an account");
     for (role, user) in
         [("administrator", sim::world::ADMINISTRATOR), ("provider", sim::world::PROVIDER_USER)]
     {
@@ -259,15 +261,16 @@ async fn the_admin_port_lists_endpoints_with_accounts_and_certificates() {
     assert_eq!(told["certificateAuthority"].as_str(), admin.endpoints.ca_pem());
     assert_eq!(told["cluster"]["token"], admin.sim.admin_token());
     assert_eq!(told["cluster"]["kubeconfig"], admin.endpoints.kubeconfig());
-    let supervisor = admin.sim.supervisor().expect("there is one");
+    let supervisor = admin.sim.supervisor().expect("the world has a Supervisor");
     let given = &told["supervisor"]["provider"];
     assert_eq!(given["token"], supervisor.provider_token());
     assert_eq!(given["ownerReference"]["kind"], "Cluster");
 
-    // The current values, equal to the files that a provider mounts.
+    // After a rotation the answer has the current values, which equal the files that a provider
+    // mounts.
     let directory = tempfile::tempdir().expect("a directory");
     let pem = admin.endpoints.ca_pem().expect("TLS");
-    supervisor.mount(directory.path(), pem).expect("it is writable");
+    supervisor.mount(directory.path(), pem).expect("the directory is writable");
     let body = r#"[{"supervisor.token.rotate": {}}, {"supervisor.ca.rotate": {}}]"#;
     assert_eq!(admin.call("POST", "/world/events", body).await.0, 200);
     let (_, told) = admin.call("GET", "/endpoints", "").await;
@@ -283,7 +286,8 @@ async fn the_admin_port_lists_endpoints_with_accounts_and_certificates() {
     assert_eq!(given["ownerReference"].to_string(), owner);
 }
 
-/// Sends one request with these headers; returns status and body.
+/// Sends one request with these headers, and with an event as the body of a POST. Returns status
+/// and body.
 async fn sent(admin: &Admin, method: &str, path: &str, headers: &[(&str, &str)]) -> (u16, Value) {
     let stream = tokio::net::TcpStream::connect(admin.endpoints.admin.address).await;
     let mut sender = wire::http(stream.expect("the admin port")).await;
@@ -292,7 +296,7 @@ async fn sent(admin: &Admin, method: &str, path: &str, headers: &[(&str, &str)])
         request = request.header(*name, *value);
     }
     let body = if method == "POST" { r#"{"vm.delete": "node-0001"}"# } else { "" };
-    let request = request.body(http_body_util::Full::from(body)).expect("a good request");
+    let request = request.body(http_body_util::Full::from(body)).expect("the request is valid");
     let (status, text) = wire::exchange(&mut sender, request).await.expect("an answer");
     (status, serde_json::from_str(&text).unwrap_or_default())
 }
@@ -304,7 +308,8 @@ async fn a_web_page_of_another_origin_cannot_use_the_admin_port() {
     let here = ("host", "127.0.0.1:8900");
     let events = "/world/events";
     for (method, path, headers, status) in [
-        // A form, a beacon, a fetch without CORS: a web page may send these without permission.
+        // Browsers let a web page send the first three requests without the permission of the
+        // server, for example by a form, a beacon, or a fetch without CORS.
         ("POST", events, vec![here], 415),
         ("POST", events, vec![here, ("content-type", "text/plain")], 415),
         ("POST", events, vec![here, ("content-type", "application/x-www-form-urlencoded")], 415),
@@ -313,7 +318,7 @@ async fn a_web_page_of_another_origin_cannot_use_the_admin_port() {
         ("POST", events, vec![here, json, ("origin", "null")], 403),
         ("POST", events, vec![here, json, ("origin", "http://127.0.0.1:1")], 403),
         ("DELETE", "/faults", vec![here, ("origin", "https://example.com")], 403),
-        // A foreign name that now resolves to this address.
+        // Requests to a foreign name that resolves to this address (DNS rebinding).
         ("POST", events, vec![("host", "example.com:8900"), json], 421),
         ("GET", "/world", vec![("host", "127.0.0.1.example.com")], 421),
     ] {
@@ -334,10 +339,10 @@ async fn a_failed_list_of_events_reports_the_events_that_happened() {
     let admin = Admin::of(Sim::builder().topology(topology).start()).await;
     let directory = tempfile::tempdir().expect("a directory");
     let mounts = directory.path().join("mounts");
-    let supervisor = admin.sim.supervisor().expect("there is one");
-    supervisor.mount(&mounts, "").expect("it can be written");
-    // The directory is no longer writable, not even for root.
-    std::fs::remove_dir_all(&mounts).expect("it is there");
+    let supervisor = admin.sim.supervisor().expect("the world has a Supervisor");
+    supervisor.mount(&mounts, "").expect("the directory is writable");
+    // A file in place of the directory makes writes fail, even for root.
+    std::fs::remove_dir_all(&mounts).expect("the directory exists");
     std::fs::write(&mounts, "").expect("a file");
     let list = json!([
         {"vm.powerOff": "node-0001"},
@@ -352,7 +357,7 @@ async fn a_failed_list_of_events_reports_the_events_that_happened() {
     assert_eq!(answer["done"].as_array().map(Vec::len), Some(2), "{answer}");
     let (_, world) = admin.call("GET", "/world", "").await;
     let power: Vec<_> = (0..2).map(|n| world["machines"][n]["power"].clone()).collect();
-    assert_eq!(power, ["poweredOn", "poweredOn"], "the third is not done, nor what comes after it");
+    assert_eq!(power, ["poweredOn", "poweredOn"], "the list ends at the failed third event");
 }
 
 #[tokio::test]
@@ -367,12 +372,13 @@ async fn a_list_of_events_happens_whole_or_not_at_all() {
     assert!(remedy.ends_with("no event of this list has happened"), "{remedy}");
     let power = |world: &Value| world["machines"][0]["power"].clone();
     assert_eq!(power(&admin.call("GET", "/world", "").await.1), "poweredOn");
-    // Each event is tried after the ones before it.
+    // The sim checks each event in the state after the events before it.
     let list = r#"[{"vm.powerOff": "node-0001"}, {"vm.powerOn": "node-0001"}, {"vm.powerOff": "node-0001"}]"#;
     let (status, answer) = admin.call("POST", "/world/events", list).await;
     assert_eq!((status, answer.as_array().map(Vec::len)), (200, Some(3)), "{answer}");
     assert_eq!(power(&admin.call("GET", "/world", "").await.1), "poweredOff");
-    // No other change comes in between: the world is locked once for all events, not once for each.
+    // The sim locks the world once for all events, not once for each, so that no other change can
+    // come in between.
     let list: Vec<Value> = (0..20)
         .map(|n| json!({"vm.rename": {"machine": "node-0002", "to": format!("n{n}")}}))
         .zip((0..20).map(|n| json!({"vm.rename": {"machine": format!("n{n}"), "to": "node-0002"}})))
@@ -383,7 +389,7 @@ async fn a_list_of_events_happens_whole_or_not_at_all() {
         admin.call("POST", "/world/events", &Value::Array(list).to_string()).await;
     assert_eq!((status, answer.as_array().map(Vec::len)), (200, Some(40)), "{answer}");
     let n_locks = admin.sim.world().locks() - before;
-    // The count includes the locks of the listener and of the world's own clock.
+    // The count includes the locks by the listener and by the task that advances the world's clock.
     assert!(n_locks < 20, "the world is locked {n_locks} times for 40 events");
     // The answer to a list of one event is a list.
     let (_, answer) = admin.call("POST", "/world/events", r#"[{"vm.powerOn": "node-0001"}]"#).await;
@@ -393,7 +399,7 @@ async fn a_list_of_events_happens_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_key_that_stands_twice_is_an_error() {
+async fn a_duplicate_key_is_an_error() {
     let admin = Admin::of(machines(1)).await;
     for (path, body, key) in [
         ("/world/events", r#"{"vm.delete": "node-0001", "vm.delete": "node-0002"}"#, "vm.delete"),

@@ -1,4 +1,4 @@
-//! Tests of the command line in a process.
+//! Tests of the command line: they run the binary `sim` as a process.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
@@ -17,7 +17,7 @@ fn run(arguments: &[&str]) -> Output {
     sim(arguments).output().expect("the binary runs")
 }
 
-/// Exit code, then standard output and standard error.
+/// The text of an ended process: exit code, then standard output and standard error.
 fn said(output: &Output) -> String {
     format!(
         "exit code {}\n{}{}",
@@ -27,11 +27,12 @@ fn said(output: &Output) -> String {
     )
 }
 
-/// A sim that serves. It is killed if the test ends before it stops.
+/// A running process of `sim serve`. Dropping this value kills it.
 struct Serving {
     child: Child,
-    /// Standard output before it served.
+    /// Standard output up to and including the line that reports the file of variables.
     told: String,
+    /// The environment variables in the file of `--env`.
     variables: std::collections::BTreeMap<String, String>,
 }
 
@@ -67,12 +68,12 @@ impl Serving {
             let line = line.expect("text");
             told.push_str(&line);
             told.push('\n');
-            line.contains("the same lines")
+            line.contains("these lines are also in")
         });
         if !is_last {
             let mut said = String::new();
             child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
-            panic!("it does not serve: {said}");
+            panic!("sim did not start: {said}");
         }
         let text = loop {
             if let Ok(text) = std::fs::read_to_string(&env) {
@@ -103,11 +104,11 @@ impl Serving {
     fn stop_by(mut self, signals: &[&str]) -> (Option<i32>, String) {
         let id = self.child.id();
         let kill: Vec<String> = signals.iter().map(|it| format!("kill -{it} {id}")).collect();
-        // One shell sends all signals, with nothing in between. The process may end at the first one.
+        // One shell sends all signals in direct succession. The process may end at the first one.
         let script = format!("{} 2>/dev/null; true", kill.join("; "));
         let sent = Command::new("sh").args(["-c", &script]).status();
         assert!(sent.expect("sh runs").success());
-        let status = self.child.wait().expect("it ends");
+        let status = self.child.wait().expect("the process ends");
         let mut said = String::new();
         let mut stderr = self.child.stderr.take().expect("a pipe");
         stderr.read_to_string(&mut said).expect("text");
@@ -250,7 +251,8 @@ fn input_that_cannot_be_used_is_named() {
     insta::assert_snapshot!(out);
 }
 
-/// Another server's answer, with any status, does not count as a world without machines.
+/// A command that gets the answer of another server must fail, whatever the status of the answer.
+/// It must not show an empty world.
 #[test]
 fn a_command_refuses_the_answer_of_a_server_that_is_not_a_sim() {
     use std::io::Write as _;
@@ -271,7 +273,7 @@ fn a_command_refuses_the_answer_of_a_server_that_is_not_a_sim() {
             while reader.read_line(&mut line).is_ok_and(|n| n > 2) {
                 line.clear();
             }
-            stream.write_all(answers[i % answers.len()].as_bytes()).expect("a client that reads");
+            stream.write_all(answers[i % answers.len()].as_bytes()).expect("the client reads");
         }
     });
     for command in commands {
@@ -279,10 +281,10 @@ fn a_command_refuses_the_answer_of_a_server_that_is_not_a_sim() {
             let output = run(&[command[0], command[1], "--admin", &base]);
             let told = said(&output);
             assert_eq!(output.status.code(), Some(1), "{command:?}: {told}");
-            assert!(told.contains("is no sim") && told.contains("remedy: "), "{told}");
+            assert!(told.contains("is not a sim") && told.contains("remedy: "), "{told}");
         }
     }
-    server.join().expect("all were answered");
+    server.join().expect("the server answers every command");
 }
 
 #[test]
@@ -304,7 +306,7 @@ fn a_sim_serves_the_commands_until_a_signal_stops_it() {
         "SIM_VC0_THUMBPRINT",
         "SIM_VC0_PROVIDER_PASSWORD",
     ] {
-        assert!(variables.contains_key(key), "{key} is not told: {variables:?}");
+        assert!(variables.contains_key(key), "the file lacks {key}: {variables:?}");
     }
     let authority =
         std::fs::read_to_string(&variables["GOVC_TLS_CA_CERTS"]).expect("a certificate");
@@ -319,16 +321,16 @@ fn a_sim_serves_the_commands_until_a_signal_stops_it() {
     let wrong = said(&sim.ask(&["world", "vm", "power-off", "node-9"]));
     assert_eq!(
         wrong,
-        "exit code 2\nerror: no machine is called `node-9`\n  remedy: sim world list lists what there is\n"
+        "exit code 2\nerror: no machine is called `node-9`\n  remedy: sim world list lists the vCenters and machines\n"
     );
     let half = sim.ask(&["world", "vm", "delete", "node-0003", "vc0/node-9"]);
     assert_eq!(half.status.code(), Some(2), "{}", said(&half));
     let list = String::from_utf8(sim.ask(&["world", "list"]).stdout).expect("text");
-    assert!(list.contains("node-0003"), "all or nothing: {list}");
+    assert!(list.contains("node-0003"), "the command deletes all machines or none: {list}");
     let gone = said(&sim.ask(&["world", "event", r#"{"vm.powerOff": "node-9"}"#]));
     assert_eq!(
         gone,
-        "exit code 2\nerror: no machine is called `node-9`\n  remedy: sim world list lists what there is\n"
+        "exit code 2\nerror: no machine is called `node-9`\n  remedy: sim world list lists the vCenters and machines\n"
     );
     let event = r#"{"vm.rename": {"machine": "node-0001", "to": "renamed"}}"#;
     assert!(sim.ask(&["world", "event", event]).status.success());
@@ -341,8 +343,8 @@ fn a_sim_serves_the_commands_until_a_signal_stops_it() {
     let rule = r#"{"id": "more", "do": ["reset"], "match": {"op": "nothing"}}"#;
     assert_eq!(
         said(&sim.ask(&["fault", "add", rule])),
-        "exit code 0\nadded more\nwarning: rule `more`: match.op `nothing` is no operation that this vCenter \
-         answers; write it as the ledger has it, or with *\n"
+        "exit code 0\nadded more\nwarning: rule `more`: match.op `nothing` is not an operation that this vCenter \
+         answers; write the name as in the ledger, or a pattern with *\n"
     );
     let rules = said(&sim.ask(&["fault", "list"]));
     assert!(rules.contains("slow") && rules.contains("more"), "{rules}");
@@ -362,15 +364,15 @@ fn a_sim_serves_the_commands_until_a_signal_stops_it() {
     );
     assert_eq!(
         said(&sim.ask(&["ledger", "--op", "FindByUid"])),
-        "exit code 0\nwarning: --op `FindByUid` is no operation that this vCenter answers; did you mean \
+        "exit code 0\nwarning: --op `FindByUid` is not an operation that this vCenter answers; did you mean \
          `FindByUuid`?\n"
     );
     let ledger = String::from_utf8(sim.ask(&["ledger"]).stdout).expect("text");
     assert!(ledger.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{ledger}");
 
-    // Like `timeout` and a terminal: signals to the process and to its group at the same moment.
+    // As from `timeout` and a terminal: signals to the process and to its group at the same moment.
     assert_eq!(sim.stop_by(&["TERM", "INT", "TERM"]), (Some(0), String::new()));
-    assert!(!Path::new(&variables["KUBECONFIG"]).exists(), "it cleans up");
+    assert!(!Path::new(&variables["KUBECONFIG"]).exists(), "the sim removes its files");
 }
 
 #[test]
@@ -411,10 +413,10 @@ fn a_sim_without_a_temporary_directory_serves_and_names_no_files() {
         .collect();
     assert!(keys.contains(&"SIM_VC0_PASSWORD") && keys.contains(&"SIM_CLUSTER"), "{keys:?}");
     for file in ["SIM_CA", "GOVC_TLS_CA_CERTS", "KUBECONFIG"] {
-        assert!(!keys.contains(&file), "{file} names nothing");
+        assert!(!keys.contains(&file), "{file} names a file that does not exist");
     }
-    child.kill().expect("it runs");
-    child.wait().expect("it ends");
+    child.kill().expect("the process runs");
+    child.wait().expect("the process ends");
 }
 
 #[test]
@@ -426,12 +428,12 @@ fn a_rule_file_with_an_unknown_operation_gets_a_warning_at_start() {
     std::fs::write(&faults, rules).expect("a file");
     let sim = Serving::start(directory.path(), &["--faults", &faults]);
     let rules = said(&sim.ask(&["fault", "list"]));
-    assert!(rules.contains("NoSuchOp"), "it is a rule all the same: {rules}");
+    assert!(rules.contains("NoSuchOp"), "the sim accepts the rule: {rules}");
     let (code, warned) = sim.stop();
     assert_eq!(code, Some(0));
-    let want = "warning: --faults FILE: rule `a`: match.op `NoSuchOp` is no operation that this vCenter \
-        answers; write it as the ledger has it, or with *\n\
-        warning: --faults FILE: rule `b`: match.op `pach nodes` is no operation of a cluster; did you mean \
+    let want = "warning: --faults FILE: rule `a`: match.op `NoSuchOp` is not an operation that this vCenter \
+        answers; write the name as in the ledger, or a pattern with *\n\
+        warning: --faults FILE: rule `b`: match.op `pach nodes` is not an operation of a cluster; did you mean \
         `patch nodes`?\n";
     assert_eq!(warned.replace(&faults, "FILE"), want);
 }
@@ -445,20 +447,21 @@ fn state_outlives_the_process() {
     assert!(first.ask(&["world", "vm", "delete", "node-0002"]).status.success());
     assert!(first.ask(&["world", "event", r#"{"certificate.swap": {}}"#]).status.success());
     let (before, first_told) = (first.variables.clone(), first.told.clone());
-    let second_at_once = sim(&["serve", "--state", &state]).args(PICKED).output().expect("it runs");
+    let second_at_once =
+        sim(&["serve", "--state", &state]).args(PICKED).output().expect("the binary runs");
     let told = said(&second_at_once);
     assert!(told.starts_with("exit code 2") && told.contains("another sim uses it"), "{told}");
     assert_eq!(first.stop(), (Some(0), String::new()));
 
-    assert!(first_told.contains("a new world, kept from now on"), "{first_told}");
+    assert!(first_told.contains("a new world, saved from now on"), "{first_told}");
     let second = Serving::start(directory.path(), &["--vms", "9", "--state", &state]);
-    assert!(second.told.contains("the world of the last run goes on"), "{}", second.told);
+    assert!(second.told.contains("continues the world of the last run"), "{}", second.told);
     let after = second.variables.clone();
     let same = |key: &str| assert_eq!(before[key], after[key], "{key}");
     ["GOVC_URL", "GOVC_PASSWORD", "SIM_CLUSTER", "SIM_ADMIN", "SIM_CA", "KUBECONFIG"]
         .iter()
         .for_each(|key| same(key));
-    assert_ne!(before["SIM_VC0_THUMBPRINT"], after["SIM_VC0_THUMBPRINT"], "it was swapped since");
+    assert_ne!(before["SIM_VC0_THUMBPRINT"], after["SIM_VC0_THUMBPRINT"], "certificate.swap");
     let list = String::from_utf8(second.ask(&["world", "list"]).stdout).expect("text");
     let names: Vec<&str> = list.lines().skip(1).filter_map(|it| it.split(' ').next()).collect();
     assert_eq!(names, ["node-0001", "node-0003"]);
@@ -487,16 +490,16 @@ fn a_killed_process_loses_seconds_at_most() {
         world.contains("renamed")
     };
     while !is_kept() {
-        told.recv_timeout(std::time::Duration::from_secs(60)).expect("the world is kept");
+        told.recv_timeout(std::time::Duration::from_secs(60)).expect("the sim saves the world");
     }
-    first.child.kill().expect("it runs");
-    first.child.wait().expect("it ends");
+    first.child.kill().expect("the process runs");
+    first.child.wait().expect("the process ends");
     // Simulates a kill in the middle of a write.
     let unfinished = state.join("world.json.1.tmp");
     std::fs::write(&unfinished, "{").expect("a file");
 
     let second = Serving::start(directory.path(), &arguments);
-    assert!(!unfinished.exists(), "what was not finished is removed");
+    assert!(!unfinished.exists(), "the sim removes unfinished files");
     let list = String::from_utf8(second.ask(&["world", "list"]).stdout).expect("text");
     let names: Vec<&str> = list.lines().skip(1).filter_map(|it| it.split(' ').next()).collect();
     assert_eq!(names, ["node-0001", "renamed", "node-0003"]);
@@ -553,8 +556,8 @@ fn no_secret_is_logged() {
     let kept = std::fs::read_to_string(&ledger).expect("a ledger");
     assert_eq!(kept.lines().count(), 1, "{kept}");
     for secret in [password, &token, &variables["SIM_VC0_PROVIDER_PASSWORD"]] {
-        assert!(!logged.contains(secret.as_str()), "logged");
-        assert!(!kept.contains(secret.as_str()), "recorded");
+        assert!(!logged.contains(secret.as_str()), "the log contains a secret");
+        assert!(!kept.contains(secret.as_str()), "the ledger contains a secret");
     }
 }
 
@@ -567,21 +570,23 @@ fn the_ledger_outlives_a_kill_and_belongs_to_one_sim() {
     let mut first = Serving::start(directory.path(), &arguments);
     assert!(first.ask(&["world", "vm", "power-off", "node-0001"]).status.success());
     let kept = || std::fs::read_to_string(&ledger).expect("a ledger");
-    // The record is written soon, while the sim serves: ten seconds are a hundred times as long.
+    // The sim writes the record within a tenth of a second while it serves. The test waits for up
+    // to 10 s.
     let until = format!("until grep -q node-0001 '{ledger_text}'; do sleep 0.05; done");
     let found = Command::new("timeout").args(["10", "sh", "-c", &until]).status();
     assert!(
         found.expect("sh runs").success(),
-        "it is not written while the sim serves: {}",
+        "the running sim does not write the record: {}",
         kept()
     );
-    let second = sim(&["serve", "--ledger", &ledger_text]).args(PICKED).output().expect("it runs");
+    let second =
+        sim(&["serve", "--ledger", &ledger_text]).args(PICKED).output().expect("the binary runs");
     let told = said(&second);
     assert!(told.starts_with("exit code 2") && told.contains("another sim writes it"), "{told}");
-    first.child.kill().expect("it runs");
-    first.child.wait().expect("it ends");
+    first.child.kill().expect("the process runs");
+    first.child.wait().expect("the process ends");
     assert!(kept().contains("node-0001"), "{}", kept());
-    // The next sim begins a ledger of its own.
+    // The next sim overwrites the ledger with a new one.
     let (code, _) = Serving::start(directory.path(), &arguments).stop();
     assert_eq!((code, kept().contains("node-0001")), (Some(0), false));
 }
@@ -594,22 +599,24 @@ fn a_recording_outlives_a_kill_and_belongs_to_one_sim() {
     let arguments = ["--vms", "2", "--record", &path_text];
     let mut first = Serving::start(directory.path(), &arguments);
     assert!(first.ask(&["world", "vm", "power-off", "node-0001"]).status.success());
-    // The event is written soon, while the sim serves: ten seconds are twenty times as long.
+    // The sim writes the event within half a second while it serves; the test waits up to 10 s.
     let until = format!("until grep -q poweredOff '{path_text}'; do sleep 0.05; done");
     let found = Command::new("timeout").args(["10", "sh", "-c", &until]).status();
-    assert!(found.expect("sh runs").success(), "it is not written while the sim serves");
-    let second = sim(&["serve", "--record", &path_text]).args(PICKED).output().expect("it runs");
+    assert!(found.expect("sh runs").success(), "the running sim does not write the event");
+    let second =
+        sim(&["serve", "--record", &path_text]).args(PICKED).output().expect("the binary runs");
     let told = said(&second);
     assert!(told.starts_with("exit code 2") && told.contains("another sim writes it"), "{told}");
-    let full = sim(&["serve", "--record", "/dev/full"]).args(PICKED).output().expect("it runs");
+    let full =
+        sim(&["serve", "--record", "/dev/full"]).args(PICKED).output().expect("the binary runs");
     let told = said(&full);
     assert!(told.starts_with("exit code 1") && told.contains("is not complete"), "{told}");
-    first.child.kill().expect("it runs");
-    first.child.wait().expect("it ends");
+    first.child.kill().expect("the process runs");
+    first.child.wait().expect("the process ends");
     let text = std::fs::read(&path).expect("a recording");
     let read = sim::read_recording(&text[..]).expect("a recording");
     assert!(!read.has_ended && read.log.entries().count() > 10, "{read:?}");
-    // The next sim begins a recording of its own.
+    // The next sim overwrites the recording with a new one.
     let (code, _) = Serving::start(directory.path(), &arguments).stop();
     let text = std::fs::read(&path).expect("a recording");
     let fresh = sim::read_recording(&text[..]).expect("a recording");
@@ -627,22 +634,22 @@ fn a_watch_that_is_open_at_a_kill_is_in_the_ledger() {
     let mut sim = Serving::start(directory.path(), &arguments);
     let kubeconfig = std::fs::read_to_string(&sim.variables["KUBECONFIG"]).expect("a kubeconfig");
     let of = |key: &str| {
-        let value = kubeconfig.split_once(key).expect("a kubeconfig has it").1;
+        let value = kubeconfig.split_once(key).expect("the kubeconfig has the key").1;
         value.lines().next().expect("a value").trim_matches([' ', '"', '\'']).to_owned()
     };
     let (server, token) = (of("server:"), of("token:"));
     let address = server.trim_start_matches("http://");
-    let mut watch = std::net::TcpStream::connect(address).expect("it listens");
+    let mut watch = std::net::TcpStream::connect(address).expect("the server listens");
     let request = format!(
         "GET /api/v1/nodes?watch=1 HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\r\n"
     );
-    watch.write_all(request.as_bytes()).expect("it listens");
+    watch.write_all(request.as_bytes()).expect("the server listens");
     let until = format!("until grep -q 'watch nodes' '{ledger_text}'; do sleep 0.05; done");
     let found = Command::new("timeout").args(["10", "sh", "-c", &until]).status();
-    sim.child.kill().expect("it runs");
-    sim.child.wait().expect("it ends");
+    sim.child.kill().expect("the process runs");
+    sim.child.wait().expect("the process ends");
     let kept = std::fs::read_to_string(&ledger).expect("a ledger");
-    assert!(found.expect("sh runs").success(), "it is not written while it is open: {kept}");
+    assert!(found.expect("sh runs").success(), "the ledger lacks the open watch: {kept}");
     let records: Vec<_> = kept.lines().map(Record::from_line).collect();
     let watches = records.iter().flatten().filter(|record| record.op == "watch nodes");
     let open: Vec<_> = watches.map(|record| record.ended.is_some()).collect();
@@ -660,13 +667,13 @@ fn two_sims_share_neither_the_env_file_nor_the_mounts() {
     let read = || (std::fs::read(&env).expect("a file"), std::fs::read(&token).expect("a file"));
     let before = read();
     for (option, path) in [("--env", &env), ("--supervisor", &mounts)] {
-        // A sim that is not refused would serve forever.
+        // Without the error, this sim would serve forever.
         let second = Command::new("timeout")
             .args(["10", env!("CARGO_BIN_EXE_sim"), "serve", "--seed", "2", option, path])
             .args(PICKED)
             .env("TMPDIR", directory.path())
             .output();
-        let told = said(&second.expect("it runs"));
+        let told = said(&second.expect("the binary runs"));
         let want = format!("{option} {path}: another sim");
         assert!(told.starts_with("exit code 2") && told.contains(&want), "{told}");
         assert_eq!(read(), before, "{option}");
@@ -674,8 +681,8 @@ fn two_sims_share_neither_the_env_file_nor_the_mounts() {
     assert_eq!(first.stop().0, Some(0));
     let left = std::fs::read_dir(directory.path()).expect("a directory");
     let left: Vec<_> = left.map(|it| it.expect("an entry").file_name()).collect();
-    assert_eq!(left, ["mounts"], "no lock is left behind");
-    // The directory is free again.
+    assert_eq!(left, ["mounts"], "the sim removes its lock files");
+    // After the end of the first sim, another sim can use the directory.
     Serving::start(directory.path(), &["--vms", "1", "--supervisor", &mounts]);
 }
 
@@ -695,7 +702,7 @@ fn every_face_beyond_loopback_warns_that_its_secrets_come_from_the_seed() {
         let arguments = ["--vms", "1", "--seed", "17", "--supervisor", &mounts];
         let sim = Serving::start_at(directory.path(), &listen, &arguments);
         for (face, warning) in faces {
-            let warning = format!("{warning} those of seed 17");
+            let warning = format!("{warning} computed from seed 17");
             assert_eq!(sim.told.contains(&warning), face == open, "{open}, {face}: {}", sim.told);
         }
     }
@@ -709,7 +716,7 @@ fn a_stopped_sim_removes_its_own_env_file_and_keeps_a_foreign_one() {
     assert!(env.exists());
     assert_eq!(sim.stop().0, Some(0));
     assert!(!env.exists());
-    // A file that was written since then belongs to another process.
+    // If another process has written the file since, the sim does not remove it.
     let sim = Serving::start(directory.path(), &["--vms", "1"]);
     std::fs::write(&env, "export OTHER=1\n").expect("a file");
     assert_eq!(sim.stop().0, Some(0));
@@ -725,7 +732,7 @@ fn a_state_of_another_format_is_refused() {
     std::fs::write(state.join("sim.json"), kept).expect("a file");
     let told = said(&run(&["serve", "--state", &state.display().to_string()]));
     assert!(told.starts_with("exit code 2"), "{told}");
-    assert!(told.contains("sim.json: version: 2: this sim reads 1"), "{told}");
+    assert!(told.contains("sim.json: version: 2: this sim reads version 1"), "{told}");
     assert_eq!(std::fs::read_to_string(state.join("sim.json")).expect("a file"), kept);
 }
 
@@ -740,7 +747,7 @@ fn the_ledger_is_whole_where_the_state_cannot_be_kept() {
         &["--vms", "2", "--ledger", &ledger_text, "--state", &state_text],
     );
     assert!(sim.ask(&["world", "vm", "power-off", "node-0001"]).status.success());
-    std::fs::remove_dir_all(&state).expect("it is there");
+    std::fs::remove_dir_all(&state).expect("the file exists");
     let (code, told) = sim.stop();
     assert_eq!(code, Some(2), "{told}");
     assert!(told.contains("--state"), "{told}");
@@ -748,7 +755,8 @@ fn the_ledger_is_whole_where_the_state_cannot_be_kept() {
     assert!(kept.contains("node-0001"), "{kept}");
 }
 
-/// Sends a request over a plain socket, without any client code of ours.
+/// Posts a SOAP body over a plain socket, without the client code of other tests. Returns the
+/// answer.
 fn post(address: &str, body: &str) -> String {
     let head = format!(
         "POST /sdk HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: text/xml\r\n\
@@ -760,10 +768,10 @@ fn post(address: &str, body: &str) -> String {
 
 fn exchange(address: &str, request: &str) -> String {
     use std::io::Write as _;
-    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
-    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut stream = std::net::TcpStream::connect(address).expect("the server listens");
+    stream.write_all(request.as_bytes()).expect("the server reads");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
+    stream.read_to_string(&mut answer).expect("the server answers");
     answer
 }
 
@@ -777,11 +785,11 @@ fn a_named_fault_can_be_added_and_a_rotated_token_rewrites_its_file() {
         &["--vms", "1", "--supervisor", &below, "--supervisor-listen", "127.0.0.1:0"],
     );
     let token = mounts.join("etc/cloud/ccm-provider/token");
-    let first = std::fs::read_to_string(&token).expect("it is there");
+    let first = std::fs::read_to_string(&token).expect("the file exists");
     assert_eq!(
         std::fs::read_link(&token).expect("a link"),
         Path::new("..data/token"),
-        "published as a kubelet does"
+        "the sim publishes files with symbolic links, as a kubelet does"
     );
     let known = said(&sim.ask(&["fault", "known"]));
     assert!(known.contains("\nconversion-webhook-down "), "{known}");
@@ -791,6 +799,6 @@ fn a_named_fault_can_be_added_and_a_rotated_token_rewrites_its_file() {
     );
     let rotated = sim.ask(&["world", "event", r#"{"supervisor.token.rotate": {"grace": "1m"}}"#]);
     assert!(rotated.status.success(), "{}", said(&rotated));
-    assert_ne!(std::fs::read_to_string(&token).expect("it is there"), first);
+    assert_ne!(std::fs::read_to_string(&token).expect("the file exists"), first);
     assert_eq!(sim.stop().0, Some(0));
 }

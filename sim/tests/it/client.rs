@@ -1,4 +1,4 @@
-//! A simple client of a vCenter: SOAP over a tower service.
+//! A simple client of a vCenter: SOAP and REST over a tower service.
 
 use bytes::Bytes;
 use http::{Method, Request, header};
@@ -14,19 +14,19 @@ pub(crate) const VIEWS: (&str, &str) = ("ViewManager", "ViewManager");
 pub(crate) const SEARCH: (&str, &str) = ("SearchIndex", "SearchIndex");
 pub(crate) const SESSIONS: (&str, &str) = ("SessionManager", "SessionManager");
 
-/// A sim with three zones and `n` machines, none of which is a node.
+/// Starts a sim with three zones and `n` machines without kubelets and Nodes.
 pub(crate) fn machines(n: u32) -> Sim {
     Sim::builder().topology(Topology::zones(3).machines(n).nodes(Nodes::Count(0))).start()
 }
 
-/// A sim with three zones and `n` machines, and a logged-in client.
+/// Starts a sim with three zones and `n` machines, and logs a client in.
 pub(crate) async fn lab(n: u32) -> (Sim, Client) {
     let sim = machines(n);
     let client = Client::logged_in(&sim).await;
     (sim, client)
 }
 
-/// An answer.
+/// An HTTP answer of a vCenter.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -35,17 +35,17 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The payload of a SOAP answer: `…Response` or `Fault`.
+    /// The element in the body of a SOAP answer: `…Response` or `soapenv:Fault`.
     pub(crate) fn payload(&self) -> Node {
         let envelope = Node::parse(&self.body)
-            .unwrap_or_else(|error| panic!("not well-formed, {error}: {}", self.body));
+            .unwrap_or_else(|error| panic!("the answer is not XML, {error}: {}", self.body));
         assert_eq!(envelope.name, "soapenv:Envelope", "{}", self.body);
         let body = envelope.child("soapenv:Body").expect("an envelope has a body");
         assert_eq!(body.children.len(), 1, "{}", self.body);
         body.children[0].clone()
     }
 
-    /// The class of the fault, if it is one.
+    /// The class of the fault if the answer is a fault.
     pub(crate) fn fault(&self) -> Option<String> {
         let payload = self.payload();
         if payload.name != "soapenv:Fault" {
@@ -55,27 +55,27 @@ impl Answer {
         assert_eq!(self.status, 500, "{}", self.body);
         assert!(
             !payload.text_of("faultstring").is_empty(),
-            "a fault says something: {}",
+            "the fault has an empty faultstring: {}",
             self.body
         );
         let detail = &payload.child("detail").expect("a fault has a detail").children[0];
         Some(detail.attribute("xsi:type").expect("a fault has a class").to_owned())
     }
 
-    /// The payload of an answer that is not a fault.
+    /// The payload of the answer. Panics if the answer is a fault.
     pub(crate) fn ok(&self) -> Node {
         assert_eq!(self.fault(), None, "{}", self.body);
         self.payload()
     }
 
-    /// The returned value, if any.
+    /// The element `returnval`, if any. Panics if the answer is a fault.
     pub(crate) fn returned(&self) -> Option<Node> {
         self.ok().child("returnval").cloned()
     }
 
-    /// The returned reference.
+    /// The type and id of the returned reference. Panics if the answer has none.
     pub(crate) fn reference(&self) -> (String, String) {
-        let returned = self.returned().unwrap_or_else(|| panic!("nothing returned: {}", self.body));
+        let returned = self.returned().unwrap_or_else(|| panic!("no returnval: {}", self.body));
         (returned.attribute("type").expect("a reference has a type").to_owned(), returned.text)
     }
 
@@ -84,7 +84,7 @@ impl Answer {
     }
 }
 
-/// A client with its cookie. Clones share only the session.
+/// A client of a vCenter with its session cookie. Clones share the session.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) service: Service,
@@ -92,12 +92,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client of `vc0`, not logged in.
+    /// Creates a client of `vc0` without a session.
     pub(crate) fn new(sim: &Sim) -> Self {
-        Self { service: sim.vcenter("vc0").expect("vc0 is there").service(""), cookie: None }
+        Self { service: sim.vcenter("vc0").expect("the world has vc0").service(""), cookie: None }
     }
 
-    /// A client of `vc0`, logged in as the administrator.
+    /// Creates a client of `vc0` and logs it in as the administrator.
     pub(crate) async fn logged_in(sim: &Sim) -> Self {
         let mut client = Self::new(sim);
         client.login(sim).await;
@@ -105,7 +105,8 @@ impl Client {
     }
 
     pub(crate) async fn login(&mut self, sim: &Sim) {
-        let password = sim.password("vc0", ADMINISTRATOR).expect("the administrator is there");
+        let password =
+            sim.password("vc0", ADMINISTRATOR).expect("the administrator has an account");
         let arguments = format!(
             "<userName>{ADMINISTRATOR}</userName><password>{}</password>",
             password.expose().replace('&', "&amp;").replace('<', "&lt;")
@@ -113,11 +114,11 @@ impl Client {
         self.call("Login", SESSIONS, &arguments).await.ok();
     }
 
-    /// Sends any request.
+    /// Sends a request, and stores the session cookie of the answer.
     pub(crate) async fn send(&mut self, request: Request<Full<Bytes>>) -> Answer {
         let response = self.service.clone().oneshot(request).await.expect("an answer");
         let (parts, body) = response.into_parts();
-        let body = body.collect().await.expect("a whole body").to_bytes();
+        let body = body.collect().await.expect("the body is complete").to_bytes();
         let body = String::from_utf8(body.to_vec()).expect("text");
         let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, body };
         let cookie = answer.header(header::SET_COOKIE);
@@ -127,7 +128,7 @@ impl Client {
         answer
     }
 
-    /// Sends an envelope.
+    /// Sends a SOAP envelope.
     pub(crate) async fn post(&mut self, envelope: impl Into<Bytes>) -> Answer {
         let mut request = Request::builder()
             .method(Method::POST)
@@ -137,10 +138,10 @@ impl Client {
         if let Some(cookie) = &self.cookie {
             request = request.header(header::COOKIE, cookie);
         }
-        self.send(request.body(Full::new(envelope.into())).expect("a good request")).await
+        self.send(request.body(Full::new(envelope.into())).expect("the request is valid")).await
     }
 
-    /// Calls an operation.
+    /// Calls a SOAP operation on the object `this`, given as type and id.
     pub(crate) async fn call(
         &mut self,
         operation: &str,
@@ -150,7 +151,7 @@ impl Client {
         self.post(envelope(operation, this, arguments)).await
     }
 
-    /// Calls REST.
+    /// Sends a REST request.
     pub(crate) async fn rest(
         &mut self,
         method: Method,
@@ -162,22 +163,22 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        self.send(request.body(Full::from(body.to_owned())).expect("a good request")).await
+        self.send(request.body(Full::from(body.to_owned())).expect("the request is valid")).await
     }
 
-    /// The reference of a machine.
+    /// The id of the machine with this name in the folder `DC0/vm`.
     pub(crate) async fn machine(&mut self, name: &str) -> String {
         let path = format!("<inventoryPath>DC0/vm/{name}</inventoryPath>");
         self.call("FindByInventoryPath", SEARCH, &path).await.reference().1
     }
 
-    /// A property of an object.
+    /// Reads a property of an object; `None` if it is not set.
     pub(crate) async fn fetch(&mut self, this: (&str, &str), path: &str) -> Option<Node> {
         self.call("Fetch", this, &format!("<prop>{path}</prop>")).await.returned()
     }
 }
 
-/// An envelope as simple clients write it.
+/// Builds a SOAP envelope for a call, in the style of simple clients.
 pub(crate) fn envelope(operation: &str, (kind, id): (&str, &str), arguments: &str) -> String {
     format!(
         "<soapenv:Envelope xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\" \
@@ -187,18 +188,18 @@ pub(crate) fn envelope(operation: &str, (kind, id): (&str, &str), arguments: &st
     )
 }
 
-/// `<propSet>` of a type and paths.
+/// Builds a `<propSet>` that selects properties of a type.
 pub(crate) fn props(kind: &str, paths: &[&str]) -> String {
     let paths: String = paths.iter().map(|path| format!("<pathSet>{path}</pathSet>")).collect();
     format!("<propSet><type>{kind}</type>{paths}</propSet>")
 }
 
-/// `<objectSet>` of an object alone.
+/// Builds an `<objectSet>` that selects one object.
 pub(crate) fn object(kind: &str, id: &str) -> String {
     format!("<objectSet><obj type=\"{kind}\">{id}</obj></objectSet>")
 }
 
-/// `<objectSet>` of the members of a view.
+/// Builds an `<objectSet>` that selects the members of a view.
 pub(crate) fn members(kind: &str, view: &str) -> String {
     format!(
         "<objectSet><obj type=\"{kind}\">{view}</obj><skip>true</skip>\

@@ -1,4 +1,5 @@
-//! Tests of the contract of filters and waiting, on which clients rely between two versions.
+//! Tests of property filters and WaitForUpdatesEx: which updates a client gets between two
+//! versions.
 
 use std::time::Duration;
 
@@ -12,20 +13,21 @@ use crate::xml::Node;
 const COLLECT: (&str, &str) = COLLECTOR;
 
 fn power_off(sim: &Sim, name: &str) {
-    sim.apply(Command::PowerOff(Named::from(name))).expect("a machine that is on");
+    sim.apply(Command::PowerOff(Named::from(name))).expect("the machine is on");
 }
 
 fn power_on(sim: &Sim, name: &str) {
-    sim.apply(Command::PowerOn(Named::from(name))).expect("a machine that is off");
+    sim.apply(Command::PowerOn(Named::from(name))).expect("the machine is off");
 }
 
-/// A filter on the default collector.
+/// Creates a filter on the default collector; returns its id.
 async fn filter(client: &mut Client, props: &str, objects: &str) -> String {
     let spec = format!("<spec>{props}{objects}</spec><partialUpdates>false</partialUpdates>");
     client.call("CreateFilter", COLLECT, &spec).await.reference().1
 }
 
-/// A list view of these machines and a filter on their power.
+/// Creates a list view of these machines and a filter on their name and power; returns the view's
+/// id.
 async fn watched(client: &mut Client, names: &[&str]) -> String {
     let mut list = String::new();
     for name in names {
@@ -49,7 +51,8 @@ async fn wait(client: &mut Client, version: &str, options: &str) -> Answer {
 
 const AT_ONCE: &str = "<maxWaitSeconds>0</maxWaitSeconds>";
 
-/// Content of a reply: version, truncation, and kind, id and changes of each object.
+/// The content of an answer of WaitForUpdatesEx: version, truncation, and for each object a text
+/// with kind, id and changes.
 #[derive(Debug, PartialEq)]
 struct Updates {
     version: String,
@@ -74,7 +77,7 @@ fn updates(answer: &Answer) -> Updates {
     }
 }
 
-/// The first reply.
+/// Calls WaitForUpdatesEx without a version; returns the updates.
 async fn first(client: &mut Client) -> Updates {
     updates(&wait(client, "", "").await)
 }
@@ -97,7 +100,7 @@ async fn the_first_reply_has_every_object_with_everything_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_without_news_ends_empty_after_its_time() {
+async fn a_wait_without_changes_ends_empty_after_its_timeout() {
     let (_sim, mut client) = lab(1).await;
     watched(&mut client, &["node-0001"]).await;
     let version = first(&mut client).await.version;
@@ -122,7 +125,7 @@ sim::test! {
         let waiting = tokio::spawn(async move { wait(&mut waiting, "", "").await });
         tokio::task::yield_now().await;
         watched(&mut client, &["DC0_H0_VM0"]).await;
-        assert_eq!(updates(&waiting.await.expect("it ends")).objects.len(), 1);
+        assert_eq!(updates(&waiting.await.expect("the wait ends")).objects.len(), 1);
     }
 }
 
@@ -135,7 +138,7 @@ async fn a_change_has_only_the_paths_that_changed_and_were_asked_for() {
     let reply = updates(&wait(&mut client, &version, "").await);
     let two = client.machine("node-0002").await;
     assert_eq!(reply.objects, [format!("modify {two} runtime.powerState=poweredOff")]);
-    // A property that the filter does not ask for wakes no waiter.
+    // A change of a property that the filter does not select does not end a wait.
     sim.apply(Command::SetHostName { machine: "node-0001".into(), host_name: Some("x".into()) })
         .unwrap();
     assert_eq!(wait(&mut client, &reply.version, AT_ONCE).await.returned(), None);
@@ -152,7 +155,7 @@ async fn a_blocked_wait_is_woken_by_a_change() {
     let begun = Instant::now();
     power_off(&sim, "node-0001");
     assert_eq!(updates(&waiting.await.unwrap()).objects.len(), 1);
-    assert_eq!(begun.elapsed(), Duration::ZERO, "no polling");
+    assert_eq!(begun.elapsed(), Duration::ZERO, "the change wakes the wait at once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,7 +239,7 @@ async fn a_reply_has_at_most_a_hundred_objects_and_the_rest_follows() {
     let all = seen.len();
     seen.sort();
     seen.dedup();
-    assert_eq!((all, seen.len()), (250, 250), "each once");
+    assert_eq!((all, seen.len()), (250, 250), "every object comes once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -266,7 +269,7 @@ async fn a_change_during_a_cut_reply_is_not_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_blocked_wait_tells_of_a_new_filter() {
+async fn a_blocked_wait_returns_the_objects_of_a_new_filter() {
     let (_sim, mut client) = lab(2).await;
     watched(&mut client, &["node-0001"]).await;
     let version = first(&mut client).await.version;
@@ -280,7 +283,7 @@ async fn a_blocked_wait_tells_of_a_new_filter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_destroyed_filter_tells_nothing_more() {
+async fn a_destroyed_filter_reports_no_updates() {
     let (sim, mut client) = lab(1).await;
     let one = client.machine("node-0001").await;
     let power = props("VirtualMachine", &["runtime.powerState"]);
@@ -318,7 +321,7 @@ async fn a_wait_can_be_cancelled() {
     tokio::task::yield_now().await;
     client.call("CancelWaitForUpdates", COLLECT, "").await.ok();
     assert_eq!(waiting.await.unwrap().fault().as_deref(), Some("RequestCanceled"));
-    assert_eq!(wait(&mut client, &version, AT_ONCE).await.returned(), None, "the version is good");
+    assert_eq!(wait(&mut client, &version, AT_ONCE).await.returned(), None, "a valid version");
 }
 
 #[tokio::test(start_paused = true)]
@@ -337,7 +340,7 @@ async fn the_end_of_the_session_ends_the_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_goes_away_loses_nothing() {
+async fn an_abandoned_wait_loses_no_update() {
     let (sim, mut client) = lab(1).await;
     watched(&mut client, &["node-0001"]).await;
     let version = first(&mut client).await.version;
@@ -351,11 +354,11 @@ async fn a_client_that_goes_away_loses_nothing() {
     let abandoned = sim.ledger().records().into_iter().filter(|record| {
         record.ended.as_ref().is_some_and(|ended| ended.broken == Some("abandoned"))
     });
-    assert_eq!(abandoned.count(), 1, "the ledger knows");
+    assert_eq!(abandoned.count(), 1, "the ledger has the abandoned call");
 }
 
 #[tokio::test(start_paused = true)]
-async fn members_of_a_list_come_and_go() {
+async fn a_modified_list_view_reports_members_that_enter_and_leave() {
     let (_sim, mut client) = lab(3).await;
     let view = watched(&mut client, &["node-0001"]).await;
     let version = first(&mut client).await.version;
@@ -378,9 +381,9 @@ async fn members_of_a_list_come_and_go() {
     );
 }
 
-/// As in `govc tasks`, one filter starts from a list and also from an object.
+/// As in `govc tasks`, one filter starts from a list view and also from an object.
 #[tokio::test(start_paused = true)]
-async fn a_filter_from_a_list_and_an_object_tells_of_members_that_come_and_go() {
+async fn a_filter_on_a_list_and_an_object_reports_members_that_enter_and_leave() {
     let (_sim, mut client) = lab(3).await;
     let mut machines = Vec::new();
     for n in 1..=3 {
@@ -392,7 +395,7 @@ async fn a_filter_from_a_list_and_an_object_tells_of_members_that_come_and_go() 
     let starts = members("ListView", &view) + &object("VirtualMachine", three);
     filter(&mut client, &props("VirtualMachine", &["name"]), &starts).await;
     let version = first(&mut client).await.version;
-    // The wait is under way when the list changes.
+    // The list changes while a wait is blocked.
     let (mut waiting, known) = (client.clone(), version.clone());
     let reply = tokio::spawn(async move { updates(&wait(&mut waiting, &known, "").await) });
     tokio::task::yield_now().await;
@@ -407,11 +410,11 @@ async fn a_filter_from_a_list_and_an_object_tells_of_members_that_come_and_go() 
     client.call("ResetListView", ("ListView", &view), &reset).await.ok();
     let reply = updates(&wait(&mut client, &reply.version, "").await);
     assert_eq!(reply.objects, [format!("leave {two}"), format!("enter {one} name=node-0001")]);
-    assert!(before.elapsed() < Duration::from_secs(1), "at once");
+    assert!(before.elapsed() < Duration::from_secs(1), "the updates come at once");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_tells_of_machines_that_are_made_and_destroyed() {
+async fn a_container_view_reports_machines_that_are_created_and_destroyed() {
     let (sim, mut client) = lab(2).await;
     let container = "<container type=\"Folder\">group-d1</container>\
         <type>VirtualMachine</type><recursive>true</recursive>";
@@ -429,7 +432,7 @@ async fn a_container_tells_of_machines_that_are_made_and_destroyed() {
     let new = client.machine("new").await;
     let reply = updates(&wait(&mut client, &version, "").await);
     assert_eq!(reply.objects, [format!("leave {one}"), format!("enter {new} name=new")]);
-    // An object that comes and goes within one window leaves no trace.
+    // A machine that is created and destroyed between two waits causes no update.
     sim.apply(
         serde_json::from_value(serde_json::json!({"vm.create": {"spec": {"name": "short"}}}))
             .expect("a command"),
@@ -476,7 +479,7 @@ async fn collectors_do_not_share_filters() {
     let own = ("PropertyCollector", own.as_str());
     let answer =
         client.call("WaitForUpdatesEx", own, &format!("<options>{AT_ONCE}</options>")).await;
-    assert_eq!(answer.returned(), None, "no filter here");
+    assert_eq!(answer.returned(), None, "the new collector has no filter");
     client.call("DestroyPropertyCollector", own, "").await.ok();
     let answer = client.call("WaitForUpdatesEx", own, "").await;
     assert_eq!(answer.fault().as_deref(), Some("ManagedObjectNotFound"));

@@ -1,7 +1,8 @@
 //! Tests that every recorded request of real clients gets an answer.
 //!
-//! Each group of requests goes in order to a fresh sim after a login. References of the recorded
-//! inventory become ours by their type; sessions and their objects become those of this session.
+//! Each group of requests goes in order to a new sim after a login. The replay replaces recorded
+//! references to inventory objects by references to objects of the same type in this sim, and
+//! recorded sessions and their objects by those of this session.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,9 +35,10 @@ fn recorded(client: &str) -> Vec<Recorded> {
     serde_saphyr::from_str(&text).expect("a list of requests")
 }
 
-/// Names of this replay in place of recorded ones.
+/// The names in this sim that replace recorded names.
 struct Names {
-    /// References by type: those of the inventory, and the last ones that the session made.
+    /// References by type: to objects of the inventory, and to the objects that the session created
+    /// last.
     references: BTreeMap<String, String>,
     version: String,
     token: String,
@@ -86,11 +88,13 @@ impl Names {
         Self { references, version, token, uuid, category, tag }
     }
 
-    /// The request as a client of this sim would have sent it.
+    /// Translates the text of a recorded request into the text that a client of this sim would
+    /// send.
     fn translate(&self, text: &str) -> String {
         let mut out = String::new();
         let mut rest = text;
-        // `type="Kind">id<`, in either quotes, except singletons and the root folder.
+        // Replaces ids in `type="Kind">id<` (with single or double quotes), except those of
+        // singletons and the root folder.
         while let Some(at) = rest.find("type=") {
             let (before, from) = rest.split_at(at);
             out.push_str(before);
@@ -129,7 +133,8 @@ impl Names {
         }
     }
 
-    /// Remembers the objects that the answer created.
+    /// Records the names of objects that the request created, and the version and token in the
+    /// answer.
     fn learn(&mut self, request: &Recorded, answer: &Answer) {
         if answer.status >= 300 {
             return;
@@ -160,7 +165,7 @@ impl Names {
     }
 }
 
-/// Replaces the text of every element of this name that has one.
+/// Replaces the text of every element of this name, unless its text is empty.
 fn element(text: &str, name: &str, new: impl Fn(&str) -> String) -> String {
     replace_between(text, &format!("<{name}"), &format!("</{name}>"), |old| {
         match old.split_once('>') {
@@ -182,7 +187,7 @@ fn replace_between(text: &str, start: &str, end: &str, new: impl Fn(&str) -> Str
     out
 }
 
-/// Sends a recorded request, with this session instead of the recorded one.
+/// Sends a recorded request with the names and the session of this sim.
 async fn replay(
     client: &mut Client,
     names: &Names,
@@ -198,7 +203,7 @@ async fn replay(
     let mut request = Request::builder().method(recorded.method.as_str()).uri(&path);
     for (name, value) in recorded.headers.iter().flatten() {
         let value = match (name.to_lowercase().as_str(), &client.cookie) {
-            // The session cookie gets our token; the pairs before and after it stay as the client wrote them.
+            // The session cookie gets the token of this session; the other pairs stay as recorded.
             ("cookie", Some(cookie)) => {
                 let token = cookie.split('=').nth(1).unwrap_or_default().trim_matches('"');
                 value
@@ -219,10 +224,11 @@ async fn replay(
         };
         request = request.header(name, value);
     }
-    client.send(request.body(names.translate(&body).into()).expect("a good request")).await
+    client.send(request.body(names.translate(&body).into()).expect("the request is valid")).await
 }
 
-/// Summary of an answer in a few words: `200 LoginResponse`, `500 InvalidLogin`, `200 {…}`.
+/// Summarizes an answer in a few words, such as `200 LoginResponse: an object` or
+/// `500 InvalidLogin`.
 fn outline(answer: &Answer) -> String {
     let status = answer.status;
     if !answer.header(header::CONTENT_TYPE).contains("xml") {
@@ -275,7 +281,8 @@ async fn replay_all(fixtures: &str) -> String {
     let mut lab: Option<(Sim, Client, Names, String)> = None;
     for request in recorded(fixtures) {
         let of = request.name.split('/').next().unwrap_or_default().to_owned();
-        // Tags are made in one group and used in the next. Fixtures of the other clients are one group.
+        // govmomi's requests that create tags and those that use them form one group. The fixtures
+        // of each other client are one group.
         let of = of.split('.').next().unwrap_or_default().to_owned();
         let of = if fixtures == "govmomi" { of } else { fixtures.to_owned() };
         if of != group || lab.is_none() {
@@ -286,14 +293,14 @@ async fn replay_all(fixtures: &str) -> String {
                 user: ADMINISTRATOR.to_owned(),
                 password: Password::new(password),
             })
-            .expect("an administrator");
+            .expect("the administrator has an account");
             let mut client = Client::logged_in(&sim).await;
             let names = Names::of(&mut client).await;
             let vapi = rest_session(&sim, &mut client).await;
             lab = Some((sim, client, names, vapi));
             group = of;
         }
-        let (sim, client, names, vapi) = lab.as_mut().expect("just made");
+        let (sim, client, names, vapi) = lab.as_mut().expect("the group has a sim");
         let answer = replay(client, names, vapi, fixtures, &request).await;
         names.learn(&request, &answer);
         let outline = outline(&answer);
@@ -316,7 +323,7 @@ async fn replay_all(fixtures: &str) -> String {
 
 async fn rest_session(sim: &Sim, client: &mut Client) -> String {
     use base64::Engine as _;
-    let password = sim.password("vc0", ADMINISTRATOR).expect("the administrator is there");
+    let password = sim.password("vc0", ADMINISTRATOR).expect("the administrator has an account");
     let basic = base64::engine::general_purpose::STANDARD
         .encode(format!("{ADMINISTRATOR}:{}", password.expose()));
     let basic = format!("Basic {basic}");

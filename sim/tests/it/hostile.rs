@@ -1,5 +1,5 @@
-//! Tests of hostile and broken clients on real sockets: they get an answer or a clean close, and no other client
-//! has to wait.
+//! Tests of hostile and broken clients on real sockets: they get an answer or a clean close, and
+//! other clients do not have to wait.
 
 mod cluster;
 mod requests;
@@ -22,7 +22,7 @@ use cluster::{Cluster, DEADLINE, Neighbour, replaced};
 use requests::{AUTH, MAPS, get, requests};
 
 #[tokio::test]
-async fn every_request_gets_an_answer_and_the_neighbour_too() {
+async fn hostile_requests_get_answers_and_do_not_delay_another_client() {
     let cluster = Cluster::new().await;
     let mut neighbour = Neighbour::of(&cluster).await;
     for (name, request, status, text) in requests() {
@@ -40,7 +40,7 @@ async fn every_request_gets_an_answer_and_the_neighbour_too() {
 }
 
 #[tokio::test]
-async fn requests_that_never_end_hold_nobody_up() {
+async fn unfinished_requests_do_not_delay_another_client() {
     let cluster = Cluster::new().await;
     let mut neighbour = Neighbour::of(&cluster).await;
     let beginnings: [&[u8]; 5] = [
@@ -53,7 +53,7 @@ async fn requests_that_never_end_hold_nobody_up() {
     let mut open = Vec::new();
     for beginning in beginnings.iter().cycle().take(500) {
         let mut stream = cluster.connect().await;
-        stream.write_all(beginning).await.expect("it listens");
+        stream.write_all(beginning).await.expect("the server listens");
         open.push(stream);
     }
     neighbour.is_served("500 requests have begun").await;
@@ -108,20 +108,22 @@ async fn five_thousand_watches_receive_every_change() {
     for name in ["one", "two"] {
         let map = serde_json::json!({"metadata": {"name": name, "namespace": "default"}});
         cluster.create("configmaps", "default", map);
-        neighbour.is_served("5,000 watches have something to tell").await;
+        neighbour.is_served("5,000 watches send a change").await;
         let told = join_all(bodies.iter_mut().map(|body| async move {
-            let frame = body.frame().await.expect("the watch goes on").expect("no error");
+            let frame =
+                body.frame().await.expect("the watch continues").expect("the watch does not break");
             let event: serde_json::Value =
                 serde_json::from_slice(&frame.into_data().expect("data")).expect("one event");
             event["type"] == "ADDED" && event["object"]["metadata"]["name"] == *name
         }));
-        let told = tokio::time::timeout(DEADLINE, told).await.expect("everybody is told");
+        let told =
+            tokio::time::timeout(DEADLINE, told).await.expect("every watch receives the change");
         assert_eq!(told.iter().filter(|told| **told).count(), 5_000, "{name}");
     }
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_end_is_given_up_and_an_idle_connection_is_not() {
+async fn an_unfinished_request_head_is_cut_off_and_an_idle_connection_is_not() {
     let cluster = Cluster::patient(Duration::from_millis(300)).await;
     let whole = "GET /sdk/vimServiceVersions.xml HTTP/1.1\r\nHost: x\r\n\r\n";
     let posted = "POST /sdk HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n<a>";
@@ -129,17 +131,17 @@ async fn a_head_that_does_not_end_is_given_up_and_an_idle_connection_is_not() {
         "POST /sdk HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n<a>\r\n0\r\n\r\n";
     let half = &whole[..20];
     for face in [cluster.address, cluster.supervisor, cluster.vcenter] {
-        let connect = || async { TcpStream::connect(face).await.expect("it listens") };
+        let connect = || async { TcpStream::connect(face).await.expect("the server listens") };
         let mut kept = vec![connect().await];
         for request in [whole, posted, chunked] {
             let mut idle = connect().await;
-            idle.write_all(request.as_bytes()).await.expect("it is open");
+            idle.write_all(request.as_bytes()).await.expect("the connection is open");
             is_answered(&mut idle).await;
             kept.push(idle);
         }
         let stream = TokioIo::new(connect().await);
         let framed = http2::handshake(TokioExecutor::new(), stream);
-        let (mut http2, connection) = framed.await.expect("nothing is waited for");
+        let (mut http2, connection) = framed.await.expect("the handshake ends");
         tokio::spawn(connection);
         for beginning in [
             half.to_owned(),
@@ -150,13 +152,13 @@ async fn a_head_that_does_not_end_is_given_up_and_an_idle_connection_is_not() {
             "PRI * HTTP/2.0\r\n\r\nSM".to_owned(),
         ] {
             let mut slow = connect().await;
-            slow.write_all(beginning.as_bytes()).await.expect("it is open");
+            slow.write_all(beginning.as_bytes()).await.expect("the connection is open");
             let mut rest = Vec::new();
             let ended = tokio::time::timeout(DEADLINE, slow.read_to_end(&mut rest)).await;
             assert!(ended.is_ok(), "{face}: {beginning:?} stays open");
         }
         for mut kept in kept {
-            kept.write_all(whole.as_bytes()).await.expect("it is open");
+            kept.write_all(whole.as_bytes()).await.expect("the connection is open");
             is_answered(&mut kept).await;
         }
         if face != cluster.vcenter {
@@ -168,7 +170,7 @@ async fn a_head_that_does_not_end_is_given_up_and_an_idle_connection_is_not() {
 
 async fn is_answered(stream: &mut TcpStream) {
     let mut buffer = vec![0; 65536];
-    let n = stream.read(&mut buffer).await.expect("it is answered");
+    let n = stream.read(&mut buffer).await.expect("the server answers");
     assert!(buffer[..n].starts_with(b"HTTP/1.1 "), "{:?}", String::from_utf8_lossy(&buffer[..n]));
 }
 
@@ -177,15 +179,15 @@ async fn a_client_that_is_not_logged_in_to_vcenter_may_send_one_mib() {
     let cluster = Cluster::new().await;
     for (path, kind) in [("/sdk", "text/xml"), ("/api/session", "application/json")] {
         for (size, is_too_large) in [(1 << 20, false), ((1 << 20) + 1, true)] {
-            let mut stream = TcpStream::connect(cluster.vcenter).await.expect("it listens");
+            let mut stream = TcpStream::connect(cluster.vcenter).await.expect("the server listens");
             let head = format!(
                 "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: {size}\r\n\r\n"
             );
             for part in [head.as_bytes(), &vec![b' '; size]] {
-                stream.write_all(part).await.expect("it listens");
+                stream.write_all(part).await.expect("the server listens");
             }
             let mut line = [0; 12];
-            stream.read_exact(&mut line).await.expect("it is answered");
+            stream.read_exact(&mut line).await.expect("the server answers");
             let line = String::from_utf8_lossy(&line);
             assert_eq!(line == "HTTP/1.1 413", is_too_large, "{size} bytes to {path}: {line}");
         }
@@ -193,8 +195,9 @@ async fn a_client_that_is_not_logged_in_to_vcenter_may_send_one_mib() {
 }
 
 #[tokio::test]
-async fn unfinished_bodies_at_one_face_keep_no_client_of_another_out() {
-    // A cluster reads bodies of up to 3 MiB, and 256 MiB of unfinished ones: 88 of these.
+async fn unfinished_bodies_at_one_face_do_not_block_the_other_faces() {
+    // A cluster accepts bodies of up to 3 MiB, and 256 MiB of unfinished bodies in all: 88 bodies
+    // of 2.9 MiB.
     const N_BODIES: usize = 90;
     const N_REFUSED: usize = 2;
     let size = (29 << 20) / 10;
@@ -208,7 +211,7 @@ async fn unfinished_bodies_at_one_face_keep_no_client_of_another_out() {
         .map(|_| async {
             let mut stream = cluster.connect().await;
             let head = head("/api/v1/nodes", "application/json", size + 1);
-            stream.write_all(head.as_bytes()).await.expect("it listens");
+            stream.write_all(head.as_bytes()).await.expect("the server listens");
             // The server does not read a refused body to the end.
             let _ = stream.write_all(&vec![b' '; size]).await;
             let mut line = [0; 12];
@@ -217,7 +220,8 @@ async fn unfinished_bodies_at_one_face_keep_no_client_of_another_out() {
         .collect();
     for _ in 0..N_REFUSED {
         let answer = tokio::time::timeout(DEADLINE, unfinished.next()).await;
-        let answer = answer.expect("there are too many").expect("they are not all refused");
+        let answer =
+            answer.expect("an answer within the deadline").expect("a body without an answer");
         assert!(answer.is_err() || answer.is_ok_and(|line| &line == b"HTTP/1.1 503"));
     }
     for (face, path, kind) in [
@@ -225,14 +229,14 @@ async fn unfinished_bodies_at_one_face_keep_no_client_of_another_out() {
         (cluster.supervisor, "/api/v1/nodes", "application/json"),
         (cluster.admin, "/world/events", "application/json"),
     ] {
-        let mut stream = TcpStream::connect(face).await.expect("it listens");
+        let mut stream = TcpStream::connect(face).await.expect("the server listens");
         let half = vec![b' '; 1 << 19];
         let head = head(path, kind, 2 * half.len());
         for part in [head.as_bytes(), &half, &half] {
-            stream.write_all(part).await.expect("it listens");
+            stream.write_all(part).await.expect("the server listens");
         }
         let mut line = [0; 12];
-        stream.read_exact(&mut line).await.expect("it is answered");
+        stream.read_exact(&mut line).await.expect("the server answers");
         assert_ne!(&line, b"HTTP/1.1 503", "{path} at {face}");
     }
 }
@@ -252,20 +256,21 @@ async fn a_client_that_reads_nothing_is_disconnected_and_delays_no_other() {
     for _ in 0..N_READERS {
         let mut stream = cluster.connect().await;
         let watch = replaced(&get(&format!("{MAPS}?watch=1")), &cluster.token);
-        stream.write_all(&watch).await.expect("it listens");
+        stream.write_all(&watch).await.expect("the server listens");
         readers.push(stream);
     }
-    neighbour.is_served("twenty read nothing").await;
+    neighbour.is_served("20 clients read nothing").await;
     let is_slow = |record: &Record| record.op == "watch configmaps";
     for record in cluster.ended(N_READERS, is_slow).await {
-        let ended = record.ended.expect("it has ended");
+        let ended = record.ended.expect("the call has ended");
         assert_eq!(ended.broken, Some("abandoned"));
-        // Of 32 MiB only as much is sent as fits the buffers of the system and of one connection.
-        assert!(ended.bytes < 24 << 20, "{} bytes for nobody", ended.bytes);
+        // The server sends only the part of the 31 MiB that fits into the buffers of the system and
+        // of one connection.
+        assert!(ended.bytes < 24 << 20, "{} bytes sent to a client that reads none", ended.bytes);
     }
-    neighbour.is_served("twenty are cut off").await;
+    neighbour.is_served("20 clients are disconnected").await;
     for mut reader in readers {
-        // After the sent bytes comes a reset or an end, and no further event of a watch.
+        // The connection ends or is reset after the sent bytes; the watch sends no further events.
         let mut buffer = vec![0; 1 << 20];
         while reader.read(&mut buffer).await.is_ok_and(|n| n > 0) {}
     }

@@ -16,15 +16,15 @@ async fn two_sims_share_no_machines_rules_or_sessions() {
     assert_ne!(ours.vcenters["vc0"].address, theirs.vcenters["vc0"].address);
     assert_ne!(ours.ca_pem(), theirs.ca_pem());
     let mut client = Client::logged_in(&one).await;
-    one.apply(Command::DeleteMachine("node-0001".into())).expect("a machine");
+    one.apply(Command::DeleteMachine("node-0001".into())).expect("the machine exists");
     let rule = sim::faults::Rule::new("r", [sim::faults::Action::Reset]);
-    one.fault(rule).expect("a good rule");
-    assert_eq!(two.ledger().next_seq(), 1, "nothing happened there");
+    one.fault(rule).expect("the rule is valid");
+    assert_eq!(two.ledger().next_seq(), 1, "the ledger of the other sim is empty");
     assert!(two.faults().list().is_empty());
     let mut stranger = Client::new(&two);
     stranger.cookie.clone_from(&client.cookie);
     let fault = stranger.call("CurrentTime", ("ServiceInstance", "ServiceInstance"), "").await;
-    assert_eq!(fault.fault().as_deref(), Some("NotAuthenticated"), "sessions are each one's own");
+    assert_eq!(fault.fault().as_deref(), Some("NotAuthenticated"), "sims do not share sessions");
     let mut other = Client::logged_in(&two).await;
     other.machine("node-0001").await;
     one.heal();
@@ -52,15 +52,17 @@ async fn no_secret_is_in_the_ledger_or_shown_by_the_admin_port() {
         user: ADMINISTRATOR.to_owned(),
         password: sim::world::vcenter::Password::new("rotated-secret"),
     })
-    .expect("an administrator");
-    let stream = tokio::net::TcpStream::connect(endpoints.admin.address).await.expect("admin");
+    .expect("the administrator has an account");
+    let stream =
+        tokio::net::TcpStream::connect(endpoints.admin.address).await.expect("the admin port");
     let mut admin = wire::http(stream).await;
     let mut told = format!("{sim:?}{endpoints:?}{}", sim.ledger().to_jsonl());
     for path in ["/world", "/ledger", "/ledger?format=counts", "/faults", "/clock"] {
         let answer = wire::exchange(&mut admin, wire::request("GET", path, "")).await;
         told.push_str(&answer.expect("an answer").1);
     }
-    let password = |user| sim.password("vc0", user).expect("a user").expose().to_owned();
+    let password =
+        |user| sim.password("vc0", user).expect("the user has an account").expose().to_owned();
     let cookie = client.cookie.clone().expect("a session");
     let token = cookie.split('"').nth(1).expect("a token");
     for (name, secret) in [
@@ -71,6 +73,6 @@ async fn no_secret_is_in_the_ledger_or_shown_by_the_admin_port() {
         ("a vAPI session", &vapi),
         ("a bearer token", sim.admin_token()),
     ] {
-        assert!(!told.contains(secret), "{name} is told");
+        assert!(!told.contains(secret), "the output contains {name}");
     }
 }

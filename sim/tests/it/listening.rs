@@ -1,4 +1,5 @@
-//! Tests of sockets: handshakes, framing, and the ways in which a connection ends.
+//! Tests of the sim's listeners: TLS handshakes, HTTP framing, and the ways in which a connection
+//! ends.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,7 +23,7 @@ async fn listening() -> (Sim, Endpoints) {
     (sim, endpoints)
 }
 
-/// A sim without TLS, so that tests can read the bytes.
+/// Starts a sim that listens without TLS, so that tests can read the bytes.
 async fn plain() -> (Sim, SocketAddr) {
     let sim = Sim::builder().plain_text().start();
     let options = ListenOptions { transport: Transport::PlainText, ..ListenOptions::default() };
@@ -39,13 +40,13 @@ fn head(body: &str, more: &str) -> String {
     )
 }
 
-/// Reads until `n` responses have arrived.
+/// Reads from the stream until `n` SOAP responses have arrived. Returns their text.
 async fn responses(stream: &mut TcpStream, n: usize) -> String {
     let mut text = String::new();
     let mut buffer = vec![0; 65536];
     while text.matches("</soapenv:Envelope>").count() < n {
         let read = stream.read(&mut buffer).await.expect("a response");
-        assert_ne!(read, 0, "closed after {text}");
+        assert_ne!(read, 0, "the server closed the connection after {text}");
         text.push_str(&String::from_utf8_lossy(&buffer[..read]));
     }
     text
@@ -66,7 +67,7 @@ async fn clients_trust_the_authority_under_every_name() {
             stream.unwrap_or_else(|error| panic!("{name}: {error}"));
         }
         let stranger = wire::tls(&connector, server.address, "other.example.com").await;
-        assert!(stranger.is_err(), "not good for every name");
+        assert!(stranger.is_err(), "the certificate is not valid for other names");
     }
     let (_other, others) = listening().await;
     let stranger = wire::connector(&others, &[]);
@@ -102,7 +103,8 @@ async fn a_swapped_certificate_shows_in_new_handshakes_only() {
     assert_ne!(wire::shown(&new), before);
     assert_ne!(vcenter.thumbprints(), thumbprints);
     let hello = wire::request("POST", "/sdk", &envelope(HELLO, CONTENT, ""));
-    let (status, _) = wire::exchange(&mut open, hello).await.expect("the old one goes on");
+    let (status, _) =
+        wire::exchange(&mut open, hello).await.expect("the open connection stays usable");
     assert_eq!(status, 200);
 }
 
@@ -124,7 +126,7 @@ async fn vcenters_speak_http1_and_the_cluster_http2() {
     let request = http::Request::builder()
         .uri(format!("https://{cluster}/version"))
         .body(http_body_util::Empty::<bytes::Bytes>::new())
-        .expect("a good request");
+        .expect("the request is valid");
     let response = sender.send_request(request).await.expect("an answer");
     assert_eq!((response.status().as_u16(), response.version()), (200, http::Version::HTTP_2));
     let stream = wire::tls(&wire::connector(&endpoints, &[]), cluster, "localhost").await;
@@ -147,21 +149,21 @@ async fn requests_may_be_chunked_pipelined_and_announced() {
         chunked.push_str(&format!("{:x}\r\n{}\r\n", piece.len(), String::from_utf8_lossy(piece)));
     }
     chunked.push_str("0\r\n\r\n");
-    stream.write_all(chunked.as_bytes()).await.expect("an open connection");
+    stream.write_all(chunked.as_bytes()).await.expect("the connection is open");
     assert!(responses(&mut stream, 1).await.starts_with("HTTP/1.1 200 OK\r\n"));
-    // Two at once on the same connection.
+    // Two pipelined requests on the same connection.
     let two = format!("{0}{body}{0}{body}", head(&body, ""));
-    stream.write_all(two.as_bytes()).await.expect("kept alive");
+    stream.write_all(two.as_bytes()).await.expect("the connection stays open");
     let text = responses(&mut stream, 2).await;
     assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 2);
     assert!(text.contains("\r\ndate: ") && text.contains("\r\ncontent-length: "), "{text}");
-    // With an announced body: the client sends it when the server asks for it.
+    // A request whose body the client sends only after the server has answered 100.
     let announced = head(&body, "Expect: 100-continue\r\n");
-    stream.write_all(announced.as_bytes()).await.expect("kept alive");
+    stream.write_all(announced.as_bytes()).await.expect("the connection stays open");
     let mut buffer = [0; 25];
     stream.read_exact(&mut buffer).await.expect("an interim answer");
     assert_eq!(&buffer, b"HTTP/1.1 100 Continue\r\n\r\n");
-    stream.write_all(body.as_bytes()).await.expect("kept alive");
+    stream.write_all(body.as_bytes()).await.expect("the connection stays open");
     assert!(responses(&mut stream, 1).await.starts_with("HTTP/1.1 200 OK"));
 }
 
@@ -175,7 +177,7 @@ async fn a_request_that_names_no_host_is_refused() {
             "POST /sdk HTTP/{version}\r\nConnection: close\r\nContent-Type: text/xml\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        stream.write_all(request.as_bytes()).await.expect("an open connection");
+        stream.write_all(request.as_bytes()).await.expect("the connection is open");
         let mut text = String::new();
         stream.read_to_string(&mut text).await.expect("an answer, and then its end");
         let line = text.lines().next().unwrap_or_default();
@@ -186,11 +188,11 @@ async fn a_request_that_names_no_host_is_refused() {
 #[tokio::test]
 async fn a_reset_rule_resets_the_connection() {
     let (sim, address) = plain().await;
-    sim.fault(Rule::new("reset", [Action::Reset]).op([HELLO])).expect("a good rule");
+    sim.fault(Rule::new("reset", [Action::Reset]).op([HELLO])).expect("the rule is valid");
     let body = envelope(HELLO, CONTENT, "");
     let mut stream = TcpStream::connect(address).await.expect("a listener");
-    stream.write_all((head(&body, "") + &body).as_bytes()).await.expect("an open connection");
-    let error = stream.read(&mut [0; 100]).await.expect_err("no clean end");
+    stream.write_all((head(&body, "") + &body).as_bytes()).await.expect("the connection is open");
+    let error = stream.read(&mut [0; 100]).await.expect_err("the server resets the connection");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
 }
 
@@ -200,9 +202,9 @@ async fn the_bytes_before_a_truncation_arrive() {
     sim.fault(Rule::new("cut", [Action::Truncate { bytes: 100 }]).op([HELLO])).expect("a rule");
     let body = envelope(HELLO, CONTENT, "");
     let mut stream = TcpStream::connect(address).await.expect("a listener");
-    stream.write_all((head(&body, "") + &body).as_bytes()).await.expect("an open connection");
+    stream.write_all((head(&body, "") + &body).as_bytes()).await.expect("the connection is open");
     let mut text = Vec::new();
-    // The system decides how the connection ends; only the bytes before matter.
+    // The operating system decides how the connection ends; only the bytes before the end matter.
     let _ = stream.read_to_end(&mut text).await;
     let text = String::from_utf8(text).expect("text");
     let (head, rest) = text.split_once("\r\n\r\n").expect("a head");
@@ -215,10 +217,10 @@ async fn a_vcenter_that_stops_breaks_its_connections_and_takes_no_more() {
     let (sim, address) = plain().await;
     let body = envelope(HELLO, CONTENT, "");
     let mut idle = TcpStream::connect(address).await.expect("a listener");
-    idle.write_all((head(&body, "") + &body).as_bytes()).await.expect("an open connection");
+    idle.write_all((head(&body, "") + &body).as_bytes()).await.expect("the connection is open");
     responses(&mut idle, 1).await;
     sim.apply(Command::StopVCenter { vcenter: None }).expect("a vCenter");
-    let error = idle.read(&mut [0; 100]).await.expect_err("no clean end");
+    let error = idle.read(&mut [0; 100]).await.expect_err("the server resets the connection");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
     let refused = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -239,13 +241,13 @@ async fn a_shut_door_breaks_connections_and_records_nothing_until_it_opens() {
     let body = envelope(HELLO, CONTENT, "");
     let hello = head(&body, "") + &body;
     let mut before = TcpStream::connect(address).await.expect("a listener");
-    before.write_all(hello.as_bytes()).await.expect("an open connection");
+    before.write_all(hello.as_bytes()).await.expect("the connection is open");
     responses(&mut before, 1).await;
     let noted = sim.ledger().next_seq();
     door.shut();
-    // The system decides if this can still be sent.
+    // The operating system decides whether the client can still send this request.
     let _ = before.write_all(hello.as_bytes()).await;
-    let error = before.read(&mut [0; 100]).await.expect_err("no clean end");
+    let error = before.read(&mut [0; 100]).await.expect_err("the server resets the connection");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
     let refused = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -256,7 +258,7 @@ async fn a_shut_door_breaks_connections_and_records_nothing_until_it_opens() {
     assert_eq!(sim.ledger().next_seq(), noted, "{}", sim.ledger().to_jsonl());
     door.open();
     let mut after = TcpStream::connect(address).await.expect("a listener");
-    after.write_all(hello.as_bytes()).await.expect("an open connection");
+    after.write_all(hello.as_bytes()).await.expect("the connection is open");
     responses(&mut after, 1).await;
 }
 
@@ -272,10 +274,13 @@ async fn a_labelled_listener_names_its_clients_and_asks_for_credentials() {
         let body = envelope(HELLO, CONTENT, "");
         let address = endpoints.vcenters["vc0"].address;
         let mut stream = TcpStream::connect(address).await.expect("a listener");
-        stream.write_all((head(&body, "") + &body).as_bytes()).await.expect("an open connection");
+        stream
+            .write_all((head(&body, "") + &body).as_bytes())
+            .await
+            .expect("the connection is open");
         responses(&mut stream, 1).await;
         let mut stream = TcpStream::connect(endpoints.cluster.address).await.expect("a listener");
-        stream.write_all(nodes).await.expect("an open connection");
+        stream.write_all(nodes).await.expect("the connection is open");
         let mut answer = [0; 12];
         stream.read_exact(&mut answer).await.expect("an answer");
         assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 401");
@@ -293,7 +298,7 @@ async fn a_labelled_listener_names_its_clients_and_asks_for_credentials() {
 async fn a_shutdown_ends_within_seconds_despite_open_connections() {
     let (sim, endpoints) = listening().await;
     let connector = wire::connector(&endpoints, &[]);
-    sim.fault(Rule::new("hole", [Action::Blackhole]).op([HELLO])).expect("a good rule");
+    sim.fault(Rule::new("hole", [Action::Blackhole]).op([HELLO])).expect("the rule is valid");
     let address = endpoints.vcenters["vc0"].address;
     let stream = wire::tls(&connector, address, "localhost").await.expect("a handshake");
     let mut sender = wire::http(stream).await;
@@ -302,10 +307,10 @@ async fn a_shutdown_ends_within_seconds_despite_open_connections() {
     while sim.ledger().next_seq() < 3 {
         tokio::task::yield_now().await;
     }
-    // A half-open handshake, and a connection that sends nothing.
+    // A connection without a TLS handshake, because the client sends nothing.
     let _silent = TcpStream::connect(address).await.expect("a listener");
     let stopped = tokio::time::timeout(Duration::from_secs(5), sim.shutdown()).await;
-    assert!(stopped.is_ok(), "it stops");
+    assert!(stopped.is_ok(), "the shutdown takes more than 5 s");
     assert!(lost.await.expect("no panic").is_err());
 }
 
@@ -318,7 +323,7 @@ async fn several_vcenters_listen_with_a_certificate_each() {
     assert_eq!(ports.len(), 3);
     let thumbprints: std::collections::BTreeSet<String> =
         endpoints.vcenters.values().map(|it| it.thumbprints().expect("TLS").sha1).collect();
-    assert_eq!(thumbprints.len(), 3, "each has a certificate of its own");
+    assert_eq!(thumbprints.len(), 3, "each vCenter has another certificate");
 }
 
 #[tokio::test]
@@ -326,7 +331,7 @@ async fn a_busy_port_is_an_error_that_names_the_address() {
     let (_sim, endpoints) = listening().await;
     let second = Sim::builder().start();
     let options = ListenOptions { cluster: endpoints.cluster.address, ..ListenOptions::default() };
-    let error = second.listen(options).await.expect_err("a busy port");
+    let error = second.listen(options).await.expect_err("the port is busy");
     let address = endpoints.cluster.address;
     assert_eq!(error.to_string(), format!("cluster cannot listen on {address}"));
 }

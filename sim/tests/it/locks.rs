@@ -1,4 +1,5 @@
-//! Tests of exact counts: the number of world locks by a SOAP call, and the waiters that it wakes.
+//! Tests of two exact costs of a SOAP call: how often it locks the world, and whether it wakes the
+//! clients that wait for a change.
 
 use futures::FutureExt;
 use sim::Sim;
@@ -6,12 +7,13 @@ use sim::world::{Command, Named};
 
 use crate::client::{COLLECTOR, Client, SEARCH, SESSIONS, VIEWS, lab, machines, object, props};
 
-/// Number of locks by a call, and true if it woke the waiters for a change. The call is polled once, so that nothing else runs.
+/// Makes a call. Returns the number of times that it locked the world, and true if it woke the
+/// waiters for a change. Polls the call only once, so that no other task runs meanwhile.
 fn cost(sim: &Sim, client: &mut Client, call: (&str, (&str, &str), &str)) -> (u64, bool) {
     let (operation, this, arguments) = call;
     let (before, mut changes) = (sim.world().locks(), sim.world().changes());
     let answer = client.call(operation, this, arguments).now_or_never();
-    let answer = answer.unwrap_or_else(|| panic!("{operation} waits"));
+    let answer = answer.unwrap_or_else(|| panic!("{operation} does not answer at once"));
     assert_eq!(answer.fault(), None, "{operation}");
     (sim.world().locks() - before, changes.changed().now_or_never().is_some())
 }
@@ -24,11 +26,11 @@ async fn a_soap_call_locks_the_world_twice_and_a_change_wakes_the_waiters() {
     let list = format!("<obj type=\"VirtualMachine\">{machine}</obj>");
     let service = ("ServiceInstance", "ServiceInstance");
     let uuid = sim.world().read(|world| {
-        let vcenter = world.vcenter("vc0").expect("vc0 is there");
+        let vcenter = world.vcenter("vc0").expect("the world has vc0");
         let mut machines = vcenter.inventory.machines();
         let (_, _, machine) =
-            machines.find(|(id, _, _)| id.to_string() == machine).expect("it is there");
-        machine.config.uuid.expect("it has one")
+            machines.find(|(id, _, _)| id.to_string() == machine).expect("the machine exists");
+        machine.config.uuid.expect("the machine has a UUID")
     });
     let find =
         format!("<uuid>{uuid}</uuid><vmSearch>true</vmSearch><instanceUuid>false</instanceUuid>");
@@ -52,7 +54,7 @@ async fn a_soap_call_locks_the_world_twice_and_a_change_wakes_the_waiters() {
     ] {
         assert_eq!(cost(&sim, &mut client, call), (2, false), "{}", call.0);
     }
-    // A wait takes time, so it checks once more that the vCenter still serves.
+    // WaitForUpdatesEx may take time, so it locks once more to check that the vCenter still serves.
     let wait = ("WaitForUpdatesEx", COLLECTOR, no_wait);
     assert_eq!(cost(&sim, &mut client, wait), (3, false));
     let power_off = ("PowerOffVM_Task", ("VirtualMachine", machine.as_str()), "");
@@ -69,19 +71,20 @@ async fn a_blocked_wait_locks_the_world_twice_before_and_three_times_after() {
     let filter = format!("<spec>{spec}</spec><partialUpdates>false</partialUpdates>");
     client.call("CreateFilter", COLLECTOR, &filter).await.ok();
     let first = client.call("WaitForUpdatesEx", COLLECTOR, "<version></version>").await;
-    let update = first.returned().expect("what there is");
+    let update = first.returned().expect("the first update");
     let arguments = format!("<version>{}</version>", update.text_of("version"));
     let before = sim.world().locks();
     let mut wait = std::pin::pin!(client.call("WaitForUpdatesEx", COLLECTOR, &arguments));
     assert!((&mut wait).now_or_never().is_none(), "nothing has changed");
     let begun = sim.world().locks() - before;
     for name in ["node-0002", "node-0001"] {
-        sim.apply(Command::PowerOff(Named::from(name))).expect("a machine that is on");
+        sim.apply(Command::PowerOff(Named::from(name))).expect("the machine is on");
     }
     let before = sim.world().locks();
-    let answer = (&mut wait).now_or_never().expect("it is told").payload();
+    let answer = (&mut wait).now_or_never().expect("the wait ends").payload();
     assert_eq!(answer.name, "WaitForUpdatesExResponse");
-    // Both changes need one pass with three locks: look for changes, check that the vCenter still serves, end the call.
+    // One pass with three locks handles both changes. It looks for changes, checks that the vCenter
+    // still serves, and ends the call.
     assert_eq!((begun, sim.world().locks() - before), (2, 3));
 }
 
@@ -92,6 +95,6 @@ async fn a_login_locks_the_world_twice() {
     client.call("RetrieveServiceContent", ("ServiceInstance", "ServiceInstance"), "").await.ok();
     let before = sim.world().locks();
     client.login(&sim).await;
-    // The test itself reads the password.
+    // The first lock is that of the test itself, which reads the password.
     assert_eq!(sim.world().locks() - before, 1 + 2);
 }

@@ -1,4 +1,5 @@
-//! Tests of the sim from its clients' side: over tower services, pipes, sockets and the command line.
+//! Tests of the sim from its clients' side: over tower services, pipes, sockets and the command
+//! line.
 
 mod admin;
 mod cli;

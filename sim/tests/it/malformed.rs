@@ -1,4 +1,4 @@
-//! Tests that malformed requests get a proper answer and never cause a panic.
+//! Tests that malformed requests get the right errors and never cause a panic.
 
 use bytes::Bytes;
 use http::{Method, Request, header};
@@ -56,7 +56,7 @@ async fn malformed_soap_is_an_invalid_request() {
             ["InvalidRequest", "ManagedObjectNotFound"].contains(&fault.as_str()),
             "{name}: {fault}"
         );
-        assert!(!answer.body.contains("root:"), "{name} read a file");
+        assert!(!answer.body.contains("root:"), "{name}: the answer contains /etc/passwd");
         still_serves(&mut client).await;
     }
 }
@@ -92,7 +92,7 @@ async fn unknown_operations_and_unknown_objects_get_different_faults() {
         );
     }
     let records = sim.ledger().records();
-    assert!(records.iter().any(|record| record.op == "MakeCoffee"), "the ledger has it");
+    assert!(records.iter().any(|record| record.op == "MakeCoffee"), "the ledger has the call");
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,7 +140,8 @@ async fn a_call_without_a_login_is_not_authenticated() {
     assert_eq!(fault.as_deref(), Some("InvalidLogin"));
 }
 
-/// Spaces around a password are part of it, and a password may consist of spaces. Spaces around a document are ignored.
+/// Spaces around a password are part of the password, and a password may consist of spaces. The sim
+/// ignores spaces around the texts of other elements.
 #[tokio::test(start_paused = true)]
 async fn a_password_keeps_its_blanks() {
     let sim = Sim::builder().start();
@@ -157,7 +158,7 @@ async fn a_password_keeps_its_blanks() {
             user: "administrator@vsphere.local".to_owned(),
             password: sim::world::vcenter::Password::new(password),
         })
-        .expect("an administrator");
+        .expect("the administrator has an account");
         let mut client = Client::new(&sim);
         let arguments = format!(
             "\n  <userName> administrator@vsphere.local </userName>\n  <password>{tried}</password>\n"
@@ -180,7 +181,7 @@ async fn send(
         .uri(path)
         .header(header::CONTENT_TYPE, content_type)
         .body(http_body_util::Full::new(body.into()))
-        .expect("a good request");
+        .expect("the request is valid");
     client.send(request).await
 }
 
@@ -198,9 +199,9 @@ async fn wrong_methods_paths_and_media_types_have_their_statuses() {
         ("DELETE", Method::DELETE, "/sdk", xml, 405),
         ("JSON for SOAP", Method::POST, "/sdk", "application/json", 415),
         ("a service that is not there", Method::GET, "/rest/com/vmware/nowhere", xml, 404),
-        ("another that is not there", Method::GET, "/api/nowhere", xml, 404),
+        ("an API service that is not there", Method::GET, "/api/nowhere", xml, 404),
         ("no session", Method::GET, "/rest/com/vmware/cis/tagging/tag", xml, 401),
-        ("nor there", Method::GET, "/api/cis/tagging/tag", xml, 401),
+        ("no session in the API", Method::GET, "/api/cis/tagging/tag", xml, 401),
         ("a login without credentials", Method::POST, "/api/session", xml, 401),
     ] {
         let answer = send(&mut client, method, path, content_type, "").await;

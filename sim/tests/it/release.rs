@@ -1,4 +1,4 @@
-//! Tests of the release of a vCenter that clients see.
+//! Tests of the release that a vCenter reports to its clients.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use crate::client::{Client, machines};
 #[tokio::test(start_paused = true)]
 async fn an_upgraded_vcenter_shows_its_release_to_every_client() {
     let sim = machines(1);
-    sim.apply(Command::StopVCenter { vcenter: None }).expect("it runs");
+    sim.apply(Command::StopVCenter { vcenter: None }).expect("the vCenter runs");
     let (version, build) = ("7.0.2".to_owned(), "17694817".to_owned());
-    sim.apply(Command::UpgradeVCenter { vcenter: None, version, build }).expect("it is stopped");
-    sim.apply(Command::StartVCenter { vcenter: None }).expect("it is stopped");
+    sim.apply(Command::UpgradeVCenter { vcenter: None, version, build })
+        .expect("the vCenter is stopped");
+    sim.apply(Command::StartVCenter { vcenter: None }).expect("the vCenter is stopped");
     tokio::time::sleep(Duration::from_secs(120)).await;
     let mut client = Client::new(&sim);
     let content =

@@ -1,4 +1,5 @@
-//! Tests of the selection by property specifications, on whose rules every client relies.
+//! Tests of the rules by which specifications in requests to the PropertyCollector select objects
+//! and properties. Every client relies on these rules.
 
 use sim::world::{ADMINISTRATOR, Command, Grant};
 
@@ -10,7 +11,7 @@ async fn retrieve(client: &mut Client, spec: &str, options: &str) -> Answer {
     client.call("RetrievePropertiesEx", COLLECTOR, &arguments).await
 }
 
-/// Summary of each object, such as `vm-1 name=a,parent=b`.
+/// Summarizes each object of an answer, such as `vm-1 name=a,parent=b`.
 fn objects(answer: &Answer) -> Vec<String> {
     let result = answer.returned().unwrap_or_default();
     let property = |it: &Node| format!("{}={}", it.text_of("name"), it.text_of("val"));
@@ -27,7 +28,7 @@ fn fault(answer: &Answer) -> String {
     answer.fault().unwrap_or_default()
 }
 
-/// Ancestors of an object, by a traversal that refers to itself.
+/// A specification that selects an object and its ancestors with a traversal that refers to itself.
 fn ancestors(kind: &str, id: &str) -> String {
     format!(
         "{}{}<objectSet><obj type=\"{kind}\">{id}</obj><skip>false</skip>\
@@ -200,7 +201,7 @@ async fn specifications_that_make_no_sense_are_refused_as_a_whole() {
             "InvalidArgument",
         ),
         (
-            "an unknown name",
+            "an unknown name of a selection",
             select("<selectSet xsi:type=\"SelectionSpec\"><name>nowhere</name></selectSet>"),
             "InvalidArgument",
         ),
@@ -212,7 +213,7 @@ async fn specifications_that_make_no_sense_are_refused_as_a_whole() {
             "InvalidArgument",
         ),
         (
-            "a traversal by what is no reference",
+            "a traversal by a property that is not a reference",
             select(
                 "<selectSet xsi:type=\"TraversalSpec\"><type>VirtualMachine</type><path>name</path></selectSet>",
             ),
@@ -267,7 +268,7 @@ async fn a_machine_without_the_privilege_is_hidden_from_the_user() {
     assert!(found[0].ends_with("name=node-0002"), "{found:?}");
     let path = "<inventoryPath>DC0/vm/node-0001</inventoryPath>";
     let answer = client.call("FindByInventoryPath", crate::client::SEARCH, path).await;
-    assert_eq!(answer.returned(), None, "the index does not know it");
+    assert_eq!(answer.returned(), None, "the search index hides it from the user");
     let answer = client.call("PowerOffVM_Task", ("VirtualMachine", &one), "").await;
     assert_eq!(fault(&answer), "NoPermission");
 }
@@ -319,7 +320,7 @@ async fn the_token_of_a_cancelled_page_or_another_session_is_refused() {
     client.call("CancelRetrievePropertiesEx", COLLECTOR, &token).await.ok();
     let answer = client.call("ContinueRetrievePropertiesEx", COLLECTOR, &token).await;
     assert_eq!(fault(&answer), "InvalidArgument");
-    // A token of another session is not valid here.
+    // The token of one session is not valid in another.
     let answer = retrieve(&mut client, &spec, "<maxObjects>10</maxObjects>").await;
     let token = format!("<token>{}</token>", answer.returned().unwrap().text_of("token"));
     let mut other = Client::logged_in(&sim).await;
@@ -359,7 +360,7 @@ async fn elements_of_a_list_are_read_by_their_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_habit_of_writing_a_request_gets_the_same_answer() {
+async fn requests_in_the_styles_of_govmomi_pyvmomi_and_java_get_the_same_answer() {
     let (_sim, mut client) = lab(1).await;
     let one = client.machine("node-0001").await;
     let soap = "http://schemas.xmlsoap.org/soap/envelope/";
@@ -418,7 +419,7 @@ async fn a_clone_ticket_works_once_and_no_two_are_the_same() {
         let mut third = Client::new(&sim);
         let again = third.call("CloneSession", SESSIONS, &clone).await;
         assert_eq!(fault(&again), "InvalidLogin");
-        assert!(!seen.contains(&ticket), "a new one each time");
+        assert!(!seen.contains(&ticket), "every ticket is new");
         seen.push(ticket);
     }
 }

@@ -1,8 +1,10 @@
-//! Snapshots of the bytes of every successful answer. `><` is broken into lines for readers.
+//! Snapshots of the bytes of answers, at least one successful answer of every operation. Line
+//! breaks between XML elements make the snapshots readable.
 //!
-//! A scenario is a client's exchange with a world of its own. [`Shots`] compares each answer with its
-//! snapshot, and finds the answered operation in the ledger. An operation without a snapshot of a
-//! successful answer fails `every_operation_has_a_snapshot_of_its_answer`, in either dialect of REST.
+//! A scenario is a client's exchange with a new sim. [`Shots`] compares each answer with its
+//! snapshot, and finds the name of the answered operation in the ledger. The test
+//! `every_operation_has_a_snapshot_of_its_answer` fails for an operation without a snapshot of a
+//! successful answer. A REST operation needs one in each of the two dialects.
 
 mod objects;
 mod reads;
@@ -22,7 +24,7 @@ use crate::client::{Answer, Client};
 
 const CONTENT: (&str, &str) = ("ServiceInstance", "ServiceInstance");
 
-/// Declares scenarios: each is a test, and all of them together define the covered operations.
+/// Declares scenarios: makes each a test, and defines the function `covered` over all of them.
 macro_rules! scenarios {
     ($($module:ident::$name:ident,)*) => {
         $(
@@ -32,7 +34,8 @@ macro_rules! scenarios {
             }
         )*
 
-        /// Operations that all scenarios together call successfully.
+        /// Runs all scenarios without comparisons. Returns the operations that succeed in at least
+        /// one.
         async fn covered() -> BTreeSet<Spoken> {
             let mut shots = Shots { only_count: true, ..Shots::default() };
             $($module::$name(&mut shots).await;)*
@@ -63,10 +66,10 @@ scenarios! {
     rest::tagging_in_both_dialects,
 }
 
-/// An operation in one dialect: `soap`, `rest`, `api`.
+/// The dialect of a call (`soap`, `rest` or `api`) and the name of its operation.
 type Spoken = (&'static str, String);
 
-/// Compares answers with their snapshots, and records the answered operations.
+/// Compares answers with their snapshots, and records the operations of the successful calls.
 #[derive(Default)]
 struct Shots {
     only_count: bool,
@@ -74,14 +77,15 @@ struct Shots {
 }
 
 impl Shots {
-    /// Takes the answer of the last call to `sim`.
+    /// Compares the answer to the last call of `sim` with the snapshot `name`, and records the
+    /// operation of the call if it succeeded.
     fn take(&mut self, sim: &Sim, name: &str, answer: &Answer) {
         let mut records = sim.ledger().records().into_iter().rev();
         let call = records.find(|record| record.kind == Kind::Call).expect("a call was answered");
         let dialect = match call.face {
             Some(Face::Vapi) if name.starts_with("rest_") => "rest",
             Some(Face::Vapi) if name.starts_with("api_") => "api",
-            Some(Face::Vapi) => panic!("{name} does not begin with its dialect"),
+            Some(Face::Vapi) => panic!("the name {name} does not start with rest_ or api_"),
             _ => "soap",
         };
         if call.succeeded() {
@@ -108,10 +112,10 @@ async fn every_operation_has_a_snapshot_of_its_answer() {
         .flat_map(|(face, name)| dialects(face).iter().map(move |it| (*it, name.to_owned())))
         .filter(|operation| !spoken.contains(operation))
         .collect();
-    assert!(missing.is_empty(), "no snapshot of an answer to {missing:?}: write a scenario");
+    assert!(missing.is_empty(), "no scenario has an answer to {missing:?}: write one");
 }
 
-/// Status, selected headers and body.
+/// The text of a snapshot: status, selected headers and body.
 fn bytes(answer: &Answer) -> String {
     let mut out = format!("{}\n", answer.status);
     for name in ["content-type", "cache-control", "set-cookie", "www-authenticate", "retry-after"] {
@@ -127,7 +131,7 @@ fn lab() -> Sim {
 }
 
 fn basic(sim: &Sim) -> String {
-    let password = sim.password("vc0", ADMINISTRATOR).expect("the administrator is there");
+    let password = sim.password("vc0", ADMINISTRATOR).expect("the administrator has an account");
     let text = format!("{ADMINISTRATOR}:{}", password.expose());
     format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(text))
 }

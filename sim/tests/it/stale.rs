@@ -1,4 +1,4 @@
-//! Tests of reads that show the state before the last change.
+//! Tests of the rule action `read.stale`, with which reads return an earlier state.
 
 use serde_json::json;
 use sim::Face;
@@ -18,19 +18,19 @@ async fn a_stale_read_shows_a_deleted_machine_until_the_next_change() {
     tokio::time::advance(std::time::Duration::from_secs(1)).await;
     sim.apply(Command::DeleteMachine(Named::from("node-0001"))).unwrap();
     let found = client.call("FindByInventoryPath", SEARCH, PATH).await.reference().1;
-    assert_eq!(found, machine, "the machine is destroyed; the last change is not seen");
+    assert_eq!(found, machine, "the read does not show that the machine is destroyed");
     tokio::time::advance(std::time::Duration::from_secs(1)).await;
     sim.apply(Command::DeleteMachine(Named::from("node-0002"))).unwrap();
     let found = client.call("FindByInventoryPath", SEARCH, PATH).await.returned();
-    assert!(found.is_none(), "now the change before the last is seen");
+    assert!(found.is_none(), "the read shows the change before the last one");
     sim.heal();
     let path = PATH.replace("0001", "0002");
     assert!(client.call("FindByInventoryPath", SEARCH, &path).await.returned().is_none());
 }
 
-/// The changes are versions of one ConfigMap of 1 MB.
+/// Each change writes a ConfigMap of 1 MB.
 #[tokio::test(start_paused = true)]
-async fn the_past_is_kept_up_to_64_mib_and_as_long_as_a_rule_shows_it() {
+async fn the_log_keeps_at_most_64_mib_and_only_while_a_stale_read_rule_exists() {
     let (sim, _) = lab(1).await;
     let n_kept = || sim.world().read(|world| world.log().entries().count());
     let write = |n: usize| {
@@ -62,14 +62,14 @@ async fn the_past_is_kept_up_to_64_mib_and_as_long_as_a_rule_shows_it() {
 #[test]
 fn a_stale_read_rule_that_cannot_change_an_answer_is_refused() {
     let refused = Rule::new("lag", [Action::ReadStale(0)]).check().unwrap_err();
-    assert_eq!(refused, "rule `lag`: read.stale is 0, which is the present; count from 1");
+    assert_eq!(refused, "rule `lag`: read.stale is 0, which is the current state; write 1 or more");
     for operation in ["Login", "WaitForUpdatesEx", "cis.session.get", "patch nodes"] {
         let refused = Rule::new("lag", [Action::ReadStale(1)]).op(["Find*", operation]).check();
         let why = format!(
-            "rule `lag`: {operation} shows nothing that could be old, so read.stale cannot change it; leave it out of match.op"
+            "rule `lag`: {operation} always answers from the current state, so read.stale cannot change it; remove it from match.op"
         );
         assert_eq!(refused, Err(why));
     }
     let of_another = Rule::new("lag", [Action::ReadStale(1)]).on(Face::Cluster).op(["FindByUuid"]);
-    assert!(of_another.check().is_err(), "no operation of that API");
+    assert!(of_another.check().is_err(), "FindByUuid is not an operation of the cluster");
 }

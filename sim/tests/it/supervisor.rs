@@ -1,4 +1,5 @@
-//! Tests of the Supervisor from a provider's side: its own objects, tokens and roles beside those of the cluster.
+//! Tests of the Supervisor from a provider's side: its objects, tokens and roles, which are
+//! separate from those of the workload cluster.
 
 mod credentials;
 mod faults;
@@ -15,16 +16,17 @@ use tower::ServiceExt as _;
 
 const MACHINES: &str = "/apis/vmoperator.vmware.com/v1alpha6/namespaces/workloads/virtualmachines";
 
-/// Status and body of a request with the provider's token.
+/// Sends a GET request with the provider's token. Returns status and body.
 async fn get(sim: &Sim, path: &str) -> (u16, Value) {
-    let token = sim.supervisor().expect("there is one").current_token();
+    let token = sim.supervisor().expect("the world has a Supervisor").current_token();
     let (status, _, body) = ask(sim, Method::GET, path, &token, Value::Null).await;
     (status, serde_json::from_slice(&body).unwrap_or_default())
 }
 
-/// Status and body of a request with the administrator's token; sends a body if it is not null.
+/// Sends a request with the administrator's token, and a body unless it is null. Returns status and
+/// body.
 async fn admin(sim: &Sim, method: Method, path: &str, body: Value) -> (u16, Value) {
-    let token = sim.supervisor().expect("there is one").admin_token().to_owned();
+    let token = sim.supervisor().expect("the world has a Supervisor").admin_token().to_owned();
     let (status, _, body) = ask(sim, method, path, &token, body).await;
     (status, serde_json::from_slice(&body).unwrap_or_default())
 }
@@ -49,7 +51,7 @@ async fn answer(
     token: &str,
     body: Value,
 ) -> std::io::Result<http::Response<sim::Body>> {
-    let supervisor = sim.supervisor().expect("there is one");
+    let supervisor = sim.supervisor().expect("the world has a Supervisor");
     let kind = match method {
         Method::PATCH => "application/merge-patch+json",
         _ => "application/json",
@@ -65,7 +67,7 @@ async fn answer(
     supervisor.server().service("").oneshot(request).await
 }
 
-/// Lets this number of seconds pass.
+/// Lets this number of seconds of virtual time pass.
 async fn pass(seconds: u64) {
     tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
 }
@@ -81,16 +83,16 @@ sim::test! {
         let first = &list["items"][0];
         assert_eq!(first["metadata"]["name"], "node-0001");
         let uuid = sim.world().read(|world| {
-            let machines = &world.vcenter("vc0").expect("vc0 is there").inventory;
-            let id = machines.by_machine_name("node-0001").next().expect("it is there");
-            machines.machine(id).and_then(|machine| machine.config.uuid).expect("it has one")
+            let machines = &world.vcenter("vc0").expect("the world has vc0").inventory;
+            let id = machines.by_machine_name("node-0001").next().expect("the machine exists");
+            machines.machine(id).and_then(|machine| machine.config.uuid).expect("a BIOS UUID")
         });
         assert_eq!(first["status"]["biosUUID"], uuid.to_string());
         assert!(first["status"]["network"]["primaryIP4"].is_string(), "{first}");
     }
 
     async fn the_granted_profile_decides_over_watches_and_lists_of_the_provider(sim: &Sim = builder()) {
-        let supervisor = sim.supervisor().expect("there is one");
+        let supervisor = sim.supervisor().expect("the world has a Supervisor");
         let watch = format!("{MACHINES}?watch=true&timeoutSeconds=1");
         let services = MACHINES.replace("virtualmachines", "virtualmachineservices");
         for (profile, watching, listing_services) in
@@ -111,7 +113,7 @@ sim::test! {
     }
 
     async fn a_revoked_provider_token_is_unauthorized_at_the_supervisor(sim: &Sim = builder()) {
-        let supervisor = sim.supervisor().expect("there is one");
+        let supervisor = sim.supervisor().expect("the world has a Supervisor");
         supervisor.tokens().revoke(supervisor.provider_token());
         assert_eq!(get(sim, MACHINES).await.0, 401);
     }
@@ -119,7 +121,7 @@ sim::test! {
     async fn calls_to_the_supervisor_are_faulted_and_recorded_under_its_face(sim: &Sim = builder()) {
         let rule = Rule::new("busy", [Action::Status { code: 503, retry_after: None, message: None }]);
         sim.fault(rule.on(Face::Supervisor).op(["list virtualmachines"]))
-            .expect("a good rule");
+            .expect("the rule is valid");
         assert_eq!(get(sim, MACHINES).await.0, 503);
         let records = sim.ledger().records();
         let last = records.iter().rev().find(|record| record.face.is_some()).expect("a call");

@@ -1,4 +1,5 @@
-//! Tests of `sim::test!` from a user's side: time passes at once, and a failure shows the ledger.
+//! Tests of `sim::test!` from a user's side: virtual time passes at once, and the message of a
+//! failure contains the ledger.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ sim::test! {
         assert_eq!(sim.world().now().since_start(), Duration::from_secs(3600));
     }
 
-    /// Without a builder it is the standard inventory under seed 0.
+    /// Without a builder, the sim has the standard inventory under seed 0.
     async fn a_test_without_a_builder_has_the_standard_inventory(sim: &Sim) {
         assert_eq!(Client::logged_in(sim).await.machine("DC0_H0_VM0").await, "vm-17");
     }
@@ -28,7 +29,7 @@ sim::test! {
     }
 
     #[should_panic(expected = "two and two")]
-    async fn a_failure_says_what_the_body_said(_sim: &Sim) {
+    async fn a_failed_test_reports_the_panic_of_its_body(_sim: &Sim) {
         panic!("two and two");
     }
 
@@ -44,21 +45,21 @@ sim::test! {
         Err("it went wrong")
     }
 
-    #[should_panic(expected = "does not come within a day")]
+    #[should_panic(expected = "did not end within a day of its clock")]
     async fn a_test_that_never_ends_fails_after_a_day(_sim: &Sim) {
         std::future::pending::<()>().await;
     }
 
     #[should_panic(expected = "rule refused fired 1 times")]
-    async fn a_failure_tells_which_rules_fired(sim: &Sim) {
+    async fn a_failed_test_reports_the_rules_that_fired(sim: &Sim) {
         let refused = Rule::new("refused", [Action::Reset]).op(["RetrieveServiceContent"]);
-        sim.fault(refused).expect("a good rule");
+        sim.fault(refused).expect("the rule is valid");
         let client = Client::new(sim);
         let content = ("ServiceInstance", "ServiceInstance");
         let envelope = crate::client::envelope("RetrieveServiceContent", content, "");
-        let request = http::Request::post("/sdk").body(envelope).expect("a good request");
+        let request = http::Request::post("/sdk").body(envelope).expect("the request is valid");
         let answer = tower::ServiceExt::oneshot(client.service, request).await;
-        assert!(answer.is_ok(), "it is reset");
+        assert!(answer.is_ok(), "the rule resets the connection");
     }
 }
 
@@ -67,7 +68,7 @@ async fn find(sim: &Sim) {
     Client::logged_in(sim).await.call("FindByIp", SEARCH, arguments).await.ok();
 }
 
-/// Snapshot of a whole message: the failure, the way to reproduce it, every call.
+/// Checks the whole message: the failure, the command that reproduces it, and every call.
 #[test]
 fn the_message_of_a_failed_test_has_the_seed_and_every_call() {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -78,12 +79,12 @@ fn the_message_of_a_failed_test_has_the_seed_and_every_call() {
     let failing = sim::testing::run(Sim::builder().seed(3), async |sim| {
         find(sim).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
-        sim.apply(Command::PowerOff("DC0_H0_VM0".into())).expect("it was on");
+        sim.apply(Command::PowerOff("DC0_H0_VM0".into())).expect("the machine is on");
         assert_eq!(1, 2, "sums");
     });
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         runtime.block_on(failing);
     }));
-    let panic = caught.expect_err("it fails");
+    let panic = caught.expect_err("the test fails");
     insta::assert_snapshot!(panic.downcast_ref::<String>().expect("a text"));
 }

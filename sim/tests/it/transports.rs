@@ -17,7 +17,8 @@ use crate::wire;
 fn lab() -> Sim {
     let topology = Topology::zones(2).machines(3).nodes(Nodes::Count(0));
     let sim = Sim::builder().topology(topology).start();
-    // A rule that ends a call hides the call from the rules after it, so each rule fires on a call of its own.
+    // The rules after a rule that ends a call do not see the call. Each rule therefore fires on
+    // another call.
     for rule in [
         Rule::new("fault", [Action::SoapFault { class: "SystemError".into(), message: None }])
             .op(["FindByUuid"])
@@ -29,12 +30,13 @@ fn lab() -> Sim {
         Rule::new("applied", [Action::Reset]).op(["PowerOffVM_Task"]).applied(),
         Rule::new("cut", [Action::Truncate { bytes: 100 }]).op(["FindByUuid"]).nth(1),
     ] {
-        sim.fault(rule).expect("a good rule");
+        sim.fault(rule).expect("the rule is valid");
     }
     sim
 }
 
-/// Transport of the requests. An error breaks the connection; the next request opens a new one.
+/// Transport of the requests: in process, over a pipe, or over TCP with TLS. After an error the
+/// next request opens a new connection.
 enum Transport {
     Service(Service),
     Pipe(sim::Server, Option<SendRequest<Full<Bytes>>>),
@@ -91,9 +93,10 @@ impl Transport {
     }
 }
 
-/// Makes a client's usual calls, and calls that fail. Returns the answers: status lines or `broken`.
+/// Makes a client's usual calls, and calls that fail. Returns the body of each answer, or `broken`
+/// for a call without a complete answer.
 async fn script(sim: &Sim, transport: &mut Transport) -> Vec<String> {
-    let password = sim.password("vc0", ADMINISTRATOR).expect("the administrator");
+    let password = sim.password("vc0", ADMINISTRATOR).expect("the administrator has an account");
     let login =
         format!("<userName>{ADMINISTRATOR}</userName><password>{}</password>", password.expose());
     let wrong = format!("<userName>{ADMINISTRATOR}</userName><password>wrong</password>");
@@ -136,7 +139,7 @@ async fn script(sim: &Sim, transport: &mut Transport) -> Vec<String> {
         if let Some(cookie) = &cookie {
             request = request.header(header::COOKIE, cookie);
         }
-        match transport.send(request.body(Full::from(body)).expect("a good request")).await {
+        match transport.send(request.body(Full::from(body)).expect("the request is valid")).await {
             Ok((headers, body)) => {
                 if let Some(new) = headers.get(header::SET_COOKIE) {
                     let new = new.to_str().expect("text");
@@ -150,7 +153,7 @@ async fn script(sim: &Sim, transport: &mut Transport) -> Vec<String> {
     answers
 }
 
-/// The ledger without times.
+/// The records of the ledger as lines, with all times set to zero.
 fn normalised(sim: &Sim) -> Vec<String> {
     let blind = |mut record: sim::ledger::Record| {
         record.t = sim::world::Time::ZERO;
@@ -162,7 +165,7 @@ fn normalised(sim: &Sim) -> Vec<String> {
     sim.ledger().records().into_iter().map(blind).collect()
 }
 
-/// Answers with every timestamp replaced.
+/// Replaces every timestamp in the answers by `TIME`.
 fn without_times(answers: &[String]) -> Vec<String> {
     let year =
         |text: &str| text.starts_with("20") && text.len() > 20 && text.as_bytes()[10] == b'T';
@@ -184,14 +187,16 @@ fn without_times(answers: &[String]) -> Vec<String> {
 #[tokio::test]
 async fn every_transport_leaves_the_same_ledger() {
     let sim = lab();
-    let mut transport = Transport::Service(sim.vcenter("vc0").expect("vc0").service(""));
+    let mut transport =
+        Transport::Service(sim.vcenter("vc0").expect("the world has vc0").service(""));
     let answers = without_times(&script(&sim, &mut transport).await);
     let ledger = normalised(&sim);
     assert_eq!(answers.iter().filter(|it| *it == "broken").count(), 3, "{answers:#?}");
     insta::assert_snapshot!(ledger.join("\n"));
 
     let piped = lab();
-    let mut transport = Transport::Pipe(piped.vcenter("vc0").expect("vc0").clone(), None);
+    let mut transport =
+        Transport::Pipe(piped.vcenter("vc0").expect("the world has vc0").clone(), None);
     let answers_piped = script(&piped, &mut transport).await;
     assert_eq!(without_times(&answers_piped), answers);
     same(&normalised(&piped), &ledger);

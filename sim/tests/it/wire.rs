@@ -1,4 +1,4 @@
-//! Clients on sockets, for tests that need raw connections.
+//! Functions for clients on sockets, for tests that need raw connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// A connector that trusts the sim's authority and offers these protocols.
+/// Creates a TLS connector that trusts only the sim's certificate authority and offers these ALPN
+/// protocols.
 pub(crate) fn connector(endpoints: &Endpoints, alpn: &[&str]) -> TlsConnector {
     let pem = endpoints.ca_pem().expect("TLS");
     let mut roots = RootCertStore::empty();
@@ -32,7 +33,8 @@ pub(crate) fn connector(endpoints: &Endpoints, alpn: &[&str]) -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// Makes the TLS handshake of a client that expects the server to be `name`.
+/// Connects to `address` and makes the TLS handshake of a client that expects a certificate for
+/// `name`.
 pub(crate) async fn tls(
     connector: &TlsConnector,
     address: SocketAddr,
@@ -42,12 +44,12 @@ pub(crate) async fn tls(
     connector.connect(name, TcpStream::connect(address).await?).await
 }
 
-/// The certificate that a server showed, in DER.
+/// The certificate that the server sent in the handshake, in DER.
 pub(crate) fn shown(stream: &TlsStream<TcpStream>) -> Vec<u8> {
     stream.get_ref().1.peer_certificates().expect("a certificate")[0].to_vec()
 }
 
-/// Opens HTTP/1.1 on a stream. A task drives the connection as long as the test runs.
+/// Starts HTTP/1.1 on a stream. A task drives the connection until the test ends.
 pub(crate) async fn http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> http1::SendRequest<Full<Bytes>> {
@@ -67,7 +69,7 @@ pub(crate) async fn exchange(
     Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// A request with a body, whose first byte decides between XML, JSON and YAML.
+/// Builds a request. The first byte of the body decides its content type: XML, JSON or YAML.
 pub(crate) fn request(method: &str, path: &str, body: &str) -> Request<Full<Bytes>> {
     let kind = match body.as_bytes().first() {
         Some(b'<') => "text/xml",
@@ -80,5 +82,5 @@ pub(crate) fn request(method: &str, path: &str, body: &str) -> Request<Full<Byte
         .header("host", "localhost")
         .header("content-type", kind)
         .body(Full::from(body.to_owned()))
-        .expect("a good request")
+        .expect("the request is valid")
 }

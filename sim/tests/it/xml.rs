@@ -1,9 +1,9 @@
-//! A tree of XML elements: just enough to read answers.
+//! A minimal tree of XML elements for reading answers.
 
 use quick_xml::events::Event;
 use quick_xml::reader::Reader;
 
-/// An element. Prefixes are part of its name.
+/// An XML element. The namespace prefix is part of its name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Node {
     pub(crate) name: String,
@@ -13,7 +13,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Reads a document; fails if it is not well-formed.
+    /// Parses a document, and returns its root element. Fails if the document is not well-formed.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader::from_str(text);
         let mut stack = vec![Node::default()];
@@ -59,10 +59,10 @@ impl Node {
                 _ => {}
             }
         }
-        let root = stack.pop().ok_or("nothing")?;
+        let root = stack.pop().ok_or("too many ends")?;
         match (stack.is_empty(), root.children.into_iter().next()) {
             (true, Some(root)) => Ok(root),
-            _ => Err("cut short or empty".to_owned()),
+            _ => Err("the document is empty or ends early".to_owned()),
         }
     }
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Makes the data files of this directory from a running kube-apiserver and the Go modules of its types.
+"""Generates data files of this directory from a running kube-apiserver and the Go modules of its types.
 
     generate.py https://127.0.0.1:6443 TOKEN ~/go/pkg/mod
 
-`openapi.json`: the OpenAPI v3 schemas of the resources that the sim serves, and of the schemas they
-refer to, as the server publishes them. `types.json`: the same structures in Go: order of fields,
-`omitempty`, names of types, patch strategies. OpenAPI lacks the first three, and without them neither
-a body nor a message looks like the real one. `rbac.json`: the roles and bindings that a server begins
-with, with the rules of aggregated roles filled in as the controller would do it.
+`openapi.json` has the OpenAPI v3 schemas of the resources that the sim serves, and the schemas to which
+they refer, as the server publishes them. `types.json` has the same structures in Go: order of fields,
+`omitempty`, names of types, patch strategies. OpenAPI lacks the first three, and the sim needs them for
+bodies and messages like those of a real server. `rbac.json` has the initial roles and bindings of a
+server, with the rules of aggregated roles filled in as the controller does it.
 
-Run it again for another version; none of these files is edited by hand. Needs only Python's standard
-library.
+To update the files to another version, change VERSION and run the script again. Do not edit the files by
+hand. The script needs only Python's standard library.
 """
 
 import json
@@ -22,7 +22,7 @@ import urllib.request
 
 VERSION = "1.36.3"
 
-# Group, version, kinds.
+# Resources that the sim serves: group, version, kinds.
 SERVED = [
     ("", "v1", "Node Pod Service Endpoints Event Secret ConfigMap Namespace ServiceAccount"),
     ("coordination.k8s.io", "v1", "Lease"),
@@ -49,7 +49,7 @@ PACKAGES = [
     ),
 ]
 
-# Import names of packages, and types that encode and decode themselves.
+# Packages in OpenAPI by their import names in Go, and notations of Go types that encode themselves.
 IMPORTS = {
     "metav1": "io.k8s.apimachinery.pkg.apis.meta.v1",
     "v1": "io.k8s.api.core.v1",
@@ -82,7 +82,7 @@ class Source:
         for module, directory, package in PACKAGES:
             found = sorted(modules.glob(f"{module}@v0.{VERSION.split('.', 1)[1]}"))
             if not found:
-                sys.exit(f"no module k8s.io/{module}@v0.{VERSION.split('.', 1)[1]} in {modules}")
+                sys.exit(f"{modules} has no module {module}@v0.{VERSION.split('.', 1)[1]}: download it with Go")
             for file in sorted((found[0] / directory).glob("*.go")):
                 if file.name.endswith("_test.go") or file.name.startswith("zz_") or file.name == "generated.pb.go":
                     continue
@@ -99,7 +99,7 @@ class Source:
                 self.named[f"{package}.{name}"] = target
 
     def resolve(self, package, text):
-        """Returns a Go type in the notation of the data file: prefixes, and full names of structures."""
+        """Returns a Go type in the notation of `types.json`: prefixes such as `*`, and full names of structures."""
         if text.startswith("*"):
             return "*" + self.resolve(package, text[1:])
         if text in ("[]byte", "[]uint8"):
@@ -128,7 +128,7 @@ class Source:
             return f"{self.go_name(package, text)}={base}"
         if full in self.structs:
             return full
-        sys.exit(f"unknown type {text} in {package}")
+        sys.exit(f"unknown Go type {text} in package {package}: add it to PACKAGES or OWN_CODECS")
 
     def full(self, package, text):
         if "." not in text:
@@ -154,7 +154,7 @@ class Source:
             line = re.sub(r"\s*//[^`]*$", "", line)
             match = re.match(r"(?:(\w+)\s+)?([*\[\]\w.]+)\s*(`.*`)?$", line)
             if not match:
-                sys.exit(f"unreadable field in {full}: {line}")
+                sys.exit(f"cannot parse a field of the Go structure {full}: {line}")
             name, kind, tags = match.groups()
             tags = dict(re.findall(r'(\w+):"([^"]*)"', tags or ""))
             json_name, *options = tags.get("json", "").split(",")
@@ -221,7 +221,7 @@ def main():
 
     version = get("/version")["gitVersion"]
     if version != f"v{VERSION}":
-        sys.exit(f"the server is {version}, and not v{VERSION}")
+        sys.exit(f"the server has version {version}: start kube-apiserver v{VERSION}")
 
     schemas, types, kinds = {}, {}, {}
     source = Source(pathlib.Path(modules).expanduser() / "k8s.io")
@@ -283,7 +283,7 @@ def main():
 
 
 def collected(roles, labels):
-    """Yields the roles with these labels, and in place of an aggregated role the roles that it collects."""
+    """Yields the roles with these labels. In place of an aggregated role, yields the roles that it aggregates."""
     for role in sorted(roles, key=lambda role: role["metadata"]["name"]):
         theirs = role["metadata"].get("labels", {})
         if any(theirs.get(key) != value for key, value in labels.items()):

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Makes supervisor.json, the CustomResourceDefinitions that a Supervisor begins with.
+"""Generates `supervisor.json`, the initial CustomResourceDefinitions of a Supervisor.
 
     supervisor.py VM-OPERATOR NSX-OPERATOR
 
-The arguments are checkouts of github.com/vmware-tanzu/vm-operator (506dc5dcb was used) and
-github.com/vmware-tanzu/nsx-operator (e6df1606). unpublished.yaml has the kinds without a public
-definition. The script keeps the first sentence of each description, and drops rules in CEL, which
-the sim does not evaluate. Needs PyYAML. Nothing in supervisor.json is edited by hand.
+The arguments are checkouts of github.com/vmware-tanzu/vm-operator (the present file is from commit
+506dc5dcb) and github.com/vmware-tanzu/nsx-operator (e6df1606). The script adds the definitions in
+`unpublished.yaml`, which are not public. It keeps the first sentence of each description, and drops
+rules in CEL, which the sim does not evaluate. The script needs PyYAML. Do not edit `supervisor.json`
+by hand.
 """
 
 import json
@@ -28,7 +29,7 @@ VM_OPERATOR = [
 NSX_OPERATOR = [
     f"{VPC}/crd.nsx.vmware.com_{name}.yaml" for name in ("ipaddressallocations", "staticroutes", "subnetports", "subnetsets")
 ]
-# The conversion that the deployment of VM Operator patches into its definitions.
+# The value of `spec.conversion` that the deployment of VM Operator patches into its definitions.
 CONVERSION = {
     "strategy": "Webhook",
     "webhook": {
@@ -77,7 +78,7 @@ def main():
     definitions = [definition(it) for file in files for it in read(file)]
     definitions.sort(key=lambda it: it["metadata"]["name"])
     with open(HERE / "supervisor.json", "w", encoding="utf-8") as file:
-        # One definition per line, so that a diff shows the changed one.
+        # Writes one definition per line, so that a diff shows only the changed definitions.
         lines = (json.dumps(it, ensure_ascii=False, separators=(",", ":")) for it in definitions)
         file.write("[\n" + ",\n".join(lines) + "\n]\n")
 

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Makes `vmoperator.json` from the Go sources of the VM Operator's kinds.
+"""Generates `vmoperator.json` from the Go sources of VM Operator's kinds.
 
     vmoperator.py VM-OPERATOR/api ~/go/pkg/mod
 
 VM-OPERATOR is a checkout of github.com/vmware-tanzu/vm-operator. The file describes the Go structures
-of each version of a kind, in the form of `types.json`. A conversion passes through these structures,
-and its result depends on their fields and on the fields that they omit when empty. A structure that
-stays the same in later versions is written once, under its name in the newest of them.
+of each version of a kind, in the format of `types.json`. A conversion decodes an object into these
+structures and encodes it again, so its result depends on their fields and on the fields that they omit
+when empty. The file has a structure that is the same in several versions once, under its name in the
+newest of them.
 
-Run it again for another checkout; the file is not edited by hand. Needs only Python's standard library.
+To update the file, run the script again with another checkout. Do not edit the file by hand. The script
+needs only Python's standard library.
 """
 
 import json
@@ -54,7 +56,7 @@ def read(api, modules):
                 if "conversion" not in file.name and not file.name.startswith("zz_"):
                     source.read(package(version, part), text)
     for name, target in source.named.items():
-        # A structure that has a second name is stored under that name too, since fields may use either name.
+        # Stores a structure with a second name under both names, because fields may use either name.
         full = source.full(name.rsplit(".", 1)[0], target)
         if name.startswith("vmoperator.") and full in source.structs:
             source.structs[name] = source.structs[full]
@@ -62,7 +64,7 @@ def read(api, modules):
 
 
 def structures(source):
-    """Returns the name of each kind's own structure, and all structures that the kinds refer to."""
+    """Returns the names of the kinds' structures by group, version and kind, and the fields of all structures."""
     kinds, found = {}, {}
     for version in VERSIONS:
         for kind in KINDS:
@@ -76,8 +78,8 @@ def structures(source):
             continue
         rows = []
         for field, of, flags, *_ in source.fields(name):
-            # Metadata is not converted. Names of types are dropped: they are for messages, except that of
-            # corev1.ResourceList, which means a rounding that happens only in kinds of the core.
+            # A conversion does not change metadata. Drops the names of types, because they are for messages,
+            # except for corev1.ResourceList, which causes a rounding that only core kinds need.
             of = "Raw" if field == "metadata" else re.sub(r"[\w.]+=", "", of)
             rows.append([field, of, flags.replace("m", "").replace("r", "")])
             todo.extend(re.findall(NAME, rows[-1][1]))
@@ -86,7 +88,7 @@ def structures(source):
 
 
 def newest(found):
-    """Maps the name of each structure to the newest name of one that is the same, nested structures included."""
+    """Maps the name of each structure to the name of the same structure, including nested ones, in the newest version."""
     signatures = {}
 
     def signature(name):

@@ -1,4 +1,5 @@
-//! Commands to a world: requests of clients through a face, and commands of tests and of the admin port.
+//! Commands to a world: requests of clients through a face, and commands of tests and of the admin
+//! port.
 //!
 //! The serialized form is that of the admin port: `{"vm.powerOff": {"machine": "node-0001"}}`.
 
@@ -38,7 +39,8 @@ pub enum Command {
         request: VcRequest,
     },
 
-    /// Creates a machine in the folder of machines of its datacenter, and in the root pool of its cluster.
+    /// Creates a machine in the folder of machines of its datacenter, and in the root pool of its
+    /// cluster.
     #[serde(rename = "vm.create")]
     CreateMachine {
         /// Name of the vCenter; the first one if left out.
@@ -46,29 +48,30 @@ pub enum Command {
         vcenter: Option<String>,
         /// Settings; the name is required.
         spec: MachineSpec,
-        /// Name or id of its cluster; the first cluster or standalone host if left out.
+        /// Name or id of its cluster or standalone host; if left out, the first cluster, or the
+        /// first standalone host of a vCenter without clusters.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cluster: Option<String>,
-        /// True if the machine is powered on.
+        /// True if the world powers the new machine on.
         #[serde(default)]
         power_on: bool,
         /// True if a kubelet runs on the machine once its guest has booted.
         #[serde(default)]
         kubelet: bool,
     },
-    /// Destroys a machine, whether it is on or off.
+    /// Destroys a machine in any power state.
     #[serde(rename = "vm.delete")]
     DeleteMachine(Named),
-    /// Powers a machine on; its guest boots.
+    /// Powers a machine on that is off or suspended; its guest boots.
     #[serde(rename = "vm.powerOn")]
     PowerOn(Named),
     /// Powers a machine off at once, without a shutdown of its guest.
     #[serde(rename = "vm.powerOff")]
     PowerOff(Named),
-    /// Suspends a machine.
+    /// Suspends a powered-on machine.
     #[serde(rename = "vm.suspend")]
     Suspend(Named),
-    /// Restarts a machine.
+    /// Restarts a powered-on machine at once, without a shutdown of its guest.
     #[serde(rename = "vm.reset")]
     Reset(Named),
     /// Renames a machine in the inventory; the guest keeps its host name.
@@ -87,8 +90,8 @@ pub enum Command {
         /// The host's name.
         host: String,
     },
-    /// Moves a machine into a vApp of its resource pool, and creates the vApp if it does not exist. `null` moves the machine
-    /// out of its vApp.
+    /// Moves a machine into a vApp of its resource pool, and creates the vApp if it does not exist.
+    /// `null` moves the machine out of its vApp, if it is in one.
     #[serde(rename = "vm.vapp")]
     SetVApp {
         /// The machine.
@@ -96,27 +99,33 @@ pub enum Command {
         /// The vApp's name.
         vapp: Option<String>,
     },
-    /// Loses the storage of a machine: its configuration is unreadable, and the search index does not contain it.
+    /// Simulates the loss of a machine's storage: its configuration is unreadable, and searches by
+    /// BIOS or instance UUID do not find it.
     #[serde(rename = "vm.inaccessible")]
     Inaccessible(Named),
-    /// Orphans a machine: its host has unregistered it without vCenter.
+    /// Orphans a machine, as if its host had unregistered the machine without vCenter.
     #[serde(rename = "vm.orphan")]
     Orphan(Named),
-    /// Connects a machine again after `vm.inaccessible` or `vm.orphan`.
+    /// Sets the connection state of a machine to `connected`, for example after `vm.inaccessible`
+    /// or `vm.orphan`.
     #[serde(rename = "vm.connect")]
     Connect(Named),
-    /// Unregisters a machine and registers it again, with a new id and the same UUIDs. Refused while its storage is lost.
+    /// Unregisters a machine and registers it again, with a new id and the same UUIDs. The machine
+    /// loses its tags. The world refuses the command while the machine's storage is lost.
     #[serde(rename = "vm.reregister")]
     Reregister(Named),
-    /// Exchanges the ids of machines of one vCenter: each gets the id of the next, the last gets the id of the first. A vCenter
-    /// that was restored from a backup and has assigned its ids again shows the same. The machines lose their tags. Refused
-    /// while a machine boots or a task works on it, while its storage is lost, and for machines that a Supervisor has made.
+    /// Exchanges the ids of machines of one vCenter: each gets the id of the next one in the list,
+    /// and the last gets the id of the first. This simulates a vCenter that was restored from a
+    /// backup and has assigned ids anew. The machines lose their tags. The world refuses the
+    /// command if one of the machines boots, carries out a power request to VMware Tools, has a
+    /// running task, has lost its storage, or has a VirtualMachine in the Supervisor.
     #[serde(rename = "vm.reassignIds")]
     ReassignIds {
-        /// At least two machines, each of them once.
+        /// At least two different machines.
         machines: Vec<Named>,
     },
-    /// Destroys a machine and rebuilds it under the same name, with another BIOS UUID.
+    /// Destroys a machine and rebuilds it under the same name, with another id, instance UUID and
+    /// BIOS UUID. The new machine boots and has no tags.
     #[serde(rename = "vm.replace")]
     Replace {
         /// The machine.
@@ -124,7 +133,8 @@ pub enum Command {
         /// The new BIOS UUID.
         uuid: Uuid,
     },
-    /// Sets the BIOS UUID of a machine. `null` simulates the moments in which vCenter has not loaded it.
+    /// Sets the BIOS UUID of a machine. `null` simulates the moments in which vCenter has not yet
+    /// loaded the UUID.
     #[serde(rename = "vm.uuid")]
     SetUuid {
         /// The machine.
@@ -141,7 +151,8 @@ pub enum Command {
         spec: MachineSpec,
     },
 
-    /// Changes the addresses of a guest per network card: at once while VMware Tools runs, otherwise in its next report.
+    /// Sets the addresses that a guest reports per network card: at once while VMware Tools runs,
+    /// otherwise with the guest's next report.
     #[serde(rename = "guest.ip.set")]
     SetAddresses {
         /// The machine.
@@ -149,21 +160,24 @@ pub enum Command {
         /// Addresses per card, in card order.
         addresses: Vec<Vec<IpAddr>>,
     },
-    /// Removes all interfaces and addresses from the report of a running guest.
+    /// Removes all interfaces and addresses from the report of a guest, until the guest reports
+    /// them again.
     #[serde(rename = "guest.ip.clear")]
     ClearAddresses(Named),
-    /// Reverses the order in which the guest reports interfaces and addresses.
+    /// Reverses the order of the interfaces in the report of a guest, and of the addresses of each
+    /// interface.
     #[serde(rename = "guest.ip.reorder")]
     ReorderAddresses(Named),
-    /// Adds a guest interface without a virtual card, such as docker0 or cni0.
+    /// Adds an interface without a virtual card, such as docker0 or cni0, to the report of a guest.
     #[serde(rename = "guest.ip.addInternal")]
     AddInternalInterface {
         /// The machine.
         machine: Named,
-        /// Its addresses.
+        /// Addresses of the interface.
         addresses: Vec<IpAddr>,
     },
-    /// Changes the network names of the interfaces, as a vCenter restart does (govmomi#2552).
+    /// Changes the network name of every reported interface that has a virtual card, as a vCenter
+    /// restart does (govmomi#2552).
     #[serde(rename = "guest.networkName")]
     SetNetworkName {
         /// The machine.
@@ -171,41 +185,46 @@ pub enum Command {
         /// The network name; `null` removes it.
         name: Option<String>,
     },
-    /// Changes the host name that the guest reports.
+    /// Changes the host name in the report of a guest, until the guest boots or `guest.tools.start`
+    /// comes.
     #[serde(rename = "guest.hostname")]
     SetHostName {
         /// The machine.
         machine: Named,
-        /// The host name.
+        /// The host name; `null` removes it.
         host_name: Option<String>,
     },
-    /// Stops VMware Tools; vCenter keeps its last data, which goes stale.
+    /// Stops VMware Tools in a guest; vCenter keeps the last report, which goes stale.
     #[serde(rename = "guest.tools.stop")]
     StopTools(Named),
-    /// Starts VMware Tools again.
+    /// Starts VMware Tools in the guest of a powered-on machine. The guest then reports as after a
+    /// boot.
     #[serde(rename = "guest.tools.start")]
     StartTools(Named),
 
-    /// Disconnects a host: vCenter shows its machines as disconnected, and they keep running.
+    /// Simulates a host that does not answer. vCenter shows its connected machines as disconnected,
+    /// although they keep running.
     #[serde(rename = "host.disconnect")]
     DisconnectHost(Named),
-    /// Connects a host and its machines again.
+    /// Connects a host and its disconnected machines again.
     #[serde(rename = "host.reconnect")]
     ReconnectHost(Named),
-    /// Fails a host; HA restarts its machines on another host of the cluster.
+    /// Simulates the failure of a host. When the step `haRestart` ends, HA moves its machines to
+    /// another connected host of the cluster and boots those that were powered on.
     #[serde(rename = "host.fail")]
     FailHost(Named),
 
-    /// Hides an object, and everything below it, from a user.
+    /// Revokes a user's privileges on an object: the user sees neither the object nor anything
+    /// below it.
     #[serde(rename = "privilege.revoke")]
     RevokePrivilege(Grant),
-    /// Undoes `privilege.revoke` for an object.
+    /// Restores the privileges that `privilege.revoke` has revoked on an object.
     #[serde(rename = "privilege.grant")]
     GrantPrivilege(Grant),
-    /// Replaces a user's password; live sessions stay.
+    /// Replaces a user's password; open sessions stay logged in.
     #[serde(rename = "credentials.rotate")]
     RotatePassword {
-        /// Name of the vCenter.
+        /// Name of the vCenter; the first one if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
         /// The account.
@@ -213,60 +232,62 @@ pub enum Command {
         /// The new password.
         password: crate::vcenter::Password,
     },
-    /// Ends every session of a vCenter, or of one of its two processes.
+    /// Ends every session of a vCenter, or every session of one of its two processes (SOAP, vAPI).
     #[serde(rename = "session.expireAll")]
     ExpireSessions {
-        /// Name of the vCenter.
+        /// Name of the vCenter; the first one if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
         /// The process; both if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         family: Option<Family>,
     },
-    /// Sets idle timeout, session caps and lock-out.
+    /// Sets the idle timeout, the maximum numbers of sessions and the lock-out of a vCenter.
     #[serde(rename = "session.rules")]
     SetLoginRules {
-        /// Name of the vCenter.
+        /// Name of the vCenter; the first one if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
         /// The new rules; a rule that is left out gets its default.
         rules: LoginRules,
     },
-    /// Replaces the machine certificate; open connections keep the old one.
+    /// Replaces the TLS certificate of a vCenter; open connections keep the old one.
     #[serde(rename = "certificate.swap")]
     SwapCertificate {
-        /// Name of the vCenter.
+        /// Name of the vCenter; the first one if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
     },
     /// Stops a vCenter: its sessions end, and it refuses connections.
     #[serde(rename = "vcenter.stop")]
     StopVCenter {
-        /// Name of the vCenter.
+        /// Name of the vCenter; the first one if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
     },
-    /// Starts a vCenter; it answers 503 until the step `serviceStart` ends.
+    /// Starts a stopped vCenter; it answers 503 until the step `serviceStart` ends.
     #[serde(rename = "vcenter.start")]
     StartVCenter {
-        /// Name of the vCenter.
+        /// Name of the vCenter; the first one if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
     },
-    /// Sets the instance UUID, as if another vCenter with the same objects answered at the address; sessions end.
+    /// Sets the instance UUID of a vCenter, as if another vCenter with the same objects answered at
+    /// the address. All sessions end.
     #[serde(rename = "vcenter.instanceUuid")]
     SetInstanceUuid {
-        /// Name of the vCenter.
+        /// Name of the vCenter; the first one if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
         /// The new instance UUID.
         uuid: Uuid,
     },
-    /// Upgrades a stopped vCenter to another release. It keeps its instance UUID, its objects and its certificate. Clients see
-    /// the release in `about` and in the versions of `vimServiceVersions.xml`.
+    /// Changes the release of a stopped vCenter. The vCenter keeps its instance UUID, its objects
+    /// and its certificate. Clients see the release in `about` and in the versions of
+    /// `vimServiceVersions.xml`.
     #[serde(rename = "vcenter.upgrade")]
     UpgradeVCenter {
-        /// Name of the vCenter.
+        /// Name of the vCenter; the first one if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
         /// Three numbers, such as `9.0.0`.
@@ -274,22 +295,26 @@ pub enum Command {
         /// A number, such as `24755230`.
         build: String,
     },
-    /// Attaches a tag to an object by name, and creates the category and the tag if they do not exist.
+    /// Attaches the tag of this category and name to an object. Creates the category and the tag if
+    /// they do not exist.
     #[serde(rename = "tag.attach")]
     AttachTag(TagName),
-    /// Detaches a tag from an object, by name.
+    /// Detaches the tag of this category and name from an object.
     #[serde(rename = "tag.detach")]
     DetachTag(TagName),
 
-    /// Stops or starts VM Operator, or changes the form of the status that it writes.
+    /// Changes the settings of VM Operator: whether it reconciles, whether its webhooks answer, and
+    /// the form of the status that it writes.
     #[serde(rename = "vmoperator.set")]
     SetVmOperator(OperatorChange),
-    /// Sets the maximum number of objects in a namespace of the Supervisor; a quota without limits is removed.
+    /// Sets a quota: the maximum numbers of objects in a namespace of the Supervisor, by resource.
+    /// A quota without limits removes the quota of the same name.
     #[serde(rename = "supervisor.quota")]
     SetQuota(Quota),
 
-    /// Makes an API server forget all but the last `keep` changes of every resource, as a compaction of
-    /// etcd does: watches and pages from an older state get the answer 410.
+    /// Drops all but the last `keep` changes of every resource from an API server's history, as a
+    /// compaction of etcd does. A watch or a further page of a list gets status 410 if its version
+    /// is before a dropped change.
     #[serde(rename = "cluster.compact")]
     CompactCluster {
         /// The API server; that of the workload cluster if left out.
@@ -299,8 +324,8 @@ pub enum Command {
         #[serde(default)]
         keep: usize,
     },
-    /// Ends every watch of an API server, as when the server restarts or a balancer in front of it closes
-    /// long connections. A client may resume its watch from the last resource version.
+    /// Ends every watch of an API server, as when the server restarts or a balancer in front of it
+    /// closes long connections. A client may resume its watch from the last resource version.
     #[serde(rename = "cluster.endWatches")]
     EndWatches {
         /// The API server; that of the workload cluster if left out.
@@ -308,22 +333,28 @@ pub enum Command {
         plane: ControlPlane,
     },
 
-    /// Backs up the objects of the workload cluster for `cluster.restore`. A later backup replaces an earlier one.
+    /// Backs up the objects of the workload cluster for `cluster.restore`. A later backup replaces
+    /// an earlier one.
     #[serde(rename = "cluster.backUp")]
     BackUpCluster,
-    /// Restores the workload cluster from its backup, as `etcdctl snapshot restore` does. Objects and resource versions are
-    /// those of the backup, every watch ends, and no watch can resume from an older version. A watch from a version that the
-    /// store has not reached again gets no events until then. Refused without a backup.
+    /// Restores the workload cluster from its backup, as `etcdctl snapshot restore` does. Objects
+    /// and resource versions are those of the backup, every watch ends, and no watch can resume
+    /// from a version before that of the backup. A watch from a version after that of the backup
+    /// gets no events until the store exceeds this version again. The world refuses the command if
+    /// no backup exists.
     #[serde(rename = "cluster.restore")]
     RestoreCluster,
 
-    /// Starts the kubelet of a machine at once: it registers its Node or makes it Ready.
+    /// Starts the kubelet of a running machine at once: the kubelet registers its Node or makes it
+    /// Ready. Adds a kubelet if the machine has none.
     #[serde(rename = "node.start")]
     StartKubelet(Named),
-    /// Stops a kubelet: it sends no heartbeats, and its Node becomes NotReady after the grace period.
+    /// Stops a kubelet: it sends no heartbeats, and after the grace period of 50 s the control
+    /// plane sets the conditions of its Node to Unknown and taints the Node as unreachable.
     #[serde(rename = "node.heartbeatStop")]
     StopKubelet(Named),
-    /// Sets the interval at which kubelets renew their leases; `null` stops heartbeats without any effect on Ready.
+    /// Sets the interval at which kubelets renew their leases. `null` stops the heartbeats of all
+    /// kubelets, and their Nodes stay Ready.
     #[serde(rename = "node.heartbeats")]
     SetHeartbeats {
         /// Interval of lease renewals; every 30th renewal comes with a status report.
@@ -331,7 +362,7 @@ pub enum Command {
         every: Option<Duration>,
     },
 
-    /// Sets when a step ends from now on.
+    /// Sets when a step ends, for steps that begin from now on.
     #[serde(rename = "timing.set")]
     SetTiming {
         /// The step.
@@ -339,13 +370,14 @@ pub enum Command {
         /// The time at which it ends.
         completion: Completion,
     },
-    /// Ends held steps now.
+    /// Ends held steps now, that is, steps whose completion is `whenTold`.
     #[serde(rename = "tell")]
     Tell {
         /// The step; every held step if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<Step>,
-        /// Name of the machine; every machine if left out.
+        /// Name of the machine, or of the other object that the step works on; any object if left
+        /// out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         machine: Option<String>,
     },

@@ -1,4 +1,4 @@
-//! End of a step that takes time: at once, after a duration, or on command.
+//! Times at which steps end: at once, after a duration, or on the command `tell`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Completion {
-    /// At the moment at which it begins.
+    /// At the moment at which the step begins.
     Immediately,
-    /// This duration after it began.
+    /// This duration after the step began.
     After(#[serde(with = "crate::duration")] Duration),
     /// On [`Command::Tell`](crate::Command::Tell).
     WhenTold,
@@ -31,37 +31,41 @@ pub enum Step {
     Address,
     /// The guest reports its final host name.
     HostName,
-    /// The guest has shut down, restarted or gone to sleep after a request to VMware Tools. If held, the
-    /// step simulates a shutdown that hangs.
+    /// The guest has shut down, restarted or gone to sleep after a request to VMware Tools. If
+    /// held, the step simulates a shutdown that hangs.
     GuestPower,
     /// The kubelet starts: it registers a new Node, or makes a known one Ready.
     Kubelet,
-    /// HA restarts the machines of a failed host on another host.
+    /// HA moves the machines of a failed host to another host, and boots those that were powered
+    /// on.
     HaRestart,
     /// A vCenter that was started becomes ready; it answers 503 until then.
     ServiceStart,
     /// vCenter forgets a completed task.
     TaskForgotten,
-    /// VM Operator puts its finalizer on a new VirtualMachine.
+    /// VM Operator adds its finalizer to a new VirtualMachine.
     VmAccepted,
-    /// VM Operator has looked up the objects that the VirtualMachine names: class, image, zone.
+    /// VM Operator has looked up the objects that the VirtualMachine names, such as class, image
+    /// and zone.
     VmPrerequisites,
     /// VM Operator has cloned the machine.
     VmCreated,
     /// VM Operator writes the machine's UUIDs into the status.
     VmIdentified,
-    /// VM Operator sets the power state that the object asks for.
+    /// VM Operator sets the machine to the power state of the object's `spec.powerState`.
     VmPower,
-    /// VM Operator writes changes of vCenter into the status.
+    /// VM Operator writes changes of the machine in vCenter into the status.
     VmStatus,
     /// VM Operator destroys the machine of a deleted object and removes its finalizer.
     VmDeleted,
 }
 
-/// End of each step, counted from the event that started it (for guest steps, from the power-on).
+/// Times at which steps end, counted from the event that started the step (for the steps of a boot,
+/// from the power-on).
 ///
-/// The defaults are those of a production server: tools 15 s after power-on, addresses after 20 s, host name
-/// after 22 s; a guest needs 10 s to shut down. VM Operator clones in 5 s and powers on 2.5 s later.
+/// The defaults are those of a production server: VMware Tools answers 15 s after power-on, the
+/// guest reports its addresses after 20 s and its host name after 22 s. A guest needs 10 s to shut
+/// down. VM Operator clones a machine in 5 s and powers it on 2.5 s later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timing {
@@ -83,7 +87,9 @@ impl Timing {
         Self { scale: 0.0, steps: BTreeMap::new() }
     }
 
-    /// The end of `step`, scaled.
+    /// The time at which `step` ends, with its duration multiplied by [`Timing::scale`]. If the
+    /// product is not a valid duration (negative, too large or not a number), the duration stays
+    /// unscaled.
     pub fn of(&self, step: Step) -> Completion {
         let default = match step {
             Step::VmAccepted | Step::VmPrerequisites => 100,

@@ -6,13 +6,14 @@ use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
 /// The error of [`parse`] for a text that is not a valid duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no duration; write it like 90s, 1m30s or 250ms")]
+#[error("invalid duration `{0}`: write it like 90s, 1m30s or 250ms")]
 pub struct ParseDurationError(String);
 
-/// Reads `1h2m3.5s`, `250ms`, `0`.
+/// Parses a duration such as `1h2m3.5s`, `250ms` or `0`.
 ///
 /// # Errors
-/// A text that Go's `time.ParseDuration` refuses, or a duration with a sign.
+/// Fails for a text outside the notation of Go's `time.ParseDuration`, for a sign, for a unit other
+/// than `h`, `m`, `s`, `ms`, `us`, `µs` and `ns`, and for a duration that [`Duration`] cannot hold.
 pub fn parse(text: &str) -> Result<Duration, ParseDurationError> {
     let refuse = || ParseDurationError(text.to_owned());
     if text == "0" {
@@ -44,7 +45,7 @@ pub fn parse(text: &str) -> Result<Duration, ParseDurationError> {
     Duration::try_from_secs_f64((seconds * 1e9).round() / 1e9).map_err(|_| refuse())
 }
 
-/// Writes a duration so that [`parse`] reads it back: `1m30s`, `250ms`, `0s`.
+/// Writes a duration in the notation that [`parse`] reads: `1m30s`, `250ms`, `0s`.
 pub fn format(duration: Duration) -> String {
     let nanos = duration.as_nanos();
     if nanos == 0 {

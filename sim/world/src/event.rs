@@ -19,7 +19,7 @@ pub enum ControlPlane {
     /// The API server of the workload cluster, which has the Nodes that a provider manages.
     #[default]
     Workload,
-    /// The API server of the Supervisor, which has the VirtualMachines that the Nodes run on.
+    /// The API server of the Supervisor, which has the VirtualMachine objects.
     Supervisor,
 }
 
@@ -31,7 +31,7 @@ pub enum Event {
     Cluster(objects::Event),
     /// An object of the Supervisor changed.
     Supervisor(objects::Event),
-    /// An API server forgot older changes of its objects.
+    /// An API server dropped all but the last `keep` changes per resource from its watch history.
     ClusterCompacted {
         /// The API server.
         plane: ControlPlane,
@@ -49,9 +49,9 @@ pub enum Event {
     ClusterRestored,
     /// The settings of VM Operator changed.
     OperatorSet(Operator),
-    /// A quota was set, or removed if it has no limits.
+    /// A quota of the Supervisor was set, or removed if this value has no limits.
     QuotaSet(objects::Quota),
-    /// A Supervisor was founded.
+    /// A Supervisor was created.
     SupervisorFounded(Box<Supervisor>),
     /// A vCenter was added.
     VCenterAdded {
@@ -62,37 +62,39 @@ pub enum Event {
     },
     /// A vCenter changed.
     VCenter {
-        /// The vCenter.
+        /// Its name.
         vcenter: String,
-        /// The event.
+        /// The change.
         event: VcEvent,
     },
     /// A reaction was put into the queue.
     Scheduled {
-        /// Its number.
+        /// The number of the reaction in the queue.
         id: u64,
-        /// The time at which it is due; `None` if it waits for [`Command::Tell`](crate::Command::Tell).
+        /// The time at which it is due; `None` if it waits for
+        /// [`Command::Tell`](crate::Command::Tell).
         at: Option<Time>,
-        /// The step for which it is held; `None` if it has a time.
+        /// The step and machine that [`Command::Tell`](crate::Command::Tell) selects it by; `None`
+        /// if it has a time.
         held: Option<Held>,
         /// The reaction.
         reaction: Reaction,
     },
-    /// A reaction left the queue, because it happens now or was canceled.
+    /// A reaction left the queue, because the world carries it out now or has canceled it.
     Unscheduled {
-        /// Its number.
+        /// The number of the reaction in the queue.
         id: u64,
         /// The time at which it was due; `None` if it was held.
         at: Option<Time>,
     },
-    /// A kubelet started, stopped or was added.
+    /// A kubelet was added or removed, started or stopped, or its machine got another id.
     KubeletSet {
         /// Its node.
         node: String,
         /// The new state; `None` removes the kubelet.
         kubelet: Option<Kubelet>,
     },
-    /// A kubelet renewed its lease.
+    /// A scheduled heartbeat of a kubelet came due.
     KubeletBeat {
         /// Its node.
         node: String,
@@ -104,16 +106,16 @@ pub enum Event {
         /// The time at which it ends.
         completion: Completion,
     },
-    /// The interval of heartbeats was changed.
+    /// The interval of heartbeats was changed; `None` stops them.
     HeartbeatsSet(Option<Duration>),
 }
 
-/// The reason why the world refused a command.
+/// The reason for which the world refused a command.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The object store refused the request.
-    #[error("the cluster refused: {0}")]
+    /// An API server's object store refused the request.
+    #[error("the API server refused the request: {0}")]
     Cluster(objects::Status),
     /// A vCenter refused the request.
     #[error("{0}")]
@@ -124,7 +126,8 @@ pub enum Fault {
 }
 
 impl Event {
-    /// True if waiting clients must look again after this event: all but the beginning and the end of a session's call.
+    /// True if the event may change what a waiting client sees. False only for the beginning and
+    /// the end of a call on a session.
     pub fn concerns_others(&self) -> bool {
         !matches!(
             self,
@@ -137,7 +140,8 @@ impl Event {
 }
 
 impl Event {
-    /// True if the event changed the objects or the tags of the vCenter called `name`.
+    /// True if the event changed the objects or the tags of the vCenter called `name`, or added
+    /// this vCenter.
     pub(crate) fn changes_inventory_of(&self, name: &str) -> bool {
         match self {
             Self::VCenter { vcenter, event } => {
@@ -155,11 +159,11 @@ impl Event {
 pub enum Outcome {
     /// Success without a value.
     Done,
-    /// The object store's answer.
+    /// The reply of an API server's object store.
     Object(objects::Reply),
     /// The token of a new session.
     Session(String),
-    /// A task or a machine.
+    /// The id of a new task or machine.
     Reference(MoRef),
     /// The id of a new tag or category.
     Id(String),
@@ -170,6 +174,7 @@ pub enum Outcome {
 pub struct Applied {
     /// The result.
     pub outcome: Outcome,
-    /// The events in order, those of reactions that were due before included. Empty when nothing changed.
+    /// The events of the reactions and session expiries that were due before the command, then
+    /// those of the command. Empty if nothing changed.
     pub events: Vec<Event>,
 }

@@ -1,31 +1,34 @@
-//! Identifiers that depend only on the seed and a path, so that two runs have the same ones.
+//! Identifiers that depend only on the seed and a path, so that two runs with one seed have the
+//! same identifiers.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// The source of every identifier of a world.
 ///
-/// An identifier is a name-based UUID (version 5) of the seed, the kind of thing and its path or serial
-/// number. No identifier is drawn at random, so adding one thing never changes the identity of another.
+/// An identifier is a name-based UUID (version 5) of the seed, the kind of thing and its path or
+/// serial number. No identifier is drawn at random, so adding one thing never changes the identity
+/// of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
     seed: u64,
 }
 
 impl Ids {
-    /// Identifiers of the world with this seed.
+    /// Creates the source of identifiers for the world with this seed.
     pub fn new(seed: u64) -> Self {
         Self { seed }
     }
 
-    /// Identifiers of a part of the world. The same path gives another identifier in each part.
+    /// Returns the source of identifiers for the part `name` of the world. The same kind and path
+    /// give another identifier in each part.
     #[must_use]
     pub fn part(self, name: &str) -> Self {
         let (seed, _) = self.uuid("part", name).as_u64_pair();
         Self { seed }
     }
 
-    /// The seed.
+    /// The seed of the world, or the derived seed of a part.
     pub fn seed(self) -> u64 {
         self.seed
     }

@@ -1,4 +1,4 @@
-//! Invariants that hold in every world after every event.
+//! Invariants that hold in every world after every command and every reaction.
 
 mod supervisor;
 
@@ -21,7 +21,7 @@ impl State {
                 .and_then(|vcenter| vcenter.inventory.machine(kubelet.machine));
             if kubelet.running && machine.is_none() {
                 found.push(format!(
-                    "the kubelet of {node} runs on {}, which is gone",
+                    "the kubelet of {node} runs on {}, which does not exist",
                     kubelet.machine
                 ));
             }
@@ -30,7 +30,7 @@ impl State {
         if let Some(((at, _), _)) = self.timers.first_key_value()
             && *at < self.latest
         {
-            found.push(format!("a reaction was due at {at} and it is {}", self.latest));
+            found.push(format!("a reaction due at {at} is still pending at {}", self.latest));
         }
         found
     }
@@ -41,20 +41,20 @@ fn vcenter_violations(vcenter: &VCenter) -> Vec<String> {
     let mut found = Vec::new();
     for (id, entity) in inventory.iter() {
         if id.number > vcenter.last_number {
-            found.push(format!("{id} is beyond the counter {}", vcenter.last_number));
+            found.push(format!("{id} has a number above the counter {}", vcenter.last_number));
         }
         match entity.parent {
             None if id == vcenter.root() => {}
-            None => found.push(format!("{id} hangs nowhere")),
+            None => found.push(format!("{id} has no parent")),
             Some(parent) if inventory.get(parent).is_none() => {
-                found.push(format!("{id} hangs in {parent}, which does not exist"));
+                found.push(format!("{id} has the parent {parent}, which does not exist"));
             }
             Some(parent) if !may_hang(id.kind, parent.kind) => {
-                found.push(format!("{id} may not hang in {parent}"));
+                found.push(format!("{id} has the parent {parent}, which is of a wrong kind"));
             }
             Some(parent) => {
                 if inventory.child(parent, &entity.name) != Some(id) {
-                    found.push(format!("{id} `{}` is not found below {parent}", entity.name));
+                    found.push(format!("{id} `{}` is not indexed below {parent}", entity.name));
                 }
             }
         }
@@ -62,18 +62,18 @@ fn vcenter_violations(vcenter: &VCenter) -> Vec<String> {
     }
     let rebuilt = Inventory::from(std::collections::BTreeMap::from(inventory.clone()));
     if rebuilt != *inventory {
-        found.push("an index differs from what the objects say".to_owned());
+        found.push("an index of the inventory differs from its objects".to_owned());
     }
     for (object, tags) in &vcenter.tags.on_object {
         if inventory.get(*object).is_none() {
-            found.push(format!("{object} is gone and still carries {} tags", tags.len()));
+            found.push(format!("{object} does not exist but has {} tags", tags.len()));
         }
     }
     for (token, session) in &vcenter.logins.sessions {
         if let Some(user) = &session.user
             && !vcenter.logins.users.contains_key(user)
         {
-            found.push(format!("session {} belongs to no account", &token[..token.len().min(4)]));
+            found.push(format!("session {} has an unknown user", &token[..token.len().min(4)]));
         }
     }
     found

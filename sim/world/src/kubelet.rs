@@ -1,5 +1,6 @@
-//! Requests of a kubelet with `--cloud-provider=external`, and of the node lifecycle controller when a
-//! kubelet is silent.
+//! Requests of a kubelet with `--cloud-provider=external`, and requests of two controllers about
+//! its Node: the node lifecycle controller sets conditions and taints, and the garbage collector
+//! deletes the lease.
 //!
 //! The functions are pure: from the objects and the time they return the requests that these
 //! components would send. `act/kubelets.rs` decides when to call them.
@@ -17,12 +18,14 @@ pub(crate) use registration::{become_ready, heartbeat, register, renew_lease};
 /// Default interval at which a kubelet renews its lease.
 pub(crate) const LEASE_PERIOD: Duration = Duration::from_secs(10);
 
-/// Number of lease renewals per status report when nothing changes: 5 min with the default interval.
+/// Number of lease renewals per status report when nothing changes: one report in 5 min with the
+/// default interval.
 pub(crate) const BEATS_PER_STATUS: u64 = 30;
 
-/// Silence after which the control plane marks a Node NotReady: `--node-monitor-grace-period` of
-/// kube-controller-manager 1.36 (50 s since 1.32, 40 s before).
+/// Time without a sign of a kubelet after which the control plane marks its Node NotReady: the
+/// default of `--node-monitor-grace-period` of kube-controller-manager 1.36 (50 s since 1.32, 40 s
+/// before).
 pub(crate) const GRACE_PERIOD: Duration = Duration::from_secs(50);
 
-/// Labels, sorted by key.
+/// Labels of a Kubernetes object: values by key.
 pub type Labels = BTreeMap<String, String>;

@@ -1,12 +1,14 @@
-//! The simulated truth: inventory, sessions, Kubernetes objects, and the reactions that are pending.
+//! The simulated truth: inventories, sessions, Kubernetes objects and pending reactions.
 //!
-//! The crate is pure: no I/O, no runtime, no clock and no unseeded randomness. Callers pass the time
-//! to every [`World::apply`] and get [`Event`]s back. Every change is an event in one log. The state
-//! is the fold of that log, so a replay gives the same world.
+//! The crate is pure: no I/O, no runtime, no clock and no unseeded randomness. Callers pass the
+//! time to every [`World::apply`] and get [`Event`]s back. Every change that a command or a
+//! reaction makes is an event. The state is the fold of all events, so a replay of the events gives
+//! the same world.
 //!
-//! A [`Topology`] describes the initial world, a [`Command`] changes it, and a [`Fault`] gives the
-//! reason of a refusal. A [`Reaction`] is a later effect in a queue. [`World::next_timer`](State::next_timer)
-//! says when the next one is due, and [`Timing`] how long a [`Step`] takes.
+//! A [`Topology`] describes the initial world, a [`Command`] requests a change, and a [`Fault`] is
+//! the reason for which the world refuses a command. A [`Reaction`] is a later effect in a queue.
+//! [`World::next_timer`](State::next_timer) returns the time of the next reaction or session
+//! expiry. [`Timing`] sets how long each [`Step`] takes.
 //!
 //! ```
 //! use std::time::Duration;
@@ -25,8 +27,9 @@
 //! assert!(address(&world).is_some());
 //! ```
 //!
-//! [`vcenter`] has the inventory, logins and tasks of a vCenter, [`objects`] a Kubernetes object store,
-//! [`kubelet`] the kubelets of machines that are Nodes, [`supervisor`] the Supervisor and its kinds.
+//! The module [`vcenter`] has the inventory, logins and tasks of a vCenter. [`objects`] has a
+//! Kubernetes object store, [`kubelet`] the requests of simulated kubelets, and [`supervisor`] the
+//! Supervisor and its kinds.
 
 pub mod duration;
 mod ids;

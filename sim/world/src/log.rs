@@ -1,4 +1,5 @@
-//! The bounded log of events. Events that fall out of the log are folded into a snapshot, so that a replay still works.
+//! The log of events. A log with a bound folds the events that it drops into a snapshot, so that a
+//! replay still works.
 
 use std::collections::VecDeque;
 
@@ -6,17 +7,18 @@ use crate::Time;
 use crate::event::Event;
 use crate::state::State;
 
-/// Maximum size of the objects in a log of the last events, in bytes of their JSON.
+/// Maximum total size of the Kubernetes objects in a log with [`Retain::Last`], in bytes of JSON.
 const MAX_SIZE: usize = 64 << 20;
 
-/// The part of the log that is kept.
+/// The events that a [`Log`] keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retain {
-    /// No events: each is dropped once it has been applied.
+    /// No events.
     Nothing,
-    /// Up to this number of the last events, with objects of 64 MiB at most, and the state before the first of them.
+    /// At most this number of the last events, with at most 64 MiB of Kubernetes objects, and the
+    /// state before the first of these events.
     Last(usize),
-    /// Every event, and the state before the first.
+    /// Every event, and the state before the first event.
     Everything,
 }
 
@@ -26,11 +28,11 @@ pub struct Log {
     retain: Retain,
     base: Option<Box<State>>,
     entries: VecDeque<(Time, Event)>,
-    /// Size of the objects, counted for [`Retain::Last`] alone.
+    /// Total size of the Kubernetes objects in bytes; counted only with [`Retain::Last`].
     size: usize,
 }
 
-/// Size of the object of an event, in bytes.
+/// Size of the Kubernetes object of an event, in bytes; 0 for an event without one.
 fn size(event: &Event) -> usize {
     match event {
         Event::Cluster(event) | Event::Supervisor(event) => event.size(),
@@ -43,7 +45,8 @@ impl Log {
         Self { retain, base: None, entries: VecDeque::new(), size: 0 }
     }
 
-    /// A log that was recorded elsewhere: the state before the first event, and every event with its time.
+    /// Creates a log from a recording: the state before the first event, and every event with its
+    /// time.
     pub fn recorded(base: State, entries: impl IntoIterator<Item = (Time, Event)>) -> Self {
         let entries = entries.into_iter().collect();
         Self { retain: Retain::Everything, base: Some(Box::new(base)), entries, size: 0 }
@@ -80,12 +83,13 @@ impl Log {
         self.entries.iter()
     }
 
-    /// The state before the oldest kept event; `None` when nothing is kept.
+    /// The state before the oldest kept event; `None` with [`Retain::Nothing`].
     pub fn base(&self) -> Option<&State> {
         self.base.as_deref()
     }
 
-    /// Replays the log and calls `look` with every event and the states before and after it.
+    /// Replays the log. Calls `look` for each event, with its time and the states before and after
+    /// it. Does nothing with [`Retain::Nothing`].
     pub fn play(&self, mut look: impl FnMut(Time, &Event, &State, &State)) {
         let Some(base) = self.base.as_deref() else { return };
         let mut before = base.clone();
@@ -101,7 +105,7 @@ impl Log {
 
     /// The state that follows from the base and every kept event up to and including `until`.
     ///
-    /// `None` when nothing is kept, or when the base is later than `until`.
+    /// `None` with [`Retain::Nothing`], or when the base is later than `until`.
     pub fn replay(&self, until: Time) -> Option<State> {
         let mut state = self.base.as_deref()?.clone();
         if state.latest > until {
@@ -114,9 +118,11 @@ impl Log {
         Some(state)
     }
 
-    /// The state before the last `n` moments with an event for which `counts` is true; the base if the log has fewer.
+    /// The state before the `n`-th last point in time at which an event happened for which `counts`
+    /// is true. Returns the base if the log has fewer such points, and the present state if `n` is
+    /// 0.
     ///
-    /// `None` when nothing is kept.
+    /// `None` with [`Retain::Nothing`].
     pub(crate) fn before(&self, n: usize, counts: impl Fn(&Event) -> bool) -> Option<State> {
         let mut state = self.base.as_deref()?.clone();
         let mut moments: Vec<Time> =

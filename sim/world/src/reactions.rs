@@ -7,12 +7,14 @@ use crate::event::ControlPlane;
 use crate::objects::Key;
 use crate::vcenter::{GuestRequest, MoRef};
 
-/// The condition of a reaction that has no time and waits for [`Command::Tell`](crate::Command::Tell).
+/// The step and machine by which [`Command::Tell`](crate::Command::Tell) selects a held reaction, a
+/// reaction without a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// The step.
+    /// The step whose end carries the reaction out.
     pub step: Step,
-    /// Name of the machine, or of another object that the step works on.
+    /// Name of the machine, or of another object that the step works on; `None` for a step without
+    /// one.
     pub machine: Option<String>,
 }
 
@@ -25,9 +27,11 @@ pub struct Kubelet {
     pub machine: MoRef,
     /// True if it runs.
     pub running: bool,
-    /// Number of starts and stops. A timer of an earlier run has another number and does nothing.
+    /// Number of starts and stops so far. A reaction of an earlier run has another number and does
+    /// nothing.
     pub run: u32,
-    /// Lease renewals so far in this run.
+    /// Number of scheduled heartbeats that came due in this run. The lease renewal at the start
+    /// does not count.
     pub beats: u64,
     /// Its flags, and the facts about its machine that it reports.
     pub config: crate::kubelet::Machine,
@@ -61,18 +65,20 @@ pub enum Reaction {
         /// The step.
         step: Step,
     },
-    /// A guest completes a request to VMware Tools, unless the power of the machine changed meanwhile.
+    /// A guest completes a request to VMware Tools, unless the power of the machine has changed
+    /// since the request.
     GuestPower {
         /// The vCenter.
         vcenter: String,
         /// The machine.
         machine: MoRef,
-        /// Number of the boot in which the request came.
+        /// Number of the boot that was current at the time of the request.
         boot: u32,
         /// The request.
         request: GuestRequest,
     },
-    /// HA restarts the machines of a failed host.
+    /// HA moves the machines of a failed host to another host, and boots those that were powered
+    /// on.
     HaRestart {
         /// The vCenter.
         vcenter: String,
@@ -84,7 +90,7 @@ pub enum Reaction {
         /// The vCenter.
         vcenter: String,
     },
-    /// A kubelet renews its lease, and with every 30th renewal writes its status.
+    /// A kubelet renews its lease. Every 30th heartbeat of a run also writes the status.
     Heartbeat {
         /// The node.
         node: String,
@@ -95,7 +101,7 @@ pub enum Reaction {
     NodeSilent {
         /// The node.
         node: String,
-        /// Number of the run, counted after the kubelet stopped.
+        /// [`Kubelet::run`] after the kubelet stopped.
         run: u32,
     },
     /// VM Operator carries out the next step for a VirtualMachine.
@@ -105,14 +111,14 @@ pub enum Reaction {
         /// The step.
         step: Step,
     },
-    /// The lease of a cluster event ends.
+    /// An API server deletes a Kubernetes Event whose time to live has ended.
     EventExpires {
         /// The API server.
         #[serde(default)]
         plane: ControlPlane,
-        /// The event.
+        /// The Kubernetes Event.
         key: Key,
-        /// Revision of the write that got the lease.
+        /// Revision of the last write of the Event. If a later write changed it, the Event stays.
         revision: u64,
     },
 }

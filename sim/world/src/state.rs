@@ -13,7 +13,7 @@ use crate::supervisor::Supervisor;
 use crate::vcenter::{MoRef, VCenter};
 use crate::{Ids, Time, objects};
 
-/// The default of `--event-ttl` of kube-apiserver.
+/// Default of `--event-ttl` of kube-apiserver, 1 h.
 pub(crate) const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
 
 fn default_event_ttl() -> Duration {
@@ -32,11 +32,11 @@ pub struct State {
     /// The last backup of the workload cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cluster_backup: Option<Box<objects::Store>>,
-    /// The Supervisor; empty in a world that has none.
+    /// The Supervisor; an empty value in a world without a Supervisor.
     pub supervisor: Supervisor,
     /// Kubelets by node name.
     pub kubelets: BTreeMap<String, Kubelet>,
-    /// Node names by vCenter and machine of the kubelet.
+    /// Node names of the kubelets, by vCenter and machine.
     pub(crate) kubelets_on: BTreeMap<String, BTreeMap<MoRef, String>>,
     /// The times at which steps end.
     pub timing: Timing,
@@ -47,16 +47,19 @@ pub struct State {
     pub(crate) timers: BTreeMap<(Time, u64), Reaction>,
     pub(crate) held: BTreeMap<u64, (Held, Reaction)>,
     pub(crate) last_timer: u64,
-    /// Time for which the clusters keep an event after its last write.
+    /// Minimum time for which the API servers keep a Kubernetes Event after its last write. The
+    /// Event may stay up to a minute longer (see `act/expiry.rs`).
     #[serde(default = "default_event_ttl", with = "crate::duration")]
     pub(crate) event_ttl: Duration,
-    /// The end of the lease that the last cluster event got.
+    /// The end of the current lease of Kubernetes Events, that is, the expiry time of the Event
+    /// that was written last.
     #[serde(default)]
     pub(crate) event_lease: Time,
-    /// The timer of each cluster event, by namespace and name of the event.
+    /// The timer of each Kubernetes Event's expiry, by API server and by the path (namespace and
+    /// name) of the Event.
     #[serde(default)]
     pub(crate) event_timers: BTreeMap<ControlPlane, BTreeMap<String, (Time, u64)>>,
-    /// The latest moment to which the world was advanced; time does not run backwards.
+    /// The latest time to which the world was advanced; world time does not run backwards.
     pub(crate) latest: Time,
 }
 
@@ -85,15 +88,16 @@ impl State {
         }
     }
 
-    /// The wall-clock reading at the moment the world began.
+    /// The timestamp at which world time is zero.
     pub fn epoch(&self) -> Timestamp {
         self.epoch
     }
 
-    /// Returns the state with an epoch at which the wall clock reads `now` at the world's present age.
+    /// Returns the state with its epoch moved so that the world's present time is `now` on the wall
+    /// clock.
     ///
-    /// The time between saving and resuming does not pass in the world. Calls in flight end, because no
-    /// connection outlives its process.
+    /// The time between saving and resuming does not pass in the world. Calls in flight end,
+    /// because a connection does not outlive its process.
     #[must_use]
     pub fn resumed_at(mut self, now: Timestamp) -> Self {
         let age = jiff::SignedDuration::try_from(self.age()).unwrap_or_default();
@@ -134,22 +138,26 @@ impl State {
         self.vcenters.get(name)
     }
 
-    /// All pending reactions, those with a time and those that wait for [`Command::Tell`](crate::Command::Tell).
+    /// All pending reactions: those with a time, then those that wait for
+    /// [`Command::Tell`](crate::Command::Tell).
     pub(crate) fn to_come(&self) -> impl Iterator<Item = &Reaction> {
         self.timers.values().chain(self.held.values().map(|(_, reaction)| reaction))
     }
 
-    /// The time of the next reaction or session expiry, if no command comes before.
+    /// The time of the next reaction or session expiry, unless a command changes it before. `None`
+    /// if neither is pending; held reactions do not count.
     pub fn next_timer(&self) -> Option<Time> {
         let scheduled = self.timers.keys().next().map(|(at, _)| *at);
         let expiring = self.vcenters.values().filter_map(VCenter::next_timer).min();
         scheduled.into_iter().chain(expiring).min()
     }
 
-    /// The time at which a caller that gets no event for the end of a call must advance the world again.
+    /// The time at which a caller must advance the world again if the end of a call does not wake
+    /// it.
     ///
-    /// Equals [`next_timer`](Self::next_timer) while no call is in flight. Otherwise it is at most one idle timeout (at least
-    /// 1 s) from now, because a session whose call ends meanwhile cannot expire before that.
+    /// Equals [`next_timer`](Self::next_timer) while no call is in flight. Otherwise it is no later
+    /// than the present time plus the idle timeout (or plus 1 s, if that is longer), because a
+    /// session whose call ends meanwhile cannot expire earlier.
     pub fn next_look(&self) -> Option<Time> {
         let serving = self.vcenters.values().filter(|vc| vc.logins.is_serving());
         let idle = serving
@@ -157,7 +165,8 @@ impl State {
         self.next_timer().into_iter().chain(idle).min()
     }
 
-    /// Lets time pass until `now`. The only effect is that API servers forget old changes.
+    /// Advances the clock of the state to `now`. The only other effect is that API servers drop old
+    /// changes from their watch history.
     pub(crate) fn pass(&mut self, now: Time) {
         self.latest = self.latest.max(now);
         self.cluster.pass(self.latest);

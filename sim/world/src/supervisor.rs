@@ -1,7 +1,9 @@
-//! The Supervisor: the Kubernetes API inside vSphere through which workload clusters get their machines.
+//! The Supervisor: the Kubernetes API inside vSphere through which workload clusters get their
+//! machines.
 //!
-//! It has an object store like the workload cluster, with the additional kinds of [`DEFINITIONS`].
-//! VM Operator, which creates machines from its objects, is in `vmoperator`.
+//! The Supervisor has an object store like the workload cluster, with the additional kinds of
+//! [`DEFINITIONS`]. The module `vmoperator` simulates VM Operator, which creates machines from the
+//! VirtualMachine objects of the Supervisor.
 
 pub mod conversion;
 mod operator;
@@ -22,11 +24,12 @@ use crate::reactions::Reaction;
 use crate::topology::SupervisorTopology;
 use crate::{Ids, Time, vmoperator};
 
-/// The initial CustomResourceDefinitions of a Supervisor, as a JSON list; `schemas/supervisor.py` generates it.
+/// The initial CustomResourceDefinitions of a Supervisor, as a JSON list; `schemas/supervisor.py`
+/// generates it.
 pub const DEFINITIONS: &str = include_str!("../schemas/supervisor.json");
 
 static PARSED: LazyLock<Vec<Value>> = LazyLock::new(|| {
-    serde_json::from_str(DEFINITIONS).expect("schemas/supervisor.json is readable")
+    serde_json::from_str(DEFINITIONS).expect("schemas/supervisor.json is valid JSON")
 });
 
 /// The state of the Supervisor.
@@ -36,9 +39,9 @@ pub struct Supervisor {
     pub namespace: String,
     /// The workload cluster's name.
     pub cluster: String,
-    /// The vCenter in which it creates machines.
+    /// The name of the vCenter in which VM Operator creates machines.
     pub vcenter: String,
-    /// Its objects.
+    /// The Kubernetes objects of the Supervisor.
     pub objects: objects::Store,
     /// The settings of VM Operator.
     #[serde(default)]
@@ -46,11 +49,11 @@ pub struct Supervisor {
     /// Quotas on the numbers of objects, by the quotas' names.
     #[serde(default)]
     pub quotas: BTreeMap<String, Quota>,
-    /// The next step of VM Operator, by the path of the object.
+    /// The pending step of VM Operator for each VirtualMachine, by the object's path.
     pending: BTreeMap<String, Pending>,
-    /// Paths of VirtualMachines, by the id of the machine.
+    /// Paths of VirtualMachines, by the MoRef of the machine (`status.uniqueID`).
     machines: BTreeMap<String, String>,
-    /// Paths of VirtualMachines, by the instance UUID of the machine.
+    /// Paths of VirtualMachines, by the instance UUID of the machine (`status.instanceUUID`).
     #[serde(default)]
     instances: BTreeMap<String, String>,
 }
@@ -65,7 +68,7 @@ pub(crate) struct Pending {
 }
 
 impl Supervisor {
-    /// The empty state, for a world without a Supervisor.
+    /// Creates the empty value for a world without a Supervisor.
     pub(crate) fn none(ids: Ids) -> Self {
         let objects = objects::Store::empty(ids.part("supervisor"), Vec::new());
         Self {
@@ -81,7 +84,8 @@ impl Supervisor {
         }
     }
 
-    /// A new Supervisor of `vcenter`, with its kinds and its namespace, and no other objects.
+    /// Creates a Supervisor of `vcenter`. Its store has the initial objects of every cluster, the
+    /// definitions of the Supervisor's kinds, and the namespace.
     pub(crate) fn founded(
         ids: Ids,
         now: Timestamp,
@@ -111,26 +115,27 @@ impl Supervisor {
         }
     }
 
-    /// Restores the parts of the store that a snapshot does not contain.
+    /// Restores those parts of the store that a snapshot does not contain: the webhooks and the
+    /// quotas.
     pub(crate) fn restored(mut self) -> Self {
         equip(&mut self.objects);
         self.settle();
         self
     }
 
-    /// Passes the state of the webhooks and the quotas to the store.
+    /// Copies the quotas and the state of the webhooks (whether they answer) to the store.
     fn settle(&mut self) {
         self.objects.cut_off_webhooks((!self.operator.webhooks).then_some(OUTAGE));
         self.objects.limit_with(self.quotas.values().cloned().collect());
     }
 
-    /// Applies a change of VM Operator's settings.
+    /// Replaces VM Operator's settings.
     pub(crate) fn set_operator(&mut self, operator: Operator) {
         self.operator = operator;
         self.settle();
     }
 
-    /// Sets a quota, or removes it if it has no limits.
+    /// Sets the quota of this name, or removes it if `quota` has no limits.
     pub(crate) fn set_quota(&mut self, quota: &Quota) {
         match quota.hard.is_empty() {
             true => self.quotas.remove(&quota.name),
@@ -144,22 +149,22 @@ impl Supervisor {
         !self.namespace.is_empty()
     }
 
-    /// The pending step of VM Operator for the object at `path`.
+    /// The pending step of VM Operator for the VirtualMachine at `path`, if any.
     pub(crate) fn pending(&self, path: &str) -> Option<Pending> {
         self.pending.get(path).copied()
     }
 
-    /// The path of the VirtualMachine of the machine with this id.
+    /// The path of the VirtualMachine whose machine has this MoRef.
     pub(crate) fn object_of(&self, machine: &str) -> Option<&str> {
         self.machines.get(machine).map(String::as_str)
     }
 
-    /// Lets time pass until `now` for the API server.
+    /// Advances the clock of the object store to `now`.
     pub(crate) fn pass(&mut self, now: Time) {
         self.objects.pass(now);
     }
 
-    /// Applies a change of an object.
+    /// Applies a change of an object to the store and the indexes.
     pub(crate) fn fold(&mut self, event: &objects::Event) {
         if event.key.resource == vmoperator::machines() {
             self.index(event);
@@ -188,29 +193,30 @@ impl Supervisor {
         }
     }
 
-    /// The path of the VirtualMachine of the machine with this instance UUID.
+    /// The path of the VirtualMachine whose machine has this instance UUID.
     pub(crate) fn object_of_instance(&self, uuid: &str) -> Option<&str> {
         self.instances.get(uuid).map(String::as_str)
     }
 
-    /// Paths of VirtualMachines, by the id of the machine.
+    /// Paths of VirtualMachines, by the MoRef of the machine.
     pub(crate) fn indexed(&self) -> &BTreeMap<String, String> {
         &self.machines
     }
 
-    /// All pending steps of VM Operator, with the path of the object.
+    /// All pending steps of VM Operator, each with the path of its object.
     pub(crate) fn all_pending(&self) -> impl Iterator<Item = (&str, Pending)> {
         self.pending.iter().map(|(path, pending)| (path.as_str(), *pending))
     }
 
-    /// Notes that a reaction was scheduled or held.
+    /// Records the step of VM Operator that a newly scheduled or held reaction carries out. Ignores
+    /// reactions without such a step.
     pub(crate) fn scheduled(&mut self, id: u64, at: Option<Time>, reaction: &Reaction) {
         if let Reaction::VirtualMachine { path, step } = reaction {
             self.pending.insert(path.clone(), Pending { step: *step, at, id });
         }
     }
 
-    /// Notes that a reaction left the queue.
+    /// Removes the record of the step whose reaction left the queue.
     pub(crate) fn unscheduled(&mut self, reaction: &Reaction) {
         if let Reaction::VirtualMachine { path, .. } = reaction {
             self.pending.remove(path);
@@ -252,7 +258,7 @@ mod tests {
         let kept = |store: &objects::Store| {
             store.all(&definitions).map(|it| it["spec"].clone()).collect::<Vec<_>>()
         };
-        assert_eq!(kept(&store), kept(&founded.objects), "looked at or not, they are the same");
+        assert_eq!(kept(&store), kept(&founded.objects), "with and without validation");
     }
 
     #[test]

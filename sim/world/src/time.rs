@@ -10,9 +10,7 @@ use serde::{Deserialize, Serialize};
 /// A point in simulated time, as nanoseconds since the world began.
 ///
 /// [`Time::timestamp`] gives its wall-clock reading, which depends on the world's epoch.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Time(u64);
 
@@ -35,7 +33,8 @@ impl Time {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The wall-clock reading, given the reading at the moment the world began.
+    /// The wall-clock time of this point in a world that began at `epoch`; [`Timestamp::MAX`] if
+    /// that time is too late to represent.
     pub fn timestamp(self, epoch: Timestamp) -> Timestamp {
         SignedDuration::try_from(self.since_start())
             .ok()
@@ -49,6 +48,12 @@ impl Add<Duration> for Time {
 
     fn add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

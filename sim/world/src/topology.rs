@@ -1,4 +1,5 @@
-//! Initial worlds: the numbers of vCenters, zones, hosts and machines, and the machines that are Nodes.
+//! Descriptions of initial worlds: the numbers of vCenters, zones, hosts and machines, and the
+//! machines that run a kubelet.
 //!
 //! Names, ids, UUIDs, addresses and passwords depend only on the topology and the seed.
 
@@ -18,13 +19,13 @@ use crate::{Time, World};
 pub(crate) use identity::{bios_uuid, card, spare_address};
 use inventory::Builder;
 
-/// Category whose tags name regions.
+/// Name of the tag category whose tags name regions.
 pub const REGION_CATEGORY: &str = "k8s-region";
-/// Category whose tags name zones.
+/// Name of the tag category whose tags name zones.
 pub const ZONE_CATEGORY: &str = "k8s-zone";
-/// The administrator's account.
+/// User name of the administrator in every vCenter.
 pub const ADMINISTRATOR: &str = "administrator@vsphere.local";
-/// The account that a cloud provider uses.
+/// User name with which a cloud provider logs in to every vCenter.
 pub const PROVIDER_USER: &str = "ccm@vsphere.local";
 
 /// The machines that run a kubelet.
@@ -34,14 +35,15 @@ pub enum Nodes {
     /// Every generated machine.
     #[default]
     All,
-    /// This number of machines of each vCenter, the first ones.
+    /// The first machines of each vCenter, up to this number.
     Count(u32),
 }
 
 /// The description of an initial world.
 ///
-/// `Topology::zones(3).machines(100)` has one vCenter with a datacenter `DC0`, a cluster and a zone
-/// tag per zone, three hosts in each cluster, and `node-0001`… spread over the clusters, booted and running.
+/// `Topology::zones(3).machines(100)` has one vCenter with the datacenter `DC0`. Each zone has a
+/// cluster with a zone tag and three hosts. The machines `node-0001` … `node-0100` are spread over
+/// the clusters, and their guests have booted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct Topology {
@@ -49,28 +51,32 @@ pub struct Topology {
     pub vcenters: u32,
     /// Number of clusters per vCenter, each tagged as its own zone; 0 means one untagged cluster.
     pub zones: u32,
-    /// Number of hosts per cluster.
+    /// Number of hosts per cluster; at least 1 if the world has machines.
     pub hosts: u32,
     /// Number of machines per vCenter, besides the four of the standard inventory.
     pub machines: u32,
     /// The machines that run a kubelet.
     pub nodes: Nodes,
     /// True if kubelets run and have registered their (uninitialized) Nodes when the world begins.
+    /// Otherwise the world begins without kubelets.
     pub registered: bool,
-    /// True if the world also has the standard inventory of simulators: a standalone host and four
-    /// machines `DC0_H0_VM0`, `DC0_H0_VM1`, `DC0_C0_RP0_VM0`, `DC0_C0_RP0_VM1`.
+    /// True if each vCenter also has the standard inventory of govmomi's vcsim: a standalone host
+    /// and four machines `DC0_H0_VM0`, `DC0_H0_VM1`, `DC0_C0_RP0_VM0`, `DC0_C0_RP0_VM1`.
     pub standard_machines: bool,
-    /// True if guests show their BIOS UUID byte-swapped to their kubelets.
+    /// True if kubelets read the BIOS UUID of their machine with the first three groups
+    /// byte-swapped.
     pub swapped_uuids: bool,
-    /// True if guests have an IPv6 address too.
+    /// True if the guests of generated machines have an IPv6 address in addition to the IPv4
+    /// address.
     pub dual_stack: bool,
-    /// The Supervisor of the first vCenter, with a VirtualMachine for each generated machine; none if left out.
+    /// The Supervisor of the first vCenter, with a VirtualMachine for each generated machine;
+    /// `None` for a world without a Supervisor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub supervisor: Option<SupervisorTopology>,
     /// The times at which steps end.
     pub timing: Timing,
-    /// Time for which the clusters keep an event after its last write, as `--event-ttl` of kube-apiserver; whole seconds, at
-    /// least one.
+    /// Minimum time for which the API servers keep a Kubernetes Event after its last write, as
+    /// `--event-ttl` of kube-apiserver: whole seconds, at least one; default 1 h.
     #[serde(with = "crate::duration")]
     pub event_ttl: Duration,
 }
@@ -79,9 +85,9 @@ pub struct Topology {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct SupervisorTopology {
-    /// The namespace of all objects of the workload cluster.
+    /// The Supervisor's namespace that has all objects of the workload cluster.
     pub namespace: String,
-    /// The workload cluster's name, which the labels of its machines contain.
+    /// The workload cluster's name, which the labels of the initial VirtualMachines contain.
     pub cluster: String,
 }
 
@@ -111,12 +117,13 @@ impl Default for Topology {
 }
 
 impl Topology {
-    /// One vCenter with this number of zones.
+    /// Creates a topology of one vCenter with this number of zones and no machines.
     pub fn zones(zones: u32) -> Self {
         Self { zones, ..Self::default() }
     }
 
-    /// The default inventory of simulators: no zones, four machines, no nodes.
+    /// Creates a topology of one vCenter with the standard inventory of govmomi's vcsim: no zones,
+    /// four machines, no Nodes.
     pub fn standard() -> Self {
         Self { standard_machines: true, ..Self::default() }
     }
@@ -145,7 +152,8 @@ impl Topology {
         Self { nodes, ..self }
     }
 
-    /// The name of machine `n` (from 1) of vCenter `vc` (from 0): `node-0001`; `node-1-0001` for the second vCenter.
+    /// The name of machine `n` (from 1) of vCenter `vc` (from 0): `node-0001`; `node-1-0001` for
+    /// the second vCenter.
     pub fn machine_name(&self, vc: u32, n: u32) -> String {
         if vc == 0 { format!("node-{n:04}") } else { format!("node-{vc}-{n:04}") }
     }
@@ -205,7 +213,7 @@ impl Topology {
     }
 }
 
-/// Letters for a number from 0: `a`, `b`, … `z`, `aa`, …
+/// Converts a number from 0 to letters: `a`, `b`, … `z`, `aa`, …
 fn letter(n: u32) -> String {
     let tail = char::from(b'a' + u8::try_from(n % 26).unwrap_or(0));
     if n < 26 { tail.to_string() } else { format!("{}{tail}", letter(n / 26 - 1)) }

@@ -1,5 +1,5 @@
-//! Decisions of VM Operator, which creates machines from VirtualMachine objects and writes the state of vCenter into
-//! their status.
+//! Decisions of VM Operator, which creates machines from VirtualMachine objects and writes the
+//! machines' state in vCenter into the objects' status.
 //!
 //! The functions are pure: from an object and its machine they return the next step and the wanted
 //! status. `act/vmoperator.rs` carries the steps out. Objects have the stored version, `v1alpha6`.
@@ -24,7 +24,8 @@ use crate::vcenter::{Machine, MoRef, Power, VCenter};
 
 /// The API group of VM Operator's kinds.
 pub(crate) const GROUP: &str = "vmoperator.vmware.com";
-/// The error of its webhooks while VM Operator is away.
+/// The error with which the API server's calls of VM Operator's webhooks fail while these do not
+/// answer.
 pub const OUTAGE: Outage = Outage {
     service: "https://vmware-system-vmop-webhook-service.vmware-system-vmop.svc:443",
     why: "dial tcp 10.96.0.45:443: connect: connection refused",
@@ -33,9 +34,10 @@ pub const OUTAGE: Outage = Outage {
 pub(crate) const FINALIZER: &str = "vmoperator.vmware.com/virtualmachine";
 /// Annotation that makes VM Operator ignore the object.
 const PAUSED: &str = "vmoperator.vmware.com/paused";
-/// Prefix of annotations that delay the deletion of the machine.
+/// Prefix of annotations. While an object has such an annotation, VM Operator does not delete its
+/// machine.
 const DELETE_CHECK: &str = "delete.check.vmoperator.vmware.com/";
-/// Annotation for a machine that has been powered on.
+/// Annotation that VM Operator adds when it powers a machine on for the first time.
 pub(crate) const FIRST_BOOT_DONE: &str = "virtualmachine.vmoperator.vmware.com/first-boot-done";
 /// Label with the wanted zone of a machine, and later with its actual zone.
 pub(crate) const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
@@ -50,7 +52,7 @@ pub(crate) fn zones() -> GroupResource {
     GroupResource::of("topology.tanzu.vmware.com", "availabilityzones")
 }
 
-/// The machine of an object in vCenter.
+/// The machine in vCenter that belongs to a VirtualMachine.
 #[derive(Clone, Copy)]
 pub(crate) struct Found<'a> {
     pub(crate) vcenter: &'a VCenter,
@@ -60,7 +62,9 @@ pub(crate) struct Found<'a> {
     pub(crate) zone: &'a str,
 }
 
-/// The next step of VM Operator for an object, if any. `wanted` is the status that the object should have now.
+/// The next step of VM Operator for an object; `None` if VM Operator has nothing to do. `wanted` is
+/// the status that the object should have now, and `tells_zones` says whether VM Operator reports
+/// zones.
 pub(crate) fn next(
     object: &Value,
     found: Option<Found<'_>>,
@@ -90,7 +94,7 @@ pub(crate) fn next(
     }
 }
 
-/// The power state that the object asks for.
+/// The power state in the object's `spec.powerState`; `None` if it is absent or unknown.
 pub(crate) fn wants(object: &Value) -> Option<Power> {
     match object["spec"]["powerState"].as_str()? {
         "PoweredOn" => Some(Power::PoweredOn),
@@ -100,7 +104,7 @@ pub(crate) fn wants(object: &Value) -> Option<Power> {
     }
 }
 
-/// The text of a power state in the stored version.
+/// The text of a power state in `v1alpha6`, the stored version.
 pub(crate) fn spelled(power: Power) -> &'static str {
     match power {
         Power::PoweredOn => "PoweredOn",
@@ -109,7 +113,7 @@ pub(crate) fn spelled(power: Power) -> &'static str {
     }
 }
 
-/// True if the status has a zone and the label does not have the same.
+/// True if the status has a zone and the zone label is missing or names another zone.
 fn lacks_zone_label(object: &Value) -> bool {
     let zone = &object["status"]["zone"];
     is_text(zone) && object["metadata"]["labels"][ZONE_LABEL] != *zone

@@ -21,7 +21,7 @@ use crate::vcenter::{MoRef, VCenter, VcEvent};
 pub struct World {
     state: State,
     log: Log,
-    /// Events since the last [`World::take_tape`], if they are recorded.
+    /// Events since the last [`World::take_tape`]; `None` if the world does not record a tape.
     tape: Option<Vec<(Time, Event)>>,
 }
 
@@ -34,28 +34,31 @@ impl Deref for World {
 }
 
 impl World {
-    /// An empty world that began at `epoch`.
+    /// Creates an empty world whose time zero is `epoch`. All its identifiers depend on `seed`.
     pub fn new(epoch: Timestamp, seed: u64) -> Self {
         Self { state: State::new(epoch, seed), log: Log::new(Retain::Nothing), tape: None }
     }
 
-    /// Starts a new log from the present state, which keeps as much as `retain` says.
+    /// Replaces the log by a new one, which begins at the present state and keeps the events that
+    /// `retain` selects.
     pub fn retain(&mut self, retain: Retain) {
         self.log = Log::starting_from(retain, &self.state);
     }
 
-    /// Starts to record events for [`World::take_tape`], apart from the log. Returns the present state.
+    /// Starts to record a tape: all further events, for [`World::take_tape`] and independent of the
+    /// log. Returns the present state.
     pub fn start_tape(&mut self) -> State {
         self.tape = Some(Vec::new());
         self.state.clone()
     }
 
-    /// Returns the events since the last call, or since [`World::start_tape`], oldest first, each with its time.
+    /// Returns the events since the last call, or since [`World::start_tape`], oldest first, each
+    /// with its time. The list is empty if the world does not record a tape.
     pub fn take_tape(&mut self) -> Vec<(Time, Event)> {
         self.tape.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Adds events to the log, and to the tape if it is set.
+    /// Adds events to the log, and to the tape if the world records one.
     fn note(&mut self, at: Time, events: &[Event]) {
         self.log.append(at, events);
         if let Some(tape) = &mut self.tape {
@@ -73,14 +76,15 @@ impl World {
         &self.state
     }
 
-    /// Creates a world that continues from a snapshot.
+    /// Creates a world that continues from a snapshot, without a log.
     pub fn restore(state: State) -> Self {
         let supervisor = state.supervisor.restored();
         let state = State { supervisor, ..state };
         Self { state, log: Log::new(Retain::Nothing), tape: None }
     }
 
-    /// Keeps the last `events` events from now on, for [`before`](Self::before).
+    /// From now on, keeps the last `events` events for [`before`](Self::before), or fewer if they
+    /// exceed the size limit of [`Retain::Last`].
     ///
     /// Does nothing if the world already keeps a log.
     pub fn remember(&mut self, events: usize) {
@@ -89,17 +93,20 @@ impl World {
         }
     }
 
-    /// Ends what [`remember`](Self::remember) began, and drops the events.
+    /// Stops keeping events after [`remember`](Self::remember), and drops the kept events. Does
+    /// nothing to a log with [`Retain::Everything`].
     pub fn forget(&mut self) {
         if matches!(self.log.retain(), Retain::Last(_)) {
             self.retain(Retain::Nothing);
         }
     }
 
-    /// Returns this world with the inventory and the tags that a vCenter had before its last `n` changes.
+    /// Returns a copy of this world in which one vCenter has an earlier inventory and earlier tags:
+    /// those before the last `n` changes of its inventory or tags.
     ///
-    /// Changes at the same moment count as one. Logins, sessions and everything else are those of now. If the log has
-    /// fewer changes, the inventory and tags are the oldest that it knows; without a log they are the present ones.
+    /// Changes at the same moment count as one. Logins, sessions and everything else stay at their
+    /// present state. If the log has fewer than `n` changes, the inventory and tags are those at
+    /// the beginning of the log. Without a log they are the present ones. The copy has no log.
     #[must_use]
     pub fn before(&self, vcenter: &str, n: usize) -> Self {
         let mut state = self.state.clone();
@@ -112,19 +119,23 @@ impl World {
         Self::restore(state)
     }
 
-    /// Sets when steps end. Adds no event to the log, so it must come before everything else.
+    /// Sets the times at which steps end. Adds no event to the log, so callers must use it before
+    /// any command.
     pub fn set_timing(&mut self, timing: Timing) {
         self.state.timing = timing;
     }
 
-    /// Sets for how long the clusters keep an event. Adds no event to the log, so it must come before everything else.
+    /// Sets how long the API servers keep a Kubernetes Event. Adds no event to the log, so callers
+    /// must use it before any command.
     pub(crate) fn set_event_ttl(&mut self, ttl: Duration) {
         self.state.event_ttl = ttl;
     }
 
-    /// Carries out `command` at `now`, or refuses it and changes nothing.
+    /// Carries out `command` at `now`, or refuses it. A refused command changes nothing, except
+    /// that a failed login counts towards the lock-out.
     ///
-    /// Reactions that are due by `now` happen first.
+    /// First carries out the reactions and ends the sessions that are due by `now`, even if it then
+    /// refuses the command. A `now` before the latest time counts as the latest time.
     ///
     /// # Errors
     /// The fault with which the vCenter, the API server or the world refuses the command.
@@ -139,14 +150,15 @@ impl World {
                 || acted
                     .iter()
                     .all(|event| matches!(event, Event::VCenter { event: VcEvent::Login(_), .. })),
-            "a refused command changed something: {acted:?}"
+            "a refused command changed the world: {acted:?}"
         );
         self.note(now, &acted);
         events.extend(acted);
         result.map(|outcome| Applied { outcome, events })
     }
 
-    /// Carries out every reaction that is due by `now`, each at its own time.
+    /// Carries out every reaction and ends every session that is due by `now`, each at the time at
+    /// which it was due. Returns the events.
     pub fn advance(&mut self, now: Time) -> Vec<Event> {
         let mut all = Vec::new();
         while let Some(due) = self.state.next_timer().filter(|due| *due <= now) {
@@ -161,7 +173,7 @@ impl World {
         all
     }
 
-    /// Founds a Supervisor, for a topology.
+    /// Creates the Supervisor of `vcenter` while a topology builds the world.
     pub(crate) fn add_supervisor(&mut self, vcenter: &str, with: &SupervisorTopology) {
         let State { ids, epoch, .. } = self.state;
         let supervisor = Supervisor::founded(ids, epoch, vcenter, with);
@@ -170,7 +182,8 @@ impl World {
         self.note(Time::ZERO, std::slice::from_ref(&event));
     }
 
-    /// Stores the VirtualMachine `object` of a machine that exists already, for a topology.
+    /// Stores the VirtualMachine `object` for an existing machine while a topology builds the
+    /// world.
     pub(crate) fn adopt(&mut self, object: serde_json::Value, machine: MoRef) {
         let mut act = Act::new(&mut self.state, Time::ZERO);
         act.adopt(object, machine);
@@ -178,7 +191,7 @@ impl World {
         self.note(Time::ZERO, &events);
     }
 
-    /// Adds a vCenter, for a topology.
+    /// Adds a vCenter while a topology builds the world.
     pub(crate) fn add_vcenter(&mut self, name: &str, vcenter: VCenter) {
         let event = Event::VCenterAdded { vcenter: name.to_owned(), with: Box::new(vcenter) };
         self.state.fold(&event);

@@ -1,8 +1,10 @@
-//! Property tests with random histories of commands: the world stays sound, its log replays to its state, a
-//! snapshot continues like the original, and the same seed gives the same log. The same holds for a world with a
-//! Supervisor, in which clients write objects while VM Operator reconciles them or is away.
+//! Property tests with random histories of commands. The world keeps its invariants, its log
+//! replays to its state, a restored snapshot continues like the original, and the same seed gives
+//! the same log. The module `supervisor` tests the same for a world with a Supervisor, in which
+//! clients write objects while VM Operator reconciles them or is stopped.
 
-/// Keeps the seeds of failures in this file of `tests/regressions`; proptest runs them first.
+/// Expands to the setting that keeps the seeds of failures in the file `$file` of
+/// `tests/regressions`. proptest runs these seeds first.
 macro_rules! kept {
     ($file:literal) => {
         Some(Box::new(proptest::test_runner::FileFailurePersistence::Direct(concat!(
@@ -26,7 +28,8 @@ use sim_world::{
 };
 
 fn machine() -> impl Strategy<Value = Named> {
-    // Some of these machines do not exist, or do not exist any more.
+    // Some of these machines do not exist: the world starts with at most five, and the history may
+    // delete or rename them.
     (1..7_u32).prop_map(|n| format!("node-{n:04}").as_str().into())
 }
 
@@ -158,13 +161,14 @@ fn history() -> impl Strategy<Value = Vec<(u64, Command)>> {
 }
 
 fn fresh(seed: u64) -> World {
-    let epoch = "2026-01-01T00:00:00Z".parse().expect("a moment");
+    let epoch = "2026-01-01T00:00:00Z".parse().expect("a valid timestamp");
     let mut world = Topology::zones(2).machines(5).build(epoch, seed);
     world.retain(Retain::Everything);
     world
 }
 
-/// Plays a history and checks the invariants after every command; returns the number of refused commands.
+/// Applies the commands of a history and checks the invariants after each; returns the number of
+/// refused commands.
 fn play(world: &mut World, history: &[(u64, Command)]) -> usize {
     let mut now = Duration::from_nanos(0);
     let mut refused = 0;
@@ -175,10 +179,14 @@ fn play(world: &mut World, history: &[(u64, Command)]) -> usize {
             Ok(_) => {}
             Err(_) => {
                 refused += 1;
-                // Reactions that were due before may have happened; the command itself changed nothing.
+                // Due reactions may have changed the state, but the refused command must not.
                 let mut waited = World::restore(before);
                 waited.advance(Time::after_start(now));
-                assert_eq!(waited.state(), world.state(), "a refused {command:?} left a trace");
+                assert_eq!(
+                    waited.state(),
+                    world.state(),
+                    "refused command {command:?} changed the state"
+                );
             }
         }
         assert_eq!(world.violations(), Vec::<String>::new(), "after {command:?}");
@@ -192,7 +200,7 @@ fn log(world: &World) -> Vec<(Time, Event)> {
 
 /// Checks that the log of a world replays to its state.
 fn replays(world: &World) {
-    let replayed = world.log().replay(world.next_look()).expect("everything is kept");
+    let replayed = world.log().replay(world.next_look()).expect("a log with all events");
     assert_eq!(&replayed, world.state());
 }
 
@@ -208,8 +216,8 @@ fn repeats(fresh: impl Fn() -> World, history: &[(u64, Command)]) {
 fn goes_on(mut world: World, history: &[(u64, Command)], cut: usize) {
     let cut = cut.min(history.len());
     play(&mut world, &history[..cut]);
-    let text = serde_json::to_string(world.state()).expect("a state can be written");
-    let state: State = serde_json::from_str(&text).expect("and read");
+    let text = serde_json::to_string(world.state()).expect("a state that serde can write");
+    let state: State = serde_json::from_str(&text).expect("a state that serde can read");
     assert_eq!(&state, world.state());
     let mut restored = World::restore(state);
     let mut now = world.age();
@@ -230,7 +238,7 @@ proptest! {
     })]
 
     #[test]
-    fn the_world_stays_sound_and_its_log_replays(history in history()) {
+    fn the_world_keeps_its_invariants_and_its_log_replays_to_its_state(history in history()) {
         let mut world = fresh(7);
         play(&mut world, &history);
         replays(&world);
@@ -242,12 +250,12 @@ proptest! {
     }
 
     #[test]
-    fn a_snapshot_goes_on_like_the_original(history in history(), cut in 0..40_usize) {
+    fn a_restored_snapshot_continues_like_the_original(history in history(), cut in 0..40_usize) {
         goes_on(fresh(3), &history, cut);
     }
 }
 
-/// The present time of a world.
+/// Access to the current time of a world.
 trait NextLook {
     fn next_look(&self) -> Time;
 }

@@ -1,4 +1,5 @@
-//! Guests whose tools have stopped, guests with only a link-local address, and metadata of guests that may not be read.
+//! Cases about guests: VMware Tools that have stopped, guests that report only a link-local
+//! address, and guest metadata that the login may not read.
 
 use sim::faults::{Action, MissingPaths};
 use sim::ledger::Record;
@@ -14,7 +15,8 @@ use crate::foreign::Pace;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
-/// The tools stop and the guest information stays unchanged; the provider restarts and finds it so.
+/// Creates a case in which VMware Tools stop and vCenter keeps the last guest information. The
+/// provider restarts and reads this information. The node must keep its addresses.
 pub(super) fn tools_stopped() -> Case {
     let long = T_STATUS * 2 + s(60);
     let scenario = world(3, SETTLED + long + s(300))
@@ -25,8 +27,8 @@ pub(super) fn tools_stopped() -> Case {
     Case::new(scenario, |run| steady(run, &name(1))).named("tools stop, old addresses stay")
 }
 
-/// The same, but meanwhile the machine gets another address and another Node, which must not show the old
-/// address.
+/// Creates a case in which VMware Tools are stopped while the machine gets another address and a
+/// new Node. The new Node must not show the old address, which vCenter still reports.
 pub(super) fn stale_while_stopped() -> Case {
     let (joins, back) = (s(130), s(250));
     let delete = objects::Command::delete(Key::node(name(2)));
@@ -43,13 +45,13 @@ pub(super) fn stale_while_stopped() -> Case {
         };
         let (old, new) = (shows("10.0.0.2"), shows("10.8.0.2"));
         Verdict::of(old.is_none(), || {
-            format!("the Node shows at {old:?} what the tools said before they stopped").at(old)
+            format!("the new Node shows at {old:?} the address that VMware Tools reported before they stopped").at(old)
         })
         .and(|| {
-            // A provider retries after a minute, stretched by half.
+            // The provider retries after at most a minute, lengthened by half.
             let in_time = new.is_some_and(|at| at.since_start() <= back + s(90) + T_INIT);
             Verdict::of(in_time, || {
-                format!("the new address was shown at {new:?}; the tools run since {back:?}")
+                format!("the Node shows the new address from {new:?} on; VMware Tools report it since {back:?}")
                     .at(new)
             })
         })
@@ -57,7 +59,9 @@ pub(super) fn stale_while_stopped() -> Case {
     .named("another address while the tools are stopped")
 }
 
-/// A guest first has only a link-local IPv6 address, in a cluster of that family.
+/// Creates a case in an IPv6 cluster: a guest reports only a link-local address, and a minute later
+/// also an ordinary one. The node must never show the link-local address, and must be initialized
+/// with the ordinary one.
 pub(super) fn link_local_first() -> Case {
     const LOCAL: &str = "fe80::250:56ff:fe01:203";
     let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
@@ -67,14 +71,18 @@ pub(super) fn link_local_first() -> Case {
         .at(s(60), set_address(1, &[LOCAL, "fd00::6:1"]));
     Case::new(scenario, |run| {
         let local = run.when(&name(1), |node| node.ips().any(|ip| ip.starts_with("fe80")));
-        Verdict::of(local.is_none(), || format!("the node shows {LOCAL} at {local:?}").at(local))
-            .and(|| run.initializes(&[name(1)], s(60), T_INIT))
+        Verdict::of(local.is_none(), || {
+            format!("the node shows the link-local address {LOCAL} since {local:?}; the provider must wait for another address").at(local)
+        })
+        .and(|| run.initializes(&[name(1)], s(60), T_INIT))
     })
     .named("nothing but a link-local IPv6 address at first")
 }
 
-/// The login may not read what cloud-init's metadata is packed in, which few providers read at all. The simulated vCenter leaves out
-/// a structure as a whole if a part of it may not be read, so a provider that reads whole structures waits until the login may.
+/// Creates a case in which the login may not read the extra configuration key with cloud-init's
+/// metadata, which few providers read. The simulated vCenter omits a whole structure if the login
+/// may not read a part of it. So a provider that reads all of `config` waits until the rule is
+/// removed.
 pub(super) fn metadata_refused() -> Case {
     let path = "config.extraConfig[\"guestinfo.metadata\"]".to_owned();
     let missing = MissingPaths { paths: vec![path], fault: "NoPermission".into() };

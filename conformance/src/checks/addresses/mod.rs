@@ -1,4 +1,4 @@
-//! NODE-ADDR: addresses that a node shows.
+//! NODE-ADDR: the addresses in the status of a Node.
 
 mod guests;
 mod subnets;
@@ -48,7 +48,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 fn follows(backend: Backend) -> Vec<Case> {
     let mut cases =
         vec![changed(), changed_by_reboot(), changed_without_node(), writers::overwritten()];
-    // VM Operator does not report if a guest's tools run.
+    // In Supervisor mode a provider cannot see whether VMware Tools run.
     if backend.is_vcenter() {
         cases.push(guests::stale_while_stopped());
         cases.push(many_change());
@@ -56,8 +56,9 @@ fn follows(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// Fails if the addresses of a node change once it is initialized and has some. Other checks demand that it has them by
-/// then.
+/// Fails if the addresses of a node change after the first initialized version that has addresses.
+/// Inconclusive if the node was never initialized. Other checks demand that an initialized node has
+/// addresses.
 fn steady(run: &Run, node: &str) -> Verdict {
     if run.initialized(node).is_none() {
         return Verdict::inconclusive(format!("node {node} was never initialized"));
@@ -73,9 +74,10 @@ fn steady(run: &Run, node: &str) -> Verdict {
     let changed = shown.windows(2).find(|pair| pair[0] != pair[1]);
     match changed {
         None => Verdict::Pass,
-        Some(pair) => {
-            Verdict::fail(format!("addresses of {node} went from {:?} to {:?}", pair[0], pair[1]))
-        }
+        Some(pair) => Verdict::fail(format!(
+            "addresses of {node} changed from {:?} to {:?}",
+            pair[0], pair[1]
+        )),
     }
 }
 
@@ -111,7 +113,7 @@ fn empty_guests(backend: Backend) -> Vec<Case> {
         cases.push(guests::metadata_refused());
     }
     for (case, actions) in unreadable(backend) {
-        // The provider restarts meanwhile, so that it reads the machines anew.
+        // The restart makes the provider read the machines again while they are unreadable.
         let rule = match backend {
             Backend::VCenter => Rule::new("unreadable", [actions])
                 .on(Face::Soap)
@@ -133,7 +135,7 @@ fn empty_guests(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// Returns the ways in which a machine's addresses cannot be read.
+/// Returns names and actions of the faults that keep a provider from reading addresses.
 fn unreadable(backend: Backend) -> Vec<(&'static str, Action)> {
     match backend {
         Backend::VCenter => {
@@ -152,7 +154,7 @@ fn unreadable(backend: Backend) -> Vec<(&'static str, Action)> {
 }
 
 fn foreign() -> Case {
-    // Two machines swap their addresses, so each has the other's old one.
+    // Two machines swap their addresses, so that each machine has the old address of the other.
     let scenario = world(3, s(800))
         .at(s(60), set_address(1, &["10.0.0.2"]))
         .at(s(60), set_address(2, &["10.0.0.1"]))
@@ -162,26 +164,33 @@ fn foreign() -> Case {
             |n| run.node(&name(n)).map(|node| node.ips().map(str::to_owned).collect::<Vec<_>>());
         let ok = shown(1).is_some_and(|it| it.contains(&"10.0.0.2".to_owned()))
             && shown(2).is_some_and(|it| it.contains(&"10.0.0.1".to_owned()));
-        Verdict::of(ok, || format!("nodes show {:?} and {:?}", shown(1), shown(2)))
+        Verdict::of(ok, || {
+            format!(
+                "the machines of node 1 and 2 swapped their addresses, but the nodes show {:?} and {:?}",
+                shown(1),
+                shown(2)
+            )
+        })
     })
 }
 
-/// A machine reorders its addresses every minute: one address of each family, or several of one.
+/// Creates a case in which a machine reports its addresses in another order every minute: one
+/// address of each family, or several of one family.
 fn reordered(backend: Backend, dual_stack: bool) -> Case {
     let topology = Topology { dual_stack, ..Topology::zones(3).machines(3) };
     let mut scenario = Scenario::new("", topology, s(900));
-    // In vCenter mode the provider chooses one address per family.
+    // In vCenter mode the provider chooses one address per family, so one family gives one address.
     let has_several = dual_stack || !backend.is_vcenter();
     if dual_stack {
         scenario = scenario.with(|it| it.families = vec!["ipv4".into(), "ipv6".into()]);
     } else {
         let addresses: &[&str] = match backend {
             Backend::VCenter => &["10.0.0.1", "10.7.0.8", "10.7.0.9"],
-            // The primary address is first. Several others would follow the order of the cards and have no order of their
-            // own.
+            // VM Operator reports the primary address first, then the others in the order of the
+            // network cards. So only two addresses have a fixed order.
             Backend::Supervisor => &["10.0.0.1", "10.7.0.8"],
         };
-        // VM Operator reports the addresses a moment later.
+        // The provider starts after VM Operator has reported the new addresses.
         scenario = scenario
             .with(|it| it.start = false)
             .at(s(0), set_address(1, addresses))
@@ -201,7 +210,7 @@ fn reordered(backend: Backend, dual_stack: bool) -> Case {
             let late =
                 run.writes_on(&node).filter(|call| call.t.since_start() > opened + s(5)).count();
             Verdict::of(late == 0, || {
-                format!("{late} writes reached the node after it was initialized")
+                format!("{late} writes of the node followed its initialization, although only the order of its addresses changed")
             })
         })
     })
@@ -214,7 +223,7 @@ fn changed() -> Case {
         let since = s(100);
         let shown = run.when_after(&name(2), since, |node| node.ips().any(|ip| ip == "10.8.0.2"));
         Verdict::of(shown.is_some_and(|at| at.since_start() <= since + T_STATUS * 2), || {
-            format!("the new address was shown at {shown:?}, the machine has it since {since:?}")
+            format!("the node shows the new address from {shown:?} on; its machine has it since {since:?}")
                 .at(shown)
         })
         .and(|| {
@@ -223,24 +232,25 @@ fn changed() -> Case {
                     node.ips().any(|ip| ip == "10.8.0.2") && node.ips().any(|ip| ip == "10.0.0.2")
                 });
             Verdict::of(mixed.is_none(), || {
-                "one version shows the old and the new address".to_owned()
+                "one version of the node shows both the old and the new address".to_owned()
             })
         })
     })
     .named("new lease")
 }
 
-/// Number of machines that change at once: more than one answer of a vCenter holds.
+/// Number of machines that change at once: more than vCenter reports in one answer.
 pub(super) const MANY: u32 = 1100;
 
 fn address_of(n: u32) -> String {
     format!("10.200.{}.{}", n / 200, n % 200 + 1)
 }
 
-/// A world in which that many machines change address at the returned moment, and time to publish the addresses.
+/// Returns a scenario in which [`MANY`] machines change address at the same time, and the time of
+/// this change. The scenario lasts until the provider must have written all addresses.
 pub(super) fn many_changes() -> (Scenario, Duration) {
     let begin = s(200);
-    // Heartbeats of so many nodes would be most of the recorded run.
+    // Turns the kubelets' heartbeats off, because they would be most of the recorded run.
     let mut scenario =
         world(MANY, begin + T_STATUS + s(90)).at(s(0), Command::SetHeartbeats { every: None });
     for n in 1..=MANY {
@@ -249,7 +259,7 @@ pub(super) fn many_changes() -> (Scenario, Duration) {
     (scenario, begin)
 }
 
-/// Fails unless every Node of [`many_changes`] shows the new address in time.
+/// Fails unless every Node of [`many_changes`] shows its new address in time.
 pub(super) fn all_shown(run: &Run, begin: Duration) -> Verdict {
     let bound = begin + T_STATUS + s(u64::from(MANY) / 20);
     let late = (1..=MANY).find(|n| {
@@ -258,7 +268,9 @@ pub(super) fn all_shown(run: &Run, begin: Duration) -> Verdict {
         shown.is_none_or(|at| at.since_start() > bound)
     });
     Verdict::of(late.is_none(), || {
-        format!("an address of node {late:?} that changed at {begin:?} is not shown at {bound:?}")
+        format!(
+            "the address of machine {late:?} changed at {begin:?}, but its node does not show the new one by {bound:?}"
+        )
     })
 }
 
@@ -267,7 +279,8 @@ fn many_change() -> Case {
     Case::new(scenario, move |run| all_shown(run, begin)).named("1,100 at once")
 }
 
-/// The machine gets another address while it has no Node; the next Node must not show the old address.
+/// Creates a case in which a machine gets another address while it has no Node. The next Node must
+/// not show the old address.
 fn changed_without_node() -> Case {
     let back = s(130);
     let delete = objects::Command::delete(Key::node(name(2)));
@@ -280,7 +293,8 @@ fn changed_without_node() -> Case {
         run.initializes(&[name(2)], back, s(60)).and(|| {
             let old = run.when_after(&name(2), back, |node| node.ips().any(|ip| ip == "10.0.0.2"));
             Verdict::of(old.is_none(), || {
-                format!("the Node shows the address that its machine had before {back:?}").at(old)
+                format!("the new Node shows an address that its machine lost before {back:?}")
+                    .at(old)
             })
         })
     })
@@ -290,7 +304,8 @@ fn changed_without_node() -> Case {
 fn changed_by_reboot() -> Case {
     let command = Command::Reset(machine(2));
     let plan = set_address(2, &["10.8.0.9"]);
-    // The machine is off, gets another address, and is on again: its guest starts with the new one.
+    // The machine gets another address while it is powered off, so its guest boots with the new
+    // one.
     let scenario = world(4, s(1000))
         .at(s(100), Command::PowerOff(machine(2)))
         .at(s(110), plan)
@@ -299,14 +314,17 @@ fn changed_by_reboot() -> Case {
     Case::new(scenario, |run| {
         let shown = run.when_after(&name(2), s(100), |node| node.ips().any(|ip| ip == "10.8.0.9"));
         Verdict::of(shown.is_some_and(|at| at.since_start() <= s(140) + T_STATUS * 2), || {
-            format!("the new address was shown at {shown:?}; the guest has it since 140 s")
-                .at(shown)
+            format!(
+                "the node shows the new address from {shown:?} on; the guest has it since 140 s"
+            )
+            .at(shown)
         })
     })
     .named("reboot")
 }
 
-/// Each guest first reports only one address, which is not reachable; a minute later it has a good one.
+/// Creates a case in which each guest first reports only an address that other nodes cannot reach,
+/// and a minute later also a usable one. No node may show an address of the first kind.
 fn unusable_first() -> Case {
     const UNUSABLE: [&str; 4] = ["127.0.0.1", "0.0.0.0", "169.254.7.7", "224.0.0.251"];
     let mut scenario = world(4, s(60) + T_INIT + s(400));
@@ -320,7 +338,9 @@ fn unusable_first() -> Case {
         for (name, unusable) in names(4).iter().zip(UNUSABLE) {
             for (at, node) in run.versions(name) {
                 if node.is_some_and(|node| node.ips().any(|ip| ip == unusable)) {
-                    return Verdict::fail(format!("node {name} shows {unusable} at {at}").at(at));
+                    return Verdict::fail(
+                        format!("node {name} shows the unusable address {unusable} at {at}").at(at),
+                    );
                 }
             }
         }
@@ -354,7 +374,9 @@ fn internal_interfaces() -> Case {
                     })
                     .collect();
                 if !bad.is_empty() {
-                    return Verdict::fail(format!("node {name} shows {bad:?} at {at}").at(at));
+                    return Verdict::fail(
+                        format!("node {name} shows the unusable addresses {bad:?} at {at}").at(at),
+                    );
                 }
             }
         }
@@ -403,7 +425,7 @@ fn two_families(ipv6_first: bool) -> Case {
             let families: Vec<&str> =
                 ips.iter().map(|ip| if ip.contains(':') { "ipv6" } else { "ipv4" }).collect();
             if families != order {
-                return Verdict::fail(format!("node {name} shows {ips:?}"));
+                return Verdict::fail(format!("node {name} shows {ips:?}; it needs one address per family, in the configured order"));
             }
         }
         Verdict::Pass
@@ -411,7 +433,7 @@ fn two_families(ipv6_first: bool) -> Case {
     .named(order.join(", "))
 }
 
-/// A node lists two addresses of each type, and all of them change.
+/// Creates a case in which a node shows an IPv4 and an IPv6 address, and both change at once.
 fn both_change() -> Case {
     let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
     let scenario = Scenario::new("", topology, SETTLED + T_STATUS * 2 + s(30))
@@ -421,13 +443,17 @@ fn both_change() -> Case {
         let node = run.node(&name(1));
         let shown: Vec<&str> = node.iter().flat_map(|node| node.of_type("InternalIP")).collect();
         run.initializes(&names(3), s(0), T_INIT).and(|| {
-            Verdict::of(shown == ["10.6.0.1", "fd00::6:1"], || format!("the node shows {shown:?}"))
+            Verdict::of(shown == ["10.6.0.1", "fd00::6:1"], || {
+                format!("both addresses of the machine changed, but the node shows {shown:?}")
+            })
         })
     })
     .named("both change")
 }
 
-/// Cloud-init configures the second card's address; the cases cover each form of the document.
+/// Creates a case for each form of cloud-init's metadata. If the metadata configures the address of
+/// a network card, this address must come first on the node. If the metadata is unreadable, the
+/// node must stay uninitialized.
 fn configured() -> Vec<Case> {
     let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
     let network = "ethernets: {eth1: {addresses: [10.9.0.1/24]}, eth2: {dhcp4: true}}";
@@ -455,16 +481,16 @@ fn configured() -> Vec<Case> {
                 let shown = node.iter().flat_map(|node| node.of_type("InternalIP")).next();
                 run.initializes(&names(2), s(5), T_INIT).and(|| {
                     Verdict::of(shown == Some(first), || {
-                        format!("the first internal address is {shown:?}, not {first}")
+                        format!("the first internal address on the node is {shown:?}, not {first}")
                     })
                 })
             }
-            // The provider must not guess which address is meant.
+            // The provider must not guess the address that unreadable metadata configures.
             None => {
                 let guessed = run.initialized(&name(2));
                 run.initializes(&names(1), s(5), T_INIT).and(|| {
                     Verdict::of(guessed.is_none(), || {
-                        format!("the node was initialized at {guessed:?}").at(guessed)
+                        format!("the node was initialized at {guessed:?} although its metadata is unreadable").at(guessed)
                     })
                 })
             }

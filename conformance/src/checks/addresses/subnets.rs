@@ -1,8 +1,9 @@
-//! NODE-ADDR-006: internal and external addresses by configured subnets.
+//! NODE-ADDR-006: selection of the internal and the external address by configured subnets.
 //!
-//! The rules are upstream's (`nodemanager.go: DiscoverNode`). Excluded addresses drop out first. Then the first address in the
-//! first subnet that has one is chosen. If no subnet of either kind fits, the first remaining address is chosen. If only one kind
-//! has a match, the other kind stays empty.
+//! The rules are upstream's (`nodemanager.go: DiscoverNode`). For each of the two kinds, a provider
+//! first drops the excluded addresses. Then it goes through the subnets of this kind in order and
+//! takes the first address in the first subnet that contains one. If neither kind has a match, each
+//! takes its first remaining address. If only one kind has a match, the other kind stays empty.
 
 use crate::checks::Case;
 use crate::checks::build::{T_INIT, s, set_address, world};
@@ -13,7 +14,8 @@ const A: &str = "10.6.0.1";
 const B: &str = "10.7.0.1";
 const C: &str = "192.168.9.1";
 
-/// Configured lines, and the internal and external address that they give.
+/// Lines of the configuration, and the internal and external address that a node must show with
+/// them.
 struct Row {
     lines: &'static [(&'static str, &'static str)],
     internal: Option<&'static str>,
@@ -74,7 +76,7 @@ fn case(row: &'static Row) -> Case {
             let holds = internal == wanted(row.internal) && external == wanted(row.external);
             Verdict::of(holds, || {
                 format!(
-                    "internal {internal:?} and external {external:?} are shown; {:?} and {:?} have to be",
+                    "the node shows internal addresses {internal:?} and external addresses {external:?}; it has to show {:?} and {:?}",
                     row.internal, row.external
                 )
             })

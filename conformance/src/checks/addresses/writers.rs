@@ -1,11 +1,12 @@
-//! Other writers overwrite the addresses of the cloud.
+//! Cases in which other clients overwrite the addresses that the provider wrote to Nodes.
 
 use super::{Case, SETTLED, T_INIT, T_STATUS, name, s, world};
 use crate::lab::Run;
 use crate::lives::{foreign_address, foreign_addresses};
 use crate::verdict::{Told as _, Verdict};
 
-/// Others replace the list of the first node, empty the second and add to the third.
+/// Creates a case in which another client replaces the addresses of the first node, removes those
+/// of the second, and adds one to those of the third.
 pub(super) fn overwritten() -> Case {
     let since = SETTLED + s(40);
     let bound = since + T_STATUS + T_INIT;
@@ -18,7 +19,8 @@ pub(super) fn overwritten() -> Case {
     Case::new(scenario, judge).named("others write addresses")
 }
 
-/// Passes if the node gets its former addresses back in time, by one change, and keeps them.
+/// Passes if the provider restores the former addresses of the node in time, in one change, and the
+/// node keeps them.
 fn put_right(run: &Run, n: u32) -> Verdict {
     let since = SETTLED + s(40);
     let bound = since + T_STATUS + T_INIT;
@@ -31,15 +33,18 @@ fn put_right(run: &Run, n: u32) -> Verdict {
     shown.dedup_by(|later, earlier| later.1 == earlier.1);
     let written = shown.iter().position(|(at, _)| at.since_start() >= since);
     let Some(written) = written.filter(|written| *written > 0) else {
-        return Verdict::inconclusive(format!("nothing of others was written to {name}"));
+        return Verdict::inconclusive(format!(
+            "the scenario did not overwrite the addresses of {name}"
+        ));
     };
     let wanted = &shown[written - 1].1;
     match &shown[written + 1..] {
         [(at, addresses)] if addresses == wanted => Verdict::of(at.since_start() <= bound, || {
-            format!("{name} shows its own addresses again at {at}; {bound:?} is allowed").at(*at)
+            format!("{name} has its own addresses again at {at}; at most {bound:?} is allowed")
+                .at(*at)
         }),
         later => Verdict::fail(format!(
-            "others wrote addresses to {name} at {since:?}; it had {wanted:?}, and showed {later:?} afterwards"
+            "another client overwrote the addresses of {name} at {since:?}; before it had {wanted:?}, afterwards its versions were {later:?}"
         )),
     }
 }

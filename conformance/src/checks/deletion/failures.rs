@@ -1,4 +1,5 @@
-//! Calls about machines fail, all of them or one kind, so that no answer can prove a machine gone.
+//! Cases in which all calls about machines fail, or one kind of them, so that no answer proves that
+//! a machine is gone.
 
 use sim::Face;
 use sim::faults::{Action, Between, Rule};
@@ -17,8 +18,9 @@ use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 
-/// A node is NotReady while its machine exists and every call about machines fails. After the failures end, the
-/// Node of a machine that is really gone must be deleted.
+/// Creates a case per kind of failure: a node is NotReady, its machine runs, and every call about
+/// machines fails. The node must stay. After the failures end, the provider must delete the Node of
+/// a machine that is really gone.
 pub(super) fn errors(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
     for kind in fault_kinds(backend.face()) {
@@ -29,7 +31,8 @@ pub(super) fn errors(backend: Backend) -> Vec<Case> {
             if restarted {
                 scenario = scenario.at(s(100), Act::Crash(0)).at(s(101), Act::Start(0));
             }
-            // The long poll ends by itself, so that a warm view sees the failures, too.
+            // Ends the sessions or watches, so that a provider with an up-to-date view meets the
+            // failures, too.
             scenario = scenario.at(s(130), backend.cut()).at(HEALED, Act::Heal);
             let name = format!("{}{}", kind.name, if restarted { ", cold cache" } else { "" });
             let judge = |run: &Run| survives(run, 3).and(|| same_taints(run, 3));
@@ -40,8 +43,8 @@ pub(super) fn errors(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// Fails if the cloud's taints of the first `n` nodes change once the nodes are initialized. The control plane's
-/// own taints of nodes that are not Ready do not count.
+/// Fails if the cloud provider's taints of the first `n` nodes change after [`SETTLED`]. Taints
+/// that the control plane sets on nodes that are not Ready do not count.
 fn same_taints(run: &Run, n: u32) -> Verdict {
     for name in names(n) {
         let cloud = |node: NodeFacts| -> Vec<String> {
@@ -56,7 +59,7 @@ fn same_taints(run: &Run, n: u32) -> Verdict {
             .collect();
         if let Some(pair) = shown.windows(2).find(|pair| pair[0].1 != pair[1].1) {
             return Verdict::fail(format!(
-                "taints of {name} went from {:?} to {:?} at {}",
+                "the cloud provider's taints on {name} changed from {:?} to {:?} at {}",
                 pair[0].1, pair[1].1, pair[1].0
             ));
         }
@@ -64,7 +67,7 @@ fn same_taints(run: &Run, n: u32) -> Verdict {
     Verdict::Pass
 }
 
-/// One kind of call answers, and the next one fails.
+/// Creates cases in which one kind of call works and another kind fails.
 pub(super) fn partial(backend: Backend) -> Vec<Case> {
     match backend {
         Backend::VCenter => partial_searches(),
@@ -72,12 +75,14 @@ pub(super) fn partial(backend: Backend) -> Vec<Case> {
     }
 }
 
-/// A list lacks a machine, and the call that would have to confirm that fails.
+/// Creates cases in which a list lacks a running machine, and the call that could confirm its
+/// absence fails.
 fn partial_reads() -> Vec<Case> {
     const LIST: &str = "list virtualmachines";
     let on = |id: &str, action, op: &str| Rule::new(id, [action]).on(Face::Supervisor).op([op]);
     let fail = || Action::Status { code: 500, retry_after: None, message: None };
-    // The provider's state is too old, so that it lists the machines anew.
+    // Ends the watch with 410 (its version is too old), so that the provider lists the machines
+    // again.
     let expired = || on("expired", Action::WatchGone, "watch virtualmachines").first(1);
     let mut cases = Vec::new();
     for cold in [false, true] {
@@ -86,7 +91,8 @@ fn partial_reads() -> Vec<Case> {
             true => scenario.at(s(100), Act::Crash(0)).at(s(101), Act::Start(0)),
             false => scenario.at(s(100), expired()).at(s(101), Backend::Supervisor.cut()),
         };
-        // A provider that has just started reads a missing machine by name; one that knew the machine lists again.
+        // A provider that has just started confirms an absence by a read by name. A provider that
+        // had the machine in its view lists again.
         let (ops, from) = if cold { ("get virtualmachines", s(101)) } else { (LIST, s(102)) };
         let mut later = on("faults", fail(), ops);
         later.when.between = Some(Between(from, HEALED));
@@ -102,7 +108,8 @@ fn partial_reads() -> Vec<Case> {
     cases
 }
 
-/// A search answers and a read fails, or the reverse.
+/// Creates cases in which searches work and reads fail, searches fail and reads work, or searches
+/// find nothing and reads fail.
 fn partial_searches() -> Vec<Case> {
     let fail = || Action::SoapFault { class: "SystemError".into(), message: None };
     let mut cases = Vec::new();
@@ -130,7 +137,8 @@ fn partial_searches() -> Vec<Case> {
                 scenario = scenario.at(s(100), rule);
             }
             if cold {
-                // Without an earlier reference the restarted provider has to search.
+                // The restarted provider has to search, because the Node lacks the reference to its
+                // machine.
                 scenario = scenario
                     .at(s(100), Act::Crash(0))
                     .at(s(100), forget_reference(1))
@@ -139,22 +147,22 @@ fn partial_searches() -> Vec<Case> {
             let rebuild = Backend::VCenter.cut();
             let scenario = scenario.at(s(130), rebuild).at(HEALED, Act::Heal);
             let name = format!("{case}{}", if cold { ", cold cache" } else { "" });
-            // A warm view needs no search, so such a rule would hit no call.
             let judge = |run: &Run| survives(run, 3);
             let case = Case::new(scenario, judge).named(name);
             cases.push(case.canary_within(Canary::Gone(4), HEALED, PATIENCE));
         }
     }
     cases.push(machine_cannot_be_read());
-    // With a warm view the provider does not search, so rules about searches cannot fire there.
+    // A provider whose view has the machine does not search, so rules about searches cannot fire.
     cases.retain(|case| {
         !matches!(case.name.as_str(), "read answers, search fails" | "search is empty, read fails")
     });
     cases
 }
 
-/// The search finds the machine, and all objects other than machines can be read: a provider reads its datacenter
-/// before it searches. For our provider updates fail too, because it receives its machines through them.
+/// Creates a case in which searches find the machine and only reads of this machine fail. Other
+/// objects stay readable, because a provider reads its datacenter before it searches. Waits for
+/// updates fail, too, because our provider receives its machines through them.
 fn machine_cannot_be_read() -> Case {
     let fail = || Action::SoapFault { class: "SystemError".into(), message: None };
     let on = |id, op| Rule::new(id, [fail()]).on(Face::Soap).op([op]);

@@ -1,4 +1,5 @@
-//! Running machines that the provider cannot see: a right was revoked, or another vCenter answers.
+//! Cases with running machines that the provider cannot see, because an administrator revoked a
+//! right or another vCenter answers.
 
 use std::time::Duration;
 
@@ -17,8 +18,8 @@ use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::Verdict;
 
-/// Revokes the right to see the first machine. A Supervisor grants rights by kind, not by object,
-/// so everything is refused there.
+/// Revokes the provider's right to see the first machine. A Supervisor grants rights by kind, not
+/// by object, so there the provider loses all its rights until [`HEALED`].
 fn lose_privilege(scenario: Scenario, backend: Backend, at: Duration) -> Scenario {
     match backend {
         Backend::VCenter => {
@@ -37,7 +38,7 @@ fn lose_privilege(scenario: Scenario, backend: Backend, at: Duration) -> Scenari
     }
 }
 
-/// Gives the provider's account its role back.
+/// Returns the command that restores the role binding of the provider's account.
 fn bound_again() -> objects::Command {
     const GROUP: &str = "rbac.authorization.k8s.io";
     let binding = serde_json::json!({
@@ -49,7 +50,7 @@ fn bound_again() -> objects::Command {
 }
 
 pub(super) fn privilege_lost(backend: Backend, cold: bool) -> Case {
-    // Of twenty nodes two may be missing before the provider holds deletions back.
+    // Two of twenty nodes may be gone at once without a hold of deletions.
     let n = 20;
     let revoked = SETTLED;
     let mut scenario = lose_privilege(world(n, s(600)), backend, revoked)
@@ -60,7 +61,7 @@ pub(super) fn privilege_lost(backend: Backend, cold: bool) -> Case {
     let judge = move |run: &Run| {
         survives(run, n - 1).and(|| {
             let hidden = name(1);
-            // In a Supervisor the missing right must be named, not a machine.
+            // In Supervisor mode a text must name the missing right instead of a machine.
             let says = |text: &str| match backend {
                 Backend::VCenter => text.contains(&hidden),
                 Backend::Supervisor => {
@@ -72,7 +73,7 @@ pub(super) fn privilege_lost(backend: Backend, cold: bool) -> Case {
             let mut warnings = run.events().into_iter().filter(|it| it.kind == "Warning");
             let told = warnings.any(|it| says(&it.object) || says(&it.message));
             Verdict::of(logged || told, || {
-                "neither an event nor a log line tells what cannot be seen any more".to_owned()
+                "neither an event nor a log line names the machine or the right that the provider lost".to_owned()
             })
         })
     };
@@ -89,13 +90,13 @@ pub(super) fn another_identity() -> Case {
     let mut scenario =
         world(5, s(600)).at(replaced, Command::SetInstanceUuid { vcenter: None, uuid });
     for n in 1..=2 {
-        // The other server does not know these machines, but they still run elsewhere.
+        // The other vCenter lacks these machines, but they still run elsewhere.
         scenario = scenario.at(s(65), Command::StopKubelet(machine(n)));
     }
     let hide = Rule::new("other inventory", (1..=5).map(|n| Action::Hide(name(n)))).on(Face::Soap);
     let scenario = scenario
         .at(replaced, hide)
-        // Our machines are back, and a provider that restarts accepts the new identity.
+        // Shows the machines again. The restarted provider accepts the new identity.
         .at(HEALED, Act::Heal)
         .at(HEALED, Act::Crash(0))
         .at(HEALED + s(1), Act::Start(0));
@@ -106,7 +107,7 @@ pub(super) fn another_identity() -> Case {
             let logged = run.logged_after(replaced).any(told);
             let event = run.events().iter().any(|event| told(&event.message));
             Verdict::of(logged || event, || {
-                "neither an event nor a log line tells of the other identity".to_owned()
+                "neither an event nor a log line reports that another vCenter answers".to_owned()
             })
         })
     };

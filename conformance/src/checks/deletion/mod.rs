@@ -1,4 +1,5 @@
-//! NODE-DEL: cases in which a node must not be deleted.
+//! NODE-DEL: cases in which a provider must not delete a Node, because the machine exists or its
+//! absence is not proven.
 
 mod failures;
 mod hidden;
@@ -62,18 +63,20 @@ fn unseen(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// Time at which the faults of a deletion check end.
+/// Time at which the failures of these cases end.
 const HEALED: Duration = s(300);
-/// Longest pause of a provider before it asks again.
+/// Longest pause of a provider between a failure and its next attempt.
 pub(super) const PATIENCE: Duration = s(90);
 
-/// Fails if one of the first `n` nodes was deleted. Inconclusive unless the first was NotReady, so that the provider had a
-/// reason to ask.
+/// Fails if one of the first `n` Nodes is missing at the end of the run. Inconclusive unless the
+/// first node was NotReady, because only then has the provider a reason to look for the machine.
 pub(super) fn survives(run: &Run, n: u32) -> Verdict {
     let alive = run.nodes();
     let lost: Vec<String> = names(n).into_iter().filter(|name| !alive.contains(name)).collect();
-    Verdict::of(lost.is_empty(), || format!("deleted: {}", lost.join(", ")))
-        .and(|| run.was_not_ready(&name(1)))
+    Verdict::of(lost.is_empty(), || {
+        format!("the provider deleted Nodes of existing machines: {}", lost.join(", "))
+    })
+    .and(|| run.was_not_ready(&name(1)))
 }
 
 fn silent(backend: Backend) -> Vec<Case> {
@@ -90,7 +93,8 @@ fn silent(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// The Node came with a provider ID of no machine of the Supervisor. Its machine runs.
+/// Creates a case with a Node whose provider ID identifies no machine of the Supervisor, although
+/// its machine runs.
 fn odd_identity(provider_id: &str, case: &str) -> Case {
     let odd = serde_json::json!({"spec": {"providerID": provider_id, "taints": null}});
     let scenario = world(4, s(400))
@@ -99,12 +103,13 @@ fn odd_identity(provider_id: &str, case: &str) -> Case {
     Case::new(scenario, |run| survives(run, 3))
         .canary(Canary::Gone(4), s(200))
         .named(case)
-        .exempt(Invariant::ProviderIdStays, "a person sets it")
-        .exempt(Invariant::AddressesFirst, "a person takes the taint off")
-        .exempt(Invariant::TaintLeavesOnceAndLast, "a person takes the taint off")
+        .exempt(Invariant::ProviderIdStays, "the scenario sets the provider ID")
+        .exempt(Invariant::AddressesFirst, "the scenario removes the taint")
+        .exempt(Invariant::TaintLeavesOnceAndLast, "the scenario removes the taint")
 }
 
-/// The Node came with its machine's UUID in the byte order of a guest's report, or without dashes. The machine runs.
+/// Creates a case with a Node whose provider ID has the UUID of its machine in the other byte order
+/// or, unless `is_swapped`, without dashes. The machine runs.
 fn other_spelling(is_swapped: bool) -> Case {
     let (id, case) = if is_swapped {
         let turned = Uuid::from_bytes_le(KNOWN_UUID.into_bytes());
@@ -119,16 +124,20 @@ fn other_spelling(is_swapped: bool) -> Case {
     let case = Case::new(scenario, |run| survives(run, 3))
         .canary(Canary::Gone(4), s(200))
         .named(case)
-        .exempt(Invariant::AddressesFirst, "a person takes the taint off")
-        .exempt(Invariant::TaintLeavesOnceAndLast, "a person takes the taint off");
+        .exempt(Invariant::AddressesFirst, "the scenario removes the taint")
+        .exempt(Invariant::TaintLeavesOnceAndLast, "the scenario removes the taint");
     if is_swapped {
-        case.exempt(Invariant::ProviderIdIsTrue, "a person wrote it in the other byte order")
+        case.exempt(
+            Invariant::ProviderIdIsTrue,
+            "the scenario writes the provider ID in the other byte order",
+        )
     } else {
         case
     }
 }
 
-/// The machine was created anew, and its object has no UUID yet: it may be the same machine.
+/// Creates a case in which a person deletes a machine and creates one of the same name. Until the
+/// new object has a UUID, it may be the same machine, so the Node must stay.
 fn not_told_yet() -> Case {
     let told = HEALED;
     let late = Command::SetTiming {
@@ -152,7 +161,7 @@ fn not_told_yet() -> Case {
         let deleted = run.deleted(&name(1));
         run.was_not_ready(&name(1)).and(|| {
             Verdict::of(deleted.is_none_or(|at| at.since_start() >= told - s(10)), || {
-                format!("the node was deleted at {deleted:?}; which machine has its name was told at {told:?}").at(deleted)
+                format!("the node was deleted at {deleted:?}, but the UUID of the machine with its name is known only from {told:?} on").at(deleted)
             })
         })
     });
@@ -168,7 +177,9 @@ fn heartbeats() -> Case {
         survives(run, 6).and(|| {
             let marked =
                 names(6).into_iter().find(|name| run.node(name).is_some_and(|it| it.shutdown));
-            Verdict::of(marked.is_none(), || format!("{marked:?} is marked shut down; it runs"))
+            Verdict::of(marked.is_none(), || {
+                format!("{marked:?} has the shutdown taint although its machine runs")
+            })
         })
     })
     .canary(Canary::Gone(7), s(300))
@@ -176,7 +187,8 @@ fn heartbeats() -> Case {
 }
 
 fn heartbeats_and_a_miss(backend: Backend) -> Case {
-    // One lookup misses the machine; the others find it.
+    // One lookup misses the machine: up to two searches in vCenter mode, one list in Supervisor
+    // mode. Later lookups find it.
     let miss = match backend {
         Backend::VCenter => {
             Rule::new("miss", [Action::EmptyResult]).on(Face::Soap).op(["Find*"]).first(2)
@@ -224,11 +236,12 @@ fn states() -> Vec<Case> {
                 survives(run, 4).and(|| {
                     let back = run.node(&super::observe::name(1));
                     Verdict::of(back.is_some_and(|it| it.is_ready() && !it.shutdown), || {
-                        "the node did not return to normal".to_owned()
+                        "at the end the node is not Ready without the shutdown taint, although its machine runs".to_owned()
                     })
                 })
             };
-            // The canary's machine disappears during that state; it is in another zone and on another host.
+            // The machine of the canary is in another zone and on another host than the first
+            // machine.
             let case = Case::new(scenario, judge).canary(Canary::Gone(5), s(200));
             all.push(case.named(name));
         }
@@ -237,7 +250,7 @@ fn states() -> Vec<Case> {
 }
 
 fn young() -> Case {
-    // A Node without a machine, NotReady from the start.
+    // This Node has no machine and is NotReady from the start.
     let node = serde_json::json!({
         "apiVersion": "v1",
         "kind": "Node",
@@ -258,10 +271,10 @@ fn young() -> Case {
     let judge = move |run: &Run| {
         let versions = run.versions("young");
         if versions.is_empty() {
-            return Verdict::inconclusive("the young node was never there".to_owned());
+            return Verdict::inconclusive("the Node named young was never created".to_owned());
         }
-        // Looks for an answer that shows no machine of the node, after the node registered. A Supervisor answers with a 404
-        // that an object does not exist.
+        // True for an answer that lets the provider see that the node has no machine: a success, or
+        // a 404 by which a Supervisor says that an object does not exist.
         let is_answered = |call: &Record| {
             let status = call.ended.as_ref().and_then(|ended| ended.status);
             call.succeeded() || status == Some(404)
@@ -270,14 +283,18 @@ fn young() -> Case {
             .questions()
             .any(|call| (born..born + s(60)).contains(&call.t.since_start()) && is_answered(call));
         if !looked {
-            return Verdict::inconclusive("nobody looked for the young node's machine".to_owned());
+            return Verdict::inconclusive(
+                "the provider did not look for the machine of the young Node within 60 s"
+                    .to_owned(),
+            );
         }
         let deleted = run.deleted("young");
         Verdict::of(deleted.is_none_or(|at| at.since_start() >= born + s(60)), || {
-            format!("the node was deleted at {deleted:?}; it registered at {born:?}").at(deleted)
+            format!("the node was deleted at {deleted:?}; it registered at {born:?}, and has to stay for 60 s").at(deleted)
         })
     };
-    // The age of a node depends on a clock that a provider does not share with a faster world.
+    // Real time only: the provider computes the age of a node with its own clock, which does not
+    // run faster with the world.
     Case::new(scenario, judge).canary(Canary::Gone(3), s(100)).paced(Pace::Real)
 }
 
@@ -292,13 +309,13 @@ fn vmotion() -> Case {
 }
 
 fn host_failure() -> Case {
-    // The fifth machine is in another zone, so its host keeps running.
+    // The fifth machine is in another zone, so its host does not fail.
     let scenario = world(5, s(700)).at(SETTLED, Command::FailHost(Named::from("DC0_C0_H0")));
     Case::new(scenario, |run| {
         survives(run, 4).and(|| {
             let node = run.node(&name(1));
             Verdict::of(node.is_some_and(|it| it.is_ready() && it.ips().next().is_some()), || {
-                "the node did not come back with addresses".to_owned()
+                "after the restart of its machine the node is not Ready with addresses".to_owned()
             })
         })
     })

@@ -1,7 +1,8 @@
-//! Existing machines whose Node carries a reference that is refused, means another machine, or has another spelling.
+//! Cases with running machines that a restarted provider cannot find by the reference or the
+//! provider ID of their Node.
 //!
-//! A provider that starts knows only the notes on its Nodes about their machines. None of these proves an absence by
-//! itself.
+//! At its start a provider has no information about machines except what its Nodes carry. A failed
+//! read by one of these references or IDs does not prove that the machine is gone.
 
 use std::time::Duration;
 
@@ -23,10 +24,10 @@ use crate::judge::Invariant;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
-/// Number of nodes; two may be missing before the provider holds deletions back.
+/// Number of nodes. Two of them may be gone at once without a hold of deletions.
 const N: u32 = 20;
 
-/// The provider is down for a minute, in which the kubelet of the first node falls silent.
+/// Crashes the provider for a minute, in which the kubelet of the first node falls silent.
 fn started_anew(scenario: Scenario) -> Scenario {
     scenario
         .at(SETTLED, Act::Crash(0))
@@ -39,7 +40,8 @@ fn spared(scenario: Scenario, what: &str) -> Case {
     case.canary(Canary::Gone(N), s(300))
 }
 
-/// No search shows the machine, and a read by its reference is answered with `NoPermission`.
+/// Creates a case in which no search finds the machine, and vCenter answers a read by its reference
+/// with `NoPermission`.
 pub(super) fn refused() -> Case {
     let action = Action::SoapFault { class: "NoPermission".to_owned(), message: None };
     let read = Rule::new("machine/read", [action]).on(Face::Soap).op(["RetrieveProp*"]);
@@ -50,7 +52,8 @@ pub(super) fn refused() -> Case {
     spared(scenario, "its reference is refused, started anew")
 }
 
-/// The Node's note is the reference of another machine, as after a vCenter was restored from a backup.
+/// Creates a case in which the Node carries the reference of another machine, as after the
+/// restoration of a vCenter from a backup.
 pub(super) fn means_another() -> Case {
     let key = "vsphere.cloud-provider/machine".to_owned();
     let mixed = Act::CopyAnnotation { key, from: name(2), to: name(1) };
@@ -60,17 +63,21 @@ pub(super) fn means_another() -> Case {
     spared(scenario, "its reference means another machine, started anew")
 }
 
-/// The machine was registered anew, and its Node has its UUID in the byte order that the firmware reports.
+/// Creates a case in which vCenter registers the machine again under a new reference, and the
+/// provider ID of its Node has the UUID in the other byte order.
 pub(super) fn registered_again() -> Case {
     let turned = Uuid::from_bytes_le(KNOWN_UUID.into_bytes());
     let id = serde_json::json!({"spec": {"providerID": format!("vsphere://{turned}")}});
     let scenario = known_uuid(Backend::VCenter, world(N, s(600)), 1).at(s(0), patch(&name(1), id));
     let scenario = started_anew(scenario).at(SETTLED + s(5), Command::Reregister(machine(1)));
-    spared(scenario, "registered anew, its UUID in the other byte order")
-        .exempt(Invariant::ProviderIdIsTrue, "a person wrote it in the other byte order")
+    spared(scenario, "registered anew, its UUID in the other byte order").exempt(
+        Invariant::ProviderIdIsTrue,
+        "the scenario writes the provider ID in the other byte order",
+    )
 }
 
-/// While the provider was down, the machine moved to the other vCenter; the first one has no trace of it.
+/// Creates a case in which the machine moves to the other vCenter while the provider is down. The
+/// first vCenter has no trace of it.
 pub(super) fn moved_to_another_vcenter() -> Case {
     let arrives = known_machine_arrives(Some("vc1"));
     let topology = Topology::zones(3).machines(N).vcenters(2);
@@ -81,9 +88,10 @@ pub(super) fn moved_to_another_vcenter() -> Case {
     spared(scenario, "moved to another vCenter")
 }
 
-/// The machine moves from the second vCenter, whose searches take this long, to the first one, `later` than two minutes. A
-/// provider that asks one vCenter after the other may ask each of them while the machine is in the other one. A slow proof is
-/// too old for a deletion, and a quick one is not.
+/// Creates a case in which a machine moves from the second vCenter to the first, at 120 s plus
+/// `later`. Each search in the second vCenter takes the time `takes`. A provider that searches one
+/// vCenter after the other may search each of them while the machine is in the other one. A proof
+/// from slow searches is too old for a deletion, but a proof from fast searches is not.
 pub(super) fn moved_during_a_search(takes: Duration, later: Duration) -> Case {
     let moved = Named { vcenter: Some("vc1".into()), name: "node-1-0001".into() };
     let uuid = Some(KNOWN_UUID);
@@ -108,7 +116,10 @@ pub(super) fn moved_during_a_search(takes: Duration, later: Duration) -> Case {
     let case = Case::new(scenario, |run| {
         let deleted = run.deleted("node-1-0001");
         Verdict::of(deleted.is_none(), || {
-            format!("the node was deleted at {deleted:?}").at(deleted)
+            format!(
+                "the node was deleted at {deleted:?}, but its machine only moved to another vCenter"
+            )
+            .at(deleted)
         })
     });
     case.named(format!("moved to another vCenter during a search of {takes:?}, {later:?} later"))

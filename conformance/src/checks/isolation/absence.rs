@@ -1,7 +1,8 @@
-//! Machines that leave a vCenter while another vCenter does not answer.
+//! Cases in which a machine disappears from one vCenter while another vCenter does not answer.
 //!
-//! A machine that disappears from one vCenter may have moved to the other. So its Node stays until both vCenters have
-//! answered. If neither has the machine, the Node is then deleted in time.
+//! The machine may have moved to the other vCenter. So the provider must keep its Node until both
+//! vCenters have answered. If neither has the machine, the provider must then delete the Node in
+//! time.
 
 use std::time::Duration;
 
@@ -20,11 +21,13 @@ use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
-/// Machines per vCenter. Of twenty nodes two may be missing before the provider holds deletions back.
+/// Number of machines per vCenter. Two of the twenty nodes may be gone at once without a hold of
+/// deletions.
 const N: u32 = 10;
-/// Time at which the vCenter that is down answers again.
+/// Time at which the vCenter that is down starts or, if it was not stopped, answers again.
 const BACK: Duration = s(400);
-/// An address that no generated machine has.
+/// Address that a machine of the healthy vCenter gets, for [`worked_meanwhile`]. No other machine
+/// has it.
 const ADDRESS: &str = "10.40.0.2";
 
 pub(super) fn cases() -> Vec<Case> {
@@ -48,8 +51,8 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Takes the vCenter `down` out of service from [`SETTLED`] until [`BACK`]: stops it, or applies `action` to its
-/// calls. With `restarted`, the provider restarts meanwhile.
+/// Takes the vCenter `down` out of service from [`SETTLED`] until [`BACK`]: stops it, or applies
+/// `action` to each call to it. With `restarted`, the provider restarts during this time.
 fn one_down(scenario: Scenario, down: &str, action: Option<&Action>, restarted: bool) -> Scenario {
     let vcenter = || Some(down.to_owned());
     let scenario = match action {
@@ -72,18 +75,22 @@ fn two() -> Scenario {
     Scenario { topology, ..world(N, s(700)) }
 }
 
-/// Inconclusive unless the provider worked for the healthy vCenter while the other was down.
+/// Inconclusive unless this node of the healthy vCenter shows [`ADDRESS`] within 290 s of the
+/// change of its machine at 120 s. The other vCenter is down until [`BACK`], which is nearly all of
+/// this time.
 fn worked_meanwhile(run: &Run, node: &str) -> Verdict {
     let shown = run.when_after(node, s(120), |it| it.ips().any(|ip| ip == ADDRESS));
     let in_time = shown.is_some_and(|at| at.since_start() < s(120) + T_STATUS - T_INIT);
     if in_time {
         return Verdict::Pass;
     }
-    Verdict::inconclusive(format!("the new address of {node} was shown at {shown:?}"))
+    Verdict::inconclusive(format!(
+        "the provider did not work for the healthy vCenter meanwhile: {node} shows its new address from {shown:?} on"
+    ))
 }
 
-/// A machine of the healthy vCenter is gone. The provider deletes its Node, but not before the other vCenter answers
-/// again.
+/// Creates a case in which a machine of the healthy vCenter is deleted. The provider must delete
+/// its Node, but not before the other vCenter answers again.
 fn deleted(action: Option<&Action>, restarted: bool) -> Case {
     let there = |n| Named { vcenter: Some("vc1".into()), name: other(n) };
     let addresses = vec![crate::checks::build::ips(&[ADDRESS])];
@@ -97,24 +104,25 @@ fn deleted(action: Option<&Action>, restarted: bool) -> Case {
             .and(|| {
                 let is_held = gone.is_none_or(|at| at.since_start() >= first);
                 Verdict::of(is_held, || {
-                    format!("the node was deleted at {gone:?}; the other vCenter, which may have its machine, answers from {first:?} on")
+                    format!("the Node was deleted at {gone:?}; the other vCenter, which may have its machine, answers only from {first:?} on")
                         .at(gone)
                 })
             })
             .and(|| {
                 Verdict::of(gone.is_some_and(|at| at.since_start() <= last), || {
-                    format!("the node was deleted at {gone:?}; {last:?} is allowed").at(gone)
+                    format!("the Node was deleted at {gone:?}; it has to be by {last:?}").at(gone)
                 })
             })
             .and(|| {
                 let left = run.nodes().len();
-                Verdict::of(left == 19, || format!("{left} nodes are left; 19 machines are"))
+                Verdict::of(left == 19, || format!("{left} Nodes are left, but 19 machines"))
             })
             .and(|| worked_meanwhile(run, &other(2)))
     })
 }
 
-/// A machine moves from the first vCenter to the second, one of which is down. Its Node stays.
+/// Creates a case in which a machine moves from the first vCenter to the second, while the vCenter
+/// `down` does not answer. The provider must keep its Node.
 fn moved(down: &str, action: Option<&Action>, restarted: bool) -> Case {
     let arrives = known_machine_arrives(Some("vc1"));
     let healthy = if down == "vc0" { other(2) } else { name(2) };
@@ -132,7 +140,7 @@ fn moved(down: &str, action: Option<&Action>, restarted: bool) -> Case {
         survives(run, N)
             .and(|| {
                 let left = run.nodes().len();
-                Verdict::of(left == 20, || format!("{left} nodes are left; 20 machines are"))
+                Verdict::of(left == 20, || format!("{left} Nodes are left, but 20 machines"))
             })
             .and(|| worked_meanwhile(run, &healthy))
     })

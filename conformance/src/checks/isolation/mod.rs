@@ -1,4 +1,4 @@
-//! ISO: a failure of one vCenter, call or service does not stop the other work.
+//! ISO: a failure of one vCenter, call or service must not stop a provider's other work.
 
 mod absence;
 mod searches;
@@ -30,11 +30,13 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     }
 }
 
+/// Returns the name of the `n`-th machine of the second vCenter.
 fn other(n: u32) -> String {
     format!("node-1-{n:04}")
 }
 
-/// Ways in which a vCenter can be down: stopped, or failing its calls.
+/// Name and action of each way in which a vCenter can be down. If the action is `None`, the vCenter
+/// is stopped.
 const DOWN: [(&str, Option<Action>); 4] = [
     ("stopped", None),
     ("resets", Some(Action::Reset)),
@@ -63,7 +65,8 @@ fn one_of_two_down() -> Vec<Case> {
                     },
                 )
                 .at(s(110), Command::PowerOff(there(2)))
-                // The provider cannot ask about Nodes of the vCenter that is down.
+                // This Node belongs to the vCenter that is down, so the provider cannot look for
+                // its machine.
                 .at(
                     s(120),
                     Command::StopKubelet(Named { vcenter: Some("vc0".into()), name: name(1) }),
@@ -80,7 +83,7 @@ fn one_of_two_down() -> Vec<Case> {
                         Verdict::of(
                             shown.is_some_and(|at| at.since_start() < s(100) + T_STATUS),
                             || {
-                                format!("the other vCenter's new address was shown at {shown:?}")
+                                format!("a node of the healthy vCenter shows its new address from {shown:?} on; it has to within an address period")
                                     .at(shown)
                             },
                         )
@@ -88,13 +91,13 @@ fn one_of_two_down() -> Vec<Case> {
                     .and(|| {
                         let bound = s(110) + GRACE + T_LIFE * 2;
                         Verdict::of(marked.is_some_and(|at| at.since_start() < bound), || {
-                            format!("the other vCenter's node was marked shut down at {marked:?}")
+                            format!("a node of the healthy vCenter got the shutdown taint at {marked:?}; that is too late")
                                 .at(marked)
                         })
                     })
                     .and(|| {
                         Verdict::of(run.nodes().len() == 8, || {
-                            format!("nodes left: {:?}", run.nodes())
+                            format!("8 machines run, but the Nodes at the end are {:?}", run.nodes())
                         })
                     })
                     .and(|| run.initializes(&names(4), s(660), s(200)))
@@ -105,8 +108,8 @@ fn one_of_two_down() -> Vec<Case> {
     cases
 }
 
-/// The provider may not list machines, so it reads each by name. The reads for one node hang; the node that joins next does not
-/// wait for them.
+/// Creates a case in which the provider may not list machines, so it reads each by name. The reads
+/// for one node hang. The node that joins next must not wait for them.
 fn one_read_hangs() -> Case {
     let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Supervisor).named("stuck");
     let scenario = world(3, s(500))
@@ -119,15 +122,16 @@ fn one_read_hangs() -> Case {
         let works = names(3).iter().all(|it| run.initialized(it).is_some());
         run.does_without_list(works)
             .and(|| match run.when("late", |_| true) {
-                None => Verdict::inconclusive("the node `late` did not join".to_owned()),
-                // The deadline of a call, plus the time of an initialization.
+                None => Verdict::inconclusive("the node late did not register".to_owned()),
+                // Allows the deadline of one call plus the time of an initialization.
                 Some(at) => run.initializes(&["late".to_owned()], at.since_start(), T_INIT + s(35)),
             })
             .and(|| hung_before(run, "late"))
     })
 }
 
-/// Inconclusive unless a read hung between the registration of this node and its initialization.
+/// Inconclusive unless a read by name hung between the registration and the initialization of this
+/// node.
 fn hung_before(run: &Run, name: &str) -> Verdict {
     let (joined, opened) = (run.when(name, |_| true), run.initialized(name));
     let hung = run.calls().filter(|call| call.op == "get virtualmachines" && call.was_faulted());
@@ -137,11 +141,14 @@ fn hung_before(run: &Run, name: &str) -> Verdict {
     });
     match meanwhile {
         true => Verdict::Pass,
-        false => Verdict::inconclusive(format!("no call hung while {name} joined")),
+        false => Verdict::inconclusive(format!(
+            "no read of a machine hung while {name} waited for its initialization"
+        )),
     }
 }
 
-/// The provider initializes machines whose objects have no zone.
+/// Creates a case in which the objects of all machines lack the zone label. The provider must still
+/// initialize the nodes.
 fn no_zones() -> Case {
     let mut scenario = world(4, s(700)).at(s(0), super::zones::untold());
     for n in 1..=4 {
@@ -153,7 +160,7 @@ fn no_zones() -> Case {
         let shown = run.when_after(&name(1), s(150), |node| node.ips().any(|ip| ip == "10.6.0.1"));
         run.initializes(&names(4), s(0), T_INIT).and(|| {
             Verdict::of(shown.is_some_and(|at| at.since_start() < s(150) + T_STATUS), || {
-                format!("the new address was shown at {shown:?}").at(shown)
+                format!("the node shows the new address from {shown:?} on; it has to within an address period").at(shown)
             })
         })
     })
@@ -166,13 +173,13 @@ fn tags_down() -> Case {
         .at(s(70), Command::VMotion { machine: machine(2), host: "DC0_C0_H1".into() })
         .at(s(100), Act::Crash(0))
         .at(s(101), Act::Start(0))
-        // A new node makes the provider ask for tags.
+        // The new node makes the provider read tags.
         .at(s(110), newcomer("newcomer", None))
         .at(s(150), set_address(1, &["10.6.0.1"]));
     Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(150), |node| node.ips().any(|ip| ip == "10.6.0.1"));
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(150) + T_STATUS * 2), || {
-            format!("the new address was shown at {shown:?}").at(shown)
+            format!("the node shows the new address from {shown:?} on; it has to within two address periods").at(shown)
         })
     })
 }

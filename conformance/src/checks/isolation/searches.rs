@@ -1,4 +1,5 @@
-//! Searches for single machines that hang or fail. In a large inventory the provider searches for a few nodes one by one.
+//! Cases in which the search for a single machine hangs or fails. The inventory is large and the
+//! nodes are few, because our provider then searches for each machine separately.
 
 use sim::Face;
 use sim::faults::{Action, Rule};
@@ -15,7 +16,8 @@ pub(super) fn cases() -> [Case; 3] {
     [one_hangs(), one_fails(), failed_for_nodes_that_went()]
 }
 
-/// vCenter answers every search with a fault.
+/// Creates a rule by which vCenter answers every search by UUID with a fault, after the action
+/// `before`.
 fn failing(id: &str, before: Option<Action>) -> Rule {
     let fault = Action::SoapFault { class: "SystemError".to_owned(), message: None };
     let actions = before.into_iter().chain([fault]);
@@ -27,13 +29,14 @@ fn one_hangs() -> Case {
     let scenario = world_with(3, 400, s(500)).fault(hang).at(s(300), Act::Heal);
     Case::new(scenario, |run| {
         let others: Vec<String> = names(3).into_iter().skip(1).collect();
-        // One period of the monitor, plus the deadline of the call that hangs.
+        // Allows the deadline of the call that hangs plus one monitor period.
         run.initializes(&others, s(0), T_INIT + s(35))
     })
     .named("a search hangs")
 }
 
-/// vCenter answers every search for one machine with a fault until 400 s. Nodes that join meanwhile do not wait for that search.
+/// Creates a case in which vCenter answers every search for one machine with a fault until 400 s.
+/// Nodes that join meanwhile must not wait for this machine.
 fn one_fails() -> Case {
     let late = ["late-1", "late-2", "late-3"];
     let mut scenario = world_with(3, 400, s(500))
@@ -47,12 +50,14 @@ fn one_fails() -> Case {
         let joined = run.when("broken", |_| true);
         let waits = run.initialized("broken").is_none_or(|at| at.since_start() > s(400));
         if joined.is_none() || !waits {
-            return Verdict::inconclusive("its machine was found in another way".to_owned());
+            return Verdict::inconclusive(
+                "the provider found the machine of the node broken without a search".to_owned(),
+            );
         }
         late.iter()
             .fold(run.initializes(&names(3), s(0), T_INIT), |verdict, node| {
                 verdict.and(|| match run.when(node, |_| true) {
-                    None => Verdict::inconclusive(format!("the node {node} did not join")),
+                    None => Verdict::inconclusive(format!("the node {node} did not register")),
                     Some(at) => run.initializes(&[(*node).to_owned()], at.since_start(), T_INIT),
                 })
             })
@@ -61,8 +66,9 @@ fn one_fails() -> Case {
     .named("a search fails")
 }
 
-/// Searches for three machines take three seconds and fail, and the nodes of two of them go. The failed search for the third
-/// must not delay a node that joins.
+/// Creates a case in which searches for three machines fail after three seconds, and the Nodes of
+/// two of them are deleted. The failing searches for the third machine must not delay a node that
+/// joins.
 fn failed_for_nodes_that_went() -> Case {
     let slow = |node: &str| failing(node, Some(Action::Delay(s(3)))).named(node);
     let mut scenario = world_with(3, 400, s(1000))
@@ -83,11 +89,13 @@ fn failed_for_nodes_that_went() -> Case {
                 && run.initialized(node).is_none_or(|at| at.since_start() > s(900))
         });
         if !has_waited {
-            return Verdict::inconclusive("their machines were found in another way".to_owned());
+            return Verdict::inconclusive(
+                "the provider found one of the machines without a search".to_owned(),
+            );
         }
         run.initializes(&names(3), s(0), T_INIT)
             .and(|| match run.when("late", |_| true) {
-                None => Verdict::inconclusive("the node late did not join"),
+                None => Verdict::inconclusive("the node late did not register"),
                 Some(at) => run.initializes(&["late".to_owned()], at.since_start(), T_INIT),
             })
             .and(|| run.initializes(&["broken".to_owned()], s(900), s(90)))

@@ -1,4 +1,4 @@
-//! Adds up judged calls and computes their prices.
+//! Adds up marked calls and computes their prices. A price is a number of calls of a large fleet.
 
 use std::collections::BTreeMap;
 
@@ -10,40 +10,43 @@ use super::need::{Mark, Need, marks};
 use super::trigger::Trigger;
 use crate::cost::Fit;
 
-/// Fleet sizes for which prices are given, in nodes.
+/// Fleet sizes for which a bill has prices, in nodes.
 pub(super) const FLEETS: [u32; 2] = [1000, 5000];
 
-/// Cost of a provider's calls by need.
+/// Bill of a provider's calls by need.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bill {
     /// Name of the provider or ledger.
     pub name: String,
-    /// Method of the prices.
+    /// Method by which the prices were computed.
     pub price: Price,
-    /// Fleet sizes that were played, in nodes.
+    /// Fleet sizes of the ledgers, in nodes.
     pub nodes: Vec<u32>,
     /// Address sync period in seconds.
     pub status_period: u32,
-    /// Number of calls by need, of all fleet sizes together.
+    /// Number of calls by need, of all fleet sizes together; includes calls that wait for changes.
     pub calls: BTreeMap<&'static str, u64>,
-    /// Items that can be saved and items that stay, the most expensive first.
+    /// Items for needed calls and for calls that can be saved, the most expensive first. Calls that
+    /// wait for changes are in no item.
     pub items: Vec<Item>,
 }
 
-/// Method by which prices are computed.
+/// Method by which a bill computes prices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Price {
-    /// Fit over at least two fleet sizes: a + b·N by operation.
+    /// Fits a + b·N over at least two fleet sizes, for each item.
     Fitted,
-    /// One fleet size: calls that came for at least every other node are assumed to grow with the fleet.
+    /// Extrapolates from one fleet size. Assumes that an item grows with the fleet if it has at
+    /// least one call per two nodes and is not about NotReady nodes, and that it stays constant
+    /// otherwise.
     Proportional,
-    /// The fleet size is not known, so the items have no prices.
+    /// The fleet size is unknown, so the items have no prices.
     Unknown,
 }
 
-/// Calls of one operation with the same trigger and need.
+/// Calls of one operation with the same need, trigger, server and remedy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
@@ -57,39 +60,43 @@ pub struct Item {
     pub operation: String,
     /// Number of calls by fleet size.
     pub calls: BTreeMap<u32, u64>,
-    /// Number of calls that were about one object of many, of all fleet sizes together.
+    /// Number of calls that are one of many about one object each, of all fleet sizes together.
     pub per_object: u64,
-    /// Fit of the calls over the fleet sizes.
+    /// Fit of the calls over the fleet sizes; `None` if the bill has no prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<Fit>,
-    /// Calls of large fleets each time that the trigger occurs: one join of all, one period, K nodes NotReady.
+    /// Calls of large fleets each time that the trigger occurs, by fleet size: one join of all
+    /// nodes, one period, K nodes NotReady. For a captured ledger, calls of large fleets in the
+    /// time of the whole ledger.
     pub each_time: BTreeMap<u32, u64>,
-    /// Calls per hour of large fleets, for triggers that recur by themselves.
+    /// Calls per hour of large fleets, by fleet size, for triggers that recur by themselves.
     pub per_hour: BTreeMap<u32, u64>,
-    /// Advice for the author; empty for needed calls.
+    /// Advice for the author of the provider; empty for needed calls.
     pub remedy: &'static str,
-    /// Sequence number of the first of these calls, in the largest fleet.
+    /// Sequence number of the first of these calls in the ledger of the largest fleet that has such
+    /// calls.
     pub first: u64,
 }
 
-/// A ledger and the size of its fleet.
+/// Records of a ledger and the size of its fleet.
 #[derive(Debug)]
 pub struct Part<'a> {
-    /// Number of nodes; `None` if it is not known.
+    /// Number of nodes; `None` if it is unknown.
     pub nodes: Option<u32>,
     /// Records of the ledger.
     pub records: &'a [Record],
 }
 
-/// Time base from which the frequency of a trigger is computed.
+/// Time base for the frequency of triggers.
 pub(super) struct Pace {
     pub(super) status_period: u32,
-    /// Duration of a ledger without phases, in seconds.
+    /// Duration of a ledger without phases, in seconds; `None` for ledgers with phases.
     pub(super) seconds: Option<f64>,
 }
 
 impl Pace {
-    /// Returns the factor from counted calls to calls per hour; `None` for triggers that do not recur by themselves.
+    /// Returns the factor from counted calls to calls per hour; `None` for triggers that do not
+    /// recur by themselves.
     fn per_hour(&self, trigger: Trigger) -> Option<f64> {
         let again = matches!(
             trigger,
@@ -105,12 +112,14 @@ impl Pace {
 }
 
 impl Bill {
-    /// Judges a provider that was played with fleets of several sizes, each with the driver's phases.
+    /// Returns the bill of a provider that the driver played with fleets of one or more sizes. The
+    /// ledger of each fleet has the phases of the scenario for bills.
     pub fn of_phases(name: &str, status_period: u32, parts: &[Part<'_>]) -> Self {
         Self::of(name, parts, &Pace { status_period, seconds: None })
     }
 
-    /// Judges a captured ledger of a fleet with this number of nodes.
+    /// Returns the bill of a captured ledger, whose fleet has this number of nodes; `None` means
+    /// that the number is unknown.
     pub fn of_ledger(name: &str, nodes: Option<u32>, records: &[Record]) -> Self {
         let seconds = lasted(records);
         Self::of(
@@ -132,7 +141,8 @@ impl Bill {
                     continue;
                 }
                 *calls.entry(mark.need.as_str()).or_default() += 1;
-                // Calls that wait for changes grow with time and not with work.
+                // Leaves out calls that wait for changes, because their number grows with time and
+                // not with work.
                 if record.class == Some(Class::Longpoll) {
                     continue;
                 }
@@ -170,12 +180,12 @@ impl Bill {
         }
     }
 
-    /// Returns the items that can be saved.
+    /// Returns the items for calls that can be saved.
     pub fn to_do(&self) -> impl Iterator<Item = &Item> {
         self.items.iter().filter(|it| it.need != Need::Needed)
     }
 
-    /// Returns the items that stay.
+    /// Returns the items for needed calls.
     pub fn needed(&self) -> impl Iterator<Item = &Item> {
         self.items.iter().filter(|it| it.need == Need::Needed)
     }
@@ -184,7 +194,7 @@ impl Bill {
 /// Key under which calls are added up: need, trigger, server, operation and advice.
 type Key = (Need, Trigger, &'static str, String, &'static str);
 
-/// True if the call counts: a driver counts no calls between its phases.
+/// True if the call counts. In a ledger with phases, calls between the phases do not count.
 fn is_counted(record: &Record, pace: &Pace) -> bool {
     pace.seconds.is_some() || record.phase.as_deref().is_some_and(|it| !it.is_empty())
 }
@@ -248,7 +258,8 @@ impl Item {
         }
     }
 
-    /// Sort key of an item: calls of the largest fleet, per hour if the trigger recurs by itself.
+    /// Sort key of an item: calls of the largest fleet that has a price, per hour if the trigger
+    /// recurs by itself; without prices, all calls of the item.
     fn weight(&self) -> f64 {
         let largest = |of: &BTreeMap<u32, u64>| of.values().next_back().copied();
         let calls = largest(&self.per_hour).or_else(|| largest(&self.each_time));
@@ -258,7 +269,8 @@ impl Item {
     }
 }
 
-/// Fits a line, or a constant where the counts differ by no more than one monitor tick causes on a real clock.
+/// Fits a line. If the counts differ by at most one call plus 15 % of the smallest count, fits a
+/// constant, because one monitor tick more or less causes this difference on a real clock.
 fn fitted(calls: &BTreeMap<u32, u64>) -> Fit {
     let (Some(least), Some(most)) = (calls.values().min(), calls.values().max()) else {
         return Fit { a: 0.0, b: 0.0, r2: 1.0 };
@@ -277,7 +289,8 @@ fn level(calls: &BTreeMap<u32, u64>) -> Fit {
     Fit { a, b: 0.0, r2: 1.0 }
 }
 
-/// Assumes that calls for at least every other node grow with the fleet and that all others do not.
+/// Returns a line through zero if the largest fleet has at least one call per two nodes, else a
+/// constant.
 fn proportional(calls: &BTreeMap<u32, u64>) -> Fit {
     let (n, calls) = calls.iter().next_back().map_or((1, 0), |(n, calls)| (*n, *calls));
     #[expect(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
@@ -297,7 +310,8 @@ fn whole(calls: f64) -> u64 {
     calls.max(0.0).round() as u64
 }
 
-/// Returns the advice for calls like this one.
+/// Returns the advice on how to save calls of this need that resemble `call`; empty for needed
+/// calls.
 fn remedy(need: Need, call: &Record) -> &'static str {
     let is_tag = call.op.starts_with("tagging.");
     match (need, call.face) {
@@ -306,17 +320,17 @@ fn remedy(need: Need, call: &Record) -> &'static str {
         (Need::Reread, Some(Face::Soap))
             if call.target.moref.as_deref() == Some("SessionManager") =>
         {
-            "do not ask whether the session lives; the next call tells"
+            "do not check the session; the next call fails if it has ended"
         }
         (Need::Reread, Some(Face::Soap)) => {
             "keep the answer and wait for changes: one filter, WaitForUpdatesEx"
         }
-        (Need::Reread, Some(Face::Vapi)) => "keep the answer for a while; tags change seldom",
+        (Need::Reread, Some(Face::Vapi)) => "keep the answer for some minutes; tags rarely change",
         (Need::Reread, _) => "keep the answer and watch, or answer from the informer",
-        (Need::PerObject, _) if is_tag => "list-attached-tags-on-objects, once for all objects",
+        (Need::PerObject, _) if is_tag => "call list-attached-tags-on-objects once for all objects",
         (Need::PerObject, Some(Face::Soap | Face::Vapi)) => {
-            "one RetrievePropertiesEx over a view of all machines"
+            "call RetrievePropertiesEx once, over a view of all machines"
         }
-        (Need::PerObject, _) => "one list, or one watch, of all objects",
+        (Need::PerObject, _) => "use one list or one watch of all objects",
     }
 }

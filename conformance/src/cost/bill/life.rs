@@ -1,7 +1,8 @@
-//! Builds a provider's life in which each phase shows the cost of one thing, the same for every provider
-//! that is counted.
+//! Builds the scenario for bills, which is the same for every provider. Each of its phases shows
+//! the calls of one trigger.
 //!
-//! A window lies between two address passes, unless it measures one; periods are upstream's defaults.
+//! The window of a phase lies between two address syncs, unless it measures one. Periods are
+//! upstream's defaults.
 
 use sim::world::Command;
 
@@ -15,18 +16,19 @@ pub const NOT_READY: u32 = phases::NOT_READY;
 /// Default fleet sizes, in nodes.
 pub const SIZES: [u32; 2] = [10, 30];
 
-/// Seconds between two address passes.
+/// Address sync period, in seconds.
 pub(super) const PERIOD: u32 = 300;
-/// Duration of the phase that counts NotReady nodes, in seconds.
+/// Duration of the phase `not-ready`, in seconds.
 pub(super) const WINDOW: u32 = 60;
-/// Seconds of silence after which a node is NotReady, with a margin.
+/// Time without a heartbeat after which a node is certainly NotReady, in seconds.
 const SILENT: u64 = 80;
 
-/// Returns the life with every phase in turn: join, steady, not-ready, delete, change, reconnect, restart.
+/// Returns the scenario for `n` nodes, with these phases in turn: join, steady, not-ready, delete,
+/// change, reconnect, restart.
 pub fn life(n: u32, backend: Backend) -> Scenario {
     let phase = |name: &str| Act::Phase(name.to_owned());
     let (period, window) = (s(PERIOD.into()), s(WINDOW.into()));
-    // Starts a while after a pass over all nodes.
+    // Begins a minute after an address sync of all nodes.
     let begin = period + s(60);
     let not_ready = begin + period;
     let counted = not_ready + s(SILENT);
@@ -36,7 +38,8 @@ pub fn life(n: u32, backend: Backend) -> Scenario {
     let restart = cut + s(60);
     let mut scenario = world(n, restart + s(60))
         .at(s(0), phase("join"))
-        // The join lasts until the first pass, because providers may be slow.
+        // The phase `join` lasts until shortly before the first address sync, because providers may
+        // be slow.
         .at(period - s(10), phase(""))
         .at(begin, phase("steady"))
         .at(not_ready, phase(""))
@@ -55,7 +58,8 @@ pub fn life(n: u32, backend: Backend) -> Scenario {
             .at(not_ready, Command::StopKubelet(machine(k)))
             .at(counted + window, Command::StartKubelet(machine(k)));
     }
-    // One machine in ten gets other addresses.
+    // One machine in ten, but at least one, gets another address. The deleted machine is not among
+    // them.
     for k in 1..=(n / 10).max(1).min(n - 1) {
         let address = std::net::Ipv4Addr::new(10, 99, 0, u8::try_from(k).unwrap_or(0));
         let addresses = vec![vec![address.into()]];

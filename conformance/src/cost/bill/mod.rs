@@ -1,8 +1,10 @@
-//! Prices a provider's calls by need and lists what can be saved, for any provider or captured ledger.
+//! Bill of a provider's calls: how many of them were needed, and how many calls a large fleet would
+//! cause. Works for any provider or captured ledger.
 //!
-//! Each call is judged ([`marks`]), counted by its trigger, and priced: counts of at least two fleet sizes give a + b·N
-//! for each operation, which gives the calls of large fleets. [`crate::cost`] gates our own provider by exact counts; this
-//! module shows where any provider can save calls.
+//! [`marks`] judges the need for each call and finds its trigger. Counts of at least two fleet
+//! sizes give a + b·N for each operation, from which the bill computes the calls of large fleets.
+//! [`crate::cost`] compares the calls of our own provider with exact counts; this module shows
+//! where any provider can save calls.
 
 mod items;
 mod life;

@@ -1,14 +1,17 @@
 //! Judges which calls of a ledger were needed: a pure function over its records.
 //!
-//! A call is judged by what its client knew when it made the call. It is a *re-read* if the answer equals the last one that
-//! the client got; a *re-login* if a session of the client was alive, or would be if the client had not ended it; *N+1* if it
-//! is one of many calls about one object each, where one call about all would do. Every other call is needed, including calls
-//! that wait for changes, writes, and reads that make sure after a failure. If several reasons apply, the first in this order
-//! counts.
+//! A call is judged by the answers that its client had when it made the call. The call is a
+//! *re-read* if the answer equals the last one that the client got to the same request. A login is
+//! a *re-login* if a session of the client was alive, or would have been if the client had not
+//! logged out; that logout is then a re-login, too. A call is *N+1* if it is one of many about one
+//! object each, where one call about all of them would do. Every other call is needed, including
+//! calls that wait for changes, writes, and reads after a failure. If several of these apply, the
+//! first in this order counts.
 //!
-//! Clients are distinguished by the label of their connection or their user, and by their user agent. A process that is
-//! started anew knows nothing: the driver's notes record its start. In a ledger without notes, two processes of one program
-//! under one account are one client.
+//! Clients are distinguished by server, by user agent, and by the label of their connection. A
+//! process that starts anew has no earlier answers; the driver's notes record its start. Over a
+//! socket a connection has no label, so in a ledger without notes all processes of one program
+//! count as one client.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -23,13 +26,15 @@ use super::trigger::{self, Trigger};
 /// Need for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Need {
-    /// The call returned news, changed something, or waited for a change.
+    /// No other need applies: the call returned news, changed something, waited for a change, or
+    /// came after a failure.
     #[serde(rename = "needed")]
     Needed,
-    /// The answer equals the last one that this client got.
+    /// The answer equals the last one that this client got to the same request.
     #[serde(rename = "re-read")]
     Reread,
-    /// A login while a session was alive, a login that only the client's own logout made necessary, or that logout.
+    /// A login while a session was alive, a login that only the client's own logout made necessary,
+    /// or that logout.
     #[serde(rename = "re-login")]
     Relogin,
     /// One lookup per object, where one call for all would do.
@@ -38,7 +43,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// Returns the word of the tables.
+    /// Returns the word for this need in tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Needed => "needed",
@@ -65,18 +70,21 @@ pub struct Mark {
 
 /// Idle time after which a session has ended: the default of vCenter.
 const IDLE: Duration = Duration::from_secs(1800);
-/// Longest pause within a burst of lookups of one kind. A client with a limit of five requests a second of clock time asks
-/// every two seconds in a world that runs ten times as fast.
+/// Maximum pause within a burst of lookups of one kind. A client that may send five requests per
+/// second of the clock sends one every two seconds of world time, if world time runs ten times as
+/// fast as the clock.
 const TOGETHER: Duration = Duration::from_secs(15);
-/// Number of objects from which lookups one by one count as N+1; a node alone has two UUIDs.
+/// Minimum number of objects in a burst of lookups that counts as N+1. The lookup of a single node
+/// may already use two UUIDs.
 const MANY: usize = 3;
-/// Health requests: their answer is not compared, because the client asks whether the server is up.
+/// Health requests. They count as needed although the answer stays the same, because the client
+/// must know whether the server is up now.
 const HEALTH: [&str; 3] = ["get /healthz", "get /livez", "get /readyz"];
-/// Operations that have no form for several objects.
+/// Operations without a variant for several objects.
 const ONE_BY_ONE: [&str; 2] = ["tagging.tag.get", "tagging.category.get"];
 
-/// Judges every call of a ledger, in its order. A sequence number that is not greater than the previous one begins another
-/// ledger, as in the file that `conformance run --out` writes.
+/// Judges every call of a ledger, in its order. A sequence number that is not greater than the
+/// previous one begins another ledger, as in the file of `conformance run --out`.
 pub fn marks(records: &[Record]) -> Vec<Mark> {
     let mut marks = Vec::new();
     let mut from = 0;
@@ -121,7 +129,8 @@ pub(super) struct Client<'a> {
 impl<'a> Client<'a> {
     pub(super) fn of(call: &'a Record) -> Self {
         let caller = &call.client;
-        // Over a socket a client is `anonymous` before its login and its user afterwards, so neither is a label.
+        // Over a socket, the ledger labels a client `anonymous` before its login and with its user
+        // afterwards, so neither is a label.
         let is_label =
             caller.user.as_deref() != Some(&caller.client) && caller.client != "anonymous";
         let label = if is_label { caller.client.as_str() } else { "" };
@@ -129,22 +138,24 @@ impl<'a> Client<'a> {
     }
 }
 
-/// True for the driver's note that a process starts, which knows nothing.
+/// True for the driver's note that a replica starts. The new process has no earlier answers.
 pub(super) fn is_start(record: &Record) -> bool {
     record.kind == Kind::Note && record.op.starts_with("replica ") && record.op.ends_with(" starts")
 }
 
-/// True if something outside the client ended sessions or watches.
+/// True for an event of the world that ends sessions or watches of clients.
 pub(super) fn is_cut(record: &Record) -> bool {
     let words = ["session.expireAll", "cluster.endWatches", "vcenter.stop", "credentials.rotate"];
     record.kind == Kind::World && words.iter().any(|it| record.op.contains(it))
 }
 
-/// True if a call failed in a way that leaves its client without knowledge. A "not found" is an answer.
+/// True if a call ended without an answer that its client can use: the connection broke, the server
+/// refused the call (401, 403, 410, 429) or failed (from 500 on), or vCenter answered with a SOAP
+/// fault. A "not found" is an answer.
 pub(super) fn failed(call: &Record) -> bool {
     let Some(ended) = &call.ended else { return false };
     match (ended.broken, ended.status) {
-        // A client may stop waiting for changes.
+        // A client may end its wait for changes.
         (Some("abandoned"), _) if call.class == Some(Class::Longpoll) => false,
         (Some(_), _) => true,
         (None, Some(401 | 403 | 410 | 429)) => true,
@@ -157,8 +168,9 @@ pub(super) fn failed(call: &Record) -> bool {
     }
 }
 
-/// Returns the reads whose answer equals the last one to this client for the same request, with no reason for doubt between
-/// them.
+/// Returns the reads whose answer equals the last one to this client for the same request. Leaves
+/// out a read if a call of the client failed, or sessions or watches ended, since that last answer:
+/// the client must make sure then. Leaves out health requests, too.
 fn rereads(records: &[Record]) -> BTreeSet<u64> {
     let mut served: HashMap<(Client<'_>, Request), (Digest, u64)> = HashMap::new();
     let mut doubts: HashMap<Client<'_>, u64> = HashMap::new();
@@ -197,7 +209,8 @@ fn rereads(records: &[Record]) -> BTreeSet<u64> {
     found
 }
 
-/// A request as far as the ledger keeps it, without the version from which a watch starts and without its timeout.
+/// A request as the ledger records it. Leaves out the resource version and the timeout, which may
+/// differ between equal requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Request {
     op: String,
@@ -224,7 +237,8 @@ impl Request {
     }
 }
 
-/// Returns the operation that the pages of one read share.
+/// Returns the operation of a read without the prefix `Continue`, so that all pages of the read
+/// have the same operation.
 fn page_of(call: &Record) -> &str {
     call.op.strip_prefix("Continue").unwrap_or(&call.op)
 }
@@ -233,7 +247,8 @@ fn is_next_page(call: &Record) -> bool {
     call.op.starts_with("Continue") || call.req.detail.split(' ').any(|it| it == "continue")
 }
 
-/// Returns the logins of a client whose session was alive or was ended by itself, and the logouts before the latter.
+/// Returns the logins of a client whose session was alive, and the logins after the client's own
+/// logout, together with these logouts.
 fn relogins(records: &[Record]) -> BTreeSet<u64> {
     #[derive(Clone, Copy)]
     enum Session {
@@ -253,7 +268,7 @@ fn relogins(records: &[Record]) -> BTreeSet<u64> {
         let client = Client::of(record);
         if record.class != Some(Class::Login) {
             if failed(record) {
-                // After a refused or lost call the client has a reason to log in.
+                // After a refused or lost call, the client has a reason to log in again.
                 sessions.remove(&client);
             } else if let Some(Session::Alive(used)) = sessions.get_mut(&client) {
                 *used = record.ended.as_ref().map_or(record.t, |it| it.at.max(record.t));
@@ -291,9 +306,10 @@ pub(super) fn is_login(call: &Record) -> bool {
         && (call.op.starts_with("Login") || call.op == "cis.session.create")
 }
 
-/// Returns lookups that are one of many: in one burst, about one object each. Leaves out the first of each burst.
+/// Returns the lookups in bursts about at least [`MANY`] different objects, except the first lookup
+/// of each burst. Each lookup is about one object.
 fn per_object(calls: &[&Record]) -> BTreeSet<u64> {
-    // The kind is part of the key: a session, a folder and a machine do not make a burst.
+    // The kind is part of the key, because a session, a folder and a machine do not form a burst.
     let mut bursts: BTreeMap<(Client<'_>, &str, Option<&str>), Vec<&Record>> = BTreeMap::new();
     let mut found = BTreeSet::new();
     let mut close = |burst: &[&Record]| {
@@ -318,7 +334,7 @@ fn per_object(calls: &[&Record]) -> BTreeSet<u64> {
     found
 }
 
-/// Returns the object that a call is about.
+/// Returns the name, UUID or reference of the object that a call is about.
 pub(super) fn object(call: &Record) -> Option<&str> {
     let target = &call.target;
     let named = target.name.as_ref().or(target.uuid.as_ref()).or(target.moref.as_ref());

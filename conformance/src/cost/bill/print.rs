@@ -1,4 +1,4 @@
-//! Formats the bill as text for a terminal and as Markdown.
+//! Formats a bill as text for a terminal and as Markdown.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::need::Need;
 const WAYS: [Need; 4] = [Need::Reread, Need::Relogin, Need::PerObject, Need::Needed];
 
 impl Bill {
-    /// Returns the line with the totals.
+    /// Returns one line with the number of all calls and the number of calls by need.
     fn sum(&self) -> String {
         let all: u64 = self.calls.values().sum();
         let of = |need: Need| self.calls.get(need.as_str()).copied().unwrap_or(0);
@@ -16,21 +16,23 @@ impl Bill {
         format!("{}: {all} calls: {}", self.name, parts.join(", "))
     }
 
-    /// Explains how the prices were computed.
+    /// Returns a line that explains how the prices were computed.
     fn terms(&self) -> String {
         let nodes = self.nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         match self.price {
             Price::Fitted => format!(
-                "prices: a + b·N from fleets of {nodes}; each time = one join of all, one address period of {} s, {} nodes NotReady \
-                 for {} s, one lost session; per hour for what comes again by itself",
+                "prices: calls as a + b·N from fleets of {nodes} nodes, each time that the trigger occurs (join of all nodes, \
+                 address sync period of {} s, {} nodes NotReady for {} s, lost session), and per hour if it recurs by itself",
                 self.status_period,
                 super::NOT_READY,
                 super::life::WINDOW,
             ),
             Price::Proportional => format!(
-                "prices: from {nodes} nodes; what came for every other node or more often is taken to grow with the fleet"
+                "prices: calls from a fleet of {nodes} nodes; items with at least one call per two nodes are assumed to grow with it"
             ),
-            Price::Unknown => "no prices: --nodes says how many nodes there were".to_owned(),
+            Price::Unknown => {
+                "no prices: the number of nodes is unknown; give it with --nodes".to_owned()
+            }
         }
     }
 
@@ -38,7 +40,7 @@ impl Bill {
     pub fn text(&self) -> String {
         let mut out = format!("{}\n{}\n", self.sum(), self.terms());
         for (title, items) in [
-            ("to do, dearest first", self.to_do().collect::<Vec<_>>()),
+            ("calls to save, most expensive first", self.to_do().collect::<Vec<_>>()),
             ("needed", self.needed().collect()),
         ] {
             if items.is_empty() {
@@ -59,10 +61,8 @@ impl Bill {
 
     fn head(&self) -> String {
         let width = self.width();
-        let mut out = format!(
-            "{:<9} {:<22} {:<11} {:<width$}",
-            "what", "brought about by", "of", "operation"
-        );
+        let mut out =
+            format!("{:<9} {:<22} {:<11} {:<width$}", "need", "trigger", "server", "operation");
         for n in self.sizes() {
             let _ = write!(out, " {:>7}", n.map_or("calls".to_owned(), |n| format!("N={n}")));
         }
@@ -106,26 +106,23 @@ impl Bill {
         }
     }
 
-    /// Formats the bill as `cost.md`.
+    /// Formats the bill as Markdown, for `cost.md`.
     pub fn markdown(&self) -> String {
-        let mut out = format!(
-            "# What calls are worth: {}\n\n{}.\n\n{}.\n",
-            self.name,
-            self.sum(),
-            self.terms()
-        );
+        let mut out =
+            format!("# Calls by need: {}\n\n{}.\n\n{}.\n", self.name, self.sum(), self.terms());
         let sizes = self.sizes();
         let mut heads: Vec<String> =
-            ["what", "brought about by", "of", "operation"].map(str::to_owned).into();
+            ["need", "trigger", "server", "operation"].map(str::to_owned).into();
         heads.extend(sizes.iter().map(|n| n.map_or("calls".to_owned(), |n| format!("N = {n}"))));
         if self.price != Price::Unknown {
             heads.push("a + b·N".to_owned());
             heads.extend(FLEETS.map(|n| format!("N = {n} (per hour)")));
         }
-        heads.push("what to do".to_owned());
-        for (title, items) in
-            [("To do", self.to_do().collect::<Vec<_>>()), ("Needed", self.needed().collect())]
-        {
+        heads.push("remedy".to_owned());
+        for (title, items) in [
+            ("Calls to save", self.to_do().collect::<Vec<_>>()),
+            ("Needed", self.needed().collect()),
+        ] {
             let _ = write!(
                 out,
                 "\n## {title}\n\n| {} |\n{}|\n",
@@ -156,7 +153,7 @@ impl Bill {
     }
 }
 
-/// Formats the calls of a large fleet: each time, and per hour in parentheses.
+/// Formats the price of an item for a large fleet: calls each time, and per hour in parentheses.
 fn priced(item: &Item, n: u32) -> String {
     let each = item.each_time.get(&n).copied().unwrap_or(0);
     match item.per_hour.get(&n) {
@@ -165,7 +162,8 @@ fn priced(item: &Item, n: u32) -> String {
     }
 }
 
-/// Returns the remedy, with a remark if most of these re-reads are N+1, too.
+/// Returns the remedy of an item, with a remark if the item is about re-reads of which most are
+/// also N+1.
 fn advice(item: &Item) -> String {
     let is_also = item.need == Need::Reread && item.per_object * 2 > item.calls.values().sum();
     match is_also {

@@ -1,5 +1,5 @@
-//! Tests with small ledgers, line by line as in a file: each class of calls, and calls that nearly
-//! belong to one.
+//! Tests with small ledgers, built from lines as in a file: calls of each need, and similar calls
+//! that are needed.
 
 use sim::ledger::Record;
 
@@ -27,7 +27,7 @@ fn ledger(lines: &[(f64, serde_json::Value)]) -> Vec<Record> {
     lines.iter().enumerate().map(record).collect()
 }
 
-/// A read of vCenter about this machine, whose answer has this digest.
+/// Returns a read of vCenter about this machine, whose answer has this digest.
 fn read(op: &str, machine: &str, digest: u32) -> serde_json::Value {
     serde_json::json!({
         "kind": "call", "face": "soap", "server": "vc0", "op": op, "class": "read",
@@ -37,7 +37,7 @@ fn read(op: &str, machine: &str, digest: u32) -> serde_json::Value {
     })
 }
 
-/// A call that opens or closes a session.
+/// Returns a call that opens or closes a session.
 fn session(op: &str) -> serde_json::Value {
     serde_json::json!({
         "kind": "call", "face": "soap", "server": "vc0", "op": op, "class": "login",
@@ -46,7 +46,7 @@ fn session(op: &str) -> serde_json::Value {
     })
 }
 
-/// A write to the Node of this name.
+/// Returns a write to the Node of this name.
 fn write(op: &str, node: &str, detail: &str) -> serde_json::Value {
     serde_json::json!({
         "kind": "call", "face": "k8s.guest", "server": "cluster", "op": op, "class": "write",
@@ -95,27 +95,27 @@ fn a_read_is_redundant_if_the_client_last_received_the_same_answer() {
         ("another object", vec![get("a", 1), get("b", 1)], vec![Needed, Needed]),
         ("another client", vec![get("a", 1), other(get("a", 1))], vec![Needed, Needed]),
         (
-            "a process that has just begun",
+            "a process that has just started",
             vec![get("a", 1), starts(), get("a", 1)],
             vec![Needed, Needed],
         ),
         (
-            "after a failure it makes sure",
+            "a read after a failure",
             vec![get("a", 1), failing(get("b", 1), "SystemError"), get("a", 1), get("a", 1)],
             vec![Needed, Needed, Needed, Reread],
         ),
         (
-            "after its watch was ended it makes sure",
+            "a read after the end of a watch",
             vec![get("a", 1), event(r#"{"cluster.endWatches":{}}"#), get("a", 1)],
             vec![Needed, Needed],
         ),
         (
-            "a refused call serves nothing",
+            "a refused call has no answer",
             vec![failing(get("a", 1), "NoPermission"), failing(get("a", 1), "NoPermission")],
             vec![Needed, Needed],
         ),
         (
-            "health is asked for now",
+            "a health request needs the present state",
             vec![read("get /healthz", "", 1), read("get /healthz", "", 1)],
             vec![Needed; 2],
         ),
@@ -169,12 +169,12 @@ fn a_login_is_redundant_during_a_session_or_after_the_clients_own_logout() {
             vec![Needed, Needed, Needed],
         ),
         (
-            "it was idle for too long",
+            "the session was idle for too long",
             vec![(0.0, login()), (1.0, get(1)), (1802.0, login())],
             vec![Needed, Needed, Needed],
         ),
         (
-            "it was used until just now",
+            "the session was used recently",
             vec![(0.0, login()), (1700.0, get(1)), (3400.0, login())],
             vec![Needed, Needed, Relogin],
         ),
@@ -183,9 +183,9 @@ fn a_login_is_redundant_during_a_session_or_after_the_clients_own_logout() {
             at(vec![failing(login(), "InvalidLogin"), login()]),
             vec![Needed, Needed],
         ),
-        ("it stops", at(vec![login(), logout()]), vec![Needed, Needed]),
+        ("the client stops", at(vec![login(), logout()]), vec![Needed, Needed]),
         (
-            "it stops and is started again",
+            "the client stops and starts again",
             at(vec![login(), logout(), starts(), login()]),
             vec![Needed, Needed, Needed],
         ),
@@ -208,14 +208,14 @@ fn lookups_of_three_objects_in_a_burst_count_as_n_plus_one_except_the_first() {
             vec![find(0.0, "a", 1), find(1.0, "b", 2), find(2.0, "c", 3)],
             vec![Needed, PerObject, PerObject],
         ),
-        ("two are none", vec![find(0.0, "a", 1), find(1.0, "b", 2)], vec![Needed, Needed]),
+        ("two do not count", vec![find(0.0, "a", 1), find(1.0, "b", 2)], vec![Needed, Needed]),
         (
-            "one after the other in their own time",
+            "lookups with long pauses",
             vec![find(0.0, "a", 1), find(20.0, "b", 2), find(40.0, "c", 3)],
             vec![Needed; 3],
         ),
         (
-            "the same one is no other",
+            "two lookups of the same object",
             vec![find(0.0, "a", 1), find(1.0, "a", 2), find(2.0, "b", 3)],
             vec![Needed; 3],
         ),
@@ -229,12 +229,12 @@ fn lookups_of_three_objects_in_a_burst_count_as_n_plus_one_except_the_first() {
             vec![Needed; 3],
         ),
         (
-            "of tags nothing gives several",
+            "an operation without a variant for several objects",
             ["x", "y", "z"].map(|tag| (0.0, read("tagging.tag.get", tag, 1))).to_vec(),
             vec![Needed; 3],
         ),
         (
-            "writes are one by one",
+            "writes of single objects",
             ["x", "y", "z"].map(|node| (0.0, write("patch nodes", node, "{}"))).to_vec(),
             vec![Needed; 3],
         ),
@@ -305,7 +305,8 @@ fn ledgers_in_one_file_are_judged_separately() {
     assert_eq!(needs, [Needed, Reread, Needed]);
 }
 
-/// A pass over all nodes without news: a call per node and one for all.
+/// Returns the ledger of two address syncs without news: a call per node and one call for all
+/// nodes.
 fn steady(n: u32) -> Vec<Record> {
     let mut lines = Vec::new();
     for (at, phase) in [(0.0, ""), (300.0, "steady")] {
@@ -350,5 +351,5 @@ fn a_captured_ledger_has_prices_only_if_the_number_of_nodes_is_given() {
     assert_eq!(dearest.per_hour[&5000], 60_000);
     let bill = Bill::of_ledger("some.jsonl", None, &records);
     assert!(bill.items.iter().all(|it| it.each_time.is_empty()));
-    assert!(bill.text().contains("--nodes says how many nodes there were"));
+    assert!(bill.text().contains("give it with --nodes"));
 }

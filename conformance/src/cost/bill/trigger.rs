@@ -1,11 +1,16 @@
-//! Finds the trigger of a call, as far as the ledger shows it.
+//! Finds the trigger of each call, as far as the ledger shows it.
 //!
-//! The driver's phases name the trigger. Without phases, the client's behavior shows it:
+//! The first of these rules that applies to a call decides:
 //!
-//! - calls before the client looks at any one machine belong to its start;
-//! - calls from a failure until the next success belong to a reconnect;
-//! - lookups before a write of a Node belong to the join or the deletion of that Node;
-//! - calls that recur belong to a period: at short intervals to the monitor period, else to the address sync period.
+//! - calls in the driver's phases of a stop or a restart belong to these;
+//! - calls before the first lookup of a single machine or write of a Node belong to the start;
+//! - calls after a failure, or after an end of sessions or watches, up to the next success belong
+//!   to a reconnect, and so does a failing call without a phase;
+//! - calls in another phase of the driver belong to the trigger that the phase names;
+//! - reads shortly before a write that initializes or deletes a Node belong to a join or to a
+//!   deletion;
+//! - reads that recur belong to a period: at short intervals to the monitor period, else to the
+//!   address sync period.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,13 +22,13 @@ use sim::world::Time;
 
 use super::need::{Client, failed, is_cut, is_login, is_start, object};
 
-/// Event that caused a call.
+/// Event that caused a call, as far as the ledger shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trigger {
-    /// The provider started.
+    /// The provider starts.
     StartUp,
-    /// The provider started again, with a fleet that it had initialized before.
+    /// The provider starts with a fleet that it or another provider has initialized before.
     Restart,
     /// A node is initialized.
     Join,
@@ -44,7 +49,7 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// Returns the words of the tables.
+    /// Returns the words for this trigger in tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::StartUp => "start-up",
@@ -56,11 +61,12 @@ impl Trigger {
             Self::Deletion => "deletion of a node",
             Self::Reconnect => "reconnect",
             Self::Stop => "stop",
-            Self::Unknown => "not told",
+            Self::Unknown => "unknown",
         }
     }
 
-    /// Returns the trigger of the calls in a phase of the driver.
+    /// Returns the trigger of the calls in a phase of the driver, or `None` if the phase names
+    /// none.
     fn of_phase(phase: &str) -> Option<Self> {
         Some(match phase {
             "join" => Self::Join,
@@ -76,11 +82,11 @@ impl Trigger {
     }
 }
 
-/// Longest pause between calls of one burst; shorter than a monitor period.
+/// Maximum pause between calls of one burst; shorter than a monitor period.
 const GAP: Duration = Duration::from_secs(4);
-/// Longest time from the lookups to the write that they are about.
+/// Maximum time from the end of a burst to a write that it prepared.
 const SOON: Duration = Duration::from_secs(10);
-/// Longest interval that counts as the monitor period.
+/// Maximum interval that counts as the monitor period.
 const MONITOR: Duration = Duration::from_secs(30);
 
 /// Returns the trigger of each call, by sequence number.
@@ -130,7 +136,10 @@ fn is_node_write(call: &Record) -> bool {
     call.class == Some(Class::Write) && call.is_cluster_call() && call.op.contains(" nodes")
 }
 
-/// Returns the trigger of calls that come together, from the writes that follow and from how often such calls recur.
+/// Returns the trigger of each read, from the burst of reads to which it belongs. A burst contains
+/// the reads of one client with pauses of at most [`GAP`]. Its trigger comes from the writes of
+/// Nodes during the burst and up to [`SOON`] after it, else from the interval at which similar
+/// bursts recur.
 fn bursts(records: &[Record]) -> BTreeMap<u64, Trigger> {
     struct Burst {
         from: Time,
@@ -179,7 +188,8 @@ fn bursts(records: &[Record]) -> BTreeMap<u64, Trigger> {
     found
 }
 
-/// Returns the time at which a call initialized or deleted a Node.
+/// Returns the time of a call that initializes or deletes a Node, with the trigger that such a call
+/// shows. Returns `None` for other calls.
 fn written(call: &Record) -> Option<(Time, Trigger)> {
     if !is_node_write(call) {
         return None;

@@ -1,4 +1,5 @@
-//! `conformance e2e bench`: counts the calls of providers in a cluster and compares them with virtual time.
+//! `conformance e2e bench`: counts the calls of providers in a cluster and compares them with
+//! virtual time.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,20 +22,22 @@ use crate::e2e::peer::{Peer, peer};
 use crate::e2e::simulator::Simulator;
 use crate::e2e::{engine, kubelet};
 
-/// Selection of fleets and modes.
+/// Options of the benchmark: fleets, providers and output.
 #[derive(Args, Clone, Debug)]
 pub struct BenchOptions {
-    /// Numbers of simulated nodes that register beside the three real ones.
+    /// Fleet sizes: numbers of simulated nodes that register in addition to the three real ones.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10,100,1000", value_parser = clap::value_parser!(u32).range(1..=5000))]
     nodes: Vec<u32>,
-    /// Instances modes to count: vcenter, vcenter-poll, vcenter-v1, supervisor-watch, supervisor-poll, supervisor-v1
-    /// [default without --peer: vcenter, or supervisor-watch in a lab of Supervisor mode].
+    /// Instances modes to count: vcenter, vcenter-poll, vcenter-v1, supervisor-watch,
+    /// supervisor-poll, supervisor-v1 [default without --peer: vcenter, or supervisor-watch in a
+    /// lab of Supervisor mode].
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = subject)]
     columns: Vec<Subject>,
     /// Status period of the provider, in seconds [default: 20; 40 for more than 200 nodes].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(20..=600))]
     period: Option<u64>,
-    /// Additional provider: stock-ccm, upstream-vcenter or upstream-paravirtual, as a static binary or an image of the engine.
+    /// Another provider to count: stock-ccm, upstream-vcenter or upstream-paravirtual, as the path
+    /// of a static binary or an image of the Docker engine. Can be repeated.
     #[arg(long = "peer", value_name = "NAME=PATH|IMAGE", value_parser = peer)]
     peers: Vec<Peer>,
     /// Directory for bench.json, bench.md and bench.svg.
@@ -47,10 +50,11 @@ fn subject(text: &str) -> Result<Subject, String> {
     found.ok_or_else(|| format!("expected one of {}", Subject::ALL.map(Subject::word).join(", ")))
 }
 
-/// Runs the benchmark in an existing laboratory or in a cluster made for it.
+/// Runs the benchmark in a kept lab, or in a cluster that it makes. Returns exit code 1 if a count
+/// differs from virtual time or our provider exceeds its budget of memory or CPU.
 ///
 /// # Errors
-/// Fails if the harness fails.
+/// Fails if the harness fails, or if the run with a fleet failed before its end.
 pub(in crate::e2e) async fn run(
     out: &mut impl Write,
     bench: &BenchOptions,
@@ -72,7 +76,7 @@ pub(in crate::e2e) async fn run(
     Simulator::end(&wanted.name, &wanted.directory()).await?;
     let columns = guarded(count(out, bench, wanted, &cluster, &made)).await;
     if was_there {
-        // Restores the kept laboratory, even after a failure.
+        // Restores the kept lab, even after a failure.
         deploy::remove(&cluster).await?;
         kubelet::remove_all(&cluster).await?;
         Simulator::end(&wanted.name, &wanted.directory()).await?;
@@ -89,13 +93,13 @@ pub(in crate::e2e) async fn run(
         writeln!(out, "written: {}", directory.display())?;
     }
     for difference in &differences {
-        writeln!(out, "not as it should be: {difference}")?;
+        writeln!(out, "not as expected: {difference}")?;
     }
     let errors: usize = columns.iter().map(|it| it.errors.len()).sum();
     let n_plays: usize = columns.iter().map(|it| it.virtual_time.len()).sum();
     writeln!(out, "{n_plays} fleets compared with virtual time, {n_differ} operations differ")?;
     if errors > 0 {
-        anyhow::bail!("{errors} fleets were not played to their end");
+        anyhow::bail!("{errors} fleets failed before their end; the errors are listed above");
     }
     Ok(ExitCode::from(u8::from(!differences.is_empty())))
 }
@@ -149,7 +153,7 @@ async fn count(
             match played {
                 Ok(played) => column.kind.insert(*nodes, played),
                 Err(error) => {
-                    // Keeps the results of the other fleets.
+                    // Continues with the next fleet, to keep the results of the other fleets.
                     writeln!(out, "    error: {error:#}")?;
                     column.errors.push(format!("{nodes} nodes: {error:#}"));
                     continue;
@@ -157,7 +161,8 @@ async fn count(
             };
             column.periods.insert(*nodes, period.as_secs());
             if let Some(of) = provider.subject {
-                // Virtual time has a runtime of its own, so it needs a thread outside this one.
+                // A run in virtual time has its own runtime, so it needs a thread outside this
+                // runtime.
                 let imagined = tokio::task::spawn_blocking(move || imagined::tallies(of, &plan));
                 column.virtual_time.insert(*nodes, imagined.await?);
             }
@@ -171,12 +176,12 @@ async fn count(
 struct Provider {
     name: &'static str,
     backend: Backend,
-    /// Subject in virtual time; `None` for other programs.
+    /// Instances mode to play in virtual time; `None` for providers of other vendors.
     subject: Option<Subject>,
     deployment: Deployment,
 }
 
-/// Environment in which the calls are counted.
+/// Environment in which the benchmark counts calls.
 struct Place<'a> {
     cluster: &'a Cluster,
     simulator: &'a Simulator,

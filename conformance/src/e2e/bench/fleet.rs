@@ -1,4 +1,5 @@
-//! Nodes without real kubelets: registered as kubelets register them, and kept alive by their leases.
+//! A fleet of Nodes without real kubelets. This module registers the Nodes as kubelets do, and
+//! keeps them Ready by renewing their leases.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,19 +16,20 @@ use crate::e2e::cluster::Cluster;
 use crate::e2e::kubelet::{self, FLEET};
 use crate::judge::{NodeFacts, facts};
 
-/// Interval at which a lease is renewed; a Node is NotReady after 50 s without renewal.
+/// Interval at which each lease is renewed; a Node is NotReady after 50 s without renewal.
 const RENEWAL: Duration = Duration::from_secs(15);
 /// Number of parallel requests.
 const AT_ONCE: usize = 16;
 
-/// A registered fleet. Its leases expire after it is dropped.
+/// A fleet of Nodes with simulated kubelets. Dropping it ends the renewal of the leases.
 #[derive(Debug)]
 pub(super) struct Fleet {
     nodes: Vec<(String, uuid::Uuid)>,
     _renewals: AbortOnDropHandle<()>,
 }
 
-/// Keeps the pods of the cluster's own DaemonSets off the fleet, because its machines run nothing.
+/// Keeps the pods of the DaemonSets in `kube-system` off the fleet, because the simulated kubelets
+/// run no pods.
 pub(super) async fn avoid(cluster: &Cluster) -> anyhow::Result<()> {
     let term = json!({"matchExpressions": [{"key": FLEET, "operator": "DoesNotExist"}]});
     let affinity = json!({"nodeAffinity":
@@ -42,7 +44,8 @@ pub(super) async fn avoid(cluster: &Cluster) -> anyhow::Result<()> {
 }
 
 impl Fleet {
-    /// Takes names and UUIDs from the plan and starts to renew leases; registers nothing yet.
+    /// Takes the names and UUIDs of the Nodes from the plan, and starts to renew leases. Does not
+    /// register the Nodes yet.
     pub(super) fn new(plan: &Plan, cluster: &Cluster) -> anyhow::Result<Self> {
         let world = plan.topology().build(Timestamp::UNIX_EPOCH, 0);
         let vcenter = world.vcenter("vc0").context("a world has a vCenter")?;
@@ -53,13 +56,14 @@ impl Fleet {
         }
         let names: Arc<[String]> = nodes.iter().map(|(name, _)| name.clone()).collect();
         let client = cluster.client();
-        // The renewals end when the fleet is dropped.
+        // Dropping the fleet ends the renewals.
         let renewals = AbortOnDropHandle::new(tokio::task::spawn(renew(client, names)));
         Ok(Self { nodes, _renewals: renewals })
     }
 
-    /// Registers all Nodes at once and then posts each status once: some controllers of the cluster look at a Node only when
-    /// it changes, and what they write depends on the number of Nodes.
+    /// Registers all Nodes, and then posts each status once. The status is a change of the Node:
+    /// some controllers of the cluster look at a Node only when it changes, and what they write
+    /// depends on the number of Nodes.
     pub(super) async fn register(&self, cluster: &Cluster) -> anyhow::Result<()> {
         let register = |(name, uuid): (String, uuid::Uuid)| async move {
             kubelet::register(cluster, &name, uuid).await
@@ -80,7 +84,8 @@ impl Fleet {
         Ok(of_fleet.filter_map(version).collect())
     }
 
-    /// Returns the Nodes that a provider has not initialized yet, including the real ones.
+    /// Returns the names of the Nodes that a provider has not initialized yet, including the real
+    /// ones.
     pub(super) async fn waiting(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
         let is_waiting = |node: &NodeFacts| node.uninitialized || node.provider_id.is_none();
         let nodes = cluster.nodes().await?;
@@ -89,7 +94,7 @@ impl Fleet {
     }
 }
 
-/// Renews all leases, evenly spread over the interval.
+/// Renews all leases again and again, evenly spread over [`RENEWAL`].
 async fn renew(client: kube::Client, names: Arc<[String]>) {
     let count = u32::try_from(names.len()).unwrap_or(u32::MAX).max(1);
     let mut ticks = tokio::time::interval(RENEWAL / count);
@@ -102,7 +107,7 @@ async fn renew(client: kube::Client, names: Arc<[String]>) {
             let request = http::Request::patch(path)
                 .header("Content-Type", "application/merge-patch+json")
                 .body(body.into_bytes());
-            // A lease that does not exist yet or any more is not a failure.
+            // Ignores an error, because the lease may not exist yet or no longer.
             if let Ok(request) = request {
                 let _ = client.request::<Value>(request).await;
             }

@@ -1,4 +1,5 @@
-//! Plays the phases in virtual time: our provider in this process with the same flags, fleet and windows.
+//! Plays the phases in virtual time: our provider runs in this process, with the same flags, fleet
+//! and windows as in the cluster.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::e2e::tally::Tally;
 use crate::lab::{Stage, run};
 use crate::scenario::{Act, Scenario};
 
-/// Returns the calls by phase.
+/// Plays all phases in virtual time and returns the calls by phase.
 pub(super) fn tallies(subject: Subject, plan: &Plan) -> BTreeMap<&'static str, Tally> {
     played(subject, plan, &Stage::default())
 }
@@ -32,13 +33,14 @@ fn played(subject: Subject, plan: &Plan, stage: &Stage) -> BTreeMap<&'static str
 
 fn scenario(backend: Backend, plan: &Plan) -> Scenario {
     let mut topology = plan.topology();
-    // In virtual time the machines of the real nodes come first; in a cluster they have other names.
+    // Adds machines for the real nodes, which have the first numbers in virtual time. In a cluster
+    // they have other names.
     topology.machines += REAL;
     topology.nodes = Nodes::Count(REAL);
     let fleet: Vec<String> =
         (REAL + 1..=topology.machines).map(|n| topology.machine_name(0, n)).collect();
     topology.timing.steps.insert(Step::ServiceStart, Completion::After(SERVICE_START));
-    // An earlier start of the provider initializes the real nodes.
+    // The provider first runs for one period, in which it initializes the real nodes.
     let mut at = plan.period * 2;
     let mut scenario = Scenario::new("bench", topology, Duration::ZERO).with(|it| {
         it.replicas = 2;
@@ -70,7 +72,8 @@ fn scenario(backend: Backend, plan: &Plan) -> Scenario {
                     scenario = scenario.at(at + after, command);
                 }
             }
-            // A kubelet restarts a container at once after its first exit.
+            // Starts the killed replica again a second later, as a kubelet restarts a container
+            // soon after its first exit.
             Phase::Failover => {
                 scenario =
                     scenario.at(at + FIRST, Act::CrashLeader).at(at + FIRST * 2, Act::StartAll);
@@ -78,7 +81,7 @@ fn scenario(backend: Backend, plan: &Plan) -> Scenario {
         }
         let end = at + plan.length(phase);
         scenario = scenario.at(end, Act::Phase("between".to_owned()));
-        // The next window begins a quarter of a period after a pass.
+        // The next window begins a quarter of a period after a pass over the nodes.
         let period = plan.period;
         let whole = period * u32::try_from(end.as_nanos().div_ceil(period.as_nanos())).unwrap_or(0);
         at = whole + period / 4;
@@ -87,21 +90,22 @@ fn scenario(backend: Backend, plan: &Plan) -> Scenario {
     scenario
 }
 
-/// Delays every answer by 2 ms, as any network does, so that the order of concurrent requests is not
-/// arbitrary.
+/// Delays every answer by 2 ms, as any network does, so that the order of concurrent requests is
+/// not arbitrary.
 fn latency() -> Rule {
     let rule = json!({"id": "latency", "match": {"op": "*"}, "do": [{"delay": "2ms"}]});
-    serde_json::from_value(rule).expect("a rule of this crate is one")
+    serde_json::from_value(rule).expect("the rule above is valid")
 }
 
-/// Returns the commands that end the provider's backend and begin it again.
+/// Returns the commands that stop and start the provider's backend, each with its time in the
+/// phase.
 pub(super) fn restart(backend: Backend) -> Vec<(Duration, Command)> {
     match backend {
         Backend::VCenter => vec![
             (FIRST, Command::StopVCenter { vcenter: None }),
             (FIRST + AWAY, Command::StartVCenter { vcenter: None }),
         ],
-        // Replacing the API server ends its watches.
+        // A Supervisor only ends its watches, as it does when its API server is replaced.
         Backend::Supervisor => {
             vec![(FIRST, Command::EndWatches { plane: ControlPlane::Supervisor })]
         }
@@ -112,7 +116,8 @@ pub(super) fn restart(backend: Backend) -> Vec<(Duration, Command)> {
 mod tests {
     use super::*;
 
-    /// In a cluster each provider draws its own pauses, so a count that depends on them cannot be compared.
+    /// In a cluster each provider draws its own pauses, so a count that depends on them cannot be
+    /// compared.
     #[test]
     fn the_calls_of_a_phase_are_the_same_whatever_pauses_the_provider_draws() {
         let plan = Plan { nodes: 10, period: Duration::from_secs(20) };

@@ -1,15 +1,16 @@
-//! Counts the calls of a provider in a real cluster and in virtual time, with the same flags, fleet and windows.
+//! The benchmark: counts the calls of a provider in a real cluster and in virtual time, with the
+//! same flags, fleet and windows.
 //!
 //! | part | what it is |
 //! | --- | --- |
 //! | `plan` | the phases, with durations that both stages share |
 //! | `fleet` | Nodes with simulated kubelets beside the real ones |
 //! | `played` | plays the phases in a cluster made by kind |
-//! | `imagined` | plays them in virtual time |
+//! | `imagined` | plays the phases in virtual time |
 //! | `report` | writes `bench.json`, `bench.md`, `bench.svg` and the differences |
 //!
-//! A number that differs between the stages is a defect of the simulator or of this module; the comparison
-//! exists to find it.
+//! The comparison finds defects: a count that differs between the two stages is a defect of the
+//! simulator or of this module.
 
 mod command;
 mod fleet;

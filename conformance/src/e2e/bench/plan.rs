@@ -1,7 +1,8 @@
-//! Phases of the benchmark, with durations that both stages share.
+//! Phases of the benchmark, with the same durations in the cluster and in virtual time.
 //!
-//! The provider's own flags shorten its periods. A window begins a quarter of a period after a pass over the nodes, so that it
-//! holds a number of passes that does not depend on the speed of the machine.
+//! The provider's own flags shorten its periods. Each phase is a window in which calls are counted.
+//! A window begins a quarter of a period after a pass of the provider over the nodes, so that the
+//! number of passes in it does not depend on the speed of the computer.
 
 use std::time::Duration;
 
@@ -12,13 +13,13 @@ use crate::e2e::simulator::ZONES;
 /// A phase of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The provider starts, and all nodes wait for it.
+    /// The provider starts and initializes all nodes of the fleet, which wait for it.
     Join,
-    /// Nothing happens.
+    /// No machine and no node changes.
     Steady,
     /// 1 % of the machines change address at once.
     Change,
-    /// vCenter ends and begins again after ten seconds; the API server of a Supervisor is replaced, which ends its watches.
+    /// vCenter stops and starts again after [`AWAY`]; a Supervisor ends its watches instead.
     Restart,
     /// The leader is killed; another replica takes over.
     Failover,
@@ -41,24 +42,24 @@ impl Phase {
 
     pub(super) const fn what(self) -> &'static str {
         match self {
-            Self::Join => "the provider starts, N nodes wait for it; until all are initialized",
-            Self::Steady => "three status periods, nothing touched",
+            Self::Join => "the provider starts and initializes the N nodes that wait for it",
+            Self::Steady => "nothing changes; three status periods",
             Self::Change => "1 % of the machines change address at once; two periods",
             Self::Restart => {
-                "vCenter ends and is back after 11 s, a Supervisor ends its watches; two periods"
+                "vCenter stops for 11 s, or a Supervisor ends its watches; two periods"
             }
-            Self::Failover => "the leader is killed; a period and a half, and 20 s",
+            Self::Failover => "the leader is killed; one and a half periods and 20 s",
         }
     }
 }
 
-/// Time from the end of vCenter to its next start. Our provider tries to build its view anew 7 to 10.5 s after the end, so vCenter is
-/// still away then, whatever pauses the provider draws.
+/// Time from the stop of vCenter to its next start. Our provider tries to build its view anew 7 to
+/// 10.5 s after the stop, so vCenter is still away then, whatever pauses the provider draws.
 pub(super) const AWAY: Duration = Duration::from_secs(11);
-/// Time during which vCenter answers 503 after its start. vCenter serves again before the next pass, three quarters of a period
-/// after the window begins.
+/// Time during which vCenter answers 503 after its start. vCenter serves again before the next
+/// pass, three quarters of a period after the window begins.
 pub(super) const SERVICE_START: Duration = Duration::from_secs(2);
-/// Delay from the begin of a phase to its event.
+/// Time from the beginning of a phase to its event.
 pub(super) const FIRST: Duration = Duration::from_secs(1);
 /// Number of real nodes in a cluster made by kind.
 pub(super) const REAL: u32 = 3;
@@ -68,19 +69,21 @@ pub(super) const REAL: u32 = 3;
 pub(super) struct Plan {
     /// Number of nodes in the fleet, without the real ones.
     pub(super) nodes: u32,
-    /// `--node-status-update-frequency`.
+    /// Status period, the value of `--node-status-update-frequency`.
     pub(super) period: Duration,
 }
 
-/// `--node-monitor-period`.
+/// Monitor period, the value of `--node-monitor-period`.
 pub(super) const MONITOR: Duration = Duration::from_secs(5);
 /// Value of `--kube-api-qps`; `--kube-api-burst` is twice as much.
 pub(super) const QPS: u32 = 500;
+/// Number of nodes that the provider initializes in parallel, the value of
 /// `--concurrent-node-syncs`.
 pub(super) const WORKERS: usize = 10;
 
 impl Plan {
-    /// Returns the default period for a fleet of this size; half of it is enough to join.
+    /// Returns the default status period for a fleet of this size. Half of it is enough for all
+    /// nodes to join.
     pub(super) const fn usual_period(nodes: u32) -> Duration {
         Duration::from_secs(if nodes <= 200 { 20 } else { 40 })
     }
@@ -89,14 +92,14 @@ impl Plan {
         match phase {
             Phase::Join => self.period / 2,
             Phase::Steady => self.period * 3,
-            // A pass without calls is not visible, so its time is unknown; two periods hold one pass after the change for
-            // certain.
+            // The benchmark cannot see a pass without calls, so its time is unknown. Two periods
+            // certainly contain one pass after the change.
             Phase::Change | Phase::Restart => self.period * 2,
             Phase::Failover => self.period * 3 / 2 + Duration::from_secs(20),
         }
     }
 
-    /// Returns the flags for these values, as any provider of the framework takes them.
+    /// Returns the flags for these values, which every provider on `k8s.io/cloud-provider` accepts.
     pub(super) fn flags(&self) -> Vec<String> {
         vec![
             format!("--node-status-update-frequency={}s", self.period.as_secs()),
@@ -107,12 +110,14 @@ impl Plan {
         ]
     }
 
-    /// Returns the fleet's machines: the same names and UUIDs in every world built from it.
+    /// Returns a topology with the fleet's machines. They have the same names and UUIDs in all
+    /// worlds that are built from it with the same seed.
     pub(super) fn topology(&self) -> Topology {
         Topology::zones(u32::try_from(ZONES).unwrap_or(1)).machines(self.nodes)
     }
 
-    /// Returns the machines that change address in the phase `change`, with their new addresses.
+    /// Returns the machines that change address in the phase `change`, 1 % but at least one, with
+    /// their new addresses.
     pub(super) fn changes(&self) -> impl Iterator<Item = (String, std::net::IpAddr)> {
         let topology = self.topology();
         (1..=(self.nodes / 100).max(1)).map(move |n| {

@@ -19,7 +19,7 @@ use crate::e2e::simulator::{Simulator, addresses_of};
 use crate::e2e::tally::{Audited, Since, Tally};
 use crate::e2e::until;
 
-/// Cost of a provider in a cluster.
+/// Cost of a provider with one fleet in a cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Played {
@@ -43,7 +43,7 @@ pub(super) struct Play<'a> {
     pub(super) plan: Plan,
 }
 
-/// Start of a count: the last record of the ledger and the length of the audit log.
+/// Start of a count: the position in the ledger, and the length of the audit log in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     record: Since,
@@ -51,7 +51,7 @@ struct Mark {
 }
 
 impl Play<'_> {
-    /// Plays every phase, then removes provider and fleet, even after a failure.
+    /// Plays every phase, then removes the provider and the fleet, even if a phase fails.
     pub(super) async fn play(&self, out: &mut impl Write) -> anyhow::Result<Played> {
         fleet::avoid(self.cluster).await?;
         self.set_timing().await?;
@@ -63,7 +63,8 @@ impl Play<'_> {
         played
     }
 
-    /// Lets the machines of the real nodes boot immediately, like those of the fleet.
+    /// Lets the machines of the real nodes boot immediately, like those of the fleet, and sets the
+    /// time for which a starting vCenter answers 503.
     async fn set_timing(&self) -> anyhow::Result<()> {
         let boot = [Step::Tools, Step::Interface, Step::Address, Step::HostName];
         let deploy = [Step::VmAccepted, Step::VmPrerequisites, Step::VmCreated, Step::VmIdentified];
@@ -88,9 +89,10 @@ impl Play<'_> {
                 Phase::Steady => self.steady(&mut played).await?,
                 _ => self.disturbed(phase, begin).await?,
             }
-            // First the calls: every second until they are read may add some.
+            // Reads the counts of calls first, because the provider may make more calls every
+            // second.
             let tally = self.tally(&mut mark).await?;
-            // Measures the current leader, which after the failover is another process.
+            // Measures the process that leads now; after the failover it is another one.
             played.peak_memory_mib = played.peak_memory_mib.max(self.peak_memory().await?);
             let (name, calls, writes) = (phase.name(), tally.total(), tally.writes());
             let took = begin.elapsed().as_secs_f64();
@@ -104,14 +106,15 @@ impl Play<'_> {
         Ok(played)
     }
 
-    /// Starts the provider once to initialize the real nodes, removes it, and registers the fleet.
+    /// Runs the provider until it has initialized the real nodes, removes it, and registers the
+    /// fleet.
     async fn prepare(&self, fleet: &Fleet) -> anyhow::Result<Mark> {
         self.deploy().await?;
         let none = async || Ok(Fleet::waiting(self.cluster).await?.is_empty().then_some(()));
         if until(Duration::from_secs(60), none).await?.is_none() {
             bail!("the real nodes are not initialized after a minute");
         }
-        // A pass over the addresses is among the provider's first actions.
+        // Waits for the pass over the addresses that is among the provider's first actions.
         sleep(self.plan.period / 4).await;
         deploy::remove(self.cluster).await?;
         fleet.register(self.cluster).await?;
@@ -119,8 +122,9 @@ impl Play<'_> {
         self.now().await
     }
 
-    /// Waits until the Nodes of the fleet are unchanged for two seconds: the cluster's own controllers give each a range of
-    /// addresses, and a write at the same moment ends in a conflict.
+    /// Waits until the Nodes of the fleet have not changed for two seconds. The cluster's own
+    /// controllers assign a range of addresses to each Node, and a write of the provider at the
+    /// same moment would end in a conflict.
     async fn untouched(&self) -> anyhow::Result<()> {
         let mut last = BTreeSet::new();
         let same = async || {
@@ -132,7 +136,7 @@ impl Play<'_> {
         };
         match until(Duration::from_secs(120), same).await? {
             Some(()) => Ok(()),
-            None => bail!("somebody changes Nodes of the fleet for two minutes"),
+            None => bail!("the Nodes of the fleet still change after two minutes"),
         }
     }
 
@@ -150,15 +154,15 @@ impl Play<'_> {
         if !is_done || took > self.plan.period {
             let (n, first) = (waiting.len(), waiting.first().cloned().unwrap_or_default());
             bail!(
-                "join: {n} nodes wait for the provider after {took:?} {first}; name a longer --period"
+                "join: {n} nodes are not initialized after {took:?} ({first}); set a longer --period"
             );
         }
         self.written().await?;
         Ok(took.as_secs_f64())
     }
 
-    /// Waits until the cluster gets no new requests for two seconds, because events are written later than the changes that
-    /// they report.
+    /// Waits until the cluster gets no new requests for two seconds, because the provider writes
+    /// events later than the changes that they report.
     async fn written(&self) -> anyhow::Result<()> {
         let begin = self.now().await?;
         let mut last = None;
@@ -207,7 +211,9 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Waits until a quarter of a period after the last pass over the nodes, or until it is certain that passes make no calls.
+    /// Waits until a quarter of a period after the provider's last pass over the nodes, or until a
+    /// pass has certainly happened without a call. Returns the mark from which the next phase
+    /// counts.
     async fn quiet(&self) -> anyhow::Result<Mark> {
         let mut mark = self.now().await?;
         let (period, begin) = (self.plan.period, Instant::now());
@@ -226,7 +232,7 @@ impl Play<'_> {
             }
             if begin.elapsed() > period * 6 {
                 bail!(
-                    "the provider is never quiet for a quarter of its period; name a longer --period"
+                    "the provider makes no pause of a quarter of its period; set a longer --period"
                 );
             }
         }
@@ -239,7 +245,7 @@ impl Play<'_> {
         Ok(Mark { record, audited })
     }
 
-    /// Returns the calls since the mark.
+    /// Returns the calls since the mark, and moves the mark's position in the ledger behind them.
     async fn tally(&self, mark: &mut Mark) -> anyhow::Result<Tally> {
         let tally = mark.record.calls(self.simulator).await?;
         Ok(tally.with(&self.audited_since(*mark).await?))
@@ -259,10 +265,11 @@ impl Play<'_> {
         self.cluster.on_control_plane(&kill).await.map(drop)
     }
 
-    /// Returns the processor seconds of the leader so far.
+    /// Returns the processor seconds that the leader has used since its start.
     async fn processor_seconds(&self) -> anyhow::Result<f64> {
         let leader = deploy::leader(self.cluster).await?;
-        // Fields 14 and 15, in hundredths of a second; only the name in parentheses before them may contain blanks.
+        // Reads the fields 14 and 15, in hundredths of a second. `sed` deletes the first two
+        // fields, of which the name in parentheses may contain blanks.
         let line = format!("sed 's/.*) //' /proc/{}/stat", leader);
         let text = self.cluster.on_control_plane(&line).await?;
         let fields: Vec<&str> = text.split(' ').collect();
@@ -272,6 +279,7 @@ impl Play<'_> {
         Ok((ticks(11)? + ticks(12)?) / 100.0)
     }
 
+    /// Returns the peak resident memory of the leader, in MiB.
     async fn peak_memory(&self) -> anyhow::Result<f64> {
         let leader = deploy::leader(self.cluster).await?;
         let line = format!("sed -n 's/VmHWM:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/{}/status", leader);
@@ -280,5 +288,5 @@ impl Play<'_> {
     }
 }
 
-/// Audit log of the API server, on the machine of the control plane.
+/// Path of the API server's audit log in the container of the control plane's node.
 const AUDIT: &str = "/var/log/kubernetes/audit.log";

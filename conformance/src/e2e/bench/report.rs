@@ -1,4 +1,5 @@
-//! Writes the results of the benchmark: `bench.json`, a Markdown table, a plot, and the differences between the stages.
+//! Writes the results of the benchmark (`bench.json`, Markdown tables, a plot), and finds the
+//! differences between the cluster and virtual time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +16,7 @@ use super::played::Played;
 use crate::cost::{Fit, fit};
 use crate::e2e::tally::Tally;
 
-/// Results of a provider in a mode with every fleet.
+/// Results of one provider in one mode, with every fleet.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Column {
@@ -25,9 +26,9 @@ pub(super) struct Column {
     pub(super) periods: BTreeMap<u32, u64>,
     /// Results in a cluster made by kind, by fleet size.
     pub(super) kind: BTreeMap<u32, Played>,
-    /// Calls in virtual time, by fleet size and phase; empty for other programs.
+    /// Calls in virtual time, by fleet size and phase; empty for providers of other vendors.
     pub(super) virtual_time: BTreeMap<u32, BTreeMap<&'static str, Tally>>,
-    /// Fleets that were not played to their end, with the reason.
+    /// Fleets whose run failed, each with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) errors: Vec<String>,
 }
@@ -39,7 +40,7 @@ impl Column {
         Self { name: name.to_owned(), periods, kind, virtual_time, errors }
     }
 
-    /// Returns the calls of a phase by fleet size, including those for the real nodes.
+    /// Returns the number of calls in a phase by fleet size, including calls for the real nodes.
     fn calls(&self, phase: Phase) -> BTreeMap<u32, u64> {
         let total = |(n, played): (&u32, &Played)| {
             (*n, played.tallies.get(phase.name()).map_or(0, Tally::total))
@@ -51,7 +52,7 @@ impl Column {
         fit(&self.calls(phase))
     }
 
-    /// Returns the differences between the stages.
+    /// Returns a sentence for each count that differs between the cluster and virtual time.
     pub(super) fn differences(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (n, phases) in &self.virtual_time {
@@ -61,8 +62,10 @@ impl Column {
                 let of = format!("{}, {n} nodes, {phase}", self.name);
                 differ(&mut found, &of, &seen.calls, &wanted.calls, 0);
                 differ(&mut found, &of, &seen.cluster, &wanted.cluster, 0);
-                // Long polls, watches and leases grow with time, and the duration of a join is not fixed. The lease is
-                // renewed every 2 s, and the count is read up to 4 s late.
+                // The counts of long polls, watches and calls for leases grow with time. So they
+                // are not compared for a join, whose duration is not fixed. The tolerance for calls
+                // for leases is two, because the leader renews its lease every 2 s and the count is
+                // read up to 4 s late.
                 let Some(window) = self.window(*n, phase) else { continue };
                 differ(&mut found, &of, &seen.waits, &wanted.waits, 1);
                 let mut drawn = vec![(LOOKED_AT, looks_of_a_standby(window))];
@@ -86,14 +89,16 @@ impl Column {
         found
     }
 
-    /// Returns the duration of a phase, equal in both stages; `None` for the join, which ends when its work is done.
+    /// Returns the duration of a phase, which is the same in both stages; `None` for the join,
+    /// which ends when all nodes are initialized.
     fn window(&self, nodes: u32, phase: &str) -> Option<Duration> {
         let period = Duration::from_secs(*self.periods.get(&nodes)?);
         let phase = Phase::ALL.into_iter().find(|it| it.name() == phase && *it != Phase::Join)?;
         Some(Plan { nodes, period }.length(phase))
     }
 
-    /// Returns the fleets of up to a thousand nodes with which our provider exceeds its budget of memory or CPU.
+    /// Returns a sentence for each fleet of up to 1,000 nodes with which our provider exceeds its
+    /// budget of memory or CPU.
     pub(super) fn over_budget(&self) -> Vec<String> {
         let ours = self.kind.iter().filter(|(n, _)| self.virtual_time.contains_key(n));
         let mut found = Vec::new();
@@ -114,24 +119,26 @@ impl Column {
     }
 }
 
-/// Read of the Lease by a standby, every 2 s plus up to 1.2 times as much, drawn anew each time
-/// (`--leader-elect-retry-period`, and client-go's `JitterFactor`).
+/// Operation with which a standby reads the Lease. The pause is 2 s (`--leader-elect-retry-period`)
+/// plus up to 1.2 times as much (client-go's `JitterFactor`), drawn anew each time.
 const LOOKED_AT: &str = "get leases";
 
-/// Returns the possible number of these reads in a window, with a tolerance of one.
+/// Returns the range of the possible numbers of [`LOOKED_AT`] in a window, with a tolerance of one.
 fn looks_of_a_standby(window: Duration) -> RangeInclusive<u64> {
     let millis = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
     (millis / 4400).saturating_sub(1)..=millis / 2000 + 1
 }
 
-/// Renewal of the Lease by the leader, every 2 s.
+/// Operation with which the leader renews the Lease, every 2 s.
 const RENEWED: &str = "update leases";
 
-/// Returns the possible number of renewals in a window in which the leader is killed early.
+/// Returns the range of the possible numbers of [`RENEWED`] in a window in which the leader is
+/// killed early.
 ///
-/// A standby takes over at its first look after 15 s without a change (`--leader-elect-lease-duration`), counted from the look that
-/// showed it the last change. The last change is up to 2 s before the kill, and each of these two looks comes up to 4.4 s late: the
-/// Lease is without renewals for 13 to 23.8 s, whenever the kill comes. The count is read up to 4 s after the end of the window.
+/// A standby takes over at its first read that comes 15 s (`--leader-elect-lease-duration`) after
+/// the read that showed it the last renewal. The last renewal is up to 2 s before the kill, and
+/// each of these two reads comes up to 4.4 s late. So the Lease is without renewals for 13 to 23.8
+/// s, whenever the kill comes. The count is read up to 4 s after the end of the window.
 fn renewals_after_a_failover(window: Duration) -> RangeInclusive<u64> {
     let within = |window: Duration, pause: u64| {
         let left = window.saturating_sub(Duration::from_millis(pause));
@@ -140,11 +147,12 @@ fn renewals_after_a_failover(window: Duration) -> RangeInclusive<u64> {
     within(window, 15_000 + 2 * 4400)..=within(window + Duration::from_secs(4), 15_000 - 2000) + 1
 }
 
-/// Maximum resident memory, in MiB.
+/// Budget of our provider: maximum resident memory, in MiB.
 const MOST_MEMORY: f64 = 60.0;
-/// Maximum share of a core in the steady phase, in percent.
+/// Budget of our provider: maximum share of a core in the steady phase, in percent.
 const MOST_PROCESSOR: f64 = 5.0;
 
+/// Adds a sentence to `found` for each operation whose counts differ by more than `tolerance`.
 fn differ(
     found: &mut Vec<String>,
     of: &str,
@@ -181,7 +189,7 @@ pub(super) fn write(out: &Path, columns: &[Column]) -> anyhow::Result<()> {
     put("bench.svg", plot(columns)?)
 }
 
-/// Returns the overview: a line per provider and fleet, with the calls of each phase.
+/// Returns the overview table: a line for each provider and fleet, with the calls of each phase.
 fn overview(columns: &[Column]) -> String {
     let heads = Phase::ALL.map(Phase::name).join(" | ");
     let mut text = format!(
@@ -206,7 +214,7 @@ fn overview(columns: &[Column]) -> String {
     text
 }
 
-/// Returns the overview, followed by a table per phase.
+/// Returns the overview table, followed by a table for each phase.
 pub(super) fn markdown(columns: &[Column]) -> String {
     let mut text = overview(columns);
     text.push('\n');
@@ -253,11 +261,12 @@ pub(super) fn markdown(columns: &[Column]) -> String {
         }
         text.push('\n');
     }
-    text.push_str("Calls to vCenter or Supervisor, long polls and watches not counted; logins, KiB and writes are those of the largest fleet. CPU is the share of a core.\n");
+    text.push_str("Calls are those to vCenter or Supervisor, without long polls and watches. Logins, KiB and writes are those of the largest fleet. CPU is the share of a core.\n");
     text
 }
 
-/// Plots the calls of the steady phase over the size of the fleet, on logarithmic axes.
+/// Returns an SVG plot of the calls in the steady phase over the size of the fleet, with
+/// logarithmic axes.
 fn plot(columns: &[Column]) -> anyhow::Result<String> {
     let mut text = String::new();
     let points = |column: &Column| -> Vec<(f64, f64)> {
@@ -272,7 +281,7 @@ fn plot(columns: &[Column]) -> anyhow::Result<String> {
         area.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(&area)
             .caption(
-                "calls in three status periods, nothing touched (0 is drawn as 0.5)",
+                "calls in three status periods without changes (0 is drawn as 0.5)",
                 ("sans-serif", 18),
             )
             .margin(12)
@@ -295,6 +304,7 @@ fn plot(columns: &[Column]) -> anyhow::Result<String> {
     Ok(text)
 }
 
+/// Returns the number for the plot, in which zero becomes 0.5 because the axis is logarithmic.
 #[expect(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
 fn display(calls: u64) -> f64 {
     (calls as f64).max(0.5)
@@ -331,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_of_renewals_has_a_tolerance_of_two_and_one_of_looks_has_bounds() {
+    fn renewals_have_a_tolerance_of_two_and_reads_of_a_standby_have_bounds() {
         let waits = |renewals, looks| Tally {
             cluster_waits: [("update leases".to_owned(), renewals), (LOOKED_AT.to_owned(), looks)]
                 .into(),
@@ -352,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_renewals_after_a_failover_have_the_bounds_of_the_draws_of_the_standby() {
+    fn renewals_after_a_failover_outside_their_bounds_are_a_difference() {
         let differences = |renewals| {
             let waits = |renewals| Tally {
                 cluster_waits: [("update leases".to_owned(), renewals), (LOOKED_AT.to_owned(), 15)]
@@ -365,7 +375,7 @@ mod tests {
             column.virtual_time = [(10, [("failover", waits(17))].into())].into();
             column.differences()
         };
-        // The window has 50 s.
+        // The window lasts 50 s.
         for renewals in [13, 17, 19, 21] {
             assert_eq!(differences(renewals), Vec::<String>::new());
         }
@@ -385,7 +395,7 @@ mod tests {
         let seen = column.kind.get_mut(&10).unwrap();
         (seen.peak_memory_mib, seen.steady_cpu_percent) = (61.0, 5.5);
         assert_eq!(column.over_budget().len(), 2);
-        // Other programs have no budget.
+        // A provider without counts in virtual time is of another vendor and has no budget.
         column.virtual_time.clear();
         assert_eq!(column.over_budget(), Vec::<String>::new());
     }

@@ -1,4 +1,4 @@
-//! Passes a provider's requests on to the real server.
+//! Passes a provider's requests to the workload cluster on to the real server.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use super::client::Client;
 use super::mirror::Mirror;
 use super::resources::{self, Resource};
 
-/// Passes requests on and lets the mirror carry the writes to the world.
+/// Answers providers' requests from the real server, and lets the mirror carry the writes among
+/// them to the world.
 #[derive(Debug)]
 pub(super) struct Forward {
     client: Client,
@@ -23,6 +24,7 @@ pub(super) struct Forward {
 /// Object or collection that a request writes.
 struct Written {
     resource: &'static Resource,
+    /// Namespace of the object or collection; empty if the request does not name one.
     namespace: String,
     /// Name of the object; empty if the request does not name one.
     name: String,
@@ -42,7 +44,8 @@ impl Backing for Forward {
             return Box::pin(async move { client.pass_on(request).await });
         };
         let mirror = Arc::clone(&self.mirror);
-        // Runs to its end even if the caller disconnects, because the world must see the write.
+        // The task runs to its end even if the caller disconnects, because the world must see the
+        // write.
         let done = self.tasks.spawn(async move {
             let response = client.pass_on(request).await?;
             if response.status().is_success() {

@@ -1,4 +1,5 @@
-//! Client of the real server for the mirror and for requests that are passed on.
+//! HTTP client of the real server: for the mirror, and for requests of providers that the sim
+//! passes on.
 
 use std::fmt;
 use std::io;
@@ -12,7 +13,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use sim::Body;
 
-/// Timeout of the mirror's own requests, which are small.
+/// Timeout of the mirror's own requests, which are small. It does not apply to providers' requests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Client of the real server, with the rights of its administrator. Clones share connections.
@@ -29,14 +30,17 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Makes a client; must be called inside a tokio runtime. The certificate is not checked, because a
-    /// test server signs its own.
+    /// Makes a client; must be called inside a tokio runtime. The client does not check the
+    /// server's certificate, because the test server signs its own.
     pub(super) fn new(server: &str, token: &str) -> anyhow::Result<Self> {
-        let mut config = kube::Config::new(server.parse().context("the server's URL")?);
+        let mut config =
+            kube::Config::new(server.parse().context("invalid URL of the real server")?);
         config.accept_invalid_certs = true;
-        // The provider itself decides what to do about 429, 503 and 504.
+        // The client must not repeat requests: a provider itself decides what to do about 429, 503
+        // and 504.
         config.default_retry = false;
-        let kube = kube::Client::try_from(config).context("no client for the real server")?;
+        let kube =
+            kube::Client::try_from(config).context("cannot make a client for the real server")?;
         let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))?;
         authorization.set_sensitive(true);
         Ok(Self { kube, authorization })
@@ -72,13 +76,13 @@ impl Client {
         let answered = tokio::time::timeout(PATIENCE, answered).await;
         let (status, body) = answered
             .unwrap_or_else(|late| Err(late.into()))
-            .context("the real server does not answer")?;
+            .context("a request to the real server failed")?;
         let said = match serde_json::from_slice(&body) {
             Ok(said) => said,
             Err(bad) if status.is_success() => {
-                bail!("the real server answers {path} with {status} and no JSON: {bad}")
+                bail!("the real server answers {path} with {status}, but not with JSON: {bad}")
             }
-            // A server that is too busy answers with text instead of JSON.
+            // An overloaded server answers with text instead of JSON.
             Err(_) => json!({"message": String::from_utf8_lossy(&body)}),
         };
         Ok((status, said))
@@ -104,7 +108,7 @@ impl Client {
         }
     }
 
-    /// Creates an object; returns `None` if it exists.
+    /// Creates an object; returns `None` if an object of this name exists already.
     pub(super) async fn create(
         &self,
         collection: &str,
@@ -117,7 +121,8 @@ impl Client {
         }
     }
 
-    /// Replaces an object; returns `None` if its UID or version has changed or it is gone.
+    /// Replaces an object, and returns the new state. Returns `None` if the object's UID or version
+    /// is not that of `object`, or if the object no longer exists.
     pub(super) async fn put(&self, path: &str, object: &Value) -> anyhow::Result<Option<Value>> {
         match self.send(Method::PUT, path, Some(object)).await? {
             (StatusCode::OK, object) => Ok(Some(object)),
@@ -126,7 +131,8 @@ impl Client {
         }
     }
 
-    /// Deletes an object if it exists and, with `uid`, has that UID.
+    /// Deletes an object. Does nothing if the object does not exist or, with `uid`, has another
+    /// UID.
     pub(super) async fn delete(&self, path: &str, uid: Option<&str>) -> anyhow::Result<()> {
         let mut how = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
         if let Some(uid) = uid {
@@ -142,5 +148,5 @@ impl Client {
 
 fn refused(what: &str, path: &str, status: StatusCode, said: &Value) -> String {
     let message = said["message"].as_str().unwrap_or_default();
-    format!("the real server refuses to {what} {path}: {status}: {message}")
+    format!("the real server rejects the request to {what} {path}: {status}: {message}")
 }

@@ -1,12 +1,17 @@
-//! Merges the changes of one side's object into the other side's copy.
+//! Merges changes of an object on one side, the world or the real server, into the copy on the
+//! other side.
 //!
-//! The two copies are never equal: each server assigns its own UID and version, and sets its own defaults. So the mirror
-//! carries the change between two states of one side. Carrying a change twice has no effect.
+//! The two copies are never equal: each server assigns its own UID and version, and sets its own
+//! defaults. So the mirror carries the difference between an earlier and a later state of one
+//! side's copy. Carrying the same difference again has no effect.
 
 use serde_json::{Map, Value};
 
-/// Metadata fields that are carried; servers keep the others by themselves.
+/// Metadata fields whose changes the mirror carries. Each server maintains the other ones by
+/// itself.
 const METADATA: [&str; 4] = ["labels", "annotations", "ownerReferences", "finalizers"];
+/// Metadata fields that each server assigns by itself, and `generateName`, which a copy does not
+/// need because its name is known. The mirror creates an object without these fields.
 const OF_THE_SERVER: [&str; 9] = [
     "uid",
     "resourceVersion",
@@ -19,11 +24,13 @@ const OF_THE_SERVER: [&str; 9] = [
     "generateName",
 ];
 
-/// Fields that identify an item of a list: the first of these sets that the item has completely.
+/// Sets of fields that identify an item of a list. If an item has every field of a set, these
+/// fields identify it; the first such set counts. Any other item is identified by its whole value.
 const IDENTITIES: [&[&str]; 6] =
     [&["type", "address"], &["key", "effect"], &["type"], &["uid"], &["name"], &["ip"]];
 
-/// Returns `onto` with the changes from `before` to `after`, which are states of its other copy.
+/// Returns `onto`, one side's copy of an object, with the changes between `before` and `after`, two
+/// states of the other side's copy. Of the metadata, carries only the fields [`METADATA`].
 pub(super) fn carried(onto: &Value, before: &Value, after: &Value) -> Value {
     let mut out = onto.clone();
     let metadata = |object: &Value| chosen(&object["metadata"], |name| METADATA.contains(&name));
@@ -38,7 +45,7 @@ pub(super) fn carried(onto: &Value, before: &Value, after: &Value) -> Value {
     out
 }
 
-/// Returns an object without the metadata that a server assigns.
+/// Returns an object without the metadata fields [`OF_THE_SERVER`].
 pub(super) fn unborn(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -75,7 +82,7 @@ fn carry_fields(
     }
 }
 
-/// Treats `null` as an absent field.
+/// Returns the value of a field, or `None` if the field is absent or `null`.
 fn set(value: Option<&Value>) -> Option<&Value> {
     value.filter(|it| !it.is_null())
 }
@@ -111,7 +118,8 @@ fn carry_items(onto: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> 
             None => out.push(changed.clone()),
         }
     }
-    // With the same items on both sides the order is carried, too: the first address, for example, has a meaning.
+    // If both sides have the same items, the order is carried too, because it can have a meaning: a
+    // client may use the first address of a Node, for example.
     let place = |item: &Value| after.iter().position(|it| identity(it) == identity(item));
     if out.len() == after.len() && out.iter().all(|it| place(it).is_some()) {
         out.sort_by_key(place);
@@ -144,37 +152,37 @@ mod tests {
     fn a_merge_carries_the_changes_of_one_side_and_keeps_the_rest() {
         let conditions = |ready: &str| json!({"conditions": [{"type": "Ready", "status": ready}]});
         for (name, onto, before, after, want) in [
-            ("nothing", taints(&["a"]), taints(&["b"]), taints(&["b"]), taints(&["a"])),
+            ("no change", taints(&["a"]), taints(&["b"]), taints(&["b"]), taints(&["a"])),
             (
-                "one is gone",
+                "one side removes a taint",
                 taints(&["a", "b"]),
                 taints(&["a", "b"]),
                 taints(&["b"]),
                 taints(&["b"]),
             ),
             (
-                "one is gone here and another one there",
+                "each side removes another taint",
                 taints(&["a", "c"]),
                 taints(&["a", "b", "c"]),
                 taints(&["b", "c"]),
                 taints(&["c"]),
             ),
             (
-                "one is new on either side",
+                "each side adds another taint",
                 taints(&["a", "b"]),
                 taints(&["a"]),
                 taints(&["a", "c"]),
                 taints(&["a", "b", "c"]),
             ),
             (
-                "a field beside another one",
+                "each side changes another field",
                 node(json!({"providerID": "x"}), conditions("True")),
                 node(json!({}), conditions("True")),
                 node(json!({}), conditions("Unknown")),
                 node(json!({"providerID": "x"}), conditions("Unknown")),
             ),
             (
-                "null is nothing",
+                "null counts as an absent field",
                 node(json!({"a": 1}), json!({})),
                 node(json!({"b": null}), json!({})),
                 node(json!({}), json!({})),
@@ -197,7 +205,11 @@ mod tests {
         let (one, other) = (addresses(&["1", "2"]), addresses(&["2", "1"]));
         assert_eq!(carried(&one, &one, &other), other);
         let onto = addresses(&["1", "2", "3"]);
-        assert_eq!(carried(&onto, &one, &other), onto, "where others stand between them");
+        assert_eq!(
+            carried(&onto, &one, &other),
+            onto,
+            "no order is carried if one side has more items"
+        );
     }
 
     #[test]

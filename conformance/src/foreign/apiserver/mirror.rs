@@ -1,10 +1,12 @@
 //! Carries changes between the world and the real server, in both directions.
 //!
-//! The mirror compares states. For every object it keeps the two copies as of their last agreement, and carries what either side
-//! has changed since to the other. A copy that only this mirror has changed has no change to carry, so changes do not loop. Only
-//! the provider's writes change the real server, and each is carried before it is answered (see [`super::backing`]): judges see
-//! it in the world at that moment, as with the built-in server. The mirror does not use the world's time and works while that
-//! stands still.
+//! The mirror compares states. For every object it keeps both copies as they were when they last
+//! agreed, and carries what either side has changed since then to the other side. It keeps the
+//! result of its own writes as agreed, so changes do not loop. Apart from the mirror, only
+//! providers write to the real server. The mirror carries such a write to the world before the
+//! provider gets the answer (see [`super::backing`]), so judges see the write in the world at that
+//! moment, as with the built-in server. The mirror does not use world time and also works while
+//! world time stands still.
 
 mod sides;
 #[cfg(test)]
@@ -24,38 +26,44 @@ use super::merge::carried;
 use super::resources::{MIRRORED, Resource};
 use super::uids::{self, Uids};
 
-/// Maximum number of attempts for one object; more would mean that another client writes it again and again.
+/// Maximum number of attempts for one object. More would mean that another client changes the
+/// object again and again.
 const MOST_ATTEMPTS: usize = 20;
 
-/// Keeps a world and a real server equal in the mirrored objects.
+/// Carries the changes of mirrored objects between a world and a real server, in both directions.
 #[derive(Debug)]
 pub(super) struct Mirror {
     world: WorldHandle,
     client: Client,
-    /// Objects in agreement; locked while an object is brought to agree, including the requests for it.
+    /// Objects whose copies have agreed. The mirror holds the lock while it makes the copies of one
+    /// object agree, or those of all objects of a collection that a provider has written. The
+    /// mirror's requests to the real server are part of this time.
     known: tokio::sync::Mutex<Known>,
-    /// The first error, after which the two sides may differ.
+    /// The first error of the mirror, after which the two sides may differ.
     failed: Mutex<Option<String>>,
 }
 
-/// Objects and UIDs in agreement.
+/// Objects whose copies have agreed and are not deleted, and the UIDs of all objects whose copies
+/// have ever agreed.
 #[derive(Debug, Default)]
 struct Known {
     pairs: BTreeMap<Key, Pair>,
     uids: Uids,
 }
 
-/// Both copies of an object at their last agreement.
+/// Both copies of an object as they last agreed: `ours` in the world, `theirs` on the real server.
 #[derive(Clone, Debug)]
 struct Pair {
     ours: Arc<Value>,
     theirs: Value,
 }
 
-/// Result of an attempt to bring an object to agree.
+/// Result of one attempt to make the copies of an object agree.
 enum Attempt {
+    /// The copies agree, or nothing has to be copied.
     Done,
-    /// The object has changed meanwhile, so another attempt is needed.
+    /// Another attempt is needed: the object changed during this attempt, or this attempt did only
+    /// a part.
     Overtaken,
 }
 
@@ -64,11 +72,13 @@ impl Mirror {
         Self { world, client, known: tokio::sync::Mutex::default(), failed: Mutex::default() }
     }
 
-    /// Carries changes of the world to the real server, until `stop`.
+    /// Carries changes of the world to the real server, until `stop` is canceled or an error
+    /// occurs, which [`Self::verdict`] then returns.
     pub(super) async fn follow(&self, stop: CancellationToken) {
         let mut changes = self.world.changes();
         loop {
-            // Marks before it reads, so that a later change wakes this loop.
+            // Marks the present changes as seen before it reads them, so that a later change wakes
+            // this loop.
             changes.mark_unchanged();
             if let Err(error) = self.catch_up().await {
                 self.fail(&error);
@@ -80,24 +90,27 @@ impl Mirror {
         }
     }
 
-    /// Brings everything to agree that has changed in the world.
+    /// Carries all changes of the world to the real server.
     ///
     /// # Errors
-    /// Fails if the real server does not answer, or one side rejects an object of the other.
+    /// Fails if the real server does not answer, or if one side rejects an object of the other.
     pub(super) async fn catch_up(&self) -> anyhow::Result<()> {
         let changed = {
             let known = self.known.lock().await;
             self.world.read(|world| known.changed(&world.cluster))
         };
         for key in changed {
-            // Takes the lock for one object at a time, so that a write of the provider does not wait for all.
+            // Takes the lock for one object at a time, so that a provider's write does not wait for
+            // all objects.
             let mut known = self.known.lock().await;
             self.agree(&mut known, &key, false).await?;
         }
         Ok(())
     }
 
-    /// Carries a provider's write on the real server to the world; an empty name means all objects of the namespace.
+    /// Carries a provider's write on the real server to the world. An empty `name` means all
+    /// objects of the resource in the namespace, and an empty `namespace` all namespaces. If this
+    /// fails, [`Self::verdict`] returns the error.
     pub(super) async fn written(&self, resource: &'static Resource, namespace: &str, name: &str) {
         let done = match name {
             "" => self.collected(resource, namespace).await,
@@ -127,22 +140,26 @@ impl Mirror {
     }
 
     fn fail(&self, error: &anyhow::Error) {
-        let mut failed = self.failed.lock().expect("nobody panics with it");
+        let mut failed = self.failed.lock().expect("no holder panics");
         failed.get_or_insert_with(|| format!("{error:#}"));
     }
 
-    /// Checks that the two sides have agreed all the time.
+    /// Checks that the mirror has had no error. After an error the two sides may have differed.
     ///
     /// # Errors
     /// Returns the first error of the mirror.
     pub(super) fn verdict(&self) -> anyhow::Result<()> {
-        match self.failed.lock().expect("nobody panics with it").as_ref() {
+        match self.failed.lock().expect("no holder panics").as_ref() {
             None => Ok(()),
             Some(why) => Err(anyhow!("the world and the real API server differ: {why}")),
         }
     }
 
-    /// Brings one object to agree. `is_written` is true if the real server may have a new version of it.
+    /// Makes the copies of one object agree. `is_written` is true if the real server may have a new
+    /// version of the object.
+    ///
+    /// # Errors
+    /// Fails if a request fails, or if the copies do not agree after [`MOST_ATTEMPTS`] attempts.
     async fn agree(&self, known: &mut Known, key: &Key, is_written: bool) -> anyhow::Result<()> {
         let mut is_written = is_written;
         for _ in 0..MOST_ATTEMPTS {
@@ -151,7 +168,7 @@ impl Mirror {
                 Attempt::Overtaken => is_written = true,
             }
         }
-        bail!("{key}: the two do not come to agree")
+        bail!("{key}: the copies in the world and on the real server do not come to agree")
     }
 
     async fn attempt(
@@ -188,7 +205,8 @@ impl Mirror {
                 let ours = ours.filter(|it| !is_terminating(it));
                 let theirs = theirs.filter(|it| !is_terminating(it));
                 match (ours, theirs) {
-                    // One side still has the object: carries the deletion of the other side.
+                    // One side still has the object, so the deletion on the other side is carried
+                    // to it.
                     (Some(ours), _) => self.delete_here(key, uids::of(&ours))?,
                     (None, Some(theirs)) => {
                         self.client.delete(&resource.path(key), Some(uids::of(&theirs))).await?;
@@ -217,7 +235,7 @@ impl Mirror {
             true => Some(theirs),
             false => self.replace_there(resource, key, &theirs, there).await?,
         };
-        // The next attempt carries these changes again, which has no effect.
+        // The next attempt may carry some of these changes again, which has no effect.
         let Some(theirs) = theirs else { return Ok(Attempt::Overtaken) };
         let ours = match here == *ours {
             true => Some(ours),
@@ -229,7 +247,9 @@ impl Mirror {
 }
 
 impl Known {
-    /// Returns the objects of the world that differ from their last agreement, each after the objects that it needs.
+    /// Returns the keys of the objects that the world has created, changed or removed since the
+    /// copies last agreed. Created and changed objects come first, each after the objects that it
+    /// needs.
     fn changed(&self, store: &Store) -> Vec<Key> {
         let version = |it: &Value| it["metadata"]["resourceVersion"].clone();
         let mut changed = Vec::new();

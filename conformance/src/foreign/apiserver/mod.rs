@@ -1,9 +1,11 @@
-//! Runs the workload cluster of a case on a real etcd and kube-apiserver, with the same ledger, rules and judges.
+//! Runs the workload cluster of a case on a real etcd and kube-apiserver, "the real server", with
+//! the same ledger, rules and judges as the built-in API server.
 //!
-//! A provider's request still passes the sim: its TLS, credentials, ledger and rules. Only the answer comes from the real
-//! server. A [`mirror`] carries changes between the two sides: kubelets, scenarios and judges use the simulated world, the
-//! provider uses the real server. One server serves a whole run, so cases are played one after the other, and everything of
-//! a case is removed before the next.
+//! A provider's request still passes the sim: its TLS, credentials, ledger and rules. Only the
+//! answer comes from the real server. A [`mirror`] carries changes between the two sides: kubelets,
+//! scenarios and judges use the simulated world, the provider uses the real server. One server
+//! serves a whole run. So the driver plays the cases one after the other, and removes the objects
+//! of a case, except namespaces, before the next.
 
 mod backing;
 mod client;
@@ -33,10 +35,10 @@ pub(super) use needs::needs_built_in;
 /// API server of the workload cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ApiServer {
-    /// The simulated one: several cases at a time, and every failure.
+    /// The simulated API server, which plays several cases at a time and can imitate every failure.
     #[default]
     Builtin,
-    /// A real etcd and kube-apiserver: one case at a time.
+    /// A real etcd and kube-apiserver, which play one case at a time.
     Real,
 }
 
@@ -50,12 +52,13 @@ impl fmt::Display for ApiServer {
 }
 
 impl ApiServer {
-    /// Returns the option for the command line, with a leading blank; empty for the default.
+    /// Returns the command-line option that selects this server, with a leading blank; empty for
+    /// the default.
     pub(super) fn option(self) -> String {
         if self == Self::default() { String::new() } else { format!(" --apiserver {self}") }
     }
 
-    /// Returns the name in reports.
+    /// Returns the name of this API server in reports.
     pub(super) fn environment(self) -> String {
         match self {
             Self::Builtin => crate::report::FAKE.to_owned(),
@@ -64,11 +67,11 @@ impl ApiServer {
     }
 }
 
-/// The server of a run. It stops when this is dropped.
+/// The real etcd and kube-apiserver of a run. Both stop when this value is dropped.
 #[derive(Debug)]
 pub struct Real {
     peer: Peer,
-    /// Paths of the objects that the server creates by itself.
+    /// Paths of the mirrored objects that the server creates by itself.
     own: OnceCell<BTreeSet<String>>,
 }
 
@@ -76,19 +79,22 @@ impl Real {
     /// Starts the server and returns when it is ready.
     ///
     /// # Errors
-    /// Fails if the server is neither installed nor can be built; standard error has the reason.
+    /// Fails if the programs are missing or do not start. `KUBEBUILDER_ASSETS` names their folder;
+    /// without this variable they are built. Standard error has the reason.
     pub(super) fn start() -> anyhow::Result<Self> {
         Ok(Self { peer: Peer::start()?, own: OnceCell::new() })
     }
 
-    /// Makes the real server answer for the workload cluster of `sim`, and copies the existing objects to it.
+    /// Makes the real server answer requests to the workload cluster of `sim`, and copies the
+    /// objects of the world to it.
     ///
     /// # Errors
-    /// Fails if the server does not answer or rejects an object of the world.
+    /// Fails if the server does not answer, if it rejects a request, or if one side rejects an
+    /// object of the other.
     pub(super) async fn back(&self, sim: &Sim) -> anyhow::Result<Backed> {
         let client = Client::new(&self.peer.server, &self.peer.token)?;
         let own = self.own.get_or_try_init(|| resources::all(&client)).await?;
-        // Removes the objects of an interrupted case.
+        // Removes objects that an interrupted case has left.
         resources::clear(&client, own).await?;
         let mirror = Arc::new(Mirror::new(sim.world().clone(), client.clone()));
         mirror.catch_up().await?;
@@ -102,31 +108,33 @@ impl Real {
     }
 }
 
-/// The workload cluster of one case.
+/// The workload cluster of one case on the real server.
 #[derive(Debug)]
 pub(crate) struct Backed {
     mirror: Arc<Mirror>,
     client: Client,
     own: BTreeSet<String>,
-    /// Stops the task that follows the world.
+    /// Stops the task that carries the world's changes to the real server.
     stop: DropGuard,
-    /// Tracks that task, and writes whose caller did not wait.
+    /// Tracks that task and the tasks of writes, which continue after their caller has
+    /// disconnected.
     tasks: TaskTracker,
 }
 
 impl Backed {
-    /// Returns when the real server has every change of the world.
+    /// Carries all changes of the world to the real server, and returns when the server has them.
     ///
     /// # Errors
-    /// Fails if the server does not answer or rejects an object of the world.
+    /// Fails if the server does not answer, or if one side rejects an object of the other.
     pub(crate) async fn catch_up(&self) -> anyhow::Result<()> {
         self.mirror.catch_up().await
     }
 
-    /// Ends the mirror and removes everything of the case from the real server.
+    /// Ends the mirror and removes the case's objects, except namespaces, from the real server.
     ///
     /// # Errors
-    /// Fails if the two sides differed, because the case then proves nothing.
+    /// Fails if the mirror had an error: the two sides may then have differed, so the case proves
+    /// nothing. Also fails if the objects cannot be removed.
     pub(crate) async fn end(&self) -> anyhow::Result<()> {
         self.stop.token().cancel();
         self.tasks.close();

@@ -7,7 +7,9 @@ use sim::world::{Command, ControlPlane};
 use super::resources::Resource;
 use crate::scenario::{Act, Scenario};
 
-/// Returns the part of a scenario that only the built-in API server can do, or `None`.
+/// Returns the name of the first command or rule action that only the built-in API server can carry
+/// out, or a text about the first object that is not mirrored. Returns `None` if a real API server
+/// can play the whole scenario.
 pub(in crate::foreign) fn needs_built_in(scenario: &Scenario) -> Option<String> {
     scenario.timeline.iter().find_map(|step| match &step.act {
         Act::Fault(rule) => of_rule(rule),
@@ -27,7 +29,7 @@ fn of_rule(rule: &Rule) -> Option<String> {
     rule.actions.iter().find_map(|action| action.bends_a_cluster().then(|| name(action)))
 }
 
-/// Returns the name of an action in the file of a rule.
+/// Returns the name of an action as a rule file writes it, such as `hide`.
 fn name(action: &Action) -> String {
     match serde_json::to_value(action) {
         Ok(serde_json::Value::String(name)) => name,
@@ -72,7 +74,7 @@ mod tests {
         let plane = ControlPlane::Supervisor;
         for (name, act, want) in [
             ("a watch of the cluster", Act::from(silent().on(Face::Cluster)), Some("watch.silent")),
-            ("a watch of anybody", silent().into(), Some("watch.silent")),
+            ("a watch at any face", silent().into(), Some("watch.silent")),
             ("a watch of the Supervisor", silent().on(Face::Supervisor).into(), None),
             (
                 "hidden in vCenter",

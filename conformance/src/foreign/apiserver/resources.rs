@@ -1,4 +1,4 @@
-//! The mirrored resources and their paths in a Kubernetes API.
+//! The resources that the mirror carries, and their paths in the Kubernetes API.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use sim::world::objects::{GroupResource, Key};
 
 use super::client::Client;
 
-/// A resource that a scenario or a provider may put into the workload cluster.
+/// A Kubernetes resource whose objects a scenario or a provider may create in the workload cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Resource {
     group: &'static str,
@@ -18,7 +18,8 @@ pub(super) struct Resource {
     pub(super) has_status: bool,
 }
 
-/// The mirrored resources, each after those that it needs. All have version `v1`.
+/// The mirrored resources. Each comes after the resources that its objects need. All have version
+/// `v1`.
 pub(super) const MIRRORED: [Resource; 7] = [
     Resource { group: "", plural: "namespaces", is_namespaced: false, has_status: true },
     Resource { group: "", plural: "serviceaccounts", is_namespaced: true, has_status: false },
@@ -35,7 +36,7 @@ pub(super) const MIRRORED: [Resource; 7] = [
 ];
 
 impl Resource {
-    /// Returns the mirrored resource with this ID.
+    /// Returns the mirrored resource with this ID, or `None` if the mirror does not carry it.
     pub(super) fn of(id: &GroupResource) -> Option<&'static Self> {
         MIRRORED.iter().find(|it| it.group == id.group && it.plural == id.resource)
     }
@@ -44,7 +45,8 @@ impl Resource {
         GroupResource::of(self.group, self.plural)
     }
 
-    /// Returns the path of the objects in a namespace, or in all namespaces if it is empty.
+    /// Returns the path of the collection in a namespace, or in all namespaces if `namespace` is
+    /// empty.
     pub(super) fn collection(&self, namespace: &str) -> String {
         let root = match self.group {
             "" => "/api/v1".to_owned(),
@@ -68,7 +70,8 @@ impl Resource {
     }
 }
 
-/// Returns the resource, namespace and name in a path; parts that the path lacks are empty.
+/// Returns the resource, namespace and name in a path, or `None` if the resource is not mirrored. A
+/// namespace or name that the path lacks is empty.
 pub(super) fn about(path: &str) -> Option<(&'static Resource, String, String)> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let (group, rest) = match parts.as_slice() {
@@ -85,7 +88,7 @@ pub(super) fn about(path: &str) -> Option<(&'static Resource, String, String)> {
         [plural, rest @ ..] => ("", *plural, rest.first()),
         [] => return None,
     };
-    // Both groups contain the same Event objects.
+    // The core group and `events.k8s.io` serve the same Event objects.
     let group = if (group, plural) == ("events.k8s.io", "events") { "" } else { group };
     let resource = MIRRORED.iter().find(|it| it.group == group && it.plural == plural)?;
     let name = name.copied().unwrap_or_default();
@@ -103,8 +106,9 @@ pub(super) async fn all(client: &Client) -> anyhow::Result<BTreeSet<String>> {
     Ok(all)
 }
 
-/// Removes all mirrored objects except the server's own. Namespaces stay: without a controller manager nothing empties
-/// them, and an empty one has no effect.
+/// Removes all mirrored objects from the server except those with the paths in `own`, which the
+/// server creates by itself. Namespaces stay: no controller manager runs that would complete their
+/// deletion, and an empty namespace has no effect.
 pub(super) async fn clear(client: &Client, own: &BTreeSet<String>) -> anyhow::Result<()> {
     for resource in MIRRORED.iter().filter(|it| it.plural != "namespaces").rev() {
         for mut object in client.list(&resource.collection("")).await? {
@@ -116,7 +120,7 @@ pub(super) async fn clear(client: &Client, own: &BTreeSet<String>) -> anyhow::Re
             if let Some(metadata) = metadata
                 && metadata.remove("finalizers").is_some()
             {
-                client.put(&path, &object).await.context("finalizers of a case that is over")?;
+                client.put(&path, &object).await.context("cannot remove finalizers")?;
             }
             client.delete(&path, None).await?;
         }
@@ -150,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_an_object_leads_back_to_it() {
+    fn the_path_of_an_object_is_parsed_into_its_key() {
         for key in [
             Key::node("node-1"),
             Key::new(GroupResource::of("coordination.k8s.io", "leases"), "kube-node-lease", "l"),

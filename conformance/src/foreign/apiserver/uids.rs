@@ -1,7 +1,7 @@
 //! Maps UIDs between the world and the real server.
 //!
-//! Objects refer to others by UID: a lease to its Node, an event to its object. A reference may come after its object is
-//! gone, so the map keeps every UID for the whole case.
+//! Objects refer to other objects by UID: a lease to its Node, an event to its object. A reference
+//! may appear after its object has been deleted, so the map keeps every UID for the whole case.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,9 @@ use serde_json::Value;
 /// UIDs of both sides, mapped in both directions.
 #[derive(Debug, Default)]
 pub(super) struct Uids {
+    /// UIDs of the real server, by those of the world.
     there: HashMap<String, String>,
+    /// UIDs of the world, by those of the real server.
     here: HashMap<String, String>,
 }
 
@@ -22,12 +24,14 @@ impl Uids {
         self.here.insert(theirs, ours);
     }
 
-    /// Returns an object of the world with the UIDs of the real server.
+    /// Returns an object of the world with the known UIDs in its references changed to those of the
+    /// real server.
     pub(super) fn there(&self, object: &Value) -> Value {
         renamed(object, &self.there)
     }
 
-    /// Returns an object of the real server with its references changed to the UIDs of the world.
+    /// Returns an object of the real server with the known UIDs in its references changed to those
+    /// of the world.
     pub(super) fn here(&self, object: &Value) -> Value {
         renamed(object, &self.here)
     }

@@ -1,7 +1,7 @@
-//! Finds the address of this machine for pods of a cluster.
+//! Finds the address at which pods of a cluster reach this computer.
 //!
-//! The address cannot be queried from outside. But where this machine reaches the nodes directly, pods reach the source address
-//! of that route.
+//! The cluster does not report this address. But if this computer reaches the cluster's nodes
+//! directly, pods reach this computer at the source address of its route to the nodes.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -12,15 +12,17 @@ use anyhow::{anyhow, bail};
 use super::kubectl::Kubectl;
 use crate::foreign::manifest;
 
-/// Template that prints the internal addresses of nodes, one per line.
+/// Output template for `kubectl` that prints the internal addresses of all nodes, one per line.
 const NODES: &str = "jsonpath={range .items[*].status.addresses[?(@.type==\"InternalIP\")]}{.address}{\"\\n\"}{end}";
 const KEY: &str = "spec.run.cluster.address";
-const WRITE: &str = "write the address of this machine that pods reach";
+const WRITE: &str = "write the address at which pods reach this machine";
 
-/// Returns the address in the manifest, or else the source address of the route to the nodes. The address can be listened on.
+/// Returns the address `written` in the manifest, or else the source address of this computer's
+/// route to the nodes.
 ///
 /// # Errors
-/// Returns a sentence with a remedy.
+/// Fails with a remedy if the address cannot be found, if it means the pod itself inside a pod, or
+/// if this computer cannot listen on it. Does not check that pods reach the address.
 pub(super) async fn of_this_machine(
     kubectl: &Kubectl,
     written: Option<&str>,
@@ -34,7 +36,7 @@ pub(super) async fn of_this_machine(
         }
     };
     if let Err(error) = TcpListener::bind((address, 0)) {
-        bail!("{KEY}: {address}: this machine cannot listen there: {error}; {WRITE}");
+        bail!("{KEY}: {address}: this machine cannot listen on this address: {error}; {WRITE}");
     }
     Ok(address)
 }
@@ -43,7 +45,12 @@ fn checked(text: &str) -> anyhow::Result<IpAddr> {
     manifest::address(text).map_err(|wrong| anyhow!("{}; {}", wrong.what(), wrong.remedy))
 }
 
-/// Returns the source address that all routes to these nodes share. Uses IPv4 if the nodes have both families.
+/// Returns the source address that all routes to the nodes share. `nodes` has one address of a node
+/// per line; `route` returns the source address of the route to a node. Ignores IPv6 addresses if
+/// any line is an IPv4 address, and addresses without a route.
+///
+/// # Errors
+/// Fails if no address is left, or if the source addresses of the routes differ.
 fn towards(nodes: &str, route: impl Fn(IpAddr) -> io::Result<IpAddr>) -> anyhow::Result<IpAddr> {
     let nodes: BTreeSet<IpAddr> = nodes.lines().filter_map(|it| it.trim().parse().ok()).collect();
     let is_v4 = nodes.iter().any(IpAddr::is_ipv4);
@@ -52,9 +59,9 @@ fn towards(nodes: &str, route: impl Fn(IpAddr) -> io::Result<IpAddr>) -> anyhow:
     let mut with = with.into_iter();
     match (with.next(), with.next()) {
         (Some(address), None) => Ok(address),
-        (None, _) => bail!("{KEY}: no node has an address that is reached from here; {WRITE}"),
+        (None, _) => bail!("{KEY}: no node has an address that this machine reaches; {WRITE}"),
         (Some(one), Some(other)) => {
-            bail!("{KEY}: nodes are reached with {one} and with {other}; {WRITE}")
+            bail!("{KEY}: this machine reaches nodes with {one} and with {other}; {WRITE}")
         }
     }
 }
@@ -84,13 +91,14 @@ mod tests {
         assert!(error.contains("with 192.0.2.1 and with 192.0.2.2; write"), "{error}");
         let error = told("\nnode-1\n").unwrap_err();
         assert!(error.contains("no node has an address"), "{error}");
-        // Packets to an address of this machine have the same source address.
+        // Packets to an address of this computer have the same source address.
         assert_eq!(route(Ipv4Addr::LOCALHOST.into()).unwrap(), Ipv4Addr::LOCALHOST);
     }
 
     #[test]
     fn an_address_that_pods_cannot_reach_is_refused() {
-        for (text, why) in [("127.0.0.1", "means the pod itself"), ("auto", "is no IP address")] {
+        for (text, why) in [("127.0.0.1", "means the pod itself"), ("auto", "is not an IP address")]
+        {
             let error = checked(text).unwrap_err().to_string();
             assert!(error.starts_with("spec.run.cluster.address: "), "{error}");
             assert!(error.contains(why) && error.contains("; write an address"), "{error}");

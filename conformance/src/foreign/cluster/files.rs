@@ -1,4 +1,5 @@
-//! Collects the files that a pod gets from this machine: bytes for a Secret, and their mount points.
+//! Collects the files that a pod gets from this computer: their bytes for a Secret, and their mount
+//! points in the pod.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +16,8 @@ pub(super) struct Files {
     /// Content of the files, by key in the Secret.
     pub(super) data: BTreeMap<String, Vec<u8>>,
     pub(super) mounts: Vec<Mount>,
-    /// Key of each file; a file may be mounted at several places.
+    /// Key of each file, by its canonical path on this computer. A file that is mounted at several
+    /// places has one key.
     pub(super) keys: BTreeMap<PathBuf, String>,
 }
 
@@ -29,14 +31,15 @@ pub(super) struct Mount {
 /// Content of a mount point.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// One file, by its key.
+    /// One file, as its key in the Secret.
     File(String),
-    /// A directory, as paths in it with their keys.
+    /// A directory, as the relative paths of its files, each with its key in the Secret.
     Directory(Vec<(String, String)>),
 }
 
 impl Files {
-    /// Collects the files for these mount points: pairs of a path in the pod and a path on this machine.
+    /// Collects the files for these mount points: pairs of a path in the pod and a path on this
+    /// computer.
     ///
     /// # Errors
     /// Fails if a file cannot be read or the files are too large for a Secret.
@@ -52,7 +55,7 @@ impl Files {
         let size: usize = files.data.values().map(Vec::len).sum();
         if size > MOST {
             bail!(
-                "the files and binds of this provider have {size} bytes, and a Secret takes {MOST}; put what is large into the image"
+                "the files and binds of this provider have {size} bytes, but a Secret holds at most {MOST}; put large files into the image"
             );
         }
         Ok(files)
@@ -68,8 +71,9 @@ impl Files {
         Ok(What::File(self.key(outside)?))
     }
 
-    /// Adds the files of a directory and follows links. Skips names that begin with `..`, which a kubelet uses inside
-    /// its volumes.
+    /// Adds the files of a directory and its subdirectories to `items`: for each file, its path
+    /// inside the directory with the prefix `below`, and its key in the Secret. Follows links.
+    /// Skips names that begin with `..`, which a kubelet uses inside its volumes.
     fn walk(
         &mut self,
         directory: &Path,

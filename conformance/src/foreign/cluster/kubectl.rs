@@ -11,14 +11,15 @@ use tokio::process::{Child, Command};
 
 use crate::foreign::launch::Launcher;
 
-/// Timeout of a call.
+/// Timeout of a call that is not long-running.
 const LONGEST: Duration = Duration::from_secs(90);
 
 /// `kubectl` with options that select a cluster and a namespace.
 #[derive(Clone)]
 pub(super) struct Kubectl {
     launcher: Launcher,
-    /// Complete environment of this program, because a credential plugin may need any variable.
+    /// Environment of `kubectl`: all variables of this program, because a credential plugin may
+    /// need any of them.
     environment: BTreeMap<String, String>,
     options: Vec<String>,
 }
@@ -41,35 +42,37 @@ impl Kubectl {
         Self { launcher, environment, options }
     }
 
-    /// Returns the output of a call.
+    /// Runs `kubectl` and returns its output.
     ///
     /// # Errors
-    /// Returns the error output, or reports that kubectl is missing.
+    /// Fails if `kubectl` is missing, fails, or does not end within 90 s. If `kubectl` fails, the
+    /// error contains its error output.
     pub(super) async fn call(&self, arguments: &[&str]) -> anyhow::Result<String> {
         self.given("", arguments).await
     }
 
-    /// Returns the output of a call that reads `input`.
+    /// Runs `kubectl` with `input` as its standard input, and returns its output.
     ///
     /// # Errors
-    /// Returns the error output, or reports that kubectl is missing.
+    /// Fails as [`Self::call`] does.
     pub(super) async fn given(&self, input: &str, arguments: &[&str]) -> anyhow::Result<String> {
         let verb = arguments.first().copied().unwrap_or_default();
         let mut command = self.led(Command::new("kubectl"), arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child =
-            command.spawn().context("cannot start kubectl; install it, and have it in PATH")?;
+            command.spawn().context("cannot start kubectl; install it in a folder of PATH")?;
         let pipe = child.stdin.take();
         let done = async {
             if let Some(mut pipe) = pipe {
-                // A kubectl that does not read its input reports the reason when it ends.
+                // Ignores an error here: a kubectl that does not read its input reports the reason
+                // when it ends.
                 let _ = pipe.write_all(input.as_bytes()).await;
             }
             child.wait_with_output().await
         };
         let done = tokio::time::timeout(LONGEST, done).await;
         let done = done
-            .map_err(|_| anyhow!("kubectl {verb}: no end within {} s", LONGEST.as_secs()))?
+            .map_err(|_| anyhow!("kubectl {verb} did not end within {} s", LONGEST.as_secs()))?
             .with_context(|| format!("kubectl {verb}"))?;
         if !done.status.success() {
             bail!("kubectl {verb}: {}", String::from_utf8_lossy(&done.stderr).trim());
@@ -77,12 +80,12 @@ impl Kubectl {
         Ok(String::from_utf8_lossy(&done.stdout).into_owned())
     }
 
-    /// Returns the command of a long-running call, which ends with this program.
+    /// Returns the command of a long-running call. The kernel ends the call when this program ends.
     pub(super) fn lasting(&self, arguments: &[&str]) -> Command {
         self.led(self.launcher.command("kubectl"), arguments)
     }
 
-    /// Starts a long-running call; the caller reads its pipes.
+    /// Starts a long-running call. The caller must read its output and error output.
     pub(super) async fn follow(&self, arguments: &[&str]) -> anyhow::Result<Child> {
         let mut command = self.lasting(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,8 +1,10 @@
-//! Runs a provider in a pod of a cluster. Its API servers are those of the sim on this machine, including Kubernetes; the cluster
-//! only runs it.
+//! Runs a provider in a pod of a cluster. The cluster only runs the program: the provider uses the
+//! vCenter, Supervisor and Kubernetes API servers of the sim on this computer.
 //!
-//! The process on this machine is `kubectl logs --follow`, which passes on the pod's output and ends with it. Pod and Secret are
-//! removed in every case; those of a killed driver are found by their labels and removed by the next driver that starts here.
+//! The client process on this computer is `kubectl logs --follow`, which passes on the pod's output
+//! and ends with the pod. This program removes Pod and Secret in every case. If this program is
+//! killed, both stay until the next `conformance` process with this driver finds them by their
+//! labels and removes them. That process must run in the same boot and PID namespace.
 
 mod address;
 mod files;
@@ -27,19 +29,20 @@ use files::Files;
 use kubectl::Kubectl;
 pub(super) use pod::{Pod, Wire};
 
-/// A cluster that `kubectl` reaches.
+/// A cluster in whose pods providers run; this program uses it through `kubectl`.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     kubectl: Kubectl,
-    /// Address of this machine for pods, if the manifest has one.
+    /// Address at which pods reach this computer, if the manifest has it.
     written: Option<String>,
-    /// The same address, once it is known.
+    /// Address at which pods reach this computer, once [`Cluster::ready`] has found it.
     address: Arc<OnceLock<IpAddr>>,
     labels: BTreeMap<&'static str, String>,
 }
 
 impl Cluster {
-    /// Returns the cluster at this place of a manifest, with this program's environment.
+    /// Returns the cluster that `place` selects: the keys `kubeconfig`, `context`, `namespace` and
+    /// `address` of the manifest. `environment` becomes that of `kubectl`.
     pub(super) fn new(
         launcher: Launcher,
         environment: BTreeMap<String, String>,
@@ -54,19 +57,23 @@ impl Cluster {
         })
     }
 
-    /// Returns the address on which the sim must listen.
-    pub(super) fn address(&self) -> anyhow::Result<IpAddr> {
-        self.address.get().copied().context("nobody has asked whether the cluster is ready")
-    }
-
-    /// Checks that a cluster answers and accepts such a pod, removes the remains of ended drivers, and finds the address of this
-    /// machine for pods.
+    /// Returns the address on which the sim must listen, so that pods reach it.
     ///
     /// # Errors
-    /// Returns a sentence with a remedy.
+    /// Fails before [`Self::ready`] has found the address.
+    pub(super) fn address(&self) -> anyhow::Result<IpAddr> {
+        self.address.get().copied().context("the cluster has not been checked yet")
+    }
+
+    /// Prepares the cluster for a run: removes the objects that `conformance` processes of this
+    /// boot and PID namespace have left, checks that the cluster accepts a pod for `container`, and
+    /// finds the address at which pods reach this computer.
+    ///
+    /// # Errors
+    /// Fails with a remedy if one of these steps fails.
     pub(super) async fn ready(&self, container: &Container) -> anyhow::Result<()> {
         self.sweep().await.context(
-            "the cluster cannot be used; have kubectl reach it, and correct spec.run.cluster.kubeconfig, context and namespace",
+            "the cluster cannot be used; make sure that kubectl reaches it, and correct spec.run.cluster.kubeconfig, context and namespace",
         )?;
         let start = Start {
             container,
@@ -79,17 +86,19 @@ impl Cluster {
         };
         let dry = ["create", "--dry-run=server", "-f", "-"];
         self.send(&start, &Files::default(), &dry).await.context(
-            "the cluster does not take pods and secrets; correct spec.run.cluster.namespace or what that allows",
+            "the cluster rejects the provider's Pod or Secret; correct spec.run.cluster.namespace, or allow both objects in this namespace",
         )?;
         let address = address::of_this_machine(&self.kubectl, self.written.as_deref()).await?;
         self.address.get_or_init(|| address);
         Ok(())
     }
 
-    /// Creates a pod and returns once it runs: the command that prints its log, and the pod.
+    /// Creates a pod with its Secret, and waits until the pod runs or has ended. Returns the
+    /// command that prints the pod's log, and the pod.
     ///
     /// # Errors
-    /// Fails with a remedy if the pod does not run; it is removed then.
+    /// Fails if a file cannot be read, if the cluster rejects an object, or if the pod cannot run.
+    /// Removes the pod and its Secret if it has tried to create them.
     pub(super) async fn run(
         &self,
         start: &Start<'_>,
@@ -119,7 +128,8 @@ impl Cluster {
         self.kubectl.given(&objects.to_string(), arguments).await.map(drop)
     }
 
-    /// Removes the pods and Secrets of drivers that no longer run on this machine.
+    /// Removes the pods and Secrets of `conformance` processes that have ended in this boot and PID
+    /// namespace.
     async fn sweep(&self) -> anyhow::Result<()> {
         let selector = format!("{LABEL},{WHERE}={}", self.labels[WHERE]);
         let listed =
@@ -135,9 +145,10 @@ impl Cluster {
         self.kubectl.call(&delete).await.map(drop)
     }
 
-    /// Removes everything that this program left, for example after an interruption.
+    /// Removes all pods and Secrets of this program that still exist, for example after an
+    /// interruption.
     pub(super) async fn finish(&self) {
-        // Nothing is created before the address is known.
+        // This program creates no object before it has found the address.
         if self.address.get().is_none() {
             return;
         }
@@ -150,7 +161,7 @@ impl Cluster {
     }
 }
 
-/// Returns the objects of ended drivers, as `kind/name`.
+/// Returns those of the listed objects whose `conformance` process has ended, as `kind/name`.
 fn orphans(listed: &Value) -> Vec<String> {
     let items = listed["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     let orphan = |it: &Value| {
@@ -168,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_of_a_driver_that_does_not_run_are_orphans() {
+    fn objects_of_a_conformance_process_that_has_ended_are_orphans() {
         let item = |kind: &str, owner: String| json!({"kind": kind, "metadata": {"name": "x", "labels": {LABEL: owner}}});
         let listed = json!({"items": [
             item("Pod", behind::owner()),

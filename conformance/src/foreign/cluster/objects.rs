@@ -1,4 +1,4 @@
-//! Builds the objects of a replica: a Secret with its files, and a Pod.
+//! Builds the Kubernetes objects of a replica: a Secret with its files, and a Pod.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,10 +11,11 @@ use super::files::{Files, Mount, What};
 use crate::foreign::behind::Start;
 use crate::foreign::manifest;
 
-/// Grace period of the pod in seconds; longer than this program's own, so that this program decides.
+/// Grace period of the pod in seconds. It is longer than the time after which this program kills a
+/// provider that does not stop, so that this program decides about the end.
 const GRACE_SECONDS: u32 = 60;
 
-/// Returns the Secret and the Pod as a list.
+/// Returns the Secret and the Pod of a replica as a Kubernetes `List`.
 pub(super) fn objects(start: &Start<'_>, labels: &BTreeMap<&str, String>, files: &Files) -> Value {
     let name = start.full_name();
     let metadata = json!({"name": name, "labels": labels});
@@ -28,11 +29,11 @@ pub(super) fn objects(start: &Start<'_>, labels: &BTreeMap<&str, String>, files:
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
-        // The provider uses the sim's API server, not the cluster's.
+        // The pod needs no token of its cluster, because the provider uses the sim's API server.
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
-        // A cluster may have only control plane nodes, or nodes that wait for a cloud provider of
-        // their own.
+        // Some clusters have only control plane nodes, or nodes that the cluster's own cloud
+        // provider has not initialized.
         "tolerations": [
             {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"},
             {"key": "node.cloudprovider.kubernetes.io/uninitialized", "operator": "Exists"},
@@ -70,7 +71,8 @@ fn container(start: &Start<'_>, mounts: Vec<Value>) -> Value {
     it
 }
 
-/// Returns volumes and mounts: a writable directory for the run, and read-only mounts of the files.
+/// Returns the pod's volumes and the container's mounts: a writable directory of the run, and the
+/// files, read-only.
 fn volumes(start: &Start<'_>, secret: &str, files: &Files) -> (Vec<Value>, Vec<Value>) {
     let mut volumes = vec![json!({"name": "run", "emptyDir": {}})];
     let run = start.directory.display().to_string();
@@ -85,7 +87,7 @@ fn volumes(start: &Start<'_>, secret: &str, files: &Files) -> (Vec<Value>, Vec<V
         let path = inside.display().to_string();
         let mut mount = json!({"name": name, "mountPath": path, "readOnly": true});
         volumes.push(match what {
-            // A Secret volume with an empty list of items would contain all of them.
+            // A Secret volume with an empty list of items would contain all keys of the Secret.
             What::Directory(all) if all.is_empty() => json!({"name": name, "emptyDir": {}}),
             What::Directory(all) => {
                 let all: Vec<(&str, &str)> =
@@ -110,7 +112,7 @@ fn aliases(hosts: &BTreeMap<String, IpAddr>) -> Vec<Value> {
     names.iter().map(|(address, names)| json!({"ip": address, "hostnames": names})).collect()
 }
 
-/// Escapes a text in which a kubelet would replace `$(NAME)` by a variable.
+/// Returns the text with each `$` escaped, because a kubelet would replace `$(NAME)` by a variable.
 fn literal(text: &str) -> String {
     text.replace('$', "$$")
 }

@@ -1,4 +1,4 @@
-//! One pod: waits for its start and its end, and removes it.
+//! One pod of a provider: waits for its start and its end, and removes it.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -14,12 +14,12 @@ use tokio::process::Command;
 use super::kubectl::Kubectl;
 use super::status::Seen;
 
-/// Maximum time until a node has pulled the image and started it.
+/// Maximum time until the pod runs, including the pull of its image.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Template that prints one status per line, at each change.
+/// Output template for `kubectl` that prints the pod's status as one line at each change.
 const STATUS: &str = "jsonpath={.status}{\"\\n\"}";
-/// Patch that makes a kubelet end the container as at its deadline: with SIGTERM, after which the pod keeps the exit code.
-/// Deletion would lose the exit code.
+/// Patch that sets the pod's deadline to one second after its start, so that the kubelet stops the
+/// container with SIGTERM. The pod then keeps the exit code, which a deletion would lose.
 const DEADLINE: &str = r#"{"spec":{"activeDeadlineSeconds":1}}"#;
 
 /// A pod that exists or is about to be created.
@@ -30,20 +30,22 @@ pub(in crate::foreign) struct Pod {
     pub(super) wire: Wire,
 }
 
-/// Connection between a provider elsewhere and its world.
+/// Means to cut a provider in a pod off from its sim, and to stop world time.
 #[derive(Clone, Debug)]
 pub(in crate::foreign) struct Wire {
+    /// Door of the sim's listeners for the provider's replica.
     pub(in crate::foreign) door: Door,
     pub(in crate::foreign) world: WorldHandle,
-    /// Seconds of world time per second.
+    /// Seconds of world time per second of the clock.
     pub(in crate::foreign) pace: u32,
 }
 
 impl Pod {
-    /// Returns once the pod runs or has ended.
+    /// Waits until the pod runs or has ended.
     ///
     /// # Errors
-    /// Fails with a remedy if the pod can never run, or does not within 5 minutes.
+    /// Fails with a remedy if the pod can never run, or if it does not run within 5 minutes. Also
+    /// fails if `kubectl` fails.
     pub(super) async fn begins(&self) -> anyhow::Result<()> {
         let mut last = String::new();
         let begins = self.watch(|seen| match seen {
@@ -57,7 +59,9 @@ impl Pod {
         let begun = tokio::time::timeout(PATIENCE, begins).await;
         match begun {
             Ok(begun) => begun?,
-            Err(_) => bail!("{last} for {} s; look at its cluster", PATIENCE.as_secs()),
+            Err(_) => {
+                bail!("pod is still {last} after {} s; look at its cluster", PATIENCE.as_secs())
+            }
         }
     }
 
@@ -66,13 +70,16 @@ impl Pod {
         self.kubectl.lasting(&["logs", "--follow", &self.name])
     }
 
-    /// Asks the provider to stop.
+    /// Lets the kubelet send SIGTERM to the provider.
     pub(in crate::foreign) async fn terminate(&self) {
-        // The pod may have ended already; waiting shows that.
+        // Ignores an error: the pod may have ended already, which `end` then reports.
         let _ = self.kubectl.call(&["patch", "pod", &self.name, "-p", DEADLINE]).await;
     }
 
-    /// Waits for the end of the pod and returns its exit status.
+    /// Waits for the end of the pod and returns the exit status of its container.
+    ///
+    /// # Errors
+    /// Fails if the pod ends without an exit code, or if `kubectl` fails.
     ///
     /// Cancel safe.
     pub(in crate::foreign) async fn end(&self) -> io::Result<ExitStatus> {
@@ -85,10 +92,12 @@ impl Pod {
         Ok(ExitStatus::from_raw(code << 8))
     }
 
-    /// Ends the pod in any state, and removes it.
+    /// Ends the pod if it still runs, and removes Pod and Secret.
     ///
-    /// No cluster kills a process at once: the process first gets a signal and a second or two. The world must not see the
-    /// calls of that time, so the door is shut and the world's clock stands still until the pod is gone.
+    /// A cluster does not kill a process at once: the process first gets a signal, and then has a
+    /// second or two. The provider's calls in this time must not reach the world. So this function
+    /// shuts the door and stops world time until the pod no longer exists. If the removal fails,
+    /// world time goes on, but the door stays shut.
     pub(in crate::foreign) async fn remove(&self) {
         let Wire { door, world, pace } = &self.wire;
         door.shut();
@@ -97,13 +106,19 @@ impl Pod {
         let delete = ["delete", &pod, &secret, "--now", "--ignore-not-found", "--timeout=60s"];
         match self.kubectl.call(&delete).await {
             Ok(_) => door.open(),
-            // The pod may still run, so the door stays shut. The label identifies its owner.
-            Err(error) => tracing::warn!(pod = self.name, error = %error, "a pod is not removed"),
+            // The pod may still run, so the door stays shut. A later run finds the pod by its
+            // labels.
+            Err(error) => {
+                tracing::warn!(pod = self.name, error = %error, "pod not removed; its connections stay cut, and the end of the run tries again")
+            }
         }
         world.set_pace(*pace);
     }
 
-    /// Follows the status until `pick` returns a value.
+    /// Watches the pod's status until `pick` returns a value, and returns this value.
+    ///
+    /// # Errors
+    /// Fails if `kubectl` cannot be started, or if it ends before `pick` returns a value.
     async fn watch<T>(&self, mut pick: impl FnMut(Seen) -> Option<T>) -> anyhow::Result<T> {
         let mut child =
             self.kubectl.follow(&["get", "pod", &self.name, "--watch", "-o", STATUS]).await?;
@@ -119,6 +134,6 @@ impl Pod {
         if let Some(mut errors) = child.stderr.take() {
             errors.read_to_string(&mut said).await?;
         }
-        bail!("pod {} cannot be followed: {}", self.name, said.trim())
+        bail!("cannot watch pod {}: {}", self.name, said.trim())
     }
 }

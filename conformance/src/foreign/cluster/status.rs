@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Reasons for which a container waits that never end, with the remedy.
+/// Reasons of a waiting container that does not start without a correction, each with the remedy.
 const HOPELESS: [(&str, &str); 7] = [
     ("ErrImagePull", IMAGE),
     ("ImagePullBackOff", IMAGE),
@@ -12,8 +12,8 @@ const HOPELESS: [(&str, &str); 7] = [
     ("CreateContainerError", "correct spec.run.cluster.entrypoint, or the image"),
     ("RunContainerError", "correct spec.run.cluster.entrypoint, or the image"),
 ];
-const IMAGE: &str = "push the image of spec.run.cluster.image to where the nodes pull it, or load it into them (kind load docker-image)";
-/// Reasons for which a container ended without having run.
+const IMAGE: &str = "push the image of spec.run.cluster.image to a registry that the nodes reach, or load it into them (kind load docker-image)";
+/// Reasons of an ended container whose program never ran.
 const NEVER_RAN: [&str; 2] = ["StartError", "ContainerCannotRun"];
 
 /// State of a pod.
@@ -21,16 +21,16 @@ const NEVER_RAN: [&str; 2] = ["StartError", "ContainerCannotRun"];
 pub(super) enum Seen {
     /// The pod does not run yet, for this reason.
     Waits(String),
-    /// The pod can never run: reason and remedy.
+    /// The pod can never run, or it has ended without an exit code: reason and remedy.
     Cannot(String),
     /// The pod runs.
     Runs,
-    /// The pod has ended with this exit code.
+    /// The container of the pod has ended with this exit code.
     Ended(i32),
 }
 
 impl Seen {
-    /// Returns the state in a status.
+    /// Returns the state of the pod with this `status`.
     pub(super) fn of(status: &Value) -> Self {
         let text = |it: &Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
         let state = &status["containerStatuses"][0]["state"];
@@ -59,7 +59,7 @@ impl Seen {
         let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
         match conditions.iter().find(|it| it["reason"] == "Unschedulable") {
             Some(condition) => {
-                cannot(condition, "have a node that takes a pod without requests and tolerations")
+                cannot(condition, "provide a node that accepts a pod without resource requests")
             }
             None if reason.is_empty() => Self::Waits(phase),
             None => Self::Waits(reason),
@@ -95,14 +95,14 @@ mod tests {
             ),
             ("no image", waiting("ErrImagePull"), Err("ErrImagePull: why; push the image")),
             (
-                "a name for a user",
+                "the user is a name",
                 waiting("CreateContainerConfigError"),
                 Err("; correct spec.run.cluster.user"),
             ),
             (
                 "no node",
                 json!({"phase": "Pending", "conditions": [condition]}),
-                Err("Unschedulable: 0/3 nodes; have"),
+                Err("Unschedulable: 0/3 nodes; provide"),
             ),
             (
                 "no program",
@@ -115,7 +115,7 @@ mod tests {
                 Err("Evicted: why; look"),
             ),
             ("running", running, Ok(Seen::Runs)),
-            ("its deadline", ended("Error", 143), Ok(Seen::Ended(143))),
+            ("ended by its deadline", ended("Error", 143), Ok(Seen::Ended(143))),
             ("done", ended("Completed", 0), Ok(Seen::Ended(0))),
         ] {
             match (Seen::of(&status), want) {

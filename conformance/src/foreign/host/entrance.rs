@@ -1,7 +1,8 @@
-//! The listeners of the sim for one replica.
+//! The sim's listeners for one replica.
 //!
-//! Each replica has listeners of its own, with the replica's label. So the ledger tells the replicas of any provider
-//! apart, whatever user name, program and machine they share, and a replica can be cut off alone.
+//! Each replica has its own listeners, which carry the replica's label. So the ledger distinguishes
+//! the replicas of any provider, even if they share user name, program and host, and the driver can
+//! cut off one replica alone.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,12 +17,14 @@ use crate::lab::label;
 #[derive(Debug)]
 pub(super) struct Entrance {
     pub(super) endpoints: Endpoints,
-    /// Shut while the replica ends, if it cannot be killed at once.
+    /// Door of these listeners. The driver shuts it while it removes the replica's pod, because a
+    /// pod cannot be killed at once.
     pub(super) door: Door,
 }
 
 impl Entrance {
-    /// Opens the listeners of `n` replicas, at least of one. One authority signs all their certificates.
+    /// Opens the listeners of `n` replicas, or of one if `n` is zero. One certificate authority
+    /// signs all their certificates.
     pub(super) async fn open(setup: &Setup, sim: &Sim, n: usize) -> anyhow::Result<Vec<Self>> {
         let mut all = Vec::new();
         let mut authority = None;
@@ -36,7 +39,8 @@ impl Entrance {
     }
 }
 
-/// Returns the addresses and the label: loopback, or the address that pods reach.
+/// Returns the options for the listeners of a replica: its label, door and authority. Their address
+/// is the one that pods reach if the provider runs in a cluster, else loopback.
 fn options(
     setup: &Setup,
     index: usize,

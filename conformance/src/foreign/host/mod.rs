@@ -1,4 +1,5 @@
-//! Environment of the processes of one run: a directory, the files of the manifest, and the endpoints of the sim.
+//! Environment of a provider's replicas in one run: a directory, the files of the manifest, and the
+//! sim's endpoints.
 
 mod entrance;
 mod port;
@@ -34,27 +35,29 @@ use values::expand;
 pub struct Setup {
     /// Manifest of the provider.
     pub manifest: Manifest,
-    /// Program, if the manifest uses `$(binary)`.
+    /// Program that replaces `$(binary)` in the manifest.
     pub binary: Option<PathBuf>,
     /// Real API server for workload clusters; `None` for the built-in one.
     pub apiserver: Option<Real>,
-    /// Starts the processes.
+    /// Launcher that starts the processes.
     pub launcher: Launcher,
-    /// Cluster of the pods, for a provider that runs in one.
+    /// Cluster for the provider's pods; `None` if the provider does not run in pods.
     pub cluster: Option<Cluster>,
-    /// Environment variables that the manifest uses.
+    /// Environment variables that the manifest or a driver uses.
     pub variables: BTreeMap<String, String>,
-    /// Tracks everything that was started.
+    /// Tracks the tasks of all runs, among them one for each process.
     pub tasks: TaskTracker,
-    /// Folder of the runs' directories.
+    /// Parent folder of the directories of all runs.
     pub scratch: PathBuf,
 }
 
 impl Setup {
-    /// Checks that the engine has the image or that the cluster answers, if the provider needs one.
+    /// Prepares the driver. For a container, checks that the Docker engine has the image. For a
+    /// pod, checks that the cluster accepts it. Both remove what earlier `conformance` processes of
+    /// this computer have left there. A process needs no preparation.
     ///
     /// # Errors
-    /// Names the missing part and the remedy.
+    /// Fails with the missing part and the remedy.
     pub(super) async fn ready(&self) -> anyhow::Result<()> {
         match self.manifest.driver() {
             Driver::Process(_) => Ok(()),
@@ -63,7 +66,8 @@ impl Setup {
         }
     }
 
-    /// Waits for all tasks, then removes everything that is left in the cluster.
+    /// Waits for the end of all tasks, then removes this program's objects that are left in the
+    /// cluster.
     pub(super) async fn finish(&self) {
         self.tasks.close();
         self.tasks.wait().await;
@@ -72,13 +76,13 @@ impl Setup {
         }
     }
 
-    /// Returns the kind of API server for workload clusters.
+    /// Returns the kind of API server that serves the workload clusters.
     pub(super) fn apiserver(&self) -> ApiServer {
         if self.apiserver.is_some() { ApiServer::Real } else { ApiServer::Builtin }
     }
 
     fn cluster(&self) -> anyhow::Result<&Cluster> {
-        self.cluster.as_ref().context("the manifest names no cluster")
+        self.cluster.as_ref().context("the manifest does not select a cluster")
     }
 
     fn engine(&self) -> anyhow::Result<Engine> {
@@ -92,33 +96,39 @@ impl Setup {
     }
 }
 
-/// Environment of the processes of one run. The directory is removed when this is dropped.
+/// Environment of a provider's replicas in one run. Dropping it removes the directory.
 #[derive(Debug)]
 pub(crate) struct Host {
     setup: Arc<Setup>,
     directory: PathBuf,
-    /// The sim's listeners of each replica, at least of one.
+    /// The sim's listeners for each replica, at least for one.
     entrances: Vec<Entrance>,
-    /// Workload cluster, if it is a real one.
+    /// Workload cluster on a real API server; `None` for the built-in one.
     backed: Option<Arc<Backed>>,
-    /// Seconds of world time per second.
+    /// Seconds of world time per second of the clock.
     pace: u32,
     logs: Logs,
 }
 
-/// Result of a start.
+/// Result of the start of a replica.
 #[derive(Debug)]
 pub(crate) enum Started {
-    /// The provider has made its first call.
+    /// The replica has made its first call.
     Called,
-    /// The provider runs but has not made that call in time.
+    /// The replica runs but has not made its first call in time; the text describes this.
     Silent(String),
-    /// The provider has ended before that call.
+    /// The replica has ended before its first call.
     Ended,
 }
 
 impl Host {
-    /// Opens the sim's listeners for `n` replicas, in front of a real API server if the setup has one.
+    /// Makes the directory `name` in the scratch folder, and opens the sim's listeners for `n`
+    /// replicas, at least for one. If the set-up has a real API server, this server serves the
+    /// workload cluster behind the listeners.
+    ///
+    /// # Errors
+    /// Fails if the directory or a listener cannot be made, or if the real API server does not
+    /// accept the objects of the world.
     pub(crate) async fn new(
         setup: Arc<Setup>,
         sim: &Sim,
@@ -128,7 +138,7 @@ impl Host {
     ) -> anyhow::Result<Self> {
         let directory = setup.scratch.join(name);
         std::fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot make {}", directory.display()))?;
+            .with_context(|| format!("cannot create {}", directory.display()))?;
         let entrances = Entrance::open(&setup, sim, n).await?;
         let backed = match &setup.apiserver {
             None => None,
@@ -137,27 +147,30 @@ impl Host {
         Ok(Self { setup, directory, entrances, backed, pace, logs: Logs::default() })
     }
 
-    /// Returns the workload cluster if it is a real one; the caller must end it.
+    /// Returns the workload cluster if it runs on a real API server; the caller must call its
+    /// `end`.
     pub(super) fn backed(&self) -> Option<Arc<Backed>> {
         self.backed.clone()
     }
 
-    /// True if the workload cluster is a real one, whose changes reach the world a moment later.
+    /// True if the workload cluster runs on a real API server. A change on that server reaches the
+    /// world a moment later.
     pub(crate) fn is_mirrored(&self) -> bool {
         self.backed.is_some()
     }
 
-    /// Returns the seconds of world time per second.
+    /// Returns the seconds of world time per second of the clock.
     pub(crate) fn pace(&self) -> u32 {
         self.pace
     }
 
-    /// Returns the output of the processes.
+    /// Returns the output of all replicas.
     pub(crate) fn logs(&self) -> &Logs {
         &self.logs
     }
 
-    /// Returns the tokens that the processes got for the clusters.
+    /// Returns the bearer tokens in the kubeconfigs of the replicas: for the workload cluster and,
+    /// if the world has one, for the Supervisor.
     pub(crate) fn tokens(&self) -> Vec<String> {
         // The listeners of all replicas accept the same tokens.
         let endpoints = self.endpoints(0);
@@ -169,19 +182,26 @@ impl Host {
             .collect()
     }
 
-    /// Returns the name of a vCenter for a provider: the address on which it listens.
+    /// Returns the host name under which a provider reaches the vCenter with this name: the IP
+    /// address of the listener.
     pub(crate) fn server(&self, vcenter: &str) -> String {
         self.endpoints(0).vcenters[vcenter].address.ip().to_string()
     }
 
-    /// Returns the listeners of a replica; every replica of the scenario has some.
+    /// Returns the sim's endpoints for a replica. `index` must be that of a replica of the
+    /// scenario.
     fn endpoints(&self, index: usize) -> &Endpoints {
         &self.entrances[index].endpoints
     }
 
-    /// Starts a replica and waits until it has made its first call. The world's clock stands still meanwhile,
-    /// because the load time of a program is not judged. Where replicas elect a leader, a call for a lease is a first
-    /// call too: a standby makes no other.
+    /// Starts a replica and waits until it has made its first call, has ended, or `ready.timeout`
+    /// of the manifest has passed. World time stands still meanwhile, because the load time of a
+    /// program is not judged. If the replicas elect a leader, a call for a lease counts as first
+    /// call too, because a standby makes no other calls.
+    ///
+    /// # Errors
+    /// Fails if the replica's files cannot be written, or if the program, container or pod cannot
+    /// be started.
     pub(crate) async fn start(
         &self,
         sim: &Sim,
@@ -189,7 +209,7 @@ impl Host {
         index: usize,
     ) -> anyhow::Result<(Process, Started)> {
         if index >= self.entrances.len() {
-            bail!("replica {index}: the scenario has only {}", self.entrances.len());
+            bail!("replica {index}: the scenario has only {} replicas", self.entrances.len());
         }
         let values = self.values(sim, scenario, index)?;
         if let Some(backed) = &self.backed {
@@ -225,7 +245,7 @@ impl Host {
             () = called => Started::Called,
             () = process.end() => Started::Ended,
             () = tokio::time::sleep(ready.timeout) => {
-                Started::Silent(format!("no {op} within {} s", ready.timeout.as_secs()))
+                Started::Silent(format!("no call {op} within {} s", ready.timeout.as_secs()))
             }
         };
         sim.world().set_pace(self.pace);
@@ -237,8 +257,8 @@ impl Host {
         Ok((process, said))
     }
 
-    /// Returns the address of the HTTPS endpoint of a process whose command line has `$(port)`. Containers and pods have networks of
-    /// their own.
+    /// Returns the address of the replica's own HTTPS endpoint, if the replica is a process and its
+    /// manifest or flags have `$(port)`. The endpoint of a container or pod is not used.
     fn endpoint(&self, scenario: &Scenario, values: &Values) -> Option<SocketAddr> {
         let manifest = &self.setup.manifest;
         let is_process = matches!(manifest.driver(), Driver::Process(_));
@@ -248,7 +268,9 @@ impl Host {
         Some(SocketAddr::from(([127, 0, 0, 1], port.parse().ok()?)))
     }
 
-    /// Returns the command to start, and the container or pod that it represents.
+    /// Returns the command to start and, if the command is only a client, the container or pod
+    /// behind it. A container is created by the command. A pod already runs, or has ended, when
+    /// this function returns.
     async fn command(
         &self,
         sim: &Sim,
@@ -292,7 +314,7 @@ impl Host {
         Ok((command, Some(Behind::Pod(pod))))
     }
 
-    /// Returns the command of a program on this machine.
+    /// Returns the command for a provider that is a process, in a mount namespace if it needs one.
     fn process(
         &self,
         process: &manifest::Process,
@@ -328,12 +350,13 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // If removal fails, the directory goes with the scratch directory at the end.
+        // If this removal fails, the removal of the scratch directory at the end covers the
+        // directory.
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
-/// True if a record is the call that a manifest waits for.
+/// True if a record is a call of the operation or class `op`; `@any` matches every call.
 fn is(record: &Record, op: &str) -> bool {
     let class = record.class.map(Class::tag);
     class.is_some() && (op == "@any" || record.op == op || class == Some(op))

@@ -1,31 +1,37 @@
-//! Finds a loopback port for a server that is started later.
+//! Finds a free loopback port for a server that starts later.
 //!
-//! The system assigns ports of its own range to clients that connect and to servers that ask for any port. Another
-//! program can take a free port of that range before the server listens on it, which then ends with "Address already in
-//! use". So ports are drawn below that range, and one process does not draw the same port twice in a row.
+//! The system assigns ports of its ephemeral range to clients that connect and to servers that
+//! request any port. If this module returned a port of that range, another program could get it
+//! before the server listens on it, and the server would end with "Address already in use". So this
+//! module draws ports below that range, and one process does not draw the same port twice in a row.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::bail;
 
-/// Lowest port: smaller ones belong to well-known services and to programs on a developer's machine.
+/// Lowest port: smaller ones belong to well-known services and to programs on a developer's
+/// computer.
 const LOWEST: u16 = 10_000;
-/// First port of the system's range, by default on Linux.
+/// First port of the ephemeral range by default on Linux.
 const USUAL: u16 = 32_768;
-/// Distance of two draws: a prime, so that every port comes up.
+/// Distance of successive draws: a prime number, so that the draws reach every port.
 const STEP: u32 = 7_919;
 
 /// Number of draws in this process.
 static DRAWN: AtomicU32 = AtomicU32::new(0);
 
-/// Returns a port that is not in use. A pod has ports of its own, so the port is free there, too.
+/// Returns a port that is not in use on the loopback address of this computer. The port is also
+/// free in a pod, because a pod has its own ports.
+///
+/// # Errors
+/// Fails if every port from 10000 up to the ephemeral range is in use.
 pub(super) fn free() -> anyhow::Result<u16> {
     let highest = system_range().filter(|it| *it > LOWEST).unwrap_or(USUAL);
     let count = u32::from(highest - LOWEST);
     for _ in 0..count {
         let draw = DRAWN.fetch_add(1, Ordering::Relaxed);
-        // Concurrent processes begin at different places.
+        // Concurrent processes begin at different ports.
         let place = std::process::id().wrapping_add(draw).wrapping_mul(STEP) % count;
         let port = LOWEST + u16::try_from(place)?;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
@@ -35,7 +41,8 @@ pub(super) fn free() -> anyhow::Result<u16> {
     bail!("127.0.0.1: no port from {LOWEST} to {highest} is free")
 }
 
-/// Returns the first port of the system's range, if the system shows it.
+/// Returns the first port of the system's ephemeral range, or `None` if the system does not report
+/// it.
 fn system_range() -> Option<u16> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     text.split_whitespace().next()?.parse().ok()

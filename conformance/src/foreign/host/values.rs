@@ -1,4 +1,5 @@
-//! Computes the values of placeholders in one run of a provider, and writes its files.
+//! Computes the values of the manifest's placeholders for one replica, and writes the replica's
+//! files.
 
 use std::path::{Path, PathBuf};
 
@@ -17,11 +18,12 @@ use crate::scenario::{ProviderSetup, Scenario};
 /// Name of the only datacenter in the worlds of checks.
 const DATACENTER: &str = "DC0";
 
-/// Highest log level of klog and client-go, which includes headers and bodies of requests.
+/// Highest verbosity of klog that client-go uses; it logs headers and bodies of requests.
 const MOST_VERBOSE: u8 = 10;
 
 impl Host {
-    /// Returns the arguments of every knob that the scenario sets.
+    /// Returns the command-line arguments of every knob of the manifest for which the scenario has
+    /// a value.
     pub(super) fn knobs(
         &self,
         scenario: &Scenario,
@@ -48,7 +50,7 @@ impl Host {
         Ok(arguments)
     }
 
-    /// Writes the files of this replica and returns the values of placeholders.
+    /// Writes the files of a replica and returns the values of its placeholders, by name.
     pub(super) fn values(
         &self,
         sim: &Sim,
@@ -57,7 +59,7 @@ impl Host {
     ) -> anyhow::Result<Values> {
         let directory = self.replica(index);
         std::fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot make {}", directory.display()))?;
+            .with_context(|| format!("cannot create {}", directory.display()))?;
         let mut values = Values::new();
         for (name, value) in &self.setup.variables {
             values.insert(format!("env.{name}"), value.clone());
@@ -93,7 +95,7 @@ impl Host {
     }
 }
 
-/// Adds the values of vCenter mode.
+/// Adds the values of the placeholders of vCenter mode.
 fn vcenter(
     (sim, endpoints): (&Sim, &Endpoints),
     scenario: &Scenario,
@@ -103,7 +105,8 @@ fn vcenter(
     let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
     let (name, endpoint) =
         endpoints.vcenters.first_key_value().context("the world has no vCenter")?;
-    let password = sim.password(name, PROVIDER_USER).context("vCenter lacks the account")?;
+    let password =
+        sim.password(name, PROVIDER_USER).context("vCenter lacks the provider's user")?;
     set("vcenter.host", endpoint.address.ip().to_string());
     set("vcenter.port", endpoint.address.port().to_string());
     set("vcenter.user", PROVIDER_USER.to_owned());
@@ -127,17 +130,18 @@ fn vcenter(
     Ok(())
 }
 
-/// Adds the values of Supervisor mode and writes the files that a provider mounts.
+/// Adds the values of the placeholders of Supervisor mode, and writes the files that a Supervisor
+/// mounts into a provider.
 fn supervisor(
     (sim, endpoints): (&Sim, &Endpoints),
     directory: &Path,
     values: &mut Values,
 ) -> anyhow::Result<()> {
     let supervisor = sim.supervisor().context("the world has no Supervisor")?;
-    let endpoint = endpoints.supervisor.as_ref().context("no Supervisor listens")?;
+    let endpoint = endpoints.supervisor.as_ref().context("the Supervisor does not listen")?;
     let mounts = directory.join("supervisor");
     std::fs::create_dir_all(&mounts)
-        .with_context(|| format!("cannot make {}", mounts.display()))?;
+        .with_context(|| format!("cannot create {}", mounts.display()))?;
     supervisor.mount(&mounts, endpoints.ca_pem().unwrap_or_default())?;
     let owner = owner_ref(&mounts);
     let kubeconfig = endpoints.supervisor_kubeconfig().unwrap_or_default();
@@ -156,9 +160,9 @@ fn supervisor(
 pub(super) fn expand(text: &str, values: &Values) -> anyhow::Result<String> {
     template::expand(text, values).map_err(|name| {
         match (name.as_str(), template::variable(&name)) {
-            ("binary", _) => anyhow!("$(binary): which program? add --binary PATH"),
+            ("binary", _) => anyhow!("$(binary) has no value; add --binary PATH"),
             (_, Some(variable)) => anyhow!("$({name}): {variable} is not set in the environment"),
-            _ => anyhow!("$({name}) has no value here"),
+            _ => anyhow!("$({name}) has no value"),
         }
     })
 }
@@ -173,7 +177,9 @@ fn save(directory: &Path, name: &str, content: &str) -> anyhow::Result<PathBuf> 
     Ok(path)
 }
 
-/// Returns the value of a knob, or `None` if the scenario does not set it. The flags are no single value.
+/// Returns the value of a knob, or `None` if the scenario has no value for the knob. Periods are
+/// divided by `pace`, and the number of requests per second is multiplied by it. Also returns
+/// `None` for [`Knob::Flags`], which can have several values.
 fn turned(knob: Knob, setup: &ProviderSetup, pace: u32) -> Option<String> {
     match knob {
         Knob::Monitor => Some(go_duration(setup.monitor_period / pace)),

@@ -1,4 +1,4 @@
-//! Validates a manifest that parses, before anything is started.
+//! Validates a manifest that parses, before the driver starts anything.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,13 @@ use super::{Features, Knob, Manifest};
 use crate::catalogue;
 use crate::foreign::template;
 
-/// Classes of calls in a ledger.
+/// Classes of calls that `ready.firstCall` may name, in addition to `@any`.
 const CLASSES: [&str; 5] = ["@read", "@write", "@login", "@longpoll", "@task"];
 /// Files that the driver itself writes to a provider's folder.
 const RESERVED: [&str; 4] = ["ca.pem", "kubeconfig", "supervisor", "supervisor.kubeconfig"];
 
-/// Features beyond the contract that a check may need and a provider may claim.
+/// Features beyond the contract of `k8s.io/cloud-provider` that a check may need and a provider may
+/// claim.
 const FEATURES: [&str; 17] = [
     "TagZones",
     "SupervisorZones",
@@ -39,7 +40,9 @@ const FEATURES: [&str; 17] = [
 ];
 
 impl Manifest {
-    /// Checks that every knob has arguments with a place for its value.
+    /// Checks that every knob has at least one argument, and `$(value)` in at least one of them.
+    /// The knob `skipDeletion` needs no `$(value)`, because its only value is `true`. Also checks
+    /// that a manifest of vCenter mode has no knob `ipFamily`.
     pub(super) fn check_knobs(&self) -> Result<(), Wrong> {
         let mut knobs = self.spec.knobs.iter();
         knobs.try_for_each(|(knob, arguments)| self.check_knob(*knob, &arguments.0))
@@ -54,10 +57,10 @@ impl Manifest {
             Err(Wrong::at(&format!("spec.knobs.{}", knob.name()), &value, problem, remedy))
         };
         if arguments.is_empty() {
-            return wrong("names no argument", "write one, or leave the knob out");
+            return wrong("has no argument", "write one, or leave the knob out");
         }
         if knob == Knob::IpFamily && self.spec.mode.is_vcenter() {
-            let remedy = "leave it out; where families matter $(config.yaml) has them";
+            let remedy = "leave it out; in vCenter mode $(config.yaml) contains the IP families";
             return wrong("is a knob of Supervisor mode", remedy);
         }
         let has_value =
@@ -65,45 +68,51 @@ impl Manifest {
         if knob != Knob::SkipDeletion && !arguments.iter().any(has_value) {
             return wrong(
                 "has no $(value)",
-                "write the argument with $(value) where the value goes",
+                "write $(value) in an argument, in place of the value",
             );
         }
         Ok(())
     }
 
-    /// Checks the operation that shows the start, and the names of the files.
+    /// Checks the operation of `ready.firstCall`, and the names of the files.
     pub(super) fn check_start(&self) -> Result<(), Wrong> {
         let op = self.spec.ready.first_call.op.as_str();
         let value = Value::from(op);
         let key = "spec.ready.firstCall.op";
         if op.contains('*') {
-            return Err(Wrong::at(key, &value, "is no single operation", "write it without *"));
+            return Err(Wrong::at(
+                key,
+                &value,
+                "is not a single operation",
+                "write one operation, without *",
+            ));
         }
         let is_class = op == "@any" || CLASSES.contains(&op);
         if op.starts_with('@') && !is_class {
             let remedy = format!("expected @any, or one of {}", CLASSES.join(", "));
-            return Err(Wrong::at(key, &value, "not a class of calls", remedy));
+            return Err(Wrong::at(key, &value, "is not a class of calls", remedy));
         }
         let doubts = if is_class { Vec::new() } else { Rule::new("ready", []).op([op]).doubts() };
         if let Some(doubt) = doubts.first() {
-            let remedy = "write it as the ledger has it, or @any";
+            let remedy = "write the operation as the ledger names it, or @any";
             return Err(Wrong::at(key, &value, doubt, remedy));
         }
         for name in self.spec.files.keys() {
             let is_name = !name.is_empty() && !name.starts_with('.') && !name.contains('/');
             let problem = match name.as_str() {
                 name if RESERVED.contains(&name) => "is written by the driver",
-                _ if !is_name => "is no name of a file in the provider's folder",
+                _ if !is_name => "is not the name of a file in the provider's folder",
                 _ => continue,
             };
             let key = format!("spec.files.{name}");
-            let remedy = "give the file another name; $(files.NAME) is where it lies";
+            let remedy = "give the file another name; $(files.NAME) is its path";
             return Err(Wrong::at(&key, &Value::from(name.as_str()), problem, remedy));
         }
         Ok(())
     }
 
-    /// Checks features and skips.
+    /// Checks that all features exist and that none is listed twice. Checks that all skipped checks
+    /// exist and are not aliases, and that no skip has expired.
     pub(super) fn check_claims(&self, today: Date) -> Result<(), Wrong> {
         let Features { supported, unsupported } = &self.spec.features;
         let mut seen = BTreeSet::new();
@@ -117,10 +126,10 @@ impl Manifest {
                         Some(near) => format!("did you mean {near}?"),
                         None => format!("expected one of {}", FEATURES.join(", ")),
                     };
-                    return Err(Wrong::at(&key, &value, "is no feature", remedy));
+                    return Err(Wrong::at(&key, &value, "is not a known feature", remedy));
                 }
                 if !seen.insert(feature) {
-                    return Err(Wrong::at(&key, &value, "stands there twice", "remove one"));
+                    return Err(Wrong::at(&key, &value, "is listed twice", "remove one"));
                 }
             }
         }
@@ -134,21 +143,22 @@ impl Manifest {
             let target = catalogue::entry(&skip.check).and_then(|it| it.alias_of.as_deref());
             if let Some(target) = target {
                 let value = Value::from(skip.check.as_str());
-                let problem = format!("says the same as {target}, which is what is run");
+                let problem = format!("says the same as {target}, which is run in its place");
                 let remedy = format!("write {target}");
                 return Err(Wrong::at(&format!("{key}.check"), &value, &problem, remedy));
             }
             if skip.expires < today {
                 let value = Value::from(skip.expires.to_string());
                 let problem = format!("the skip of {} has expired", skip.check);
-                let remedy = "remove the skip, or look at its reason again and give it a new date";
+                let remedy = "remove the skip, or review its reason and give it a new date";
                 return Err(Wrong::at(&format!("{key}.expires"), &value, &problem, remedy));
             }
         }
         Ok(())
     }
 
-    /// Checks that every placeholder has a value.
+    /// Checks that the driver knows every placeholder at its place, and that `$(knobs)` stands only
+    /// as a separate argument.
     pub(super) fn check_placeholders(&self) -> Result<(), Wrong> {
         let known: Vec<String> = template::known(self);
         let among = |known: &[String], key: String, text: &str, own: &[&str]| {
@@ -163,7 +173,7 @@ impl Manifest {
                 let there: Vec<&str> = there.collect();
                 let remedy = format!("expected one of {}, or env.NAME", there.join(", "));
                 let value = Value::from(format!("$({name})"));
-                Err(Wrong::at(&key, &value, "nothing is called so", remedy))
+                Err(Wrong::at(&key, &value, "unknown placeholder", remedy))
             })
         };
         let check = |key: String, text: &str, own: &[&str]| among(&known, key, text, own);
@@ -182,11 +192,11 @@ impl Manifest {
         for (n, argument) in arguments.iter().enumerate() {
             let key = format!("{below}.{part}[{n}]");
             if argument != "$(knobs)" && template::names(argument).iter().any(|it| it == "knobs") {
-                let remedy = "write \"$(knobs)\" as an argument of its own";
+                let remedy = "write \"$(knobs)\" as a separate argument";
                 return Err(Wrong::at(
                     &key,
                     &Value::from(argument.as_str()),
-                    "knobs are several arguments",
+                    "$(knobs) stands for several arguments",
                     remedy,
                 ));
             }

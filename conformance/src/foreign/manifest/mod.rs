@@ -1,7 +1,8 @@
-//! `kind: Provider`: describes a provider of any vendor, how to start it, and the features that it lacks.
+//! The manifest of `kind: Provider`: describes a provider of any vendor, how to start it, and the
+//! features that it lacks.
 //!
-//! A manifest is read strictly: an unknown key, a placeholder without a value, an unknown check or an expired skip is an
-//! error with key, value and remedy, before anything is started.
+//! [`Manifest::read`] is strict: an unknown key, an unknown placeholder, an unknown check or an
+//! expired skip is an error with key, value and remedy, before the driver starts anything.
 
 mod check;
 mod run;
@@ -25,7 +26,7 @@ pub(super) use run::{Container, Driver, Process, address, user};
 
 const API_VERSION: &str = "sim.vsphere/v1alpha1";
 
-/// A provider of any vendor.
+/// Manifest of a provider of any vendor.
 #[derive(Clone, Debug)]
 pub struct Manifest {
     /// Source of the manifest: a path, or the name of a built-in one.
@@ -45,23 +46,24 @@ pub struct Spec {
     /// Description of the provider, for the report.
     #[serde(default)]
     pub implementation: Implementation,
-    /// Backend of the provider.
+    /// Backend of the provider (default: vCenter).
     #[serde(default)]
     pub mode: Backend,
     run: Run,
-    /// Files that are written for each process of the provider.
+    /// Files that the driver writes for each replica of the provider, by name.
     #[serde(default)]
     pub files: BTreeMap<String, Source>,
-    /// Sign that the provider has started.
+    /// Condition under which the provider counts as started.
     #[serde(default)]
     pub ready: Ready,
-    /// Settings that the driver passes as arguments; `$(value)` marks the place of the value.
+    /// Settings that the driver passes to the provider as arguments. `$(value)` in an argument
+    /// stands for the value.
     #[serde(default)]
     pub knobs: BTreeMap<Knob, KnobArguments>,
-    /// Features beyond the contract.
+    /// Features beyond the contract of `k8s.io/cloud-provider` that the provider has or lacks.
     #[serde(default)]
     pub features: Features,
-    /// Checks that are not run, each with the reason.
+    /// Checks that the driver does not run, each with the reason.
     #[serde(default)]
     pub skips: Vec<Skip>,
 }
@@ -82,7 +84,7 @@ pub struct Implementation {
     pub contact: Vec<String>,
 }
 
-/// A file: the path of a template, relative to the manifest, or the template itself.
+/// Content of a file: the path of a template, relative to the manifest, or the template itself.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "the path of a template, or {text: …}")]
 pub enum Source {
@@ -100,13 +102,15 @@ pub struct Inline {
     pub text: String,
 }
 
-/// Sign that a provider has started.
+/// Condition under which a provider counts as started: a call within a time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct Ready {
-    /// A call in the ledger. Logs are not read for it.
+    /// Call in the ledger that shows that the provider has started. The driver does not look for
+    /// the start in the provider's log.
     pub first_call: FirstCall,
-    /// Maximum time until the call, in real time (default: 60 s). After it, checks continue without the call.
+    /// Maximum real time from the start of the process until this call (default: 60 s). After this
+    /// time the case continues without the call.
     #[serde(with = "sim::world::duration")]
     pub timeout: Duration,
 }
@@ -117,7 +121,7 @@ impl Default for Ready {
     }
 }
 
-/// Call that shows the start.
+/// Call that shows that the provider has started.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FirstCall {
@@ -134,25 +138,28 @@ impl Default for FirstCall {
 /// Setting that the driver passes to a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Knob {
-    /// The monitor period, as a duration.
+    /// Period between checks of nodes that are not Ready, as a duration such as `500ms`.
     Monitor,
-    /// The address sync period, as a duration.
+    /// Period between reads of all addresses, as a duration such as `30s`.
     Status,
     /// Leader election, `true` or `false`.
     LeaderElection,
-    /// Disabled deletion of nodes; set only to `true`.
+    /// Switch that disables the deletion of Nodes; the only value is `true`.
     SkipDeletion,
-    /// Requests per second to the cluster.
+    /// Maximum number of requests per second to the cluster, for each controller.
     Qps,
-    /// IP families of the cluster in Supervisor mode, `ipv6` or `ipv4ipv6`; not set for IPv4 alone.
+    /// IP families of the cluster in Supervisor mode in order of priority, such as `ipv6` or
+    /// `ipv4ipv6`; set if a check names families.
     IpFamily,
-    /// Labels for every node at initialization, as `key=value,key=value`; set if a check needs some.
+    /// Labels for every node at initialization, as `key=value,key=value`; set if a check needs
+    /// some.
     NodeLabels,
-    /// Number of nodes that are initialized in parallel; set if it is not one.
+    /// Number of nodes that the provider initializes in parallel; set if it is not one.
     Workers,
-    /// Log level of klog; set to the highest in checks that look for secrets.
+    /// Log verbosity of klog; set to the highest, 10, in checks that search the log for secrets.
     Verbosity,
-    /// One flag of Kubernetes' cloud controller managers, as a check writes it; set once for each.
+    /// A flag of Kubernetes' cloud controller managers, as a check writes it; set once for each
+    /// flag that a check needs.
     Flags,
 }
 
@@ -170,7 +177,7 @@ const KNOBS: [(Knob, &str); 10] = [
     (Knob::Flags, "flags"),
 ];
 
-/// Deserializes from a string, so that an error below the knob names it.
+/// Deserializes from a string by hand, so that an error in the value of a knob names the knob.
 impl<'de> Deserialize<'de> for Knob {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         const NAMES: [&str; KNOBS.len()] = {
@@ -188,7 +195,8 @@ impl<'de> Deserialize<'de> for Knob {
     }
 }
 
-/// Arguments that a knob adds to the command if it is set: one or a list.
+/// Arguments that a knob adds to the command if the knob is set. A manifest contains one argument
+/// or a list.
 #[derive(Clone, Debug)]
 pub struct KnobArguments(pub Vec<String>);
 
@@ -226,11 +234,11 @@ impl<'de> Deserialize<'de> for KnobArguments {
 pub struct Features {
     /// Features that the provider has; for the report.
     pub supported: Vec<String>,
-    /// Features that the provider lacks: checks that need one are not run.
+    /// Features that the provider lacks. Checks that need one of them are not run.
     pub unsupported: Vec<String>,
 }
 
-/// A check that is not run.
+/// A check that the driver does not run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skip {
@@ -238,7 +246,7 @@ pub struct Skip {
     pub check: String,
     /// Reason to skip it.
     pub reason: String,
-    /// Issue that tracks it.
+    /// Issue that tracks the reason; empty if the manifest names none.
     #[serde(default)]
     pub issue: String,
     /// Last day of the skip.
@@ -296,7 +304,7 @@ impl Manifest {
         let path = Path::new(name);
         let text = std::fs::read_to_string(path).map_err(|error| {
             let known: Vec<&str> = builtin::names().collect();
-            let remedy = format!("give a file, or one of {}", known.join(", "));
+            let remedy = format!("name a file, or one of {}", known.join(", "));
             let wrong = Wrong::document(format!("cannot be read: {error}"), remedy);
             ManifestError { origin: name.to_owned(), wrong }
         })?;
@@ -347,21 +355,22 @@ impl Manifest {
     /// Returns the driver that starts the provider.
     ///
     /// # Panics
-    /// Never: a manifest without a driver is rejected when it is read.
+    /// Never, because [`Self::read`] rejects a manifest without a driver.
     pub fn driver(&self) -> Driver<'_> {
-        self.spec.run.driver().expect("a manifest without is refused")
+        self.spec.run.driver().expect("a manifest has exactly one driver")
     }
 
-    /// Returns the options that select the cluster, by key, with placeholders replaced.
+    /// Returns the options that select the cluster, by key, with placeholders replaced; empty if
+    /// the driver is not `cluster`.
     ///
     /// # Errors
-    /// Returns the first placeholder without a value.
+    /// Returns the name of the first placeholder without a value.
     pub(super) fn place(&self, values: &Values) -> Result<BTreeMap<&'static str, String>, String> {
         let place = self.driver().place();
         place.map(|(key, text)| Ok((key, template::expand(text, values)?))).collect()
     }
 
-    /// Returns the text of a file in the manifest.
+    /// Returns the template of the file with this name. The manifest must have such a file.
     ///
     /// # Errors
     /// Fails if the file cannot be read.
@@ -373,14 +382,14 @@ impl Manifest {
                 std::fs::read_to_string(&full).map_err(|error| {
                     let key = format!("spec.files.{name}");
                     let value = Value::from(path.display().to_string());
-                    let remedy = "give a path relative to the manifest, or {text: …}";
+                    let remedy = "write a path relative to the manifest, or {text: …}";
                     Wrong::at(&key, &value, &format!("cannot be read: {error}"), remedy)
                 })
             }
         }
     }
 
-    /// Returns every placeholder in the manifest.
+    /// Returns the names of all placeholders in the manifest and its templates.
     pub(super) fn placeholders(&self) -> BTreeSet<String> {
         let driver = self.driver();
         let files = self.spec.files.keys().map(|name| self.template(name).unwrap_or_default());

@@ -10,7 +10,7 @@ use sim::document::Wrong;
 
 use crate::foreign::template;
 
-/// The driver; exactly one must be given.
+/// Content of `spec.run`: the possible drivers, of which a manifest must contain exactly one.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(super) struct Run {
@@ -21,16 +21,18 @@ pub(super) struct Run {
     in_process: Option<Value>,
 }
 
-/// A program on this machine.
+/// A program on this computer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Process {
-    /// The program and its arguments; `$(knobs)` stands for the arguments of all knobs that are set.
+    /// The program and its arguments; `$(knobs)` stands for the arguments of all knobs that are
+    /// set.
     pub command: Vec<String>,
     /// Environment variables, in addition to `PATH`, `HOME` and `TMPDIR`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Mounts for a program with fixed paths: the path for the program, and the file or directory that is mounted there.
+    /// Mounts for a program with fixed paths. The key is the path that the program sees, the value
+    /// is the file or directory of this computer that is mounted there.
     #[serde(default)]
     pub binds: BTreeMap<PathBuf, String>,
     /// Host names for the program, with their addresses.
@@ -45,12 +47,13 @@ impl Process {
     }
 }
 
-/// A container of the Docker engine with this machine's network, or a pod of a cluster. The files of its run are at the same
-/// paths as on this machine, so that placeholders hold.
+/// A container of the Docker engine with the network of this computer, or a pod of a cluster.
+/// Inside, the files of a run have the same paths as on this computer, so that placeholders mean
+/// the same there.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Container {
-    /// Image, which the engine must have or the nodes of the cluster can pull.
+    /// Image. The Docker engine must have it already; the nodes of a cluster may also pull it.
     pub image: String,
     /// Arguments of the entry point; `$(knobs)` stands for the arguments of all knobs that are set.
     #[serde(default)]
@@ -64,7 +67,8 @@ pub struct Container {
     /// Environment variables.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Mounts for a program with fixed paths: the path for the program, and the file or directory that is mounted there.
+    /// Mounts for a program with fixed paths. The key is the path that the program sees, the value
+    /// is the file or directory of this computer that is mounted there.
     #[serde(default)]
     pub binds: BTreeMap<PathBuf, String>,
     /// Host names for the program, with their addresses.
@@ -79,14 +83,15 @@ pub struct Container {
     /// For a cluster: namespace of the pods.
     #[serde(default)]
     pub namespace: Option<String>,
-    /// For a cluster: address of this machine for its pods.
+    /// For a cluster: address at which its pods reach this computer; default is the source address
+    /// of this computer's route to the cluster's nodes.
     #[serde(default)]
     pub address: Option<String>,
 }
 
 impl Container {
-    /// Returns the options that select the cluster, by key. They may contain the placeholders [`PLACE`] and environment
-    /// variables.
+    /// Returns the options that select the cluster, by key. Their values may contain the
+    /// placeholders [`PLACE`] and those of environment variables.
     pub(super) fn place(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let Self { kubeconfig, context, namespace, address, .. } = self;
         let all = [
@@ -99,13 +104,14 @@ impl Container {
     }
 }
 
-/// Placeholders with a value before anything is started, in addition to environment variables.
+/// Placeholders that the options of a cluster may contain, in addition to those of environment
+/// variables. They have a value before a run begins.
 pub(super) const PLACE: [&str; 1] = ["manifest.dir"];
 
 /// Driver that starts a provider.
 #[derive(Clone, Copy, Debug)]
 pub enum Driver<'a> {
-    /// A program on this machine.
+    /// A program on this computer.
     Process(&'a Process),
     /// A container of the Docker engine.
     Container(&'a Container),
@@ -131,7 +137,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Returns the key of the arguments and the arguments; those of a process begin with the program.
+    /// Returns the key of the arguments and the arguments; those of a process begin with the
+    /// program.
     pub fn arguments(self) -> (&'static str, &'a [String]) {
         match self {
             Self::Process(it) => ("command", &it.command),
@@ -147,7 +154,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Returns the mounts.
+    /// Returns the mounts: the path that the provider sees, and the path on this computer.
     pub fn binds(self) -> &'a BTreeMap<PathBuf, String> {
         match self {
             Self::Process(it) => &it.binds,
@@ -173,10 +180,11 @@ impl<'a> Driver<'a> {
 }
 
 impl Run {
-    /// Returns the given driver.
+    /// Returns the driver in the manifest.
     ///
     /// # Errors
-    /// Fails if none or several are given, or one that is not supported.
+    /// Fails if the manifest contains no driver, several drivers, or a driver that is not
+    /// supported.
     pub(super) fn driver(&self) -> Result<Driver<'_>, Wrong> {
         let Self { process, container, cluster, grpc, in_process } = self;
         let drivers = [
@@ -213,7 +221,7 @@ impl Driver<'_> {
             Self::Process(it) if it.command.is_empty() => {
                 let remedy = "write the program and its arguments";
                 let value = Value::from(it.command.clone());
-                return Err(Wrong::at(&self.key("command"), &value, "names no program", remedy));
+                return Err(Wrong::at(&self.key("command"), &value, "has no program", remedy));
             }
             Self::Process(_) => {}
             Self::Container(it) => {
@@ -226,26 +234,26 @@ impl Driver<'_> {
             Self::Cluster(it) => {
                 self.check_image(it)?;
                 if let Some(user) = it.user.as_deref().filter(|it| user(it).is_none()) {
-                    let remedy = "write a number, or two as in \"1000:1000\"";
-                    return Err(self.wrong("user", user, "is no user of a pod", remedy));
+                    let remedy = "write a number, or two numbers as in \"1000:1000\"";
+                    return Err(self.wrong("user", user, "is not a valid user of a pod", remedy));
                 }
                 let known = it.address.as_deref().filter(|it| template::names(it).is_empty());
                 known.map_or(Ok(()), |address| self::address(address).map(drop))?;
             }
         }
         if let Some(path) = self.binds().keys().find(|path| !path.is_absolute()) {
-            let remedy = "write the path as the program sees it, from / on";
+            let remedy = "write the absolute path that the program sees";
             let path = path.display().to_string();
-            return Err(self.wrong("binds", &path, "is no absolute path", remedy));
+            return Err(self.wrong("binds", &path, "is not an absolute path", remedy));
         }
         Ok(())
     }
 
     fn check_image(self, it: &Container) -> Result<(), Wrong> {
-        // An image that begins with a dash would be an option of docker.
+        // Docker would read an image that begins with a dash as an option.
         if it.image.is_empty() || it.image.starts_with('-') {
-            let remedy = "write it as docker run takes it: name:tag or name@sha256:…";
-            return Err(self.wrong("image", &it.image, "names no image", remedy));
+            let remedy = "write it as docker run expects it: name:tag or name@sha256:…";
+            return Err(self.wrong("image", &it.image, "is not the name of an image", remedy));
         }
         Ok(())
     }
@@ -259,7 +267,8 @@ impl Driver<'_> {
     }
 }
 
-/// Parses `1000` or `1000:1000` as user and group. Names are rejected, because only the image can resolve them.
+/// Parses `1000` or `1000:1000` as user and group. Returns `None` for any other text, including
+/// names, which only the image can resolve.
 pub(crate) fn user(text: &str) -> Option<(u32, Option<u32>)> {
     match text.split_once(':') {
         None => Some((text.parse().ok()?, None)),
@@ -267,20 +276,21 @@ pub(crate) fn user(text: &str) -> Option<(u32, Option<u32>)> {
     }
 }
 
-/// Parses the address of this machine for pods.
+/// Parses the address at which pods reach this computer.
 ///
 /// # Errors
-/// Fails for text that is not an address, and for one that means the pod itself.
+/// Fails for text that is not an IP address, and for loopback and unspecified addresses, which mean
+/// the pod itself.
 pub(crate) fn address(text: &str) -> Result<IpAddr, Wrong> {
     let wrong = |problem| {
         let key = "spec.run.cluster.address";
-        let remedy = "write an address of this machine that pods reach (for kind the gateway of its network), or leave it out";
+        let remedy = "write an address at which pods reach this machine (for kind the gateway of its network), or leave it out";
         Wrong::at(key, &Value::from(text), problem, remedy)
     };
     match text.parse::<IpAddr>() {
-        Err(_) => Err(wrong("is no IP address")),
+        Err(_) => Err(wrong("is not an IP address")),
         Ok(it) if it.is_loopback() || it.is_unspecified() => {
-            Err(wrong("means the pod itself there"))
+            Err(wrong("means the pod itself inside a pod"))
         }
         Ok(it) => Ok(it),
     }

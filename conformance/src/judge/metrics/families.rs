@@ -1,4 +1,5 @@
-//! Families of metrics: each has a description, and a process always serves certain families.
+//! Checks the families of metrics: each has a description, and a process always serves certain
+//! families.
 
 use std::collections::BTreeSet;
 
@@ -55,19 +56,20 @@ impl Life<'_> {
         let leads = self.sum("leader_election_master_status", &[]);
         let controllers = self.sum("running_managed_controllers", &[]);
         if ![0.0, 1.0].contains(&leads) {
-            said.push(format!("leader_election_master_status is {leads}"));
+            said.push(format!("leader_election_master_status is {leads}; expected 0 or 1"));
         }
         let writes = self.calls.iter().any(|call| crate::judge::authors::is_write(call));
         let flags = &self.run.scenario.provider.flags;
         let all = if flags.iter().any(|it| it.starts_with("--controllers")) { 1.0 } else { 2.0 };
         if writes && self.is_alone && self.is_calm && (leads != 1.0 || controllers < all) {
-            said.push(format!("the replica writes nodes alone, and leader_election_master_status is {leads}, running_managed_controllers {controllers}"));
+            said.push(format!("the only replica writes nodes, but leader_election_master_status is {leads} and running_managed_controllers is {controllers}"));
         }
         said
     }
 }
 
-/// Returns the family of a sample.
+/// Returns the name of a sample's family: the name of the sample without its ending of
+/// [`SUFFIXES`].
 fn family(name: &str) -> &str {
     SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
 }

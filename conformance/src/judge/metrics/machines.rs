@@ -1,4 +1,5 @@
-//! The view of a Supervisor's machines: the number of machines, and of shared UUIDs.
+//! Checks the metrics of the view of a Supervisor's machines: the number of machines and the number
+//! of UUIDs that several machines share.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,14 +12,15 @@ use sim::world::supervisor::Supervisor;
 use super::Life;
 use crate::backend::virtual_machines;
 
-/// Minimum time without a change of machines before a scrape whose counts are compared.
+/// Minimum time without a change of machines after which a scrape must show the right numbers.
 const QUIET: Duration = Duration::from_secs(10);
 const MACHINES: &str = "vsphere_supervisor_machines";
 const DUPLICATES: &str = "vsphere_supervisor_duplicate_uuids";
 
 impl Life<'_> {
-    /// Compares the view of a provider that watches machines with all machines, once [`QUIET`] has
-    /// passed since the last change.
+    /// Compares the numbers of a fresh view with all machines of the Supervisor, once [`QUIET`] has
+    /// passed since the last change. Compares them only in a calm scenario and after a list of the
+    /// replica.
     pub(super) fn supervisor_machines(&self) -> Vec<String> {
         let mut said = Vec::new();
         let is_fresh = self.sum("vsphere_supervisor_view_state", &[("state", "fresh")]) == 1.0;
@@ -67,7 +69,9 @@ impl Life<'_> {
             let counted = self.sum(metric, &[]);
             let wanted = f64::from(u32::try_from(wanted).unwrap_or(u32::MAX));
             if counted != wanted {
-                said.push(format!("{metric} is {counted}; it has been {wanted} for 10 s"));
+                said.push(format!(
+                    "{metric} is {counted}; the true number has been {wanted} for 10 s"
+                ));
             }
         }
         said

@@ -1,4 +1,5 @@
-//! Metrics of nodes: initializations, watch events, deletions held back, and troubles.
+//! Checks the metrics of nodes: initializations, failed syncs, watch events, held deletions, and
+//! troubles.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,12 +16,13 @@ const FAILURES: &str = "vsphere_node_sync_failures_total";
 const NEWS: &str = "vsphere_node_watch_events_total";
 const HOLDS: &str = "vsphere_node_deletions_held_total";
 const TROUBLED: &str = "vsphere_nodes_troubled";
-/// Time within which a leader has looked at its nodes.
+/// Maximum time until a leader has checked every node once.
 const ROUND: Duration = Duration::from_secs(10);
 const HELD: &str = "vsphere_nodes_held";
 
 impl Life<'_> {
-    /// Compares the count of nodes whose taint this replica removed. A removal whose answer was lost may count or not.
+    /// Compares the metric of initialized nodes with the uninitialized taints that this replica
+    /// removed. A removal whose answer was lost may count or not.
     pub(super) fn initialized(&self) -> Option<String> {
         let counted = self.sum(INITIALIZED, &[]);
         let mut writes = BTreeMap::<&str, Vec<&Record>>::new();
@@ -29,7 +31,7 @@ impl Life<'_> {
         }
         let (mut heard, mut made) = (0.0, 0.0);
         for (name, events) in self.run.nodes_by_name() {
-            // Unknown before the first change of a Node that the world began with.
+            // `None` until the first change of a Node that existed when the world began.
             let mut was_waiting = None;
             for (at, op, object) in events {
                 let is_waiting = *op != Op::Deleted && facts(object).uninitialized;
@@ -52,14 +54,14 @@ impl Life<'_> {
             }
         }
         (counted < heard || counted > made).then(|| {
-            format!(
-                "{INITIALIZED} is {counted}; {heard} of {made} nodes were initialized for certain"
-            )
+            format!("{INITIALIZED} is {counted}; the replica initialized {heard} to {made} nodes")
         })
     }
 
-    /// Only one controller writes the status of a node. A refused write means a failed sync, which the replica must count, except
-    /// for a conflict, a missing node, and answers that ask for patience (429, 503).
+    /// Checks that the metric of failed syncs is positive if the cluster refused a write of node
+    /// status. Only one controller makes these writes, and a refused one means a failed sync, which
+    /// the replica must count. Exceptions are a conflict, a missing node, and answers that ask for
+    /// patience (429, 503).
     pub(super) fn sync_failures(&self) -> Option<String> {
         const NOT_COUNTED: [u16; 4] = [404, 409, 429, 503];
         let is_refused = |call: &&&Record| {
@@ -75,12 +77,14 @@ impl Life<'_> {
         let is_missing = n_refused > 0 && counted == 0.0 && !self.was_suspended;
         is_missing.then(|| {
             format!(
-                "{FAILURES} is {counted}; {n_refused} writes of the status of a node were refused"
+                "{FAILURES} is {counted}; the cluster refused {n_refused} writes of node status"
             )
         })
     }
 
-    /// The watch events of nodes are counted by kind: the count is positive exactly if a node changed that way during the watch.
+    /// Compares the metric of watch events of nodes, by kind: it must be positive exactly if a node
+    /// changed that way since the first watch. Compares it only if the replica is alone and the
+    /// scenario calm.
     pub(super) fn node_news(&self) -> Vec<String> {
         let mut said = Vec::new();
         let is_told = |call: &&&Record| call.op == "watch nodes" && call.succeeded();
@@ -94,13 +98,14 @@ impl Life<'_> {
             };
             let happened = all.filter(|(at, op, _)| is_it(*at, *op)).count();
             if (counted == 0.0) != (happened == 0) {
-                said.push(format!("{NEWS} of kind {kind} is {counted}; {happened} changes of nodes of that kind were made while they were watched"));
+                said.push(format!("{NEWS} of kind {kind} is {counted}; {happened} node changes of that kind occurred during the watch"));
             }
         }
         said
     }
 
-    /// An event reports each deletion that is held back, so the metric must count it.
+    /// Checks that the metric of holds is positive if Kubernetes events report a hold, and that it
+    /// is not less than the number of Nodes that are held now.
     pub(super) fn holds(&self) -> Vec<String> {
         let mut said = Vec::new();
         let is_told = |call: &&&Record| {
@@ -109,15 +114,16 @@ impl Life<'_> {
         let told = self.calls.iter().filter(is_told).count();
         let (holds, held) = (self.sum(HOLDS, &[]), self.sum(HELD, &[]));
         if told > 0 && holds == 0.0 {
-            said.push(format!("{HOLDS} is 0; {told} events say that a deletion is held back"));
+            said.push(format!("{HOLDS} is 0; {told} events report a held deletion"));
         }
         if held > holds {
-            said.push(format!("{HELD} is {held}, and {HOLDS} is {holds}"));
+            said.push(format!("{HELD} is {held}, but {HOLDS} is only {holds}"));
         }
         said
     }
 
-    /// A leader that judges nodes reports the number of nodes in each kind of trouble, even if it is zero.
+    /// Checks that a leader reports the number of nodes in trouble, even if it is zero, at the
+    /// latest [`ROUND`] after its first write of node status.
     pub(super) fn troubles(&self) -> Option<String> {
         let since =
             self.calls.iter().find(|call| call.op == "patch nodes/status").map(|it| it.t)?;

@@ -1,4 +1,5 @@
-//! The view of a vCenter's machines: number of builds, and of deliveries to the view.
+//! Checks the metrics of the view of a vCenter's machines: the numbers of builds of the view, of
+//! deliveries to it, and of updates in the deliveries.
 
 use std::collections::BTreeSet;
 
@@ -19,15 +20,13 @@ impl Life<'_> {
         for vcenter in vcenters {
             let of = |metric| self.sum(metric, &[("vcenter", vcenter)]);
             let here = waits.iter().filter(|call| call.server == vcenter);
-            // The provider waits for each built view from the beginning, and again if it did not receive the
-            // answer.
+            // For each view that it builds, the provider begins to wait with an empty version. It
+            // does so again if the answer is lost.
             let is_first = |call: &&&&Record| call.req.detail == "from the beginning";
             let firsts = here.clone().filter(is_first).count() as f64;
             let builds = of(BUILDS);
             if builds < 1.0 || builds > firsts {
-                said.push(format!(
-                    "{BUILDS} of {vcenter} is {builds}; {firsts} views were waited for"
-                ));
+                said.push(format!("{BUILDS} of {vcenter} is {builds}; expected 1 to {firsts}"));
             }
             let (mut heard, mut made, mut machines) = (0.0, 0.0, 0.0);
             for call in here {
@@ -44,7 +43,7 @@ impl Life<'_> {
             }
             let (deliveries, updates) = (of(DELIVERIES), of(UPDATES));
             if deliveries < heard || (self.is_calm && deliveries > made) {
-                said.push(format!("{DELIVERIES} of {vcenter} is {deliveries}; {heard} of {made} answers with changes were heard for certain"));
+                said.push(format!("{DELIVERIES} of {vcenter} is {deliveries}; the replica received {heard} to {made} answers with changes"));
             }
             if self.is_calm && heard == made && updates != machines {
                 said.push(format!(

@@ -1,4 +1,5 @@
-//! Label patches that stand in for a provider that writes wrong labels.
+//! Tests of the judge of zones. Label patches by the scenario stand in for a provider that writes
+//! wrong labels.
 
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ fn tag(category: &str, tag: &str, object: &str) -> TagName {
 /// Returns the broken invariants about zones, for our provider and for another one.
 fn broken(scenario: &Scenario) -> [Vec<Invariant>; 2] {
     let mut run = lab::run(scenario, &Stage::default());
-    // Makes the change by hand count as one of the provider.
+    // Makes the judge take the patch of the scenario for a write of the provider.
     let patch = run.calls().find(|call| call.op == "patch nodes").unwrap().clone();
     let target = Target { name: Some(NODE.to_owned()), ..patch.target.clone() };
     run.by_hand.clear();
@@ -84,7 +85,7 @@ fn the_zone_of_one_place_with_the_region_of_another_breaks_an_invariant() {
         .at(OPEN, moved())
         .at(OPEN, Command::AttachTag(tag(REGION_CATEGORY, "north", "DC0")))
         .at(LATER, labels("zone-a", "north"));
-    // Our provider promises the first of the two.
+    // `LabelsStay` binds only our provider here.
     assert_eq!(broken(&scenario), [vec![LabelsStay, LabelsMoveTogether], vec![LabelsMoveTogether]]);
 }
 

@@ -1,4 +1,4 @@
-//! One request of a history.
+//! One request of a generated history.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +16,22 @@ enum Verb {
     Create,
     Update(Base),
     Patch(Patch),
+    /// Patches the status through the status subresource.
     Status,
-    /// Changes metadata through the status subresource.
+    /// Patches metadata through the status subresource.
     StatusMetadata,
     Delete(Way),
+    /// Lists the objects with the label of the act.
     List,
-    /// Lists the first page.
+    /// Lists the first page of the history's objects, with one object per page.
     Page,
-    /// Lists the next page.
+    /// Lists the page after the last listed one.
     NextPage,
     DeleteCollection(Extent),
 }
 
-/// Resource version in an update.
+/// Resource version that an update contains: none, that of the newest version of the object that an
+/// earlier request of the history returned, or that of its creation.
 #[derive(Clone, Copy, Debug)]
 enum Base {
     None,
@@ -36,33 +39,40 @@ enum Base {
     First,
 }
 
+/// Kind and content of a patch.
 #[derive(Clone, Copy, Debug)]
 enum Patch {
     Merge,
     Strategic,
+    /// A strategic merge patch with a directive such as `$patch: replace`.
     Directive,
     Json,
-    /// Adds a finalizer, or removes all of them.
+    /// A merge patch that adds a finalizer.
     Hold,
+    /// A merge patch that removes all finalizers.
     Release,
 }
 
+/// Options of a deletion.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Plain,
+    /// With the resource version of the object's creation as precondition.
     AtFirst,
     Foreground,
     Orphan,
 }
 
-/// Extent of a collection delete.
+/// Extent of the deletion of a collection: the history's objects with the label of the act, or one
+/// of the history's objects.
 #[derive(Clone, Copy, Debug)]
 enum Extent {
     Selected,
     One,
 }
 
-/// A request without names and values.
+/// A generated request: an operation, a kind, and numbers for the object's name, its label and its
+/// values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Act {
     verb: Verb,
@@ -105,7 +115,7 @@ fn verb() -> impl Strategy<Value = Verb> {
     ]
 }
 
-/// Method, path, content type of the body unless it is JSON, body.
+/// Method, path, content type of the body (`None` for JSON), and body.
 type Request = (&'static str, String, Option<&'static str>, Option<Value>);
 
 impl Act {
@@ -114,7 +124,7 @@ impl Act {
         Self { kind, ..self }
     }
 
-    /// Returns the request as a step, with the names of values that later requests use.
+    /// Returns the request as a step of a sequence, which saves the values that later requests use.
     pub(super) fn step(self) -> Step {
         let verb = match self.verb {
             Verb::Status | Verb::StatusMetadata if !self.kind.has_status() => Verb::Get,
@@ -137,14 +147,17 @@ impl Act {
         }
     }
 
+    /// Returns the name under which the resource version of the object's creation is saved.
     fn first(self) -> String {
         format!("first{}{}", self.kind.names().0, self.name)
     }
 
+    /// Returns the name under which the newest resource version of the object is saved.
     fn newest(self) -> String {
         format!("newest{}{}", self.kind.names().0, self.name)
     }
 
+    /// Returns the name under which the continue token of the last listed page is saved.
     fn page(self) -> String {
         format!("page{}", self.kind.names().0)
     }

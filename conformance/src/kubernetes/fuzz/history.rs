@@ -1,4 +1,4 @@
-//! A history: requests, an optional watch beside them, and the sequence that it becomes.
+//! A generated history: requests and an optional watch, which together become a sequence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,13 @@ use crate::kubernetes::sequence::{Clause, Sequence, Step};
 /// Exclusive upper bound of the number of requests in a history.
 const LONGEST: usize = 16;
 
-/// A history, and the kind that is watched meanwhile.
+/// A generated history.
 #[derive(Clone, Debug)]
 pub(super) struct History {
+    /// Kind of objects that a watch observes during the history.
     watched: Option<Kind>,
-    /// True if the history uses a custom kind, which a real server takes a while to serve.
+    /// True if the history first creates a custom kind and uses it. A real server needs a while
+    /// before it serves a new kind.
     has_gadgets: bool,
     acts: Vec<Act>,
 }
@@ -39,7 +41,7 @@ pub(super) fn any() -> impl Strategy<Value = History> {
 }
 
 impl History {
-    /// Returns the history as a sequence.
+    /// Returns the history as a sequence that can be played.
     pub(super) fn sequence(&self) -> Sequence {
         let mut steps = Vec::new();
         if self.has_gadgets {
@@ -55,8 +57,9 @@ impl History {
         Sequence { name, clause: Clause::Writing, managed_fields: false, steps }
     }
 
-    /// Returns the requests. A version that no earlier request has saved becomes 1, and a page without a
-    /// saved token becomes the first page.
+    /// Returns the requests as steps. If no earlier request has saved the resource version that a
+    /// request needs, the request contains 1 instead. If no continue token is saved, the request
+    /// lists the first page.
     fn requests(&self) -> Vec<Step> {
         let mut saved = BTreeSet::new();
         let mut steps = Vec::new();
@@ -86,8 +89,9 @@ impl History {
     }
 }
 
-/// Creates a custom kind and waits until it is served. On a real server the first write of a new kind
-/// takes longer than a watch is open, so an object that the watch does not select is written first.
+/// Returns the steps that create a custom kind and wait until the server serves it. On a real
+/// server the first write of an object of a new kind takes longer than a watch is open, so the last
+/// step creates an object that the watch does not select.
 fn ready_gadgets() -> [Step; 3] {
     let collection = Kind::Gadget.collection();
     let (_, version, kind) = Kind::Gadget.names();
@@ -105,7 +109,7 @@ fn ready_gadgets() -> [Step; 3] {
     [definition(), listed, first]
 }
 
-/// Opens a watch of a kind.
+/// Returns the steps that list the objects of a kind and then watch them.
 fn opened(kind: Kind) -> [Step; 2] {
     let path = format!("GET {}?labelSelector=run%3D$id", kind.collection());
     let save = BTreeMap::from([("now".to_owned(), "metadata.resourceVersion".to_owned())]);

@@ -1,4 +1,4 @@
-//! Kinds of objects in histories, with the fields that histories change.
+//! Kinds of objects in generated histories, and the fields that the histories change.
 
 use proptest::prelude::{Just, Strategy};
 use proptest::prop_oneof;
@@ -13,7 +13,7 @@ pub(super) enum Kind {
     Lease,
     Service,
     Node,
-    /// A custom kind.
+    /// A custom kind, which the history itself defines.
     Gadget,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn any() -> impl Strategy<Value = Kind> {
 }
 
 impl Kind {
-    /// Returns plural, API version and kind.
+    /// Returns the plural name, the API version and the kind.
     pub(super) fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::ConfigMap => ("configmaps", "v1", "ConfigMap"),
@@ -40,6 +40,7 @@ impl Kind {
         }
     }
 
+    /// Returns the path of the collection, in the notation of sequences.
     pub(super) fn collection(self) -> &'static str {
         match self {
             Self::ConfigMap => "$ns/configmaps",
@@ -50,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// Returns fields to write, varied by `value`.
+    /// Returns the fields that an object contains; they depend on `value`.
     pub(super) fn content(self, value: u8) -> Value {
         match self {
             Self::ConfigMap => json!({"data": {"k": format!("v{value}")}}),
@@ -79,6 +80,7 @@ impl Kind {
         }
     }
 
+    /// Returns a patch of the status, which depends on `value`.
     pub(super) fn status(self, value: u8) -> Value {
         match self {
             Self::Service => {
@@ -97,7 +99,7 @@ impl Kind {
         !matches!(self, Self::ConfigMap | Self::Lease)
     }
 
-    /// Returns a strategic merge patch with a directive.
+    /// Returns a strategic merge patch with a directive, which depends on `value`.
     pub(super) fn directive(self, value: u8) -> Value {
         match (self, value) {
             (Self::Service, 0) => json!({"spec": {"ports": [{"$patch": "delete", "port": 80}]}}),
@@ -127,7 +129,7 @@ impl Kind {
     }
 }
 
-/// Returns the request that creates the custom kind.
+/// Returns the step that creates the definition of the custom kind.
 pub(super) fn definition() -> Step {
     const PATH: &str = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let spec = json!({

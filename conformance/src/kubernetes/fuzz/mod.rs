@@ -1,8 +1,9 @@
-//! Plays generated histories on both servers and shrinks a difference to the shortest history that shows it.
+//! Plays generated histories of requests on both servers. Shrinks the first history with different
+//! answers to the shortest one that still has them.
 //!
-//! Histories consist of requests that the written sequences have shown to be alike, so they find errors in
-//! combinations. Decided differences (`docs/kubernetes-differences.md`) are not generated: server-side apply, rules
-//! in CEL, pods.
+//! The hand-written sequences show that both servers answer the single requests of a history alike,
+//! so histories find errors in combinations of requests. Histories do not contain decided
+//! differences (`docs/kubernetes-differences.md`): server-side apply, rules in CEL, pods.
 
 mod act;
 mod history;
@@ -19,7 +20,8 @@ use self::history::History;
 use super::target::Target;
 use super::{compare, known};
 
-/// Plays histories on both servers until the answers differ.
+/// Plays up to `runs` histories on both servers, until answers differ, and prints the result.
+/// Returns exit code 1 if answers differ.
 ///
 /// # Errors
 /// Fails if the harness fails.
@@ -55,7 +57,7 @@ pub fn run(
         match play(&history) {
             Ok(None) => Ok(()),
             Ok(Some(report)) => Err(TestCaseError::fail(report)),
-            // A server that leaves a request without an answer fails the history, too.
+            // A server that does not answer a request also fails the history.
             Err(error) => Err(TestCaseError::fail(format!("{error:#}"))),
         }
     });
@@ -70,9 +72,9 @@ pub fn run(
         }
         Err(TestError::Fail(_, history)) => {
             let report = play(&history)?.unwrap_or_else(|| {
-                "the second time there was no difference: the real server was late\n".to_owned()
+                "no difference when repeated, so the real server was only late\n".to_owned()
             });
-            writeln!(out, "the shortest history that is answered differently (seed {seed}):")?;
+            writeln!(out, "the shortest history with different answers (seed {seed}):")?;
             let sequence = history.sequence();
             for step in &sequence.steps {
                 writeln!(out, "  {}", compare::request(step))?;
@@ -81,6 +83,6 @@ pub fn run(
             writeln!(out, "- {}", serde_json::to_string(&sequence)?)?;
             Ok(ExitCode::from(1))
         }
-        Err(TestError::Abort(why)) => anyhow::bail!("the harness could not go on: {why}"),
+        Err(TestError::Abort(why)) => anyhow::bail!("the generator of histories gave up: {why}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Bounds are checked with readings of the test, and once with those of this process.
+//! Tests of bounds, with readings that the test makes up and with those of this process.
 
 use std::process::Command;
 
@@ -64,7 +64,8 @@ async fn a_loop_without_a_wait_is_stopped_at_the_bound_of_calls() {
     assert_eq!(guard.passed(), Some(Passed::AtOnce(1000)));
 }
 
-/// The bound that a run exceeds whose memory has these sizes in MiB at its beginning and at each tick.
+/// Returns the bound that a run exceeds, or `None`. `mib` has the sizes of the run's memory in MiB:
+/// at its beginning, and then at each tick.
 fn passed_with(mib: &[u64]) -> Option<Passed> {
     let bounds = Bounds::of(&scenario(Duration::from_secs(60)));
     let guard = Guard::new(Bounds { memory: 100 << 20, ..bounds });
@@ -84,7 +85,7 @@ fn a_run_whose_memory_grows_beyond_the_bound_is_ended() {
     assert_eq!(passed_with(&[500, 450, 601, 500]), Some(Passed::Memory(100 << 20)));
 }
 
-/// Set in the test process that gives up.
+/// Environment variable that is set in the process whose run never yields.
 const GIVES_UP: &str = "CONFORMANCE_TEST_GIVES_UP";
 
 #[test]

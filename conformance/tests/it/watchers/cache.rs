@@ -1,4 +1,4 @@
-//! A watcher of Nodes with its cache, polled by hand and checked after every event.
+//! A watcher of Nodes with its cache, which a test polls by hand and checks after every event.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,13 +17,15 @@ use sim::Sim;
 use sim::world::Retain;
 use sim::world::objects::{GroupResource, Op, Store as Objects};
 
-/// Longer than the silence after which the client gives up a watch, with room for the next watch.
+/// Maximum wait for an event; longer than the time after which the client gives up a silent watch,
+/// with room for the next watch.
 pub(super) const QUIET: Duration = Duration::from_secs(700);
 
-/// Page size of lists; small, so that few objects make several pages.
+/// Page size of lists; small, so that few objects fill several pages.
 const PAGE: u32 = 3;
 
-/// First request of a watcher.
+/// Way in which a watcher reads the objects at its beginning: by a list, or by a watch that first
+/// streams them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strategy {
     ListWatch,
@@ -34,7 +36,7 @@ impl Strategy {
     pub(super) const ALL: [Self; 2] = [Self::ListWatch, Self::StreamingList];
 }
 
-/// Nodes by name, each as its resourceVersion.
+/// The resourceVersion of each Node, by name.
 type Versions = BTreeMap<String, String>;
 
 /// A watcher with its cache.
@@ -42,11 +44,11 @@ pub(super) struct Cache<'a> {
     sim: &'a Sim,
     store: Store<Node>,
     events: BoxStream<'static, watcher::Result<Event<Node>>>,
-    /// Index of the historical state that the cache showed last; it must not decrease.
+    /// Index in the history of the state that the cache showed last; it must not decrease.
     at: usize,
-    /// Errors that the client met, oldest first.
+    /// Errors that the watcher returned, oldest first.
     pub(super) errors: Vec<String>,
-    /// Number of times that the watcher started over.
+    /// Number of times that the watcher began with a new list.
     pub(super) n_begun: usize,
 }
 
@@ -68,7 +70,7 @@ impl<'a> Cache<'a> {
         Self { sim, store, events: events.boxed(), at: 0, errors: Vec::new(), n_begun: 0 }
     }
 
-    /// Takes in the next event; `false` if none comes within `patience`.
+    /// Processes the next event; returns `false` if none comes within `patience`.
     pub(super) async fn step(&mut self, patience: Duration) -> bool {
         match tokio::time::timeout(patience, self.events.next()).await {
             Err(_) => return false,
@@ -84,7 +86,7 @@ impl<'a> Cache<'a> {
         true
     }
 
-    /// Takes in events until none comes any more.
+    /// Processes events until none comes within [`QUIET`].
     pub(super) async fn settle(&mut self) {
         while self.step(QUIET).await {}
     }
@@ -94,7 +96,8 @@ impl<'a> Cache<'a> {
         self.store.state().into_iter().map(|node| (node.name_any(), node)).collect()
     }
 
-    /// Checks that the cache shows a real state, not older than the one that it showed last.
+    /// Checks that the cache shows a state that existed, not older than the one that it showed
+    /// last.
     fn check(&mut self) {
         let history = history(self.sim);
         let shown: Versions = self
@@ -106,7 +109,7 @@ impl<'a> Cache<'a> {
         match later {
             Some(later) => self.at += later,
             None => panic!(
-                "the cache shows what never was after state {}: {shown:#?}\nhistory: {history:#?}",
+                "the cache shows a state that did not exist after state {}: {shown:#?}\nhistory: {history:#?}",
                 self.at
             ),
         }
@@ -120,12 +123,12 @@ impl<'a> Cache<'a> {
             let node = |it: &Arc<Value>| serde_json::from_value(it.as_ref().clone()).unwrap();
             nodes.map(node).map(|node: Node| (node.name_any(), Arc::new(node))).collect()
         });
-        assert!(!real.is_empty(), "a cache of nothing proves nothing");
-        assert_eq!(self.shown(), real, "the cache is not complete; it met {:#?}", self.errors);
+        assert!(!real.is_empty(), "the cluster has no Node, so an equal cache proves nothing");
+        assert_eq!(self.shown(), real, "the cache is not complete; its errors: {:#?}", self.errors);
     }
 }
 
-/// Runs a story in virtual time, in a world without machines whose log is kept.
+/// Runs `story` with a sim in virtual time, whose world has no machines and keeps its log.
 pub(super) fn play(story: impl AsyncFnOnce(&Sim)) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();

@@ -1,4 +1,4 @@
-//! Tests single failures of lists and watches, for both strategies.
+//! Tests single failures of lists and watches, with both strategies of a watcher.
 
 use sim::Sim;
 use sim::faults::Rule;
@@ -10,7 +10,8 @@ use super::cache::{Cache, QUIET, Strategy, play};
 /// Number of Nodes; more than two pages.
 const N_NODES: u32 = 7;
 
-/// A failure: its rules, and the error that a client reports then.
+/// A failure: its rules, a piece of the error that the client must return (empty for none), and the
+/// strategies to which it applies.
 struct Trouble {
     name: &'static str,
     rules: &'static str,
@@ -67,7 +68,7 @@ const TROUBLES: [Trouble; 16] = [
         of: BOTH,
     },
     Trouble {
-        name: "a watch never says anything and nobody ends it",
+        name: "a watch sends nothing and nobody ends it",
         rules: "[{id: held, match: {op: watch nodes}, when: {max: 4}, do: [{watch.holdAfter: 0}]}]",
         met: "",
         of: BOTH,
@@ -81,7 +82,7 @@ const TROUBLES: [Trouble; 16] = [
         of: BOTH,
     },
     Trouble {
-        name: "429 with Retry-After, at whatever is asked",
+        name: "429 with Retry-After for any request",
         rules: "[{id: busy, match: {op: '* nodes'}, when: {first: 3}, do: [{status: {code: 429, retryAfter: 7}}]}]",
         met: "Too many requests",
         of: BOTH,
@@ -175,7 +176,7 @@ fn a_page_that_has_expired_starts_the_list_over() {
             "{id: compact, match: {op: list nodes}, when: {nth: 2}, do: [{cluster.compact: 0}]}";
         sim.fault(serde_saphyr::from_str(rule).unwrap()).unwrap();
         let mut cache = Cache::new(sim, Strategy::ListWatch);
-        // The start event, and the objects of the first page.
+        // Processes the start event and the objects of the first page.
         for _ in 0..4 {
             assert!(cache.step(QUIET).await);
         }
@@ -186,8 +187,12 @@ fn a_page_that_has_expired_starts_the_list_over() {
         assert_fired(sim, &["compact".into()], "an expired page");
         let expired = "continue parameter is too old";
         assert!(cache.errors.iter().any(|it| it.contains(expired)), "{:#?}", cache.errors);
-        assert_eq!(cache.n_begun, 2, "it began anew");
-        assert_eq!(sim.ledger().counts().of("list nodes"), 2 + 3, "and read every page");
+        assert_eq!(cache.n_begun, 2, "the watcher did not start over exactly once");
+        assert_eq!(
+            sim.ledger().counts().of("list nodes"),
+            2 + 3,
+            "the watcher did not read every page again"
+        );
     });
 }
 

@@ -1,5 +1,5 @@
-//! Plays random histories of changes to Nodes, failures and polls. Once it is calm, both caches are
-//! complete.
+//! Plays random histories of changes to Nodes, failures, and polls by two watchers. At the end of
+//! each history, both caches must be complete.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,9 +23,10 @@ enum Happening {
     Create(u32),
     Annotate(u32, u8),
     Delete(u32),
-    /// The log forgets all but this number of changes.
+    /// The server compacts its log, except for this number of changes.
     Compact(usize),
-    /// A failure of this number of calls, beginning with the n-th next one.
+    /// A failure of `calls + 1` successive calls; the first is the `from`-th one after this event.
+    /// Affects lists and watches if `lists` is true, else only watches.
     Trouble {
         action: Action,
         lists: bool,
@@ -33,9 +34,9 @@ enum Happening {
         calls: u64,
     },
     Heal,
-    /// A cache takes in at most this number of events.
+    /// The cache with the first number processes at most the second number of events.
     Poll(usize, u32),
-    /// A cache runs for this number of seconds.
+    /// The cache with the first number runs for the second number of seconds.
     Wait(usize, u64),
 }
 
@@ -77,7 +78,7 @@ fn trouble() -> impl Generator<Value = Action> {
     ]
 }
 
-/// Number of times that each kind of failure fired, over all histories.
+/// Number of times that each kind of failure fired, in all histories together.
 type Fired = BTreeMap<String, u64>;
 
 #[test]
@@ -96,12 +97,15 @@ fn a_cache_shows_only_states_that_existed_and_ends_complete() {
         panic!("{error}");
     }
     let fired = fired.into_inner();
-    assert_eq!(fired.len(), 13, "not every kind of failure was met: {fired:#?}");
-    assert!(fired.values().all(|n| *n >= 10), "met too rarely to prove anything: {fired:#?}");
+    assert_eq!(fired.len(), 13, "not every kind of failure fired: {fired:#?}");
+    assert!(
+        fired.values().all(|n| *n >= 10),
+        "a kind of failure fired too rarely to prove anything: {fired:#?}"
+    );
 }
 
 async fn live(sim: &Sim, history: &[Happening], fired: &RefCell<Fired>) {
-    // One Node that always exists.
+    // This Node always exists, so that no cache is empty at the end.
     create(sim, "stays");
     let mut caches = Strategy::ALL.map(|strategy| Cache::new(sim, strategy));
     let mut rules = BTreeMap::new();
@@ -166,7 +170,7 @@ fn create(sim: &Sim, name: &str) {
     attempt(sim, objects::Command::create(GroupResource::core("nodes"), "", node));
 }
 
-/// Applies a command; an object that exists already or no longer is not an error.
+/// Applies a command. It may fail because the object exists already or no longer exists.
 fn attempt(sim: &Sim, command: objects::Command) {
     let refused = sim.apply(Command::Cluster(command)).err();
     let is_expected = |fault: &sim::world::Fault| matches!(fault, sim::world::Fault::Cluster(status) if matches!(status.code, 404 | 409));

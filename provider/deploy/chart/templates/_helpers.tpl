@@ -1,4 +1,4 @@
-{{- /* What `config` and `global.config` say together. */ -}}
+{{- /* The configuration: `config`, with the values of `global.config` in place of its own. */ -}}
 {{- define "cpi.config" -}}
 {{- mergeOverwrite (deepCopy .Values.config) (default (dict) (default (dict) .Values.global).config) | toYaml -}}
 {{- end -}}
@@ -22,7 +22,7 @@ name: vsphere-cloud-controller-manager
 {{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name }}{{ else }}{{ default "default" .Values.serviceAccount.name }}{{ end -}}
 {{- end -}}
 
-{{- /* What no cluster has to find out. */ -}}
+{{- /* Refuses invalid values before any manifest reaches a cluster. */ -}}
 {{- define "cpi.check" -}}
 {{- if not (has .Values.mode (list "vcenter" "supervisor")) }}{{ fail (printf "mode: %q: write vcenter or supervisor" .Values.mode) }}{{ end -}}
 {{- if not (has .Values.kind (list "DaemonSet" "Deployment")) }}{{ fail (printf "kind: %q: write DaemonSet or Deployment" .Values.kind) }}{{ end -}}

@@ -1,12 +1,14 @@
-//! Answers that stay valid for a limited time.
+//! A cache of reviews that stay valid for a limited time.
 
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
 use tokio::time::Instant;
 
-/// Maximum number of answers; beyond it, the one that expires first is dropped.
+/// Maximum number of entries; a full cache drops its expired entries or, if it has none, the entry
+/// that expires first.
 const KEPT: usize = 4096;
 
+/// Values by key, each with the instant at which it expires.
 pub(super) struct Cache<K, V>(Mutex<BTreeMap<K, (V, Instant)>>);
 
 impl<K: Ord, V> Default for Cache<K, V> {

@@ -1,7 +1,8 @@
-//! Access to the endpoint: TokenReview checks tokens and SubjectAccessReview checks requests, as in
-//! `k8s.io/apiserver`'s delegated authentication and authorization.
+//! Access to the HTTPS endpoint: an API server reviews tokens (TokenReview) and requests
+//! (SubjectAccessReview), as in `k8s.io/apiserver`'s delegated authentication and authorization.
 //!
-//! The provider does not read client certificates and headers of a front proxy; the flags for them make the start fail.
+//! The provider reads neither client certificates nor the headers of a front proxy. If a flag for
+//! them is set, the start fails.
 
 mod cache;
 mod paths;
@@ -24,7 +25,7 @@ use crate::{
 
 pub use paths::{AllowedPaths, ParseAllowedPathsError};
 
-/// Requests per second and burst of each of the two clients, as in upstream.
+/// Requests per second and burst of each client that sends reviews, as in upstream.
 const PACE: (f64, u32) = (50.0, 100);
 
 /// Settings of the access checks.
@@ -32,15 +33,16 @@ const PACE: (f64, u32) = (50.0, 100);
 pub struct AccessSettings {
     /// Client that reviews tokens; without it every caller is anonymous.
     pub authentication: Option<kube::Client>,
-    /// Client that reviews requests; without it only the paths below and members of `system:masters` are allowed.
+    /// Client that reviews requests; without it only requests for `always_allowed` and of
+    /// `system:masters` are allowed.
     pub authorization: Option<kube::Client>,
     /// Paths that need no authorization.
     pub always_allowed: AllowedPaths,
-    /// Time that the review of a token stays valid (default 10 s).
+    /// Time for which the provider caches the review of a token (default 10 s).
     pub token_ttl: Duration,
-    /// Time that a permission stays valid (default 10 s).
+    /// Time for which the provider caches that a request is allowed (default 10 s).
     pub allowed_ttl: Duration,
-    /// Time that a refusal stays valid (default 10 s).
+    /// Time for which the provider caches that a request is refused (default 10 s).
     pub refused_ttl: Duration,
 }
 
@@ -66,18 +68,19 @@ impl std::fmt::Debug for AccessSettings {
     }
 }
 
-/// Checks the access of requests.
+/// Checks if a caller may send a request to the endpoint, and caches the reviews.
 pub(super) struct Access {
     authentication: Option<Cluster>,
     authorization: Option<Cluster>,
     settings: AccessSettings,
-    /// Users by digest of the token; the tokens themselves are not kept.
+    /// Users by digest of the token (`None` for an invalid token). The cache does not keep the
+    /// tokens themselves.
     users: Cache<[u8; 32], Option<User>>,
     verdicts: Cache<(User, String, String), bool>,
 }
 
 impl Access {
-    /// `requests` counts the reviews.
+    /// Makes the access checks; `requests` counts the reviews.
     pub(super) fn new(settings: AccessSettings, requests: RequestCounter) -> Self {
         let client = |client: &Option<kube::Client>| {
             let paced = client.clone().map(|client| Cluster::new(client, PACE.0, PACE.1));
@@ -92,7 +95,7 @@ impl Access {
         }
     }
 
-    /// Checks that a request may be answered; otherwise returns status and text of the refusal.
+    /// Checks if the endpoint may answer a request; if not, returns status and text of the refusal.
     pub(super) async fn judge(
         &self,
         method: &Method,
@@ -126,7 +129,8 @@ impl Access {
         }
     }
 
-    /// Returns the caller; `None` for an invalid token.
+    /// Returns the caller; `None` for an invalid token. Without a token, or without a client that
+    /// reviews tokens, the caller is anonymous.
     async fn authenticate(&self, headers: &HeaderMap) -> Result<Option<User>, ClusterError> {
         let (Some(token), Some(cluster)) = (bearer(headers), &self.authentication) else {
             return Ok(Some(User::anonymous()));

@@ -2,16 +2,16 @@
 
 use std::str::FromStr;
 
-/// Paths and prefixes of paths.
+/// The paths and prefixes of paths that need no authorization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedPaths {
     exact: Vec<String>,
     prefixes: Vec<String>,
 }
 
-/// A path with a star before its last character.
+/// Error for a path with a `*` before its last character.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} has a star in the middle; only the last character may be one")]
+#[error("{0:?} has a * that is not its last character; remove it")]
 pub struct ParseAllowedPathsError(String);
 
 impl Default for AllowedPaths {
@@ -25,7 +25,7 @@ impl Default for AllowedPaths {
 impl FromStr for AllowedPaths {
     type Err = ParseAllowedPathsError;
 
-    /// Parses a list with commas; a slash at the beginning of a path does not matter.
+    /// Parses a comma-separated list; a slash at the beginning of a path makes no difference.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut allowed = Self { exact: Vec::new(), prefixes: Vec::new() };
         if text.is_empty() {

@@ -1,4 +1,5 @@
-//! The two reviews by the API server, repeated a few times if they are not answered.
+//! The two reviews by the API server. The provider repeats a review up to four times if the API
+//! server does not answer, is overloaded or fails.
 
 use std::time::Duration;
 
@@ -6,17 +7,18 @@ use serde_json::{Map, Value, json};
 
 use crate::cluster::{Cluster, ClusterError};
 
-/// Maximum number of attempts, and the pause after the first one; each further pause is half as long again.
+/// Maximum number of attempts to get one review.
 const ATTEMPTS: u32 = 5;
+/// Pause after the first attempt; each further pause is 1.5 times as long as the one before.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The caller of a request.
+/// The caller of a request to the endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct User {
     pub(super) name: String,
     uid: String,
     groups: Vec<String>,
-    /// Extra attributes of the user, as JSON.
+    /// Extra attributes of the user, as the text of a JSON object; empty if the user has none.
     extra: String,
 }
 
@@ -30,7 +32,7 @@ impl User {
         }
     }
 
-    /// True if the user may do everything.
+    /// True if the user belongs to `system:masters` and so may do everything.
     pub(super) fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == "system:masters")
     }
@@ -61,6 +63,7 @@ pub(super) async fn user_of(cluster: &Cluster, token: &str) -> Result<Option<Use
     Ok(is_good.then(|| User::read(&status["user"])))
 }
 
+/// Returns true if the API server allows the user to request the path with this verb.
 pub(super) async fn is_allowed(
     cluster: &Cluster,
     user: &User,
@@ -90,7 +93,7 @@ async fn ask(cluster: &Cluster, path: &str, review: &Value) -> Result<Value, Clu
     for _ in 1..ATTEMPTS {
         match cluster.post(path, review).await {
             Err(err) if err.code().is_none_or(|code| code == 429 || code >= 500) => {
-                tracing::debug!(error = %provider_vcenter::Chain(&err), "asked again");
+                tracing::debug!(error = %provider_vcenter::Chain(&err), "review failed; retrying");
             }
             other => return other,
         }

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Access checks whose reviews are counted.
+/// Makes access checks with these settings.
 fn access_of(settings: AccessSettings) -> Access {
     Access::new(settings, crate::Telemetry::default().cluster_requests())
 }
 
-/// An API server that knows the tokens `good`, which may get `/metrics`, and `master`; keeps the
-/// reviews that it received.
+/// An API server that accepts the tokens `good`, whose user may get `/metrics`, and `master`; keeps
+/// the reviews that it received.
 #[derive(Clone, Default)]
 struct Reviewer {
     asked: Arc<Mutex<Vec<Value>>>,
@@ -45,7 +45,7 @@ impl Reviewer {
         access_of(AccessSettings { authentication, authorization, ..AccessSettings::default() })
     }
 
-    /// Kinds of the reviews since the last call.
+    /// Returns the kinds of the reviews that arrived since the last call of this function.
     fn asked(&self) -> Vec<String> {
         let asked = std::mem::take(&mut *self.asked.lock().unwrap());
         asked.iter().map(|it| it["kind"].as_str().unwrap().to_owned()).collect()
@@ -119,7 +119,7 @@ async fn without_an_api_server_only_allowed_paths_are_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reviews_are_cached_for_as_long_as_the_flags_say() {
+async fn reviews_are_cached_for_their_configured_times() {
     let reviewer = Reviewer::default();
     let access = access_of(AccessSettings {
         token_ttl: Duration::from_secs(5),
@@ -134,7 +134,8 @@ async fn reviews_are_cached_for_as_long_as_the_flags_say() {
         seen.push(reviewer.asked().iter().map(|kind| &kind[..1]).collect::<String>());
         tokio::time::advance(Duration::from_millis(1001)).await;
     }
-    // T is a token review and S an access review: one request is reviewed every second, the other after twenty.
+    // T is a TokenReview and S a SubjectAccessReview. The refusal expires every second, the token
+    // after 5 s, and the permission after 20 s.
     assert_eq!(seen.join(" "), "TSS S S S S TS S S S S TS S");
 }
 
@@ -145,7 +146,7 @@ async fn a_failed_review_refuses_the_request_and_is_not_cached() {
     assert_eq!(judged(&access, "/metrics", "Bearer good").await, 401);
     assert_eq!(reviewer.asked().len(), 5);
     assert_eq!(judged(&access, "/metrics", "").await, 500);
-    assert_eq!(judged(&access, "/metrics", "").await, 500, "asked again");
+    assert_eq!(judged(&access, "/metrics", "").await, 500, "refused again");
     assert_eq!(reviewer.asked().len(), 10);
     assert_eq!(judged(&access, "/healthz", "").await, 200);
 }

@@ -1,16 +1,18 @@
-//! Every flag of upstream leads to an effect, a note or an error. Sources: `k8s.io/cloud-provider`, `k8s.io/apiserver`,
-//! `k8s.io/controller-manager` and `k8s.io/component-base` of 1.37, and the vSphere provider.
+//! Tests that every flag of upstream has an effect, or leads to a note or an error. Sources of the
+//! flags: `k8s.io/cloud-provider`, `k8s.io/apiserver`, `k8s.io/controller-manager` and
+//! `k8s.io/component-base` of 1.37, and upstream's vSphere provider.
 
 use super::*;
 
-/// Result of setting a flag.
+/// Result of parsing a command line that sets a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// The flag changes the arguments, and no note names it.
     Effect,
     /// The arguments are the same, and a note names the flag.
     Note,
-    /// The arguments are the same and no note names the flag: the value describes the actual behavior.
+    /// The arguments are the same and no note names the flag: the value describes the actual
+    /// behavior.
     SoAnyway,
     /// Parsing fails, and the error names the flag.
     Error,
@@ -18,7 +20,7 @@ enum Outcome {
 
 use Outcome::{Effect, Error, Note, SoAnyway};
 
-/// Flags of upstream with a value that is not the default.
+/// Flags of upstream, each with a value, and the expected result.
 const TABLE: &[(&str, Outcome)] = &[
     // Framework.
     ("cloud-provider=vsphere-paravirtual", Effect),
@@ -167,7 +169,7 @@ fn outcome(words: &str) -> Outcome {
         (true, true) => Note,
         (true, false) => SoAnyway,
         (false, false) => Effect,
-        (false, true) => panic!("{words}: an effect, and yet {notes:?}"),
+        (false, true) => panic!("{words}: has an effect, but a note names it: {notes:?}"),
     }
 }
 
@@ -184,7 +186,7 @@ fn every_upstream_flag_has_an_effect_a_note_or_an_error() {
 }
 
 #[test]
-fn the_table_and_the_flags_of_the_command_line_are_the_same_ones() {
+fn the_table_has_exactly_the_flags_of_the_command_line() {
     let names = |words: &'static str| words.split(" --").filter_map(|word| word.split('=').next());
     let mut held: Vec<&str> = TABLE.iter().flat_map(|(words, _)| names(words)).collect();
     held.extend(OURS);
@@ -212,7 +214,7 @@ fn version_and_help_flags_are_read_as_upstream_reads_them() {
             other => panic!("{words}: {other:?}"),
         }
     }
-    parse_line("--cloud-config=c --version=false").expect("it asks for nothing");
+    parse_line("--cloud-config=c --version=false").expect("it prints no version");
     let err = parse_line("--cloud-config=c --version=v9").unwrap_err().to_string();
     assert!(err.contains("--version"), "{err}");
 }

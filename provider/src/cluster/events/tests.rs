@@ -9,14 +9,14 @@ use http_body_util::BodyExt as _;
 
 use super::*;
 
-/// Written requests: method and body.
+/// The requests that a cluster received: method and body.
 type Writes = Arc<Mutex<Vec<(String, Value)>>>;
 
 fn cluster() -> (Cluster, Writes) {
     forgetful(0)
 }
 
-/// A cluster that answers the first `n_patches` patches with 404, as if it had forgotten the event.
+/// A cluster that answers the first `n_patches` patches with 404, as if the event had expired.
 fn forgetful(n_patches: usize) -> (Cluster, Writes) {
     let writes = Writes::default();
     let kept = Arc::clone(&writes);
@@ -49,7 +49,7 @@ fn note(object: usize, severity: Severity, message: usize) -> Note {
     Note { key, at: jiff::Timestamp::UNIX_EPOCH }
 }
 
-/// Sends the notes and returns the number of requests that were written.
+/// Sends the notes and returns the number of requests that the cluster received for them.
 async fn sent(sender: &mpsc::Sender<Note>, notes: Vec<Note>, writes: &Writes) -> usize {
     let before = writes.lock().unwrap().len();
     for note in notes {
@@ -75,7 +75,7 @@ async fn events_are_rate_limited_per_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_the_cluster_has_forgotten_is_made_anew() {
+async fn a_repeated_event_that_the_cluster_no_longer_has_is_created_anew() {
     let (cluster, writes) = forgetful(1);
     let (sender, received) = mpsc::channel(QUEUE);
     let sending = tokio::spawn(send_all(cluster, received));
@@ -88,7 +88,7 @@ async fn an_event_that_the_cluster_has_forgotten_is_made_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn repeats_that_were_left_out_are_counted() {
+async fn the_count_of_an_event_includes_repeats_that_were_not_sent() {
     let (cluster, writes) = cluster();
     let (sender, received) = mpsc::channel(QUEUE);
     let mut sending = Box::pin(send_all(cluster, received));
@@ -117,7 +117,7 @@ async fn a_full_spam_filter_forgets_the_object_that_was_quiet_for_longest() {
     }
     for object in 2..5000 {
         assert!(passes(&mut spam, object));
-        assert!(!passes(&mut spam, 1), "asked for again and again: {object}");
+        assert!(!passes(&mut spam, 1), "object 1 was forgotten after object {object}");
     }
-    assert!(passes(&mut spam, 0), "forgotten");
+    assert!(passes(&mut spam, 0), "object 0 was not forgotten");
 }

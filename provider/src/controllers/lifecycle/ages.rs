@@ -1,8 +1,8 @@
-//! Time for which this process has seen each node.
+//! Ages of the nodes: the time since this process first saw each node.
 //!
-//! A node that was never matched to a machine is not deleted before this process has seen it for a while. The wall clock
-//! does not show the age of a node: it steps, and the API server may have another one. So the age is the time since this
-//! process first saw the node, on the steady clock.
+//! A node that the provider never matched to a machine must reach a certain age before the provider
+//! deletes it. The wall clock cannot tell the age, because it steps, and the clock of the API
+//! server may differ. So the age counts on tokio's steady clock.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,19 +10,19 @@ use tokio::time::Instant;
 
 use crate::model::Node;
 
-/// First sight of each node, by UID.
+/// The instant at which this process first saw each node, by UID.
 #[derive(Debug, Default)]
 pub(super) struct Ages(BTreeMap<String, Instant>);
 
 impl Ages {
-    /// Notes the nodes that exist, and forgets all others.
+    /// Notes that exactly these nodes exist now, and forgets all others.
     pub(super) fn see(&mut self, nodes: &[Arc<Node>], now: Instant) {
         let seen =
             |node: &Arc<Node>| (node.uid.clone(), self.0.get(&node.uid).copied().unwrap_or(now));
         self.0 = nodes.iter().map(seen).collect();
     }
 
-    /// Time for which a node has been seen; zero if it was not.
+    /// Age of a node; zero for a node that the last [`Ages::see`] did not get.
     pub(super) fn of(&self, node: &Node, now: Instant) -> Duration {
         self.0.get(&node.uid).map_or(Duration::ZERO, |seen| now.duration_since(*seen))
     }
@@ -48,7 +48,8 @@ mod tests {
         let now = Instant::now();
         ages.see(&[Arc::clone(&first)], now);
         assert_eq!(ages.of(&first, now), Duration::from_secs(7));
-        // Another node under the same name begins anew, and so does the first one when it comes back.
+        // The age of another node with the same name starts at zero, and so does that of the first
+        // one if it returns.
         ages.see(&[Arc::clone(&second)], now);
         assert_eq!(ages.of(&second, now), Duration::ZERO);
         assert_eq!(ages.of(&first, now), Duration::ZERO);

@@ -1,5 +1,5 @@
-//! Memory of the lifecycle controller for nodes whose machines are gone: the held nodes, and the refused deletions.
-//! Pure; [`plan`](super::plan) and `run` read and update it.
+//! Memory of the lifecycle controller about nodes whose machines are gone: the held nodes, and the
+//! refused deletions. Pure data; [`plan`](super::plan) and `run` read and update it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,24 +11,26 @@ use tokio::time::Instant;
 
 use crate::model::Node;
 
-/// The second proof of a held node must be at least this much younger than the first.
+/// Minimum time between the first proof of a held node and the second one, which releases it.
 pub(super) const HOLD: Duration = Duration::from_secs(30);
-/// Maximum age of a remembered proof. No deletion relies on an old proof: the controller renews the proof right before
-/// the deletion ([`super::plan::FRESH`]).
+/// Maximum age of a proof that a backend may answer from memory. Right before a deletion the
+/// controller renews a proof that is older than [`super::plan::FRESH`].
 const PROOF_AGE: Duration = Duration::from_secs(60);
-/// Number of refused deletions of one node that are tried again in the next round; further ones wait longer and longer.
+/// Number of refusals in a row that cause no wait: the controller tries to delete the node again in
+/// the next round. After each further refusal it waits longer, up to [`MAX_WAIT`].
 const PROMPT: u32 = 2;
-/// Longest wait between two deletions of one node. Each deletion costs a proof.
+/// Longest wait before the next attempt to delete a node. Each attempt costs a proof.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// Held nodes with the time of their first proof, and refused deletions, by UID.
+/// The held nodes with the instant of their first proof, and the nodes with refused deletions, by
+/// UID.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
     pub(super) held: BTreeMap<String, Instant>,
     refused: BTreeMap<String, Refused>,
 }
 
-/// Deletions of one node that were refused.
+/// Number of refused deletions of one node, and the end of the wait before the next attempt.
 #[derive(Clone, Copy, Debug)]
 struct Refused {
     times: u32,
@@ -36,7 +38,7 @@ struct Refused {
 }
 
 impl Guard {
-    /// Returns the instant after which a proof for this node must have been made.
+    /// Returns the earliest instant of a proof that counts for this node.
     pub(super) fn proof_after(&self, uid: &str, now: Instant) -> Instant {
         let ordinary = now.checked_sub(PROOF_AGE).unwrap_or(now);
         match self.held.get(uid) {
@@ -45,9 +47,10 @@ impl Guard {
         }
     }
 
-    /// Notes that the API server refused to delete this node. A provider that may not delete must not prove absences
-    /// all day: after [`PROMPT`] tries the wait doubles from `period` on. The wait is at least `asked`, the pause that
-    /// the server wants.
+    /// Notes that a deletion of this node failed or was not confirmed. A provider without the right
+    /// to delete Nodes must not make proofs all day: after the third failure in a row the wait is
+    /// twice `period`, and each further failure doubles it, up to 60 s. The wait is at least
+    /// `asked`, the pause that the server requested (at most 60 s).
     pub(super) fn refused(&mut self, uid: &str, now: Instant, period: Duration, asked: Duration) {
         let times = self.refused.get(uid).map_or(1, |refused| refused.times.saturating_add(1));
         let doublings = times.saturating_sub(PROMPT).min(16);
@@ -59,19 +62,19 @@ impl Guard {
         self.refused.insert(uid.to_owned(), Refused { times, until: now + wait });
     }
 
-    /// True if the deletion of this node may be tried (again) now.
+    /// True if the controller may try to delete this node now.
     pub(super) fn may_try(&self, uid: &str, now: Instant) -> bool {
         self.refused.get(uid).is_none_or(|refused| refused.until <= now)
     }
 
-    /// Forgets the nodes that are not gone any more.
+    /// Forgets all nodes except those in `gone`, whose machines are still gone.
     pub(super) fn retain(&mut self, gone: &[(&Arc<Node>, Instant)]) {
         let uids: BTreeSet<&str> = gone.iter().map(|(node, _)| node.uid.as_str()).collect();
         self.held.retain(|uid, _| uids.contains(uid.as_str()));
         self.refused.retain(|uid, _| uids.contains(uid.as_str()));
     }
 
-    /// Number of nodes that are held now.
+    /// Number of nodes that the guard holds now.
     pub(super) fn n_held(&self) -> usize {
         self.held.len()
     }
@@ -93,7 +96,7 @@ mod tests {
         }
         assert_eq!(waits, [0, 0, 10, 20, 40, 60, 60]);
         guard.refused("b", now, period, Duration::from_secs(7));
-        assert!(!guard.may_try("b", now + Duration::from_secs(6)), "the server asked for more");
+        assert!(!guard.may_try("b", now + Duration::from_secs(6)), "the server requested 7 s");
         assert!(guard.may_try("b", now + Duration::from_secs(7)));
         assert!(guard.may_try("c", now));
     }

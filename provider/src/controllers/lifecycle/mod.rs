@@ -1,4 +1,5 @@
-//! The cloud-node-lifecycle controller: taints nodes whose machine is off, deletes nodes whose machine is gone.
+//! The cloud-node-lifecycle controller: taints nodes whose machine is off, deletes nodes whose
+//! machine is gone.
 
 mod ages;
 mod guard;

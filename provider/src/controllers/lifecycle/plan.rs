@@ -1,8 +1,11 @@
-//! Decisions about nodes that are not ready. Pure: nodes and lookups of their machines in, steps out.
+//! Decisions of the lifecycle controller. Pure functions: they take Nodes and the lookups of their
+//! machines, and return steps.
 //!
-//! This file holds the guard against mass disappearance: when more than one tenth of the nodes (and more than one) are
-//! gone at once, the answers are more likely wrong than that many machines gone. The guard holds these nodes until a
-//! second proof, at least half a minute later, and then releases them a tenth at a time.
+//! The decisions include a guard against mass disappearance. If the machines of more than a tenth
+//! of the nodes (and of more than one node) are gone or missing at once, wrong answers are more
+//! likely than the loss of so many machines. So the plan holds the deletions until a second proof,
+//! at least 30 s later, and then releases a tenth of the nodes (at least one) per round. While it
+//! holds any node, it also holds the nodes whose machines are proved gone later.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,28 +17,30 @@ use crate::{
     mutant::{Active, mutant},
 };
 
-/// Time for which this process must have seen a node that was never matched to a machine before it deletes the node.
+/// Age at which the provider may delete a node that it never matched to a machine; see
+/// [`Ages`](super::ages::Ages).
 pub(super) const YOUNG: Duration = Duration::from_secs(60);
-/// Maximum age of a proof when the node is deleted. A deletion that failed or had to wait is tried again only after a
-/// new proof: the machine may have been registered again meanwhile.
+/// Maximum age of a proof that the controller does not renew right before the deletion, and of the
+/// last check before the deletion. A deletion that failed or had to wait needs a new proof, because
+/// the machine may have been registered again meanwhile.
 pub(super) const FRESH: Duration = Duration::from_secs(1);
 
-/// A node and the judgement about it.
+/// A node, and what the controller has found out about its machine.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
     pub node: Arc<Node>,
     pub judgement: Judgement,
 }
 
-/// Knowledge about a node's machine.
+/// Readiness of a node, and the lookups of its machine.
 #[derive(Clone, Debug)]
 pub(super) enum Judgement {
-    /// The node is ready; its machine was not looked up.
+    /// The node is ready; the controller does not look up its machine.
     Ready,
     /// The node is not ready.
     NotReady {
         exists: Lookup<()>,
-        /// Looked up only if the machine exists.
+        /// True if the machine is off; `None` unless the machine exists.
         shutdown: Option<Lookup<bool>>,
         age: Duration,
     },
@@ -44,13 +49,14 @@ pub(super) enum Judgement {
 /// One action on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The node is ready again.
+    /// Removes the shutdown taint, because the node is ready again.
     RemoveShutdownTaint(Arc<Node>),
-    /// The machine is off.
+    /// Sets the shutdown taint, because the machine is off.
     AddShutdownTaint(Arc<Node>),
-    /// The machine is gone.
+    /// Deletes the Node, because its machine is gone.
     Delete { node: Arc<Node>, proved_at: Instant },
-    /// The machine is gone, and so are too many others; made once per held node.
+    /// Reports that the guard begins to hold the deletion of the node, because the machines of
+    /// `n_gone` of `n_nodes` nodes are gone or missing at once.
     Hold { node: Arc<Node>, n_gone: usize, n_nodes: usize },
 }
 
@@ -61,14 +67,16 @@ impl Step {
     }
 }
 
-/// Number of nodes that may be deleted at once.
+/// Maximum number of nodes that the controller deletes in one round: a tenth of `n_nodes`, rounded
+/// down, and at least one.
 fn limit(n_nodes: usize) -> usize {
     (n_nodes / 10).max(1)
 }
 
-/// Decides about all nodes at once.
+/// Returns the steps of one round, for all nodes together. Notes in `guard` which nodes it holds.
 ///
-/// `n_missing` is the number of machines, of ready and other nodes, that the backend does not see at present.
+/// `n_missing` is the number of nodes, ready or not, whose machines the backend found before and
+/// does not see now.
 pub(super) fn plan(
     nodes: &[Judged],
     n_missing: usize,
@@ -85,12 +93,13 @@ pub(super) fn plan(
             }
             Judgement::Ready => {}
             Judgement::NotReady { exists, shutdown, age } => match exists {
-                // The node is being deleted already: finalizers decide about its end.
+                // The Node is being deleted already; it ends when its finalizers are done.
                 Lookup::Gone { .. } if node.deleting => {}
                 Lookup::Gone { proved_at, matched } if *matched || *age >= YOUNG => {
                     gone.push((node, *proved_at));
                 }
-                // Unknown never deletes: a vCenter we cannot ask is not a missing machine.
+                // Unknown never deletes: a vCenter that does not answer does not prove that a
+                // machine is missing.
                 Lookup::Unknown(_) if mutant!(active, ErrorIsGone) => gone.push((node, now)),
                 Lookup::Gone { .. } | Lookup::Unknown(_) => {}
                 Lookup::Found(()) => {
@@ -227,7 +236,7 @@ mod tests {
             }
         }
         assert_eq!(tried, [0, 5, 10, 20, 40, 80, 140, 200, 260]);
-        // After the machine came back, the waits begin anew.
+        // After the machine has come back, the waits start at zero again.
         let there = not_ready(Lookup::Found(()), Some(Lookup::Found(false)));
         let judged = [Judged { node: node("n", false), judgement: there }];
         plan(&judged, 0, &mut guard, start, Active::default());
@@ -269,7 +278,7 @@ mod tests {
         let first = Instant::now();
         let steps = plan(&judged(3, 20, first), 0, &mut guard, first, Active::default());
         assert_eq!(names(&steps), ["hold n00", "hold n01", "hold n02"]);
-        // The same proof again releases nothing, however late.
+        // The first proof does not release the nodes, no matter how much time has passed.
         tokio::time::advance(HOLD).await;
         let now = Instant::now();
         assert!(plan(&judged(3, 20, first), 0, &mut guard, now, Active::default()).is_empty());
@@ -277,10 +286,10 @@ mod tests {
         // A second proof releases them, a tenth per round.
         let steps = plan(&judged(3, 20, now), 0, &mut guard, now, Active::default());
         assert_eq!(names(&steps), ["delete n00", "delete n01"]);
-        // Nodes whose machines came back are not held any more.
+        // The guard no longer holds nodes whose machines have come back.
         plan(&judged(0, 20, now), 0, &mut guard, now, Active::default());
         assert_eq!(guard.n_held(), 0);
-        // A single node is deleted, unless the backend misses many other machines.
+        // The plan deletes a single node, unless the backend misses many other machines.
         let steps = plan(&judged(1, 20, now), 0, &mut guard, now, Active::default());
         assert_eq!(names(&steps), ["delete n00"]);
         let steps = plan(&judged(1, 20, now), 9, &mut guard, now, Active::default());

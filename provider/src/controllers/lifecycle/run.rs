@@ -1,4 +1,5 @@
-//! Carries out the decisions of `plan` about nodes that are not ready, once per period.
+//! Looks up the machines of nodes that are not ready, and carries out the decisions of `plan`, once
+//! per period.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,22 +27,26 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// Time limit of one lookup, so that one that hangs does not hold up the others.
+/// Time limit of one lookup, and of the last check before a deletion, so that one that hangs does
+/// not delay others.
 const QUESTION: Duration = Duration::from_secs(20);
-/// Time limit of the proof right before a deletion. A list in many pages takes longer than one lookup may, and a list that is
-/// begun anew for each look would never be complete.
+/// Time limit of the proof right before a deletion. It is longer than [`QUESTION`], because a list
+/// in many pages may take longer, and a list that begins again in each round would never be
+/// complete.
 const CONFIRMATION: Duration = Duration::from_secs(40);
-/// Number of steps between two checks of the age of proofs: what the default client rate lets through in a second.
+/// Number of steps that the controller confirms together before it takes them: as many as the
+/// default client rate allows in a second.
 const BATCH: usize = 20;
 const MAX_CONFLICTS: u32 = 5;
-/// Maximum number of held nodes per round that get their own event; more events would only repeat it.
+/// Maximum number of held nodes per round that get an event; more events would only repeat the
+/// message.
 const MAX_HOLD_EVENTS: usize = 10;
 
 /// Settings of the controller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub period: Duration,
-    /// Upstream's `SKIP_NODE_DELETION`: no node is ever deleted.
+    /// True if the controller never deletes a Node, as with upstream's `SKIP_NODE_DELETION`.
     pub skip_deletion: bool,
     pub seed: u64,
     pub active: Active,
@@ -69,7 +74,7 @@ impl LifecycleController {
         Self { cluster, store, instances, events, telemetry, settings }
     }
 
-    /// Starts the loop, which finishes the current write before it stops.
+    /// Spawns the loop, which finishes the current write before it stops.
     pub(crate) fn spawn(self, tasks: &Tasks) {
         let stop = tasks.stopping();
         let span = tracing::info_span!("cloud-node-lifecycle");
@@ -108,7 +113,8 @@ impl LifecycleController {
                     if stop.is_cancelled() {
                         return;
                     }
-                    // The lookups about other nodes and the earlier writes took their time.
+                    // The proof may be old by now, because the other lookups and the earlier writes
+                    // took time.
                     if step.deletes() && confirmed.is_some_and(|at| at.elapsed() > FRESH) {
                         confirmed = self.confirm(step).await;
                     }
@@ -129,11 +135,12 @@ impl LifecycleController {
         }
     }
 
-    /// Returns the instant at which a step was confirmed. `None` for a deletion whose proof is no longer fresh and cannot be
-    /// renewed, to which the backend objects, or whose node is ready by now or another one.
+    /// Checks a step right before it is taken, and returns the instant at which the check ended.
+    /// Returns `None` for a deletion if its old proof cannot be renewed, if the backend objects, or
+    /// if the Node is ready, replaced or deleted by now.
     async fn confirm(&self, step: &Step) -> Option<Instant> {
         let Step::Delete { node, proved_at } = step else { return Some(Instant::now()) };
-        // A deletion that is skipped needs no fresh proof.
+        // With `skip_deletion` the step deletes nothing, so it needs no fresh proof.
         let is_harmless = self.settings.skip_deletion;
         let is_fresh = proved_at.elapsed() <= FRESH;
         if is_harmless {
@@ -143,7 +150,7 @@ impl LifecycleController {
             match self.exists(node, Instant::now(), CONFIRMATION).await {
                 Lookup::Gone { .. } => {}
                 other => {
-                    tracing::info!(node = %node.name, answer = ?other, "not deleting the node: its machine is no longer proved absent");
+                    tracing::info!(node = %node.name, answer = ?other, "absence of the machine not proved again; the Node stays");
                     return None;
                 }
             }
@@ -154,17 +161,18 @@ impl LifecycleController {
             Some(Unknown::Unavailable(format!("no answer within {QUESTION:?}")))
         });
         if let Some(why) = objection {
-            tracing::warn!(node = %node.name, reason = %why, "not deleting the node: the last check objects");
+            tracing::warn!(node = %node.name, reason = %why, "last check before the deletion objects; the Node stays");
             let message = format!("Failed deleting node {}: {why}", node.name);
             self.events.record(node, Severity::Warning, "DeletingNodeFailed", message);
             return None;
         }
-        // The node's kubelet may have come back during the lookups.
+        // The node may have become ready during the lookups.
         let is_it = |now: &Arc<Node>| now.uid == node.uid && !now.ready;
         self.store.get(&node.name).filter(is_it).map(|_| Instant::now())
     }
 
-    /// Looks up whether the node's machine exists; unknown if no answer comes within `patience`.
+    /// Looks up if the node's machine exists. The answer is unknown if the backend takes longer
+    /// than `patience`.
     async fn exists(&self, node: &Node, proof_after: Instant, patience: Duration) -> Lookup<()> {
         let identity = node.identity();
         let asked = self.instances.exists(&identity, proof_after);
@@ -174,8 +182,9 @@ impl LifecycleController {
         })
     }
 
-    /// Judges all nodes. Looks up the machines of nodes that are not ready, all at once where the backend allows it: the view
-    /// answers, except for the few machines that are missing.
+    /// Judges all nodes. Looks up the machines of nodes that are not ready, as many at once as the
+    /// backend allows. A backend with a view answers most lookups from it, and needs calls mainly
+    /// for missing machines.
     async fn judge(&self, guard: &Guard, ages: &Ages) -> Vec<Judged> {
         let now = Instant::now();
         let (ready, not_ready): (Vec<_>, Vec<_>) =
@@ -205,7 +214,8 @@ impl LifecycleController {
     ///
     /// # Errors
     ///
-    /// The pause that the API server asks for before the next attempt.
+    /// If a request failed; the value is the pause that the API server requests before the next
+    /// attempt, or zero.
     async fn act(
         &self,
         step: &Step,
@@ -242,7 +252,8 @@ impl LifecycleController {
         Ok(())
     }
 
-    /// Drops a node that is gone, even if the watch never reports it.
+    /// Removes a deleted node from the store and the backend at once, because the watch may never
+    /// report the deletion.
     fn forget(&self, node: &Node) {
         if self.store.remove(&node.name, &node.uid) {
             self.instances.forget(&node.name);
@@ -259,12 +270,13 @@ impl LifecycleController {
         self.events.record(node, Severity::Normal, "DeletingNode", message);
         let path = format!("/api/v1/nodes/{name}");
         let uid = (!mutant!(self.settings.active, NoUidPrecondition)).then_some(node.uid.as_str());
-        // Every refusal is an error here, even one that asks to wait: after the wait the proof would be old.
+        // A throttled request is an error here and is not repeated, because after the pause the
+        // proof would be old.
         match self.cluster.clone().impatient().delete(&path, uid).await {
             Ok(_) => {
                 tracing::info!(node = %name, "node deleted: its machine is gone");
                 self.telemetry.deleted();
-                // A node with finalizers stays; the watch will say so.
+                // A Node with finalizers still exists; the watch adds it to the store again.
                 self.forget(node);
                 Ok(())
             }
@@ -273,8 +285,8 @@ impl LifecycleController {
                 self.forget(node);
                 Ok(())
             }
-            // Another node of the same name exists, which is not ours to delete and arrives with the watch; or another client
-            // wrote at the same moment, and the next round tries again.
+            // Either a new Node has the name: it must stay, and the watch will report it. Or
+            // another client wrote at the same moment: the next round tries again.
             Err(err) if err.is_conflict() => Ok(()),
             Err(err) => Err(err),
         }
@@ -296,7 +308,8 @@ impl LifecycleController {
             if is_off {
                 taints.push(shutdown_taint());
             }
-            // The list is atomic: the version protects the taints of other writers.
+            // The patch replaces the whole list of taints, so its version protects the taints of
+            // other clients.
             let body = json!({
                 "metadata": {"uid": current.uid, "resourceVersion": current.resource_version},
                 "spec": {"taints": taints_json(&taints)},
@@ -316,7 +329,7 @@ impl LifecycleController {
                     };
                     let fresh = self.store.take_over(&value).filter(|it| it.uid == node.uid);
                     let Some(fresh) = fresh else { return Ok(()) };
-                    // Readiness may have changed meanwhile; the next round decides anew.
+                    // If the node's readiness has changed meanwhile, the next round decides again.
                     if fresh.ready == is_off {
                         return Ok(());
                     }
@@ -329,20 +342,21 @@ impl LifecycleController {
     }
 }
 
-/// Logs nodes that are kept although their machines are gone, once per node for as long as that lasts.
+/// Logs the nodes that stay only because deletion is switched off, once per node while this lasts.
 fn tell_spared(steps: &[Step], spared: &mut BTreeSet<String>) {
     let mut now = BTreeSet::new();
     for step in steps {
         let Step::Delete { node, .. } = step else { continue };
         if !spared.contains(&node.uid) {
-            tracing::info!(node = %node.name, "the machine is gone; deletion is switched off");
+            tracing::info!(node = %node.name, "the machine is gone, but deletion is switched off; the Node stays");
         }
         now.insert(node.uid.clone());
     }
     *spared = now;
 }
 
-/// Logs why nodes that are not ready cannot be judged, once per node and reason.
+/// Logs each node that is not ready and whose machine is unknown, and logs it again only after the
+/// reason has changed.
 fn tell_unknown(judged: &[Judged], told: &mut BTreeMap<String, String>) {
     let mut now = BTreeMap::new();
     for Judged { node, judgement } in judged {

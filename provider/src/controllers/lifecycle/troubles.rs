@@ -1,4 +1,5 @@
-//! Reports nodes whose machines cannot be looked after: by event, by metric and by `/readyz`.
+//! Reports the nodes that the provider cannot manage ("troubles"): by event, by metric and by
+//! `/readyz`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,17 +15,20 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// Maximum number of nodes with an event per kind of trouble; more events would only repeat it.
+/// Maximum number of nodes with one kind of trouble that get an event at the same time; more events
+/// would only repeat the trouble.
 const MAX_EVENTS: usize = 10;
 
-/// Remembers the recorded events.
+/// The present troubles for which the provider has recorded an event.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     told: BTreeSet<(TroubleKind, String)>,
 }
 
 impl Troubles {
-    /// Combines the troubles of the backend with the latest judgements, and records events about new ones.
+    /// Combines the troubles that the backend reports (`known`) with those of the latest
+    /// judgements. Updates metrics and readiness, and records an event for each new trouble, up to
+    /// [`MAX_EVENTS`] per kind.
     pub(super) fn show(
         &mut self,
         known: Vec<Trouble>,
@@ -45,14 +49,15 @@ impl Troubles {
                 continue;
             }
             let Some(node) = store.get(&name) else { continue };
-            tracing::warn!(node = %name, reason = %text, "cannot manage the machine of a node");
+            tracing::warn!(node = %name, reason = %text, "cannot manage the machine of a node; recording an event");
             events.record(&node, Severity::Warning, kind.reason(), text);
             self.told.insert((kind, name));
         }
     }
 }
 
-/// Reports the troubles of the backend once per period, for a provider without the lifecycle controller. Never ends.
+/// Reports the troubles of the backend once per period, forever; for a provider without the
+/// lifecycle controller.
 pub(crate) async fn report_troubles(
     store: Arc<NodeStore>,
     instances: Arc<dyn Instances>,
@@ -68,7 +73,8 @@ pub(crate) async fn report_troubles(
     }
 }
 
-/// Troubles of nodes that are not ready, from the reasons why their machines are unknown.
+/// Returns the troubles of nodes that are not ready, by kind and name of the node, from the reasons
+/// for which the existence of their machines is unknown.
 fn by_node(judged: &[Judged]) -> BTreeMap<(TroubleKind, String), String> {
     let troubles = judged.iter().filter_map(|Judged { node, judgement }| {
         let Judgement::NotReady { exists: Lookup::Unknown(why), .. } = judgement else {
@@ -79,7 +85,8 @@ fn by_node(judged: &[Judged]) -> BTreeMap<(TroubleKind, String), String> {
     troubles.collect()
 }
 
-/// Result for `/readyz`: the first trouble that makes it fail, and the number of further ones.
+/// Returns the result for `/readyz`: an error with the first trouble that fails readiness, in order
+/// of kind, and the number of further ones.
 fn readiness(troubles: &BTreeMap<(TroubleKind, String), String>) -> Result<(), String> {
     let mut failing = troubles.iter().filter(|((kind, _), _)| kind.fails_readiness());
     match failing.next() {
@@ -100,7 +107,7 @@ mod tests {
         let mut troubles = BTreeMap::new();
         assert_eq!(readiness(&troubles), Ok(()));
         troubles.insert((TroubleKind::Unproven, "a".to_owned()), "hidden".to_owned());
-        assert_eq!(readiness(&troubles), Ok(()), "a person is asked, and nothing is broken");
+        assert_eq!(readiness(&troubles), Ok(()), "unproven does not fail readiness");
         troubles.insert((TroubleKind::NotDelivered, "b".to_owned()), "late".to_owned());
         assert_eq!(readiness(&troubles), Err("node b: late".to_owned()));
         troubles.insert((TroubleKind::NotDelivered, "c".to_owned()), "late".to_owned());

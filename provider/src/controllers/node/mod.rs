@@ -1,4 +1,4 @@
-//! The cloud-node controller: initializes nodes and keeps their addresses and labels.
+//! The cloud-node controller: initializes nodes, and keeps their addresses and labels up to date.
 
 mod plan;
 mod provided_ip;

@@ -1,4 +1,5 @@
-//! The annotation `alpha.kubernetes.io/provided-node-ip`: the addresses that kubelet is configured to use.
+//! The annotation `alpha.kubernetes.io/provided-node-ip`: the addresses that kubelet is configured
+//! to use.
 //!
 //! Follows `k8s.io/component-helpers: node/util/ips.go`, `ParseNodeIPAnnotation`, and
 //! `k8s.io/cloud-provider: node/helpers/address.go`, `GetNodeAddressesFromNodeIP`.
@@ -12,8 +13,8 @@ use crate::model::Address;
 
 /// Returns the addresses to publish for a node with this annotation.
 ///
-/// Matching addresses come first, in the order of the annotation. Other addresses of the matched types are
-/// dropped; addresses of all other types follow.
+/// Matching addresses come first, in the order of the annotation. Other addresses of the matched
+/// types are dropped; addresses of all other types follow.
 ///
 /// # Errors
 ///
@@ -53,7 +54,8 @@ fn parse(annotation: &str) -> Result<Vec<IpAddr>, String> {
     }
 }
 
-/// Parses an address; leading zeros in IPv4 octets are accepted, spaces are not.
+/// Parses an address; leading zeros in IPv4 octets are accepted, spaces are not. Returns an
+/// IPv4-mapped IPv6 address as IPv4.
 fn parse_ip(text: &str) -> Option<IpAddr> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         return Some(match ip {

@@ -1,9 +1,12 @@
-//! Records the references of machines on their nodes, a few per second, independent of other work.
+//! Writes the references of machines to their Nodes, at most ten per second, independent of other
+//! work.
 //!
-//! Nodes that another provider initialized carry no reference, and without one the provider cannot prove after a restart
-//! that a machine is gone. When such a cluster is taken over, every node needs one write. None of them is urgent, so they
-//! have their own pace and delay no join. A failed write is tried again after a growing pause: until it succeeds, the loss
-//! of the machine during the next restart could not be proved.
+//! Nodes that another provider initialized have no reference, and without one the provider cannot
+//! prove after a restart that a machine is gone. When our provider takes over such a cluster, every
+//! Node needs one write. None of these writes is urgent, so the recorder has its own pace and does
+//! not delay nodes that join. The recorder tries a failed write again after a growing pause: until
+//! the write succeeds, the provider could not prove that the machine is gone if it were lost during
+//! a restart.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +23,8 @@ use crate::{
     model::{MachineReference, Node},
 };
 
-/// Longest pause before failed writes are tried again.
+/// Maximum limit of the pause before the recorder tries failed writes again. The pause may be up to
+/// half longer than its limit; see [`Backoff`].
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Pause after each write.
 const PACE: Duration = Duration::from_millis(100);
@@ -28,19 +32,20 @@ const PACE: Duration = Duration::from_millis(100);
 /// UID of a node, and the reference of its machine.
 type Wanted = (String, MachineReference);
 
-/// References that wait to be written, by name of the node.
+/// References that the recorder has yet to write, by name of the node.
 #[derive(Default)]
 struct Waiting {
     /// References to write next.
     next: BTreeMap<String, Wanted>,
-    /// References whose write failed. They are tried again together, so that one that is always refused holds up no other.
+    /// References whose write failed. The recorder tries them again together after a pause, so that
+    /// a reference that the API server always refuses does not delay others.
     failed: BTreeMap<String, Wanted>,
-    /// Name of the node whose reference is being written, and that reference.
+    /// Name of the node whose reference the recorder writes now, and that reference.
     writing: Option<(String, MachineReference)>,
 }
 
 impl Waiting {
-    /// Moves the failed references to those to write next.
+    /// Moves the failed references to `next`; a newer reference of a node stays there.
     fn try_failed_again(&mut self) {
         for (name, wanted) in std::mem::take(&mut self.failed) {
             self.next.entry(name).or_insert(wanted);
@@ -48,7 +53,7 @@ impl Waiting {
     }
 }
 
-/// Writes references, one after the other.
+/// Writes references to Nodes, one after the other.
 pub(super) struct Recorder {
     cluster: Cluster,
     store: Arc<NodeStore>,
@@ -62,7 +67,8 @@ impl Recorder {
         Self { cluster, store, seed, waiting: Mutex::default(), arrived: Notify::new() }
     }
 
-    /// Notes the reference of a node's machine; the latest one counts.
+    /// Notes the reference of a node's machine for [`Recorder::run`]; the latest one of a node
+    /// counts.
     pub(super) fn record(&self, node: &Node, reference: MachineReference) {
         let wanted = (node.uid.clone(), reference);
         let mut waiting = self.lock();
@@ -72,8 +78,9 @@ impl Recorder {
         self.arrived.notify_one();
     }
 
-    /// Drops a reference of the node that waits and is not this one: the machine has another reference now, which the node
-    /// has already or gets with another write. If another one is being written, records this one after it.
+    /// Notes that `reference` is the current one of this node. Drops a different reference that
+    /// waits, because the Node already has the current one or gets it with another write. If the
+    /// recorder is writing a different one now, it writes the current one afterwards.
     pub(super) fn supersede(&self, node: &Node, reference: &MachineReference) {
         let mut waiting = self.lock();
         let Waiting { next, failed, writing } = &mut *waiting;
@@ -91,9 +98,9 @@ impl Recorder {
         self.waiting.lock().expect("nothing panics under this lock")
     }
 
-    /// Writes forever.
+    /// Writes the noted references, forever.
     ///
-    /// Cancel safe: a reference that was not written is recorded again after a restart.
+    /// Cancel safe: after a restart the controller notes every unwritten reference again.
     pub(super) async fn run(&self) {
         let jitter = Jitter::new(self.seed, "nodes/record");
         let mut backoff = Backoff::new(Duration::from_secs(1), LONGEST_PAUSE, jitter);
@@ -130,14 +137,16 @@ impl Recorder {
                     self.store.take_over(&written);
                     tracing::debug!(node = %name, reference = %reference, "reference recorded");
                 }
-                // The node was deleted; another node of the same name has another UID and its own record.
+                // The Node was deleted. A new Node of the same name has another UID, so its
+                // reference is noted separately.
                 Err(err) if err.says_gone(&name) => {}
                 Err(err) => {
-                    tracing::info!(node = %name, error = %Chain(&err), "recording the reference of a machine failed");
+                    tracing::info!(node = %name, error = %Chain(&err), "recording the reference of a machine failed; retrying");
                     if !any_failed {
                         pause = backoff.fail();
                     }
-                    // Counted from the last failure: if every write is refused, the pauses are longer than the attempts.
+                    // The pause counts from the last failure, so that the recorder pauses even if
+                    // the attempts took longer.
                     again_at = Instant::now() + pause;
                     let mut waiting = self.lock();
                     // A newer reference that arrived during the write replaces this one.

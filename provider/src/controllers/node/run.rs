@@ -1,4 +1,5 @@
-//! Carries out the decisions of `plan` about nodes: one queue, a few workers, a periodic pass over addresses.
+//! Carries out the decisions of `plan` about nodes, with one queue, a few workers, and a periodic
+//! pass over the addresses.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,15 +26,20 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// Maximum number of conflicts after which the writes of one node are tried again (`UpdateNodeSpecBackoff`).
+/// Maximum number of times that one initialization repeats its writes after a conflict
+/// (`UpdateNodeSpecBackoff`).
 const MAX_CONFLICTS: u32 = 20;
-/// Longest delay before the next look at a node whose machine is known, however often that failed.
+/// Longest delay before the next sync of a node after a failed request to the API server, or while
+/// the backend does not answer or lacks facts about the node's machine.
 const KNOWN_CAP: Duration = Duration::from_secs(60);
+/// Longest delay before the next sync of a node that cannot be initialized for another reason, for
+/// example because the provider does not find its machine.
 const UNKNOWN_CAP: Duration = Duration::from_secs(1000);
-/// Maximum number of address writes per node in a window; a flapping guest waits.
+/// Maximum number of address writes per node in a [`WINDOW`], so that a guest whose addresses flap
+/// causes few writes.
 const MAX_WRITES: u32 = 2;
 const WINDOW: Duration = Duration::from_secs(30);
-/// Time after which the controller asks again for a promised answer that did not come.
+/// Time after which the controller syncs an uninitialized node again if its lookup was pending.
 const PENDING_RECHECK: Duration = Duration::from_secs(60);
 
 /// Settings of the controller.
@@ -57,7 +63,7 @@ pub(crate) struct NodeController {
     settings: Settings,
     queue: WorkQueue,
     recorder: Recorder,
-    /// Nodes whose addresses must be checked.
+    /// Names of the nodes whose addresses must be checked.
     due: Mutex<BTreeSet<String>>,
     /// Start of the current window and number of address writes in it, by node.
     written: Mutex<BTreeMap<String, (Instant, u32)>>,
@@ -72,7 +78,7 @@ impl NodeController {
         telemetry: Arc<Telemetry>,
         settings: Settings,
     ) -> Arc<Self> {
-        // The name that the framework uses.
+        // The Go framework uses this name in its metrics.
         let queue = telemetry.queue("Nodes");
         let recorder = Recorder::new(cluster.clone(), Arc::clone(&store), settings.seed);
         Arc::new(Self {
@@ -89,7 +95,7 @@ impl NodeController {
         })
     }
 
-    /// Notes a change from the watch.
+    /// Queues the node of a change from the node watch; after a deletion, first forgets the node.
     pub(crate) fn on_change(&self, change: &NodeChange) {
         let (NodeChange::Applied(node) | NodeChange::Deleted(node)) = change;
         if let NodeChange::Deleted(_) = change {
@@ -98,13 +104,15 @@ impl NodeController {
         self.queue.add(&node.name);
     }
 
-    /// Forgets a node; another node of its name begins anew.
+    /// Forgets the due check and the counted address writes of a node, so that a new node of the
+    /// same name starts afresh.
     fn forget(&self, name: &str) {
         self.take_due(name);
         self.written.lock().expect("nothing panics under this lock").remove(name);
     }
 
-    /// Starts workers and loops; a worker finishes the current write before it stops.
+    /// Spawns the workers, which finish their current sync before they stop, and the loops, which
+    /// stop at once.
     pub(crate) fn spawn(self: &Arc<Self>, tasks: &Tasks) {
         for worker in 0..self.settings.workers {
             let (this, stop) = (Arc::clone(self), tasks.stopping());
@@ -159,12 +167,12 @@ impl NodeController {
                 Ok(None) => self.queue.forget(&name),
                 Ok(Some(Unknown::Pending)) => self.queue.add_after(&name, PENDING_RECHECK),
                 Ok(Some(why)) => {
-                    tracing::info!(node = %name, reason = %why, "node not synced yet");
+                    tracing::info!(node = %name, reason = %why, "initialization of the node must wait; retrying");
                     let is_known = matches!(why, Unknown::Incomplete(_) | Unknown::Unavailable(_));
                     let cap = if is_known { KNOWN_CAP } else { UNKNOWN_CAP };
                     self.queue.add_rate_limited(&name, cap);
                 }
-                // The Node was deleted, and the watch has yet to say so.
+                // The Node was deleted; the watch has not reported it yet.
                 Err(err) if err.says_gone(&name) => self.queue.forget(&name),
                 Err(err) => {
                     tracing::warn!(node = %name, error = %Chain(&err), "syncing the node failed; retrying");
@@ -177,7 +185,7 @@ impl NodeController {
         }
     }
 
-    /// Syncs one node once. `Some` is the reason why it must wait.
+    /// Syncs one node once. Returns the reason if the node cannot be initialized yet.
     async fn sync(&self, name: &str, jitter: &mut Jitter) -> Result<Option<Unknown>, ClusterError> {
         let Some(mut node) = self.store.get(name) else {
             self.forget(name);
@@ -189,7 +197,8 @@ impl NodeController {
         let identity = node.identity();
         let lookup = || self.instances.metadata(&identity, ZoneWanted::No);
         if let Plan::Write(writes) = plan::reconcile_labels(&node, lookup) {
-            // The next decision needs the node as it is after this write: the old version would be refused.
+            // The next decision needs the node as it is after this write, because the API server
+            // would refuse the old version.
             if let Some(written) = self.write(&node, &writes).await?.node() {
                 node = written;
             }
@@ -201,10 +210,10 @@ impl NodeController {
         self.drop_older_reference(&node, &found);
         match plan::refresh(&node, &found, self.settings.late_zone, self.settings.active) {
             Plan::Nothing => Ok(None),
-            // The next change or the next period checks again; the published addresses stay.
+            // The published addresses stay until the next change or the next period.
             Plan::Wait(Unknown::Pending) => Ok(None),
             Plan::Wait(why) => {
-                tracing::info!(node = %name, reason = %why, "keeping the addresses of the node");
+                tracing::info!(node = %name, reason = %why, "addresses of the node not known; keeping the published ones");
                 Ok(None)
             }
             Plan::Record(reference) => {
@@ -218,7 +227,7 @@ impl NodeController {
                     return Ok(None);
                 }
                 let result = self.write(&node, &writes).await;
-                // A part of the writes may be left to make.
+                // Some of the writes may not have been made.
                 if !matches!(result, Ok(Written::Whole(_))) {
                     self.mark_due(std::iter::once(name.to_owned()));
                 }
@@ -230,14 +239,17 @@ impl NodeController {
         }
     }
 
-    /// Drops a reference that waits to be recorded if the node's machine has another one now.
+    /// Tells the recorder the current reference of the node's machine, so that the recorder does
+    /// not write an older one.
     fn drop_older_reference(&self, node: &Node, lookup: &Lookup<Metadata>) {
         if let Lookup::Found(Metadata { reference: Some(reference), .. }) = lookup {
             self.recorder.supersede(node, reference);
         }
     }
 
-    /// Counts an address write; returns the time to wait if there were too many recently.
+    /// Counts an address write of the node and returns `None`. If the node has used up its
+    /// [`MAX_WRITES`] in the current window, counts nothing and returns the time until the window
+    /// ends.
     fn damping(&self, name: &str) -> Option<Duration> {
         let now = Instant::now();
         let mut written = self.written.lock().expect("nothing panics under this lock");
@@ -269,7 +281,7 @@ impl NodeController {
                 Plan::Write(writes) => writes,
             };
             match self.write(&node, &writes).await {
-                // The answer shows the node as it is, so the plan is made again without a read.
+                // The answer shows the node as it is now, so the next plan needs no read.
                 Ok(Written::Overtaken(fresh)) if conflicts < MAX_CONFLICTS => {
                     conflicts += 1;
                     if !fresh.is_uninitialized() {
@@ -278,7 +290,7 @@ impl NodeController {
                     node = fresh;
                 }
                 Ok(Written::Overtaken(_)) => {
-                    return Ok(Some(Unknown::Incomplete("others keep writing to it".to_owned())));
+                    return Ok(Some(Unknown::Incomplete("other clients keep writing".to_owned())));
                 }
                 Ok(Written::Whole(_)) => {
                     self.take_due(&node.name);
@@ -313,8 +325,9 @@ impl NodeController {
             let written =
                 self.cluster.patch(&format!("{path}/status"), PatchKind::Strategic, status).await?;
             if let Some(written) = self.store.take_over(&written) {
-                // The second write was computed from the old node, and its lists are atomic: under the version of the
-                // first answer it would undo what other clients wrote meanwhile.
+                // The second write was computed from the old node, and it replaces whole lists.
+                // With the version of the first answer it would undo what other clients wrote
+                // meanwhile.
                 if let Some(body) = &writes.node
                     && !is_same_for_writes(body, node, &written)
                 {
@@ -328,7 +341,7 @@ impl NodeController {
         }
         if let Some(body) = &writes.node {
             let mut body = body.clone();
-            // Our own status write just before is not a conflict.
+            // The version of the status write just before, so that our own write is not a conflict.
             body["metadata"]["resourceVersion"] = version.into();
             let written = self.cluster.patch(&path, PatchKind::Strategic, &body).await?;
             last = self.store.take_over(&written);
@@ -347,14 +360,15 @@ impl NodeController {
 
 /// Result of the writes to one node.
 enum Written {
-    /// All writes were made; the node as in the last answer.
+    /// All writes were made; the value is the node in the last answer, if that contains one.
     Whole(Option<Arc<Node>>),
-    /// The first write was made, and its answer shows that other clients wrote meanwhile; the node as it is now.
+    /// Only the first write was made, because its answer shows that other clients wrote meanwhile;
+    /// the value is the node in that answer.
     Overtaken(Arc<Node>),
 }
 
 impl Written {
-    /// The node as in the last answer.
+    /// The node in the last answer.
     fn node(self) -> Option<Arc<Node>> {
         match self {
             Self::Whole(node) => node,
@@ -363,7 +377,8 @@ impl Written {
     }
 }
 
-/// True if a write that was computed from one version of a node loses nothing when it is made to the other version.
+/// True if a write that was computed from one version of a node undoes no change of another client
+/// when it is applied to the version `now`.
 fn is_same_for_writes(body: &Value, computed_from: &Node, now: &Node) -> bool {
     let written = body["metadata"]["labels"].as_object().into_iter().flatten();
     let same_labels =

@@ -1,4 +1,5 @@
-//! The addresses that may be published, in order of preference, and the choice among them.
+//! Lists, in order of preference, the addresses that the provider may publish, and chooses among
+//! them.
 
 use std::{cmp::Reverse, net::IpAddr};
 
@@ -6,14 +7,18 @@ use ipnet::IpNet;
 
 use super::{AddressError, Family, Guest, Nic, Selection, cloud_init};
 
-/// An address that may be published.
+/// An address that the provider may publish.
 pub(super) struct Candidate<'a> {
     ip: IpAddr,
+    /// The address as the guest reports it, without blanks around it.
     pub(super) text: &'a str,
+    /// Port group of the network card that has the address, if known.
     network: Option<&'a str>,
 }
 
-/// Returns all candidates: statically configured addresses first, then card by card.
+/// Returns all candidates: first the addresses that cloud-init configures statically, in the order
+/// of [`cloud_init::addresses`]. The others follow, those of the network card with the lowest
+/// device key first.
 pub(super) fn candidates<'a>(
     guest: &'a Guest,
     selection: &Selection,
@@ -35,7 +40,8 @@ pub(super) fn candidates<'a>(
             .filter_map(|text| Some((text.trim().parse::<IpAddr>().ok()?, text.trim())))
             .filter(|(ip, _)| is_usable(*ip))
             .collect();
-        // The primary address first, host routes (as virtual addresses have) last, the others by value.
+        // The primary address comes first. Addresses with a host route (prefix length 32 or 128),
+        // as virtual addresses have them, come last. The others are ordered by value.
         of_nic.sort_by_key(|(ip, text)| {
             let is_primary = guest.primary.as_deref().map(str::trim) == Some(*text);
             let host_length = if ip.is_ipv4() { 32 } else { 128 };
@@ -60,7 +66,10 @@ pub(super) fn candidates<'a>(
     Ok(candidates)
 }
 
-/// Picks the internal and the external address of one family.
+/// Picks the internal and the external address of one family. Each is the first candidate in a
+/// subnet of its rules, else the first one on the network of its rules; excluded candidates do not
+/// count. If the rules yield neither address, each is its first candidate that is not excluded. If
+/// the rules yield only one, the other is `None`.
 pub(super) fn pick<'a, 'b>(
     candidates: &'b [Candidate<'a>],
     selection: &Selection,
@@ -98,6 +107,7 @@ fn is_network(network: Option<&str>, wanted: &str) -> bool {
     network.is_some_and(|n| n.eq_ignore_ascii_case(wanted))
 }
 
+/// True unless the address is loopback, unspecified, link-local or link-local multicast.
 fn is_usable(ip: IpAddr) -> bool {
     let local = match ip {
         IpAddr::V4(ip) => {

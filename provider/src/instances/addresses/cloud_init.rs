@@ -1,7 +1,9 @@
-//! Reads the addresses that cloud-init's `guestinfo.metadata` configures statically; they are preferred.
+//! Reads the addresses that `guestinfo.metadata`, the input of cloud-init, configures statically.
+//! The selection prefers them.
 //!
 //! Follows `cloud-provider-vsphere: pkg/cloudprovider/vsphere/nodemanager.go`,
-//! `sortStaticallyConfiguredAddressesFirst`, with cards ordered by name where upstream's order is random.
+//! `sortStaticallyConfiguredAddressesFirst`, except that cards are ordered by name, where
+//! upstream's order is random.
 
 use std::{io::Read as _, net::IpAddr};
 
@@ -9,11 +11,14 @@ use base64::Engine as _;
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
-/// Largest network document in bytes. Anyone who can edit the machine can write it, and a few kilobytes of gzip can
-/// grow to gigabytes; real documents have a few hundred bytes per card.
+/// Largest accepted network document in bytes after decompression. Anyone who can edit the machine
+/// can write the document, and a few kilobytes of gzip can grow to gigabytes. Real documents have a
+/// few hundred bytes per card.
 const MAX_UNPACKED: u64 = 1024 * 1024;
 
-/// Returns the statically configured addresses in order of preference; none without (base64) metadata.
+/// Returns the statically configured addresses in order of preference. Returns none if the metadata
+/// are missing, are not encoded as `base64`, or configure no address of an Ethernet card. The error
+/// says what cannot be decoded.
 pub(crate) fn addresses(
     metadata: Option<&str>,
     encoding: Option<&str>,
@@ -37,7 +42,7 @@ pub(crate) fn addresses(
         (Some(Value::String(text)), None) => yaml(text)?,
         (Some(inline), _) => inline.clone(),
     };
-    // The network document may or may not repeat the `network` key around it, as netplan files do.
+    // Like netplan files, the network document may have a `network` key around its content, or not.
     let network = network.get("network").unwrap_or(&network);
     let mut addresses = Vec::new();
     if let Some(Value::Object(cards)) = network.get("ethernets") {

@@ -1,8 +1,9 @@
-//! Chooses the addresses that a node reports. Pure: guest information and configuration in, a list out.
+//! Chooses the addresses that the provider publishes on a Node in vCenter mode. Pure: guest
+//! information and configuration in, a list out.
 //!
-//! Selection follows `cloud-provider-vsphere: pkg/cloudprovider/vsphere/nodemanager.go`, `DiscoverNode`, with one
-//! difference: candidates are sorted before the choice, so that the result depends on the set of addresses and not on
-//! the order in which the guest lists them.
+//! The selection follows `cloud-provider-vsphere: pkg/cloudprovider/vsphere/nodemanager.go`,
+//! `DiscoverNode`, with one difference: it sorts the candidates before the choice, so that the
+//! result depends on the set of addresses and not on the order in which the guest lists them.
 
 mod candidates;
 mod cloud_init;
@@ -25,7 +26,8 @@ pub enum Family {
     V6,
 }
 
-/// Rules for the choice of addresses. Empty lists and names mean "no rule".
+/// Rules of the configuration for the choice of addresses. An empty list or a missing name is no
+/// rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Subnets of internal addresses, in order of preference.
@@ -45,13 +47,14 @@ pub struct Selection {
 /// One network card as VMware Tools reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nic {
-    /// Port group, when known.
+    /// Port group that the card is connected to, if known.
     pub network: Option<String>,
     /// All addresses of the card.
     pub addresses: Vec<String>,
-    /// Prefix lengths by address, when reported.
+    /// Prefix length of each address for which VMware Tools report one.
     pub prefix_lengths: BTreeMap<String, u8>,
-    /// Key of the virtual device; -1 for interfaces that exist only in the guest.
+    /// Key of the virtual device; -1 for interfaces that exist only inside the guest, such as
+    /// bridges.
     pub device: i32,
     /// MAC address.
     pub mac: String,
@@ -72,34 +75,44 @@ pub struct Guest {
     pub cloud_init_encoding: Option<String>,
 }
 
-/// Reason why a node reports no addresses. None of these removes a published address.
+/// Reason why the provider has no addresses to publish for a node. The addresses that the Node
+/// already has stay.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// VMware Tools are not up yet, or stopped.
+    /// VMware Tools report no host name, because they are not up yet or are stopped, or they report
+    /// `localhost`, because the guest still boots.
     #[error("the guest reports no host name")]
     NoHostName,
-    /// VMware Tools are not up yet, or stopped.
+    /// VMware Tools report no network cards: they are not up yet, or stopped.
     #[error("the guest reports no network cards")]
     NoNics,
-    /// The machine has neither of the two configured networks.
-    #[error("neither the internal nor the external network is among the machine's networks")]
+    /// Both networks are configured, and the machine is connected to neither of them.
+    #[error(
+        "the machine has no network card in internal-vm-network-name or external-vm-network-name; \
+         correct these names in the configuration, or connect the machine to one of these networks"
+    )]
     NoSuchNetwork,
-    /// All addresses are loopback, link-local or similar.
-    #[error("no usable address after leaving out local ones")]
+    /// No address is usable: each one is loopback, unspecified, link-local, not an IP address, or
+    /// on a card that exists only inside the guest.
+    #[error(
+        "no usable address: loopback and link-local ones and those of guest-internal cards do not count"
+    )]
     OnlyLocal,
-    /// A configured family has no suitable address.
+    /// A configured family has no address that the rules permit.
     #[error("no suitable {0:?} address")]
     NoneOfFamily(Family),
-    /// The `guestinfo.metadata` for cloud-init cannot be read.
+    /// The `guestinfo.metadata` of the machine cannot be decoded.
     #[error("guestinfo.metadata cannot be read: {0}")]
     CloudInit(String),
 }
 
-/// Returns the addresses to publish: the host name, then per family internal before external.
+/// Returns the addresses to publish: the host name, then for each of `families` the internal
+/// address and the external one, as far as the rules yield them.
 ///
 /// # Errors
 ///
-/// If a configured family has no address, or the guest has not reported enough; see [`AddressError`].
+/// If the guest has not reported enough, or a configured family has no address; see
+/// [`AddressError`].
 pub fn select(
     guest: &Guest,
     selection: &Selection,
@@ -130,7 +143,8 @@ pub fn select(
     Ok(result)
 }
 
-/// True if the guest has a name of its own. A booting guest is localhost until it has read its configuration.
+/// True if the name is neither empty nor `localhost`, with or without a domain. A booting guest is
+/// called localhost until it has read its configuration.
 fn is_real_name(name: &str) -> bool {
     let first = name.split('.').next().unwrap_or_default();
     !first.is_empty() && !first.eq_ignore_ascii_case("localhost")

@@ -1,4 +1,4 @@
-//! Tests of the address selection, by table.
+//! Tests of the address selection: tables of guests and rules with the expected list.
 
 use super::*;
 
@@ -98,7 +98,8 @@ fn addresses_are_chosen_as_upstream_chooses_them() {
                 ..none.clone()
             },
             &v4[..],
-            "error: neither the internal nor the external network is among the machine's networks",
+            "error: the machine has no network card in internal-vm-network-name or external-vm-network-name; \
+             correct these names in the configuration, or connect the machine to one of these networks",
         ),
         (
             "one network missing is no error",
@@ -137,14 +138,14 @@ fn addresses_are_chosen_as_upstream_chooses_them() {
             )]),
             none.clone(),
             &v4[..],
-            "error: no usable address after leaving out local ones",
+            "error: no usable address: loopback and link-local ones and those of guest-internal cards do not count",
         ),
         (
             "only guest-internal cards",
             guest(vec![nic(-1, "", &["10.0.0.5"])]),
             none.clone(),
             &v4[..],
-            "error: no usable address after leaving out local ones",
+            "error: no usable address: loopback and link-local ones and those of guest-internal cards do not count",
         ),
         (
             "tools not up",
@@ -177,7 +178,7 @@ fn the_order_of_cards_and_addresses_does_not_matter() {
 }
 
 #[test]
-fn a_virtual_address_is_not_preferred() {
+fn an_address_with_a_host_route_comes_after_the_others_of_its_card() {
     let mut card = nic(4000, "lan", &["10.0.0.5", "10.0.0.9"]);
     card.prefix_lengths = [("10.0.0.5".to_owned(), 32), ("10.0.0.9".to_owned(), 24)].into();
     let chosen = select(&guest(vec![card]), &Selection::default(), &[Family::V4]).unwrap();

@@ -1,4 +1,4 @@
-//! Requests about VirtualMachines, and the meaning of their failures.
+//! Requests for VirtualMachines, and the meaning of their failures.
 
 use std::time::Duration;
 
@@ -16,36 +16,39 @@ use crate::{
     telemetry::RequestCounter,
 };
 
-/// Requests per second to the Supervisor, and the burst: defaults of client-go, which upstream keeps.
+/// Maximum requests per second to the Supervisor, and the burst: the defaults of client-go, which
+/// upstream keeps.
 const QPS: f64 = 5.0;
 const BURST: u32 = 10;
-/// Objects per page; one object has about ten kilobytes.
+/// Objects per page of a list; one object has about ten kilobytes.
 const PAGE: u32 = 500;
-/// Maximum number of restarts of a list whose pages expire while it is read.
+/// Maximum number of times that a list starts again because its pages expire while it is read.
 const MAX_RESTARTS: u32 = 3;
 
-/// Meaning of a failure.
+/// Meaning of a failed request for the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// The server forbids the request.
+    /// The server forbids the request (403).
     Forbidden,
-    /// The requested version does not exist any more.
+    /// The requested resource version is too old (410).
     Expired,
-    /// The Supervisor has no such resource: another version, or another server.
+    /// The server does not serve the resource (404): it has other API versions, or is not a
+    /// Supervisor.
     NotServed,
-    /// The server asks for this pause.
+    /// The server asks the client to wait for this time (429 or 503); 1 s for a 429 that names no
+    /// time.
     Throttled(Duration),
-    /// Any other failure, which may pass.
+    /// Any other failure; it may pass.
     Transient,
 }
 
 /// Failure of a request.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {
-    /// The request was not answered, or refused.
+    /// The server did not answer the request, or refused it.
     #[error(transparent)]
     Request(#[from] ClusterError),
-    /// The answer is not a whole list, or not the requested machine.
+    /// The answer is not a complete list, or not the requested machine.
     #[error("{path} was answered with {what}")]
     Answer { path: String, what: &'static str },
     /// The answer is a list that is older than the view.
@@ -54,7 +57,7 @@ pub(super) enum ApiError {
 }
 
 impl ApiError {
-    /// Returns the meaning of a failure; no other code decides it.
+    /// Returns the meaning of the failure. No other code decides this.
     pub(super) fn meaning(&self) -> Meaning {
         let Self::Request(ClusterError::Status { code, hints, .. }) = self else {
             return Meaning::Transient;
@@ -70,7 +73,7 @@ impl ApiError {
     }
 }
 
-/// The VirtualMachines of a namespace.
+/// Client for the VirtualMachines of one namespace.
 pub(super) struct Api {
     cluster: Cluster,
     path: String,
@@ -80,13 +83,14 @@ pub(super) struct Api {
 /// Paging of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paging {
-    /// The list comes in pages of [`PAGE`] objects.
+    /// The client requests the list in pages of [`PAGE`] objects.
     Pages,
-    /// The list comes in one answer, as upstream requests it.
+    /// The client requests the list in one answer, as upstream does.
     AllAtOnce,
 }
 
 impl Api {
+    /// Creates a client that returns a throttled request as an error.
     pub(super) fn new(
         client: kube::Client,
         namespace: &str,
@@ -98,8 +102,8 @@ impl Api {
         Self { active, ..Self::over(cluster, namespace, version, counter) }
     }
 
-    /// Creates the same client, except that it repeats a throttled request when the server allows it, as client-go
-    /// does. Unlike with client-go, other requests for that path wait as long.
+    /// Creates a client that repeats a throttled request when the server allows it, as client-go
+    /// does. Unlike with client-go, other requests for that path wait equally long.
     pub(super) fn patient(
         client: kube::Client,
         namespace: &str,
@@ -121,9 +125,10 @@ impl Api {
         Self { cluster: cluster.counted(counter), path, active: Active::default() }
     }
 
-    /// Reads one machine; `None` if the namespace has none of that name.
+    /// Reads one machine; `None` if the namespace has no machine of that name.
     ///
-    /// A 404 that is not about this object is an error: a server that does not know the resource answers with one.
+    /// A 404 that is not about this object is an error, because a server that does not serve the
+    /// resource also answers 404.
     pub(super) async fn get(&self, name: &str) -> Result<Option<MachineObject>, ApiError> {
         let path = format!("{}/{}", self.path, encode(name));
         match self.cluster.get(&path).await {
@@ -141,7 +146,8 @@ impl Api {
         }
     }
 
-    /// Lists all machines consistently: the request names no version, so the answer is current.
+    /// Lists all machines. The request names no resource version, so the answer is current and
+    /// consistent. If a page expires, starts again, up to [`MAX_RESTARTS`] times.
     pub(super) async fn list(&self, paging: Paging) -> Result<Listing, ApiError> {
         let mut restarts = 0;
         loop {
@@ -154,6 +160,7 @@ impl Api {
         }
     }
 
+    /// Reads all pages of one list.
     async fn list_once(&self, paging: Paging) -> Result<Listing, ApiError> {
         let began_at = Instant::now();
         let (mut machines, mut n_unreadable) = (Vec::new(), 0);
@@ -175,7 +182,7 @@ impl Api {
                 other => other?,
             };
             let Some(items) = page.get("items").and_then(Value::as_array) else {
-                return Err(ApiError::Answer { path, what: "something that is no list" });
+                return Err(ApiError::Answer { path, what: "something that is not a list" });
             };
             for item in items {
                 match MachineObject::from_json(item) {
@@ -196,12 +203,12 @@ impl Api {
             }
             token = next;
             if paging == Paging::AllAtOnce {
-                return Err(ApiError::Answer { path, what: "a part of a list" });
+                return Err(ApiError::Answer { path, what: "only a part of a list" });
             }
         }
     }
 
-    /// Opens a watch that the server ends after `lasting`.
+    /// Opens a watch from a resource version on. The server ends it after `lasting`.
     pub(super) async fn watch(
         &self,
         version: &str,
@@ -274,7 +281,7 @@ mod tests {
         let counted = Arc::clone(&n);
         let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
             let n = counted.fetch_add(1, Ordering::Relaxed);
-            assert!(n < 10, "the list has no end");
+            assert!(n < 10, "the client requests pages without end");
             let page = serde_json::json!({"metadata": {"continue": "a"}, "items": []}).to_string();
             let page = http_body_util::Full::new(bytes::Bytes::from(page));
             async move { Ok::<_, Infallible>(http::Response::new(page)) }

@@ -1,4 +1,5 @@
-//! Answers the questions of the controllers from the view, after requests where they are needed.
+//! Answers the controllers' questions from the view, after requests where the view is not current
+//! enough.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -23,22 +24,22 @@ use crate::{
     telemetry::{ListReason, SupervisorReading, Telemetry},
 };
 
-/// Maximum age of a read that spares the last one before a node is deleted.
+/// Maximum age of a read by name that replaces the read right before a node is deleted.
 const JUST_NOW: Duration = Duration::from_secs(1);
-/// Maximum number of rounds of a question, each of which may need a read or a list.
+/// Maximum number of rounds of one question. Each round may need a read or a list first.
 const MAX_ROUNDS: u32 = 4;
 
-/// Backend for the machines of one Supervisor namespace.
+/// The Supervisor backend, for the machines of one namespace. Clones share its state.
 #[derive(Clone)]
 pub struct SupervisorInstances {
     shared: Arc<Shared>,
 }
 
 impl SupervisorInstances {
-    /// Creates a backend over a client that has the address and the token. No request is sent before its tasks are
-    /// started.
+    /// Creates a backend that sends its requests with `client`, which has the address and the
+    /// token. It sends no request before [`SupervisorInstances::spawn`].
     ///
-    /// Must be called inside a tokio runtime with time.
+    /// The caller must run inside a tokio runtime with time enabled.
     pub(crate) fn new(
         client: kube::Client,
         namespace: &str,
@@ -56,9 +57,10 @@ impl SupervisorInstances {
         Self { shared: Arc::new(Shared::new(api, tuning, mode, metrics, active)) }
     }
 
-    /// Starts the tasks.
+    /// Starts the tasks that keep the view and make requests.
     pub(crate) fn spawn(&self, tasks: &Tasks) {
-        // The backend may have waited for the lease until now.
+        // The time to wait for the first list counts from now, because the provider may have waited
+        // for its lease until now.
         self.shared.lock().sync_deadline = Instant::now() + self.shared.tuning.sync_timeout;
         let span = |task: &str| tracing::info_span!("supervisor", task);
         let shared = Arc::clone(&self.shared);
@@ -71,17 +73,18 @@ impl SupervisorInstances {
         tasks.spawn_droppable(span("deadline"), async move { follow::run_deadline(&shared).await });
     }
 
-    /// The state of the view.
+    /// Returns the state of the view now.
     pub fn view_state(&self) -> ViewState {
         self.shared.lock().freshness.state(Instant::now())
     }
 
-    /// True if the backend can answer.
+    /// True if the view works. After a proof that was impossible because no node had been matched
+    /// to a machine, the view counts as not working until a node is matched.
     pub fn is_well(&self) -> bool {
         self.reading().outcome().is_ok()
     }
 
-    /// State of the view for metrics and readiness.
+    /// Returns the state of the view for metrics and readiness.
     pub(crate) fn reading(&self) -> SupervisorReading {
         let state = self.shared.lock();
         let now = Instant::now();
@@ -95,7 +98,8 @@ impl SupervisorInstances {
         }
     }
 
-    /// Notes that a proof was requested before any node was matched; logs it once.
+    /// Notes that a proof was impossible because no node has been matched to a machine, and logs
+    /// this once.
     fn note_lost(&self) {
         let is_news = {
             let mut state = self.shared.lock();
@@ -106,7 +110,8 @@ impl SupervisorInstances {
         }
     }
 
-    /// Notes that a node's machine has another UUID than the node; logs it once per node.
+    /// Counts and logs, once per node, that the machine with the node's name has another UUID than
+    /// the node.
     fn note_mismatch(&self, node: &NodeIdentity) {
         let is_news = {
             let mut state = self.shared.lock();
@@ -118,11 +123,12 @@ impl SupervisorInstances {
             tracing::warn!(
                 node = %node.name,
                 provider_id = node.provider_id.as_deref().unwrap_or_default(),
-                "the VirtualMachine of this name has another BIOS UUID than the node; its addresses are taken, as before"
+                "the VirtualMachine of this name has another BIOS UUID than the node; publishing its addresses nevertheless, as in v1 mode"
             );
         }
     }
 
+    /// Answers whether the machine exists, after the requests that the answer needs.
     async fn exists(&self, node: &NodeIdentity, proof_after: Instant) -> Lookup<()> {
         self.shared.lock().track(node);
         for _ in 0..MAX_ROUNDS {
@@ -144,7 +150,8 @@ impl SupervisorInstances {
                 }
                 Answer::NeedsProof => return self.prove(node, proof_after).await,
                 Answer::NeedsSync => {
-                    // Ends when the list is in or the deadline has passed; the next round shows which.
+                    // Ends when the list has arrived or the time to wait for it has passed; the
+                    // next round shows which.
                     let _ = tokio::time::timeout_at(deadline, self.shared.synced.cancelled()).await;
                 }
                 Answer::NeedsGet(machine) => self.shared.read(&node.name, &machine).await,
@@ -159,7 +166,8 @@ impl SupervisorInstances {
         Lookup::Unknown(Unknown::Unavailable("the Supervisor answers too slowly".to_owned()))
     }
 
-    /// Looks for proof that the machine is gone.
+    /// Answers by a proof, after the requests that it needs: `Gone`, `Found`, or the reason why
+    /// neither can be proved.
     async fn prove(&self, node: &NodeIdentity, after: Instant) -> Lookup<()> {
         for _ in 0..MAX_ROUNDS {
             let (verdict, matched) = {
@@ -198,10 +206,13 @@ impl SupervisorInstances {
                 }
             }
         }
-        Lookup::Unknown(Unknown::Unavailable("its machine comes and goes".to_owned()))
+        Lookup::Unknown(Unknown::Unavailable(
+            "the Supervisor's answers about its machine keep changing".to_owned(),
+        ))
     }
 
-    /// Reads by name a machine that a list does not show as the node's.
+    /// Reads the node's machine by name, and returns the reason if the read contradicts the proof
+    /// that the machine is gone.
     async fn last_look(&self, node: &NodeIdentity) -> Option<Unknown> {
         let machine = {
             let state = self.shared.lock();
@@ -210,7 +221,7 @@ impl SupervisorInstances {
                 return None;
             }
             let machine = state.machine_of(node);
-            // If lists are forbidden, the proof was such a read.
+            // If lists are forbidden, the proof was itself a read by name.
             if let Some(reading) = state.reads.get(&node.name)
                 && reading.machine == machine
                 && reading.began_at.elapsed() <= JUST_NOW
@@ -221,12 +232,13 @@ impl SupervisorInstances {
         };
         self.shared.read(&node.name, &machine).await;
         let state = self.shared.lock();
-        // A node that was forgotten meanwhile does not exist any more.
+        // The node was deleted meanwhile, so its read was not stored.
         let Some(reading) = state.reads.get(&node.name) else { return Some(Unknown::Pending) };
         proof::objection(node, reading, &state.view)
     }
 }
 
+/// Returns the time [`WINDOW`] before `now`.
 fn earlier_by_window(now: Instant) -> Instant {
     now.checked_sub(WINDOW).unwrap_or(now)
 }
@@ -297,7 +309,7 @@ impl Instances for SupervisorInstances {
         match answers::shutdown(state.asked(node, Instant::now())) {
             Answer::Found(is_off) => Lookup::Found(is_off),
             Answer::Unknown(why) => Lookup::Unknown(why),
-            // The controller asks about existence first, and that result is young enough.
+            // The controller asks about existence first, and that answer is recent enough.
             Answer::NeedsProof => Lookup::Unknown(Unknown::NotSeen),
             Answer::NeedsSync | Answer::NeedsGet(_) | Answer::NeedsList => {
                 let why = "the view of the Supervisor is not current".to_owned();
@@ -306,8 +318,8 @@ impl Instances for SupervisorInstances {
         }
     }
 
-    /// Limits concurrent questions: where machines are read by name, each answer is a call, and calls are five a
-    /// second.
+    /// Limits concurrent questions about existence. Where the backend reads machines by name, each
+    /// answer costs a request, and the client sends five requests per second after a burst of ten.
     fn n_at_once(&self) -> usize {
         AT_ONCE
     }

@@ -1,9 +1,13 @@
-//! Keeps the view: with one list and one watch, or with what the Supervisor permits instead.
+//! Keeps the view: with one list and one watch, or with the requests that the Supervisor permits
+//! instead.
 //!
-//! The loop learns what is permitted by trying it. If a watch is forbidden, or keeps failing while lists work, questions
-//! make lists. If a list is forbidden, they read one machine at a time. The loop tries a watch again every ten minutes, and
-//! a list every minute, because little can be answered without one. A version that is too old leads to a new list, and the
-//! old view answers until that list is in.
+//! The loop finds out what the Supervisor permits by trying it. If a watch is forbidden, or keeps
+//! failing while lists work, the backend makes lists instead: every five minutes, and when
+//! questions need them. If lists are forbidden, it reads one machine at a time by name; in the
+//! instances mode `watch`, the loop retries the list instead. The loop tries a watch again every
+//! ten minutes, and a list every minute, because the backend can answer little without lists. If
+//! the resource version is too old for a watch, the loop makes a new list, and the old view answers
+//! until that list has arrived.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,31 +25,37 @@ use super::{
 };
 use crate::{cluster::Heard, mutant::mutant, supervisor::InstancesMode, telemetry::ListReason};
 
-/// Interval of new tries after a watch was forbidden or kept failing.
+/// Interval of tries to watch after a watch was forbidden or kept failing.
 const PROBE_WATCH: Duration = Duration::from_secs(600);
-/// Interval of new tries after a list was forbidden: rights often come a little later than the program that needs them.
+/// Interval of tries to list after a list was forbidden. It is short because an administrator often
+/// grants the rights a little later than the provider starts.
 const PROBE_LIST: Duration = Duration::from_secs(60);
-/// Interval of lists beside the watch, which is complete only in theory; varies by a fifth.
+/// Mean interval of the periodic lists beside a watch, in case the watch missed an event; varies by
+/// a fifth.
 const RELIST: Duration = Duration::from_secs(1800);
-/// Longest silence of a watch before it is opened again, in case it died quietly. Bookmarks come about once a minute.
+/// Longest silence of a watch before the loop opens it again, in case the connection died silently.
+/// The server sends bookmarks about once a minute.
 const IDLE: Duration = Duration::from_secs(75);
-/// Time after which the server ends a watch; up to twice that.
+/// Minimum time after which the loop lets the server end a watch; the maximum is twice that.
 const WATCH: Duration = Duration::from_secs(300);
-/// Pause if the resource is not served; it may be after an upgrade.
+/// Pause if the Supervisor does not serve the resource. An upgrade may change that.
 const NOT_SERVED: Duration = Duration::from_secs(30);
-/// Minimum pause after a failed list for safety; the maximum is twice that.
+/// Minimum pause after a failed periodic list; the maximum is twice that.
 const RELIST_LATER: Duration = Duration::from_secs(300);
-/// Lifetime below which a watch counts as a failure; if it delivered an event, as the first failure.
+/// Lifetime below which the end of a watch counts as a failure. If the watch delivered an event,
+/// the failure counts as the first one in a row.
 const LIVED: Duration = Duration::from_secs(1);
-/// Time after which a list shows whether only the watch fails. A node that joins meanwhile has to wait.
+/// Time for which a watch has to fail before the loop makes a list, to find out whether only the
+/// watch fails. A node that appears meanwhile has to wait.
 const FAILING: Duration = Duration::from_secs(30);
-/// Known types of watch events.
+/// Known types of watch events, apart from `ERROR`.
 const EVENTS: [&str; 4] = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"];
 
-/// Number of concurrent reads; more would only wait for each other.
+/// Maximum number of concurrent reads of machines. More of them would only wait for each other,
+/// because the client limits its requests per second.
 pub(super) const AT_ONCE: usize = 8;
 
-/// Serves the view for ever.
+/// Keeps the view. Never ends.
 pub(super) async fn run(shared: &Shared) {
     let jitter = |purpose: &str| Jitter::new(shared.tuning.seed, &format!("supervisor/{purpose}"));
     let (first, max) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -74,41 +84,47 @@ pub(super) async fn run(shared: &Shared) {
 #[derive(Debug)]
 enum Next {
     List(ListReason),
-    /// Watch from this version on.
+    /// Watch from this resource version on.
     Watch(String),
-    /// List for safety while the watch, which has delivered up to this version, continues.
+    /// Make a periodic list while the watch, which has delivered up to this version, continues.
     Relist(String),
-    /// Wait until a question's list fails, or the next list is due.
+    /// Wait until the list for a question fails, or the next list is due.
     Rest,
 }
 
+/// State of the loop between its steps.
 struct Follower<'a> {
     shared: &'a Shared,
     backoff: Backoff,
     jitter: Jitter,
+    /// Time of the next periodic list.
     relist_at: Instant,
-    /// Time of the next try of the better way.
+    /// Time of the next try to watch, or to list where lists are forbidden.
     probe_at: Instant,
-    /// True if the version of the last watch was too old, and no event has arrived since.
+    /// True if the resource version of the last watch was too old, and no event has arrived since.
     has_expired: bool,
-    /// True if a list has worked although the watch had failed for a while, and no event has arrived since.
+    /// True if a list succeeded after the watch had failed for [`FAILING`] or had been silent for
+    /// too long, and no event has arrived since.
     lists_work: bool,
     /// Time of the first failure of the watch since it last worked.
     failing_since: Option<Instant>,
 }
 
 impl Follower<'_> {
+    /// Makes a list that replaces the view.
     async fn list(&mut self, reason: ListReason) -> Next {
         let listed = self.shared.list_anew(reason).await;
         self.listed(listed, reason).await
     }
 
-    /// Makes a list for safety. If the list fails while the watch works, the watch continues.
+    /// Makes a periodic list. If the list fails for a reason that may pass, the watch continues. A
+    /// list that is older than the view is not such a reason.
     async fn relist(&mut self, version: String) -> Next {
         let listed = self.shared.list_anew(ListReason::Periodic).await;
         if let Err(err) = &listed {
             let is_passing = matches!(err.meaning(), Meaning::Transient | Meaning::Throttled(_));
-            // Lists that are older than the view may be right, and are counted for that.
+            // Lists that are older than the view may be right, so `listed` handles them as failures
+            // that count.
             if is_passing && !matches!(err, ApiError::Old) {
                 let later = self.jitter.stretch(RELIST_LATER, 1.0);
                 tracing::warn!(error = %Chain(err), later = ?later, "periodic list of VirtualMachines failed; the watch continues");
@@ -119,6 +135,7 @@ impl Follower<'_> {
         self.listed(listed, ListReason::Periodic).await
     }
 
+    /// Decides the next step from the result of a list.
     async fn listed(&mut self, listed: Result<Arc<Listing>, ApiError>, reason: ListReason) -> Next {
         match listed {
             Ok(listing) => {
@@ -146,13 +163,13 @@ impl Follower<'_> {
                     return Next::Rest;
                 }
                 self.shared.fold(Happened::Failed(Chain(&err).to_string()));
-                self.pause("machines not listed", &err).await;
+                self.pause("listing VirtualMachines failed; retrying", &err).await;
                 Next::List(reason)
             }
         }
     }
 
-    /// Ends the wait for the first list, because lists are forbidden.
+    /// Ends the wait of questions for the first list, because lists are forbidden.
     fn give_up_sync(&mut self) {
         self.probe_at = Instant::now() + PROBE_LIST;
         let waiting = {
@@ -164,7 +181,7 @@ impl Follower<'_> {
         self.shared.news.announce(waiting);
     }
 
-    /// Waits for the pause that a failure asks for.
+    /// Logs a failure as `what`, and waits for the pause that the failure requires.
     async fn pause(&mut self, what: &'static str, err: &ApiError) {
         let pause = match err.meaning() {
             Meaning::NotServed => {
@@ -174,7 +191,7 @@ impl Follower<'_> {
                 );
                 NOT_SERVED
             }
-            // A server that asks for no pause, or for a second each time, is still asked less and less often.
+            // Even if the server asks for no pause or for one second each time, the pauses grow.
             Meaning::Throttled(wait) => wait.min(MAX_WAIT).max(self.backoff.fail()),
             _ => self.backoff.fail(),
         };
@@ -182,7 +199,7 @@ impl Follower<'_> {
         sleep(pause).await;
     }
 
-    /// Runs one watch, from its opening to its end.
+    /// Opens a watch, and applies its events until it ends, unless a list is due first.
     async fn watch(&mut self, mut version: String) -> Next {
         let now = Instant::now();
         let keeps_failing = self.failing_since.is_some_and(|since| now >= since + FAILING);
@@ -203,7 +220,7 @@ impl Follower<'_> {
         let idle = if is_trusting { RELIST } else { IDLE };
         loop {
             let heard = tokio::select! {
-                // Events first: they cost nothing, and a list does.
+                // Events come first, because applying them costs no request and a list does.
                 biased;
                 heard = events.next(idle) => heard,
                 () = sleep_until(self.relist_at) => return Next::Relist(version),
@@ -229,7 +246,7 @@ impl Follower<'_> {
                     }
                 },
                 Ok(Heard::End) if opened_at.elapsed() < LIVED => {
-                    if let Some(next) = self.polled("it ends at once") {
+                    if let Some(next) = self.polled("the watch ended at once") {
                         return next;
                     }
                     let pause = self.backoff.fail();
@@ -246,7 +263,8 @@ impl Follower<'_> {
         }
     }
 
-    /// Makes a new list at once; after a pause if the version of the last list was too old as well.
+    /// Decides to make a new list because the resource version is too old. Pauses first if the
+    /// version of the last list was also too old.
     async fn expired(&mut self) -> Next {
         if mutant!(self.shared.active, StaleViewAfterGone) {
             self.shared.fold(Happened::Heard);
@@ -261,6 +279,7 @@ impl Follower<'_> {
         Next::List(ListReason::Expired)
     }
 
+    /// Decides the next step after a watch failed.
     async fn not_watched(&mut self, version: String, err: &ApiError) -> Next {
         match err.meaning() {
             Meaning::Expired => return self.expired().await,
@@ -280,7 +299,7 @@ impl Follower<'_> {
         if !is_absence || err.meaning() != Meaning::NotServed {
             self.shared.fold(Happened::Failed(Chain(err).to_string()));
         }
-        self.pause("machines not watched", err).await;
+        self.pause("watching VirtualMachines failed; retrying", err).await;
         if err.meaning() == Meaning::NotServed {
             Next::List(ListReason::Failed)
         } else {
@@ -288,14 +307,17 @@ impl Follower<'_> {
         }
     }
 
-    /// Polls if only the watch fails: a list has worked since it last delivered, and the watch has failed again. Other than a
-    /// refusal, a failure is nothing that an operator asked to wait for, so that `watch` polls as well.
+    /// Switches to polling if only the watch fails: a list has succeeded since the watch last
+    /// delivered, and the watch has failed again. The instances mode `watch` also polls then,
+    /// because its operator asked to wait for a permission and not for a failing watch. A watch
+    /// that stays forbidden in that mode counts as failing, too.
     fn polled(&mut self, why: &str) -> Option<Next> {
         self.failing_since.get_or_insert_with(Instant::now);
         self.lists_work
             .then(|| self.poll(why, "watching VirtualMachines keeps failing; polling instead"))
     }
 
+    /// Switches to polling, and logs `what` if the backend did not poll before.
     fn poll(&mut self, why: &str, what: &'static str) -> Next {
         self.failing_since = None;
         let is_new = self.shared.lock().freshness.mode() != Mode::Poll;
@@ -307,7 +329,7 @@ impl Follower<'_> {
         Next::Rest
     }
 
-    /// Applies one event.
+    /// Applies one event of the watch. Sets `version` to that of the event.
     fn take(&self, event: &Value, version: &mut String) -> Taken {
         let object = event.get("object").unwrap_or(&Value::Null);
         let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -320,7 +342,8 @@ impl Follower<'_> {
             return Taken::Refused(format!("an error event with {code}: {message}"));
         }
         if !EVENTS.contains(&kind) {
-            // The event may be about a machine, and the next watch would begin behind it.
+            // The event may be about a machine, and a watch from its version would not deliver it
+            // again.
             tracing::warn!(kind, "watch event of an unknown type; listing VirtualMachines again");
             return Taken::Expired;
         }
@@ -343,7 +366,7 @@ impl Follower<'_> {
                     Changes::default()
                 }
                 _ => {
-                    tracing::warn!(kind, "ignored an empty event of the watch of VirtualMachines");
+                    tracing::warn!(kind, "ignored a watch event without a named VirtualMachine");
                     Changes::default()
                 }
             }
@@ -354,10 +377,11 @@ impl Follower<'_> {
         Taken::Told
     }
 
-    /// Lists periodically, where watching or listing is forbidden; questions make their own lists.
+    /// Waits until the next list is due, while the backend polls or reads machines by name.
+    /// Questions request their lists themselves.
     async fn rest(&mut self) -> Next {
         loop {
-            // Computed in each round: a question's list may have come meanwhile.
+            // Computed in each round, because a list for a question may have arrived meanwhile.
             let due = self.rests_until();
             if Instant::now() >= due {
                 return Next::List(ListReason::Poll);
@@ -366,8 +390,8 @@ impl Follower<'_> {
                 biased;
                 () = self.shared.poked.notified() => {
                     let is_troubled = self.shared.lock().freshness.trouble().is_some();
-                    // A question's list was forbidden. Rights that come a little late are noticed after the usual
-                    // interval.
+                    // If the list for a question was forbidden, the rights may follow soon, so the
+                    // next try comes after the usual interval.
                     self.hasten_probe();
                     if is_troubled {
                         sleep(self.backoff.fail()).await;
@@ -379,12 +403,14 @@ impl Follower<'_> {
         }
     }
 
+    /// Makes the next try to list come within [`PROBE_LIST`], if lists are forbidden.
     fn hasten_probe(&mut self) {
         if self.shared.lock().freshness.mode() == Mode::Get {
             self.probe_at = self.probe_at.min(Instant::now() + PROBE_LIST);
         }
     }
 
+    /// Returns the time at which the next list is due.
     fn rests_until(&self) -> Instant {
         let (mode, listed_at) = {
             let state = self.shared.lock();
@@ -393,24 +419,26 @@ impl Follower<'_> {
         let poll_at = listed_at.map_or_else(Instant::now, |at| at + POLL_IDLE);
         match (mode, self.shared.tuning.mode) {
             (Mode::Get, _) => self.probe_at,
-            // The watch begins with the list that is made then.
+            // A try to watch begins with a list.
             (_, InstancesMode::Auto | InstancesMode::Watch) => poll_at.min(self.probe_at),
             _ => poll_at,
         }
     }
 }
 
-/// Meaning of an event.
+/// Result of applying an event.
 enum Taken {
-    /// News of machines, or a sign of life.
+    /// The event was a change of a machine, a bookmark, or an ignored event without a machine's
+    /// name.
     Told,
-    /// The version is too old.
+    /// The resource version is too old, or the type of the event is unknown.
     Expired,
-    /// The server reports an error.
+    /// The server sent an error event with another code than 410.
     Refused(String),
 }
 
-/// Makes the reads and lists that questions have requested, a few at a time.
+/// Makes the reads and lists that questions about metadata need, up to [`AT_ONCE`] reads at a time.
+/// Never ends.
 pub(super) async fn run_chores(shared: &Shared) {
     loop {
         shared.chores.notified().await;
@@ -437,7 +465,7 @@ pub(super) async fn run_chores(shared: &Shared) {
             if !lists.is_empty() {
                 let after = Instant::now().checked_sub(super::freshness::WINDOW);
                 let after = after.unwrap_or_else(Instant::now);
-                // The result is in the state; callers that wait ask again.
+                // The result is in the state. The announced callers ask again.
                 let listed = shared.list_since(after, ListReason::Asked).await;
                 if let Err(why) = listed {
                     tracing::info!(error = %why, "listing VirtualMachines for waiting nodes failed");
@@ -451,7 +479,8 @@ pub(super) async fn run_chores(shared: &Shared) {
     }
 }
 
-/// Announces the nodes that wait for the first list once its deadline has passed.
+/// Waits until the time to wait for the first list has passed. Then announces the nodes that still
+/// wait, and ends.
 pub(super) async fn run_deadline(shared: &Shared) {
     let deadline = shared.lock().sync_deadline;
     sleep_until(deadline).await;

@@ -1,4 +1,5 @@
-//! State machine of the trust in the view. Pure: events and their times in, a state out.
+//! State machine that decides how current the view is. Pure: events and their times in, a state
+//! out.
 
 use std::time::Duration;
 
@@ -6,36 +7,41 @@ use tokio::time::Instant;
 
 use crate::mutant::{Active, mutant};
 
-/// Silence after which a watch counts as dead, without even a bookmark (they come once a minute).
+/// Silence after which a watch counts as dead. A live watch delivers a bookmark about once a
+/// minute.
 pub(super) const T_STALE: Duration = Duration::from_secs(180);
-/// Interval of polls without a question.
+/// Interval of lists in polling mode without a question.
 pub(super) const POLL_IDLE: Duration = Duration::from_secs(300);
-/// Maximum age of an answer about existence or power state; also the minimum time between two polls.
+/// Maximum age of an answer about existence or power state; also the minimum time between two lists
+/// in polling mode.
 pub(super) const WINDOW: Duration = Duration::from_secs(5);
 
-/// Method that keeps the view, as far as the Supervisor permits it.
+/// Requests that keep the view, as far as the Supervisor permits them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// One list and one watch.
     Watch,
-    /// Lists, when a question needs one.
+    /// Lists, periodically and when a question needs one.
     Poll,
-    /// One machine at a time; lists are forbidden.
+    /// Reads of one machine at a time, because lists are forbidden.
     Get,
 }
 
-/// State of the view.
+/// State of the view of a Supervisor's machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ViewState {
-    /// No complete list has come in yet.
+    /// No complete list has arrived yet.
     Syncing,
-    /// The watch delivers.
+    /// The last list or event is at most three minutes old, and no list or watch has failed since
+    /// the last success.
     Fresh,
-    /// The watch has been silent for too long, or is broken.
+    /// The last list or event is more than three minutes old, or a list or the watch has failed
+    /// since the last success.
     Stale,
-    /// Watching is forbidden: questions make lists.
+    /// The backend does not watch, because that is forbidden, fails or is switched off. It lists
+    /// every five minutes, and when a question needs a list.
     Poll,
-    /// Listing is forbidden too: machines are read one at a time.
+    /// The Supervisor forbids listing. The backend reads machines one at a time by name.
     Get,
 }
 
@@ -44,7 +50,7 @@ impl ViewState {
     pub(crate) const ALL: [Self; 5] =
         [Self::Syncing, Self::Fresh, Self::Stale, Self::Poll, Self::Get];
 
-    /// Name of the state, one word.
+    /// Name of the state in metrics and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Syncing => "syncing",
@@ -56,7 +62,7 @@ impl ViewState {
     }
 }
 
-/// Purpose of an answer.
+/// Purpose of an answer from the view. It decides how old the view may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Addresses of an initialized node.
@@ -68,7 +74,7 @@ pub(super) enum Purpose {
 /// Event that concerns the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Happened {
-    /// A complete list was taken over.
+    /// A complete list replaced the view.
     Listed,
     /// The server accepted a watch.
     WatchOpened,
@@ -76,22 +82,25 @@ pub(super) enum Happened {
     Heard,
     /// A list or a watch failed, for this reason.
     Failed(String),
-    /// The server forbids the watch.
+    /// The backend stops watching, because the server forbids the watch or the watch keeps failing.
     WatchForbidden,
     /// The server forbids the list.
     ListForbidden,
 }
 
-/// The state machine.
+/// Mode, age and last failure of the view, from which [`Freshness::state`] follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Freshness {
     mode: Mode,
+    /// True if a complete list has arrived since the start.
     is_synced: bool,
-    /// True if something has failed since the last success.
+    /// True if a list or a watch has failed since the last success.
     is_broken: bool,
+    /// Time of the last list or event.
     last_contact: Option<Instant>,
     listed_at: Option<Instant>,
-    /// Reason for which no question should reach the Supervisor now.
+    /// Failure of the last list or watch, until one succeeds. While it is set, questions send no
+    /// request.
     trouble: Option<String>,
     pub active: Active,
 }
@@ -109,7 +118,7 @@ impl Freshness {
         }
     }
 
-    /// Applies an event.
+    /// Applies an event that happened at `now`.
     pub(super) fn fold(&mut self, happened: Happened, now: Instant) {
         match happened {
             Happened::Listed => {
@@ -150,7 +159,7 @@ impl Freshness {
         }
     }
 
-    /// Returns the state at a time.
+    /// Returns the state of the view at `now`.
     pub(super) fn state(&self, now: Instant) -> ViewState {
         match self.mode {
             Mode::Get => ViewState::Get,
@@ -161,7 +170,7 @@ impl Freshness {
         }
     }
 
-    /// True if the view is fresh enough for this purpose.
+    /// True if the view is recent enough for this purpose.
     pub(super) fn is_current(&self, purpose: Purpose, now: Instant) -> bool {
         match self.state(now) {
             ViewState::Fresh => true,
@@ -176,13 +185,13 @@ impl Freshness {
         }
     }
 
-    /// True if the last list or event is older than [`T_STALE`].
+    /// True if the last list or event is older than [`T_STALE`], or if none has arrived.
     pub(super) fn is_silent(&self, now: Instant) -> bool {
         let is_silent = self.age(now).is_none_or(|age| age > T_STALE);
         is_silent && !mutant!(self.active, WatchStallUnnoticed)
     }
 
-    /// Time since the last list or event.
+    /// Returns the time since the last list or event.
     pub(super) fn age(&self, now: Instant) -> Option<Duration> {
         self.last_contact.map(|at| now.saturating_duration_since(at))
     }
@@ -191,13 +200,13 @@ impl Freshness {
         self.mode
     }
 
-    /// Time at which the last list was taken over.
+    /// Returns the time at which the last list replaced the view.
     pub(super) fn listed_at(&self) -> Option<Instant> {
         self.listed_at
     }
 
-    /// Returns why the Supervisor should be left alone: the backend's own list or watch fails. Otherwise an outage
-    /// would cost one request per node and period.
+    /// Returns why questions should send no request: the backend's own list or watch fails.
+    /// Otherwise an outage would cost one request per node and period.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
@@ -228,14 +237,14 @@ mod tests {
         use ViewState::{Fresh, Get, Poll, Stale, Syncing};
         for (name, history, at, want) in [
             ("at the beginning", vec![], 0, Syncing),
-            ("nobody answers", vec![(0, failed()), (9, failed())], 10, Syncing),
+            ("every list fails", vec![(0, failed()), (9, failed())], 10, Syncing),
             ("listed", vec![(0, Listed)], 1, Fresh),
             ("watching", vec![(0, Listed), (0, WatchOpened)], 180, Fresh),
             ("silent", vec![(0, Listed), (0, WatchOpened)], 181, Stale),
             ("a bookmark", vec![(0, Listed), (0, WatchOpened), (100, Heard)], 280, Fresh),
             ("and silent", vec![(0, Listed), (0, WatchOpened), (100, Heard)], 281, Stale),
             (
-                "opening alone is no life",
+                "opening a watch is no sign of life",
                 vec![(0, Listed), (0, WatchOpened), (170, WatchOpened)],
                 181,
                 Stale,

@@ -1,4 +1,4 @@
-//! Determines which machine of a namespace a node is.
+//! Determines how the backend finds the machine of a node in the namespace.
 
 use super::machine::uuid_key;
 use crate::model::{NodeIdentity, Unknown};
@@ -8,19 +8,19 @@ const SCHEME: &str = "vsphere://";
 /// Search key for the machine of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Identity {
-    /// The machine with this UUID, trimmed and in lower case.
+    /// The machine with this UUID, in the form of [`uuid_key`].
     Uuid(String),
-    /// The machine of the node's name: the node has no provider ID yet, or one without a UUID, as an old defect wrote
-    /// it.
+    /// The machine with the node's name. The node has no provider ID yet, or one without a UUID, as
+    /// an old defect wrote it.
     Name,
 }
 
-/// Returns the identity of a node.
+/// Returns the search key for the machine of a node.
 ///
 /// # Errors
 ///
-/// [`Unknown::NotOurs`] for a provider ID of another provider. Upstream takes it for a UUID that no machine has, and
-/// deletes the node.
+/// [`Unknown::NotOurs`] for a provider ID of another provider. Upstream treats that ID as a UUID
+/// that no machine has, and deletes the node.
 pub(super) fn identity(node: &NodeIdentity) -> Result<Identity, Unknown> {
     let Some(provider_id) = &node.provider_id else { return Ok(Identity::Name) };
     let Some(uuid) = provider_id.strip_prefix(SCHEME) else {
@@ -30,14 +30,16 @@ pub(super) fn identity(node: &NodeIdentity) -> Result<Identity, Unknown> {
     Ok(if key.is_empty() { Identity::Name } else { Identity::Uuid(key) })
 }
 
-/// True if a provider ID has the inventory path or the name of a machine in place of a UUID, as old in-tree providers
-/// wrote it. No machine has such a UUID, so no list proves that the machine is gone.
+/// True if a provider ID has the inventory path or the name of a machine in place of a UUID, as old
+/// in-tree providers wrote it. `key` is the part after the scheme, in the form of [`uuid_key`]. No
+/// machine has such a UUID, so no list proves that the machine is gone.
 pub(super) fn is_path_or_name(key: &str, node: &NodeIdentity) -> bool {
     let is_of_uuid = |c: char| c.is_ascii_hexdigit() || c == '-';
     !key.chars().all(is_of_uuid) || key == uuid_key(&node.name)
 }
 
-/// Returns the provider ID of a machine. The UUID stays as the Supervisor writes it: Cluster API compares the text.
+/// Returns the provider ID of a machine. It keeps the UUID as the Supervisor writes it, because
+/// Cluster API compares the text.
 pub(super) fn provider_id(bios_uuid: &str) -> String {
     format!("{SCHEME}{bios_uuid}")
 }

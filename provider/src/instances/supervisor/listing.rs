@@ -1,4 +1,4 @@
-//! One complete list of the namespace, the evidence for absence.
+//! One complete list of the machines in the namespace: the evidence that a machine is gone.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,20 +9,21 @@ use tokio::time::Instant;
 
 use super::machine::{Field, MachineObject, byte_orders, uuid_key};
 
-/// Content of one consistent list.
+/// Machines of one complete list, indexed by name and UUID.
 #[derive(Clone, Debug)]
 pub(super) struct Listing {
-    /// Time of the request for its first page.
+    /// Time of the request for the first page.
     pub began_at: Instant,
-    /// Resource version of the collection that all its pages show.
+    /// Resource version of the collection, the same on all pages of the list.
     pub version: String,
     machines: BTreeMap<String, Arc<MachineObject>>,
+    /// UUIDs that the machines have or are specified to get.
     uuids: BTreeSet<String>,
     n_unreadable: usize,
 }
 
 impl Listing {
-    /// Indexes the machines of a list; `n_unreadable` counts objects without a name.
+    /// Indexes the machines of a list. `n_unreadable` is the number of objects without a name.
     pub(super) fn new(
         began_at: Instant,
         version: String,
@@ -48,12 +49,14 @@ impl Listing {
         self.machines.get(name)
     }
 
-    /// True if some machine has this UUID in either byte order, or is specified to get it.
+    /// True if a machine has this UUID in either byte order, or if the `spec` of a machine demands
+    /// it.
     pub(super) fn has_uuid(&self, key: &str) -> bool {
         byte_orders(key).any(|key| self.uuids.contains(&key))
     }
 
-    /// Number of objects without a readable identity: any of them may be the one looked for.
+    /// Returns the number of objects without a readable name or UUID. Any of them may be the
+    /// machine that a proof is about.
     pub(super) fn n_unreadable(&self) -> usize {
         self.n_unreadable
     }

@@ -1,12 +1,14 @@
-//! Machines as VirtualMachine objects of a Supervisor: a view kept by one list and one watch, and proof before "gone".
+//! Supervisor backend: answers from a view of the VirtualMachine objects in one namespace of a
+//! Supervisor. One list and one watch keep the view, and the backend makes a proof before it
+//! answers that a machine is gone.
 //!
-//! | part | what it is |
+//! | part | task |
 //! | --- | --- |
 //! | [`machine`], [`addresses`], [`identity`] | read an object, choose a node's addresses, determine its machine; pure |
-//! | [`listing`], [`view`], [`freshness`] | hold the known machines and the trust in them; pure |
-//! | [`answers`], [`proof`] | decide from that; pure |
+//! | [`listing`], [`view`], [`freshness`] | hold the known machines, and how current they are; pure |
+//! | [`answers`], [`proof`] | decide the answers to questions from these; pure |
 //! | [`api`], [`shared`], [`follow`] | send requests and keep the view |
-//! | [`v1`] | makes upstream's calls one for one |
+//! | [`v1`] | variant of the backend that makes upstream's calls one for one |
 
 mod addresses;
 mod answers;
@@ -39,25 +41,28 @@ pub use v1::SupervisorV1;
 /// Treatment of an initialized node without zone labels whose machine gets a zone later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LateZone {
-    /// The node gets none: labels are written at initialization only, as upstream does.
+    /// The node gets no zone labels. As in upstream, the provider writes labels at initialization
+    /// only.
     #[default]
     LeftOut,
-    /// The node gets them. Existing labels are never changed.
+    /// The node gets the zone labels. The provider never changes existing labels.
     Added,
 }
 
 /// Settings of the Supervisor backend.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning {
-    /// Source of the answers. [`InstancesMode::V1`] belongs to [`SupervisorV1`] and counts as polling here.
+    /// Way in which the backend keeps its view: by watching or by polling. [`InstancesMode::V1`]
+    /// belongs to [`SupervisorV1`] and counts as polling here.
     pub mode: InstancesMode,
-    /// API version in which machines are read.
+    /// API version of VM Operator in which the backend reads machines.
     pub version: VmOperatorVersion,
-    /// Rules for the addresses that nodes report.
+    /// Rules for the addresses that the provider publishes.
     pub addresses: AddressPolicy,
     /// Value of `--supervisor-late-zone-labels`.
     pub late_zone: LateZone,
-    /// Value of `--vm-cache-sync-timeout`: longest wait for the first list (default 60 s).
+    /// Value of `--vm-cache-sync-timeout`: longest time that questions wait for the first list
+    /// (default 60 s).
     pub sync_timeout: Duration,
     /// Seed of the jitter of pauses.
     pub seed: u64,

@@ -1,4 +1,4 @@
-//! State that the tasks of the backend share, and the requests that several callers may wait for.
+//! State that the tasks of the backend share, and the requests whose results several callers share.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -28,45 +28,51 @@ use crate::{
     telemetry::{ListReason, SupervisorMetrics},
 };
 
-/// Longest pause that the backend grants a server.
+/// Longest pause that the backend makes because a server asks for it.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
-/// Number of lists in a row that may be older than the view.
+/// Maximum number of consecutive lists that the backend refuses because they are older than the
+/// view.
 const MAX_OLD_LISTS: u32 = 3;
 
-/// Use of a list.
+/// Use of a new list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Take {
-    /// The list replaces the view.
+    /// The list replaces the machines of the view.
     Replace,
-    /// The list is evidence; the view, which a watch keeps, only takes over what is new.
+    /// The list is evidence for a proof. A watch keeps the view, which only takes over what is new
+    /// in the list.
     Evidence,
 }
 
-/// A list that a question waits for.
+/// A question's request for a list. The question waits for `answer`.
 struct Order {
+    /// Earliest start of the list.
     after: Instant,
     reason: ListReason,
     answer: oneshot::Sender<Result<Arc<Listing>, Unknown>>,
 }
 
-/// The Supervisor, its state, and the signals for tasks and for the reader of news.
+/// The client of the Supervisor, the state, and the signals for the tasks and for the reader of
+/// news.
 pub(super) struct Shared {
     pub(super) api: Api,
     pub(super) tuning: Tuning,
     pub(super) metrics: Arc<SupervisorMetrics>,
     pub(super) active: Active,
     state: Mutex<State>,
-    /// Held while a list is made: one list runs at a time, and callers that waited use its result.
+    /// Lock of the lists. One list runs at a time, and callers that waited for it use its result.
     listing: AsyncMutex<()>,
-    /// Lists that questions wait for. [`serve_lists`](Self::serve_lists) makes them, so that a list outlives its
-    /// question.
+    /// Lists that questions have requested. [`serve_lists`](Self::serve_lists) makes them, so that
+    /// a list outlives the question that waits for it.
     orders: mpsc::UnboundedSender<Order>,
     ordered: AsyncMutex<mpsc::UnboundedReceiver<Order>>,
     pub(super) news: News,
-    /// Cancelled once the first list is in. Waiters wake in the order in which they waited.
+    /// Cancelled once the first list has arrived, or is known to be forbidden. Waiters wake in the
+    /// order in which they began to wait.
     pub(super) synced: CancellationToken,
+    /// Wakes the task that makes the requested reads and lists.
     pub(super) chores: Notify,
-    /// Signal of a question whose list failed: the loop asks the Supervisor again.
+    /// Signals that a list for a question failed, so that the loop of the view retries.
     pub(super) poked: Notify,
 }
 
@@ -100,7 +106,7 @@ impl Shared {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Changes the state, then announces the nodes concerned.
+    /// Changes the state, then announces the nodes that the change concerns.
     pub(super) fn change(&self, change: impl FnOnce(&mut State, Instant) -> Changes) {
         let names = {
             let mut state = self.lock();
@@ -110,38 +116,46 @@ impl Shared {
         self.news.announce(names);
     }
 
+    /// Applies an event to the freshness of the view.
     pub(super) fn fold(&self, happened: Happened) {
         self.lock().freshness.fold(happened, Instant::now());
     }
 
-    /// Returns a complete list that began no earlier than `after`: the last one or a new one.
+    /// Returns a complete list that began at `after` or later: the last one, or a new one. With
+    /// [`ListReason::Asked`], the last list suffices even if it began earlier, as long as the view
+    /// is current. While the view's own list or watch fails, returns that failure without a new
+    /// list.
     ///
-    /// Concurrent callers wait for one list and share its result, a failure as well.
+    /// Concurrent callers wait for one list and share its result, even if it is a failure.
     ///
-    /// Cancel safe: a list that is running is finished, and answers later questions. A long list would never be
-    /// complete if it ended with the question that started it.
+    /// Cancel safe: a running list continues and answers later questions. A long list would never
+    /// be complete if it ended with the question that started it.
     pub(super) async fn list_since(
         &self,
         after: Instant,
         reason: ListReason,
     ) -> Result<Arc<Listing>, Unknown> {
-        let stopped = || Unknown::Unavailable("the provider stops".to_owned());
+        let stopped = || Unknown::Unavailable("the provider is stopping".to_owned());
         let (answer, answered) = oneshot::channel();
         self.orders.send(Order { after, reason, answer }).map_err(|_| stopped())?;
         answered.await.unwrap_or_else(|_| Err(stopped()))
     }
 
-    /// Makes the lists that questions wait for, one after the other.
+    /// Makes the lists that questions have requested, one after the other. Never ends.
     pub(super) async fn serve_lists(&self) {
         let mut ordered = self.ordered.lock().await;
         while let Some(Order { after, reason, answer }) = ordered.recv().await {
             if !answer.is_closed() {
-                // The question may have timed out; the result of the list is in the state.
+                // The question may have timed out. The result of the list is in the state
+                // nevertheless.
                 let _ = answer.send(self.list_or_share(after, reason).await);
             }
         }
     }
 
+    /// Returns the last list, the last failure or the trouble of the view if one of them answers
+    /// the request. Otherwise makes a new list; where lists keep the view, at least [`WINDOW`]
+    /// after the start of the last one.
     async fn list_or_share(
         &self,
         after: Instant,
@@ -151,7 +165,8 @@ impl Shared {
         let (mode, pause) = {
             let state = self.lock();
             let shares = !mutant!(self.active, ListPerNode);
-            // A question that needs no proof takes a list that has just come in, however long it took.
+            // A question that needs no proof accepts a list that has just arrived, however long the
+            // list took.
             let is_enough = reason == ListReason::Asked
                 && state.freshness.is_current(Purpose::Life, Instant::now());
             let evidence = state.evidence.as_ref();
@@ -185,12 +200,13 @@ impl Shared {
         })
     }
 
-    /// Makes a new list for the loop that keeps the view.
+    /// Makes a new list, for the loop that keeps the view.
     pub(super) async fn list_anew(&self, reason: ListReason) -> Result<Arc<Listing>, ApiError> {
         let _turn = self.listing.lock().await;
         self.list(Take::Replace, reason).await
     }
 
+    /// Makes a new list, and stores it or its failure. The caller holds the `listing` lock.
     async fn list(&self, take: Take, reason: ListReason) -> Result<Arc<Listing>, ApiError> {
         // A pause that the server has asked for applies to every caller.
         let quiet_until = self.lock().quiet_until;
@@ -236,11 +252,13 @@ impl Shared {
         Ok(listing)
     }
 
-    /// Refuses a list that is older than the view. After [`MAX_OLD_LISTS`] of them in a row the view is wrong: the
-    /// store was restored, and its versions count from an earlier one.
+    /// Refuses a list that is older than the view and would replace it. After [`MAX_OLD_LISTS`] of
+    /// them in a row, accepts the next one and drops the view: the Supervisor's store was restored,
+    /// and its versions continue from an earlier number.
     fn not_of_before(&self, listing: Listing, take: Take) -> Result<Listing, ApiError> {
         let state = &mut *self.lock();
-        // A running watch is ahead of any list that takes its time.
+        // A list as evidence may be older than the view, because the watch continues while the list
+        // is read.
         if take == Take::Evidence {
             return Ok(listing);
         }
@@ -260,13 +278,15 @@ impl Shared {
         Ok(listing)
     }
 
+    /// Ends the wait for the first list, and announces the nodes that wait for it.
     fn note_synced(&self) {
         self.synced.cancel();
         let waiting = std::mem::take(&mut self.lock().waiting);
         self.news.announce(waiting);
     }
 
-    /// Reads one machine for a node, and records the result.
+    /// Reads one machine by name for a node, and stores the result unless the node was deleted
+    /// meanwhile.
     pub(super) async fn read(&self, node: &str, machine: &str) {
         let began_at = Instant::now();
         let why = self.lock().freshness.state(began_at);
@@ -281,7 +301,8 @@ impl Shared {
             Ok(Some(object)) => {
                 let object = Arc::new(object);
                 self.change(|state, _| match state.freshness.mode() {
-                    // In this mode no list will ever show that versions begin anew.
+                    // In this mode no list is possible, so only a read can show that the versions
+                    // count from an earlier number again.
                     Mode::Get => state.view.overrule(&object, began_at),
                     Mode::Watch | Mode::Poll => state.view.inject(&object, began_at),
                 });
@@ -292,7 +313,7 @@ impl Shared {
                 Read::NotFound
             }
             Err(err) => {
-                tracing::info!(machine, error = %Chain(&err), "reading the machine failed");
+                tracing::info!(machine, error = %Chain(&err), "reading the VirtualMachine failed; its state is unknown");
                 Read::Failed(unavailable(&err))
             }
         };
@@ -305,7 +326,7 @@ impl Shared {
     }
 }
 
-/// Returns the event that a failed list is for the view.
+/// Returns the event for [`Freshness`](super::freshness::Freshness) that a failed list amounts to.
 pub(super) fn failure(err: &ApiError) -> Happened {
     match err.meaning() {
         Meaning::Forbidden => Happened::ListForbidden,

@@ -1,5 +1,5 @@
-//! State that the tasks of the backend share: the view, the nodes, the evidence. Pure;
-//! [`Shared`](super::shared::Shared) locks it.
+//! State that the tasks of the backend share: the view, the nodes, and the evidence for proofs.
+//! Pure; [`Shared`](super::shared::Shared) locks it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,22 +23,23 @@ use crate::{
     mutant::{Active, mutant},
 };
 
-/// Number of missing machines from which on an empty list counts for all nodes.
+/// Number of missing machines from which on an empty list makes all nodes count as missing.
 const MANY: usize = 3;
 
 /// State of one node.
 #[derive(Clone, Debug)]
 pub(super) struct Tracked {
     pub identity: NodeIdentity,
-    /// True if its machine was ever seen.
+    /// True if the view has ever had the node's machine.
     pub matched: bool,
-    /// Name under which its machine was last seen.
+    /// Last name under which the view had the node's machine. It may differ from the node's name.
     pub machine: Option<String>,
-    /// True if it was already logged that its machine has another UUID.
+    /// True if the backend has already logged that the machine with the node's name has another
+    /// UUID.
     pub mismatch_told: bool,
 }
 
-/// A failed list, with the number of failures in a row.
+/// Failure of the last list, and the number of failures in a row.
 #[derive(Clone, Debug)]
 pub(super) struct ListFailure {
     began_at: Instant,
@@ -48,8 +49,10 @@ pub(super) struct ListFailure {
 }
 
 impl ListFailure {
-    /// Returns the failure in place of a new list, if the failed list began at or after `after`: callers that waited
-    /// for it share its result. One failure counts for 5 s, consecutive ones for up to 20 s.
+    /// Returns the failure if it answers the request for a list that begins at `after` or later, so
+    /// that callers that waited for the failed list share its result. The failed list must have
+    /// begun at `after` or later. It must have ended at most 5 s ago, or 10 s for the second
+    /// failure in a row, or 20 s from the third on.
     pub(super) fn answer(&self, after: Instant, now: Instant) -> Option<&Unknown> {
         let doublings = self.n_in_a_row.saturating_sub(1).min(2);
         let hold = WINDOW * (1 << doublings);
@@ -62,27 +65,29 @@ impl ListFailure {
 pub(super) struct State {
     pub view: View,
     pub freshness: Freshness,
+    /// Time until which questions wait for the first list.
     pub sync_deadline: Instant,
     pub nodes: BTreeMap<String, Tracked>,
-    /// Nodes by the UUID in their provider ID.
+    /// Names of nodes by the UUID in their provider ID, in both byte orders.
     nodes_by_uuid: BTreeMap<String, BTreeSet<String>>,
-    /// True if any node was matched since the start.
+    /// True if any node was matched to a machine since the start.
     pub any_matched: bool,
-    /// True if a proof was requested before any node was matched.
+    /// True if a proof was impossible while no node had been matched to a machine.
     pub is_lost: bool,
-    /// The last complete list.
+    /// The last complete list, as evidence for proofs.
     pub evidence: Option<Arc<Listing>>,
-    /// The last list, if it failed.
+    /// The failure of the last list, if it failed.
     pub list_failure: Option<ListFailure>,
-    /// Number of lists in a row that were older than the view.
+    /// Number of consecutive lists that were older than the view.
     pub n_old_lists: u32,
     /// Start of the last list, whatever its result.
     pub list_begun_at: Option<Instant>,
     /// The last read of a machine for each node.
     pub reads: BTreeMap<String, Reading>,
-    /// Nodes to be announced once the first list is in.
+    /// Nodes to announce once the first list has arrived, is known to be forbidden, or has not
+    /// arrived in time.
     pub waiting: BTreeSet<String>,
-    /// Machines to be read, by node.
+    /// Names of machines to read, by name of the node.
     pub wanted_reads: BTreeMap<String, String>,
     /// Nodes that wait for a list.
     pub wanted_lists: BTreeSet<String>,
@@ -118,13 +123,13 @@ impl State {
         }
     }
 
-    /// Tracks a node that exists now according to the cluster.
+    /// Tracks a node that the cluster shows now, even if it was deleted before.
     pub(super) fn observe(&mut self, node: &NodeIdentity) {
         self.forgotten.recall(&node.uid);
         self.track(node);
     }
 
-    /// Tracks a node, unless it was forgotten.
+    /// Creates or updates the record of a node, unless the node was deleted.
     pub(super) fn track(&mut self, node: &NodeIdentity) {
         if self.forgotten.contains(&node.uid) {
             return;
@@ -137,7 +142,8 @@ impl State {
         let mismatch_told = known.is_some_and(|known| known.mismatch_told);
         let machine = known.filter(|_| matched).and_then(|known| known.machine.clone());
         self.forget(&node.name);
-        // The same node may have another identity, and `forget` has just noted its UID.
+        // `forget` has just noted the UID as deleted. The node may be the same one with another
+        // provider ID.
         self.forgotten.recall(&node.uid);
         if let Ok(Identity::Uuid(key)) = identity(node) {
             for key in byte_orders(&key) {
@@ -149,14 +155,14 @@ impl State {
         self.note_match(&node.name);
     }
 
-    /// Records a failed list.
+    /// Stores the failure of a list.
     pub(super) fn note_list_failure(&mut self, began_at: Instant, now: Instant, why: Unknown) {
         let n_before = self.list_failure.as_ref().map_or(0, |failure| failure.n_in_a_row);
         let n_in_a_row = n_before.saturating_add(1);
         self.list_failure = Some(ListFailure { began_at, ended_at: now, why, n_in_a_row });
     }
 
-    /// Drops a node.
+    /// Drops a deleted node.
     pub(super) fn forget(&mut self, name: &str) {
         let Some(known) = self.nodes.remove(name) else { return };
         self.forgotten.note(known.identity.uid.clone(), Instant::now());
@@ -175,7 +181,8 @@ impl State {
         self.wanted_lists.remove(name);
     }
 
-    /// Returns the nodes that changes of machines concern. Also notes which of them have their machines now.
+    /// Returns the names of the nodes that changes of machines concern. Also updates which of these
+    /// nodes are matched to a machine.
     pub(super) fn concerned(&mut self, changes: &Changes) -> BTreeSet<String> {
         let by_uuid = changes.uuids.iter().filter_map(|key| self.nodes_by_uuid.get(key)).flatten();
         let by_name = changes.names.iter().filter(|name| self.nodes.contains_key(*name));
@@ -186,6 +193,7 @@ impl State {
         names
     }
 
+    /// Marks the node as matched if the view has its machine.
     fn note_match(&mut self, name: &str) {
         let Some(tracked) = self.nodes.get_mut(name) else { return };
         let found = identity(&tracked.identity)
@@ -198,7 +206,8 @@ impl State {
         }
     }
 
-    /// Returns the name under which a node's machine was last seen; the node's own, if never.
+    /// Returns the last name under which the view had a node's machine; the name of the node if the
+    /// view never had the machine.
     pub(super) fn machine_of<'a>(&'a self, node: &'a NodeIdentity) -> &'a str {
         let it = identity(node).ok();
         if let Some(entry) = it.and_then(|it| find_strict(&self.view, &it, node)) {
@@ -208,7 +217,7 @@ impl State {
         tracked.and_then(|it| it.machine.as_deref()).unwrap_or(&node.name)
     }
 
-    /// Builds a question about a node.
+    /// Builds a question about a node, with the state that answers it.
     pub(super) fn asked<'a>(&'a self, node: &'a NodeIdentity, now: Instant) -> Asked<'a> {
         Asked {
             view: &self.view,
@@ -245,8 +254,9 @@ impl State {
         }
     }
 
-    /// Number of nodes that had their machines and do not have them now, as far as is known. If the last list is empty
-    /// and at least [`MANY`] machines are missing, all nodes count, however few of them had theirs.
+    /// Returns the number of nodes that were matched to a machine that seems to be missing now. If
+    /// the last list began at most [`EVIDENCE_AGE`] ago and is empty, and at least [`MANY`]
+    /// machines are missing, returns the number of all nodes, however few of them were matched.
     pub(super) fn n_missing(&self, now: Instant) -> usize {
         let is_young = |at: Instant| now.saturating_duration_since(at) <= EVIDENCE_AGE;
         let evidence = self.evidence.as_deref().filter(|it| is_young(it.began_at));
@@ -267,7 +277,7 @@ impl State {
                     .is_some_and(|it| it.machine == machine && it.read == Read::NotFound);
             }
             let Some(entry) = find_strict(&self.view, &it, node) else { return true };
-            // The list began after the view last saw the machine, and does not have it.
+            // True if the list began after the view last saw the machine, and does not have it.
             evidence.is_some_and(|listing| {
                 entry.seen_at < listing.began_at && listing.by_name(&entry.machine.name).is_none()
             })

@@ -1,9 +1,12 @@
-//! Makes upstream's calls one for one, for comparison and rollback: no cache, a read by name and lists of everything.
+//! Supervisor backend that makes upstream's calls one for one, for comparison and rollback: without
+//! a cache, with reads by name and lists of all machines.
 //!
-//! Follows `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/{instances,zone,vmoperator}.go`, and the order
-//! in which the framework asks. Keeps their defects, the dangerous ones too: a UUID in capitals matches nothing, and a
-//! provider ID without a UUID means a machine that does not exist. The guards of the lifecycle controller stay in
-//! force.
+//! It follows
+//! `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/{instances,zone,vmoperator}.go`,
+//! and the order in which the framework asks. It keeps upstream's defects, even the dangerous ones:
+//! a machine whose UUID the Supervisor writes in capitals matches no provider ID, and a provider ID
+//! without a UUID means a machine that does not exist. The guards of the lifecycle controller
+//! remain in force.
 
 use std::{
     collections::BTreeSet,
@@ -29,7 +32,8 @@ use crate::{
     telemetry::RequestCounter,
 };
 
-/// Number of attempts per look-up, whatever the failure (`DiscoverNodeBackoff`).
+/// Number of attempts per lookup, whatever the failure (`DiscoverNodeBackoff`), and the minimum
+/// pause between them. The maximum pause is twice that.
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -47,9 +51,10 @@ struct Shared {
 }
 
 impl SupervisorV1 {
-    /// Creates a backend over a client that has the address and the token. No request is sent before a question.
+    /// Creates a backend that sends its requests with `client`, which has the address and the
+    /// token. It sends no request before a question.
     ///
-    /// Must be called inside a tokio runtime with time.
+    /// The caller must run inside a tokio runtime with time enabled.
     pub(crate) fn new(
         client: kube::Client,
         namespace: &str,
@@ -65,7 +70,7 @@ impl SupervisorV1 {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Starts the task that makes the calls for the node controller.
+    /// Starts the task that answers the node controller's questions.
     pub(crate) fn spawn(&self, tasks: &Tasks) {
         let shared = Arc::clone(&self.shared);
         let span = tracing::info_span!("supervisor", task = "v1");
@@ -73,7 +78,8 @@ impl SupervisorV1 {
     }
 }
 
-/// Returns the UUID that upstream looks for. A foreign provider ID counts as a UUID that no machine has.
+/// Returns the UUID that upstream searches for. A foreign provider ID counts as a UUID that no
+/// machine has.
 fn uuid_of(provider_id: &str) -> String {
     provider_id.strip_prefix("vsphere://").unwrap_or(provider_id).trim().to_lowercase()
 }
@@ -83,6 +89,7 @@ fn unavailable(err: &ApiError) -> Unknown {
 }
 
 impl Shared {
+    /// Answers the node controller's questions, one after the other. Never ends.
     async fn run(&self) {
         loop {
             self.desk.wait().await;
@@ -96,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// Waits before another attempt; returns false if none is left.
+    /// Waits before the next attempt. Returns false if no attempt is left.
     async fn may_try_again(&self, n_failed: &mut u32, err: &ApiError) -> bool {
         *n_failed += 1;
         if *n_failed >= ATTEMPTS {
@@ -111,6 +118,7 @@ impl Shared {
         true
     }
 
+    /// Reads a machine by name, with retries.
     async fn by_name(&self, name: &str) -> Result<Option<MachineObject>, ApiError> {
         let mut n_failed = 0;
         loop {
@@ -125,7 +133,8 @@ impl Shared {
         }
     }
 
-    /// Looks for a machine in one list of everything; sends no request without a UUID.
+    /// Searches for a machine by provider ID in a list of all machines, with retries. Sends no
+    /// request if the provider ID has no UUID.
     async fn by_id(&self, provider_id: &str) -> Result<Option<MachineObject>, ApiError> {
         let uuid = uuid_of(provider_id);
         if uuid.is_empty() {
@@ -147,7 +156,8 @@ impl Shared {
         }
     }
 
-    /// Looks for a machine by provider ID, and by name if that finds nothing, for whatever reason.
+    /// Searches for a machine by provider ID, then by name if the first search finds nothing or
+    /// fails.
     async fn by_id_or_name(&self, id: &str, name: &str) -> Result<MachineObject, Unknown> {
         if let Ok(Some(machine)) = self.by_id(id).await {
             return Ok(machine);
@@ -156,8 +166,8 @@ impl Shared {
         found.ok_or(Unknown::NotSeen)
     }
 
-    /// Returns the provider ID of a node: its own, or that of the machine of its name; `None` if no such machine
-    /// exists.
+    /// Returns the provider ID of a node. Without one, returns that of the machine with the node's
+    /// name; `None` if no machine has that name.
     async fn id_of(&self, node: &NodeIdentity) -> Result<Option<String>, Unknown> {
         if let Some(id) = &node.provider_id {
             return Ok(Some(id.clone()));
@@ -165,7 +175,7 @@ impl Shared {
         let found = self.by_name(&node.name).await.map_err(|err| unavailable(&err))?;
         let Some(machine) = found else { return Ok(None) };
         if machine.bios_uuid.is_empty() {
-            return Err(Unknown::Incomplete("its BIOS UUID is empty".to_owned()));
+            return Err(Unknown::Incomplete("its VirtualMachine has no BIOS UUID yet".to_owned()));
         }
         Ok(Some(provider_id(&machine.bios_uuid)))
     }
@@ -173,7 +183,7 @@ impl Shared {
     async fn metadata(&self, node: &NodeIdentity, wanted: ZoneWanted) -> Result<Metadata, Unknown> {
         let id = match wanted {
             ZoneWanted::Yes => self.id_of(node).await?.ok_or(Unknown::NotSeen)?,
-            // The periodic pass uses the node's own ID, even an empty one.
+            // The periodic update of addresses uses the provider ID of the node, even an empty one.
             ZoneWanted::No => node.provider_id.clone().unwrap_or_default(),
         };
         let machine = self.by_id_or_name(&id, &node.name).await?;
@@ -211,7 +221,8 @@ impl Shared {
         Lookup::Found(())
     }
 
-    /// Looks up the machine once more from the beginning, as the framework does.
+    /// Looks up the machine again, as the framework does, and returns whether it is switched off.
+    /// If the node has no provider ID and no machine has its name, the answer is false.
     async fn is_off(&self, node: &NodeIdentity) -> Lookup<bool> {
         let id = match self.id_of(node).await {
             Ok(Some(id)) => id,
@@ -237,7 +248,8 @@ impl Instances for SupervisorV1 {
         self.shared.desk.ask(node, zone)
     }
 
-    /// Makes one look-up instead of a proof: upstream believes it, and so does a user of this mode.
+    /// Makes one lookup instead of a proof, because upstream believes it and the user has chosen
+    /// upstream's behavior.
     fn exists<'a>(
         &'a self,
         node: &'a NodeIdentity,
@@ -250,7 +262,7 @@ impl Instances for SupervisorV1 {
         self.shared.desk.take_off(&node.name)
     }
 
-    /// Limits the questions to one node at a time, as the framework's loop does.
+    /// One question about existence at a time, as in the loop of upstream's framework.
     fn n_at_once(&self) -> usize {
         1
     }

@@ -1,4 +1,4 @@
-//! Answers the questions of the controllers from the state.
+//! Answers the controllers' questions from the state: the implementation of [`Instances`].
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,9 @@ use crate::{
 };
 
 impl Shared {
-    /// When polling: returns why the last read of a node's machine is not a basis for an answer, and wakes the task
-    /// that reads.
+    /// Returns why the last read of a node's machine cannot answer a question about metadata, and
+    /// wakes the polling task. Returns `None` if the read is recent enough, if the node has no
+    /// link, and always in watching mode.
     fn unread(
         &self,
         state: &mut State,
@@ -77,7 +78,7 @@ impl Instances for VcenterInstances {
                 return Lookup::Unknown(Unknown::Outside(why));
             }
             if nameless {
-                let why = "the vCenter does not say at present which machine it is";
+                let why = "the vCenter currently reports no UUID of its machine";
                 return Lookup::Unknown(Unknown::Incomplete(why.to_owned()));
             }
             let awaits_view = tracked.link.as_ref().is_some_and(|link| {
@@ -87,8 +88,9 @@ impl Instances for VcenterInstances {
                 state.start_attempt(&node.name, Instant::now(), effects);
                 let failure = state.nodes.get_mut(&node.name).and_then(|t| t.failure.take());
                 if let Some(failure) = failure {
-                    // The attempt was decided from remembered answers. The caller gets the result here; news of it
-                    // would make the caller ask again at once.
+                    // The lookup is decided at once: by answers of earlier lookups, or by the
+                    // provider ID. The caller gets the result here; an announcement would only make
+                    // it ask again at once.
                     effects.changed.remove(&node.name);
                     return Lookup::Unknown(failure);
                 }
@@ -113,8 +115,9 @@ impl Instances for VcenterInstances {
         self.shared.with(|state, effects| {
             state.track(node, effects);
             let active = self.shared.policy.active;
-            // The question belongs to the one about existence that came before. A read that was current for that one may
-            // be older than the limit by now, because the answer waited for other machines.
+            // The controller asks this right after the question about existence. A read that was
+            // recent enough for that question may be older than the limit by now, because the
+            // controller waited for other machines, so its age counts from that question.
             let asked_at = state.nodes.get_mut(&node.name).and_then(|it| it.asked_at.take());
             let Some((link, machine)) = Shared::linked(state, &node.name) else {
                 if mutant!(active, ShutdownOnUnknown) {
@@ -140,7 +143,9 @@ impl Instances for VcenterInstances {
                 Some(_) => Lookup::Unknown(Unknown::Unavailable(
                     "the view of the vCenter is not current".to_owned(),
                 )),
-                None => Lookup::Unknown(Unknown::Incomplete("no power state".to_owned())),
+                None => Lookup::Unknown(Unknown::Incomplete(
+                    "the vCenter reports no power state of its machine".to_owned(),
+                )),
             }
         })
     }

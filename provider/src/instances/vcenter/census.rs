@@ -1,10 +1,13 @@
-//! Checks whether an empty search can be believed, by one read of the whole inventory of every vCenter.
+//! Checks whether an empty search can be believed, by one read of the whole inventory of every
+//! vCenter (a census).
 //!
-//! Only for nodes without a reference. The search index loses machines whose storage is lost; the inventory still lists
-//! them, without a UUID. While such a machine exists, it may be the one that was searched for.
+//! Only nodes without a reference, or whose reference names another machine now, need a census. The
+//! search index loses machines whose storage is lost, but the inventory still lists them, without a
+//! UUID. While such a machine exists, it may be the one that was searched for.
 //!
-//! A task of its own makes the reads. A large inventory takes longer to read than one lookup may last: a read that ended with
-//! its lookup would never be complete, and would leave its view behind in vCenter.
+//! A separate task makes the reads, because a large inventory takes longer to read than one lookup
+//! may last. A read that ended with its lookup would never be complete, and would leave its view
+//! behind in vCenter.
 
 use std::{
     collections::BTreeSet,
@@ -18,17 +21,21 @@ use tokio::{sync::Notify, time::Instant};
 use super::{Shared, state::VcenterIndex};
 use crate::model::{MachineId, parse_uuid, swap_byte_order};
 
-/// Validity of a census after its end.
+/// Time after its end for which a census is valid.
 const VALID_FOR: Duration = Duration::from_secs(300);
-/// Validity of a census that failed or in which some machine has no UUID: the next look needs a newer one.
+/// Time after its end for which a census that failed, or in which some machine has no UUID, is
+/// valid. It is shorter than the pause after a proof without a result (30 s), so that the next
+/// proof for the same node takes a newer census.
 const DOUBTFUL_FOR: Duration = Duration::from_secs(25);
-/// Reason for doubt if the login sees no inventory.
-pub(super) const INVISIBLE: &str = "the inventory is not visible to this login";
+/// Reason for doubt if the login sees no inventory, or none of the machines that nodes have in it.
+pub(super) const INVISIBLE: &str =
+    "the inventory is not visible to this login; let the login read it";
 
 /// The last census of each vCenter, in the order of the vCenters.
 pub(super) struct Censuses(Vec<Slot>);
 
-/// The last census of one vCenter, and the signals between its task and the lookups that wait for it.
+/// The last census of one vCenter, and the signals between its task and the lookups that wait for
+/// it.
 #[derive(Default)]
 struct Slot {
     last: Mutex<Option<Census>>,
@@ -44,7 +51,7 @@ pub(super) struct Census {
     machines: BTreeSet<MachineId>,
     /// Number of machines without a UUID, as happens when their storage is lost.
     n_unknown: usize,
-    /// Why the read is not complete.
+    /// Error that ended the read before it was complete.
     failure: Option<String>,
 }
 
@@ -53,7 +60,7 @@ impl Censuses {
         Self((0..n_vcenters).map(|_| Slot::default()).collect())
     }
 
-    /// Reads the inventory of one vCenter whenever a lookup wants a census of it.
+    /// Reads the inventory of one vCenter whenever a lookup waits for a census of it. Never ends.
     pub(super) async fn run(&self, index: VcenterIndex, client: &Vcenter) {
         let slot = &self.0[index];
         loop {
@@ -64,10 +71,10 @@ impl Censuses {
         }
     }
 
-    /// Returns a census of one vCenter that began after `since`, so that one census serves many nodes. If none exists, waits
-    /// until the task has taken one.
+    /// Returns a census of one vCenter that began at `since` or later. One census serves many
+    /// nodes. If no valid one exists, waits until the task of [`Self::run`] has taken one.
     ///
-    /// Cancel safe: the task goes on, and the next lookup finds its census.
+    /// Cancel safe: the task continues, and the next lookup finds its census.
     pub(super) async fn after(&self, index: VcenterIndex, since: Instant) -> Census {
         let slot = &self.0[index];
         loop {
@@ -88,35 +95,38 @@ impl Slot {
 }
 
 impl Census {
-    /// True if the census answers a question about the time after `since`.
+    /// True if the census began at `since` or later and is still valid.
     fn serves(&self, since: Instant) -> bool {
         let is_certain = self.n_unknown == 0 && self.failure.is_none();
         let valid_for = if is_certain { VALID_FOR } else { DOUBTFUL_FOR };
         self.began >= since && self.ended.elapsed() < valid_for
     }
 
-    /// Returns why a machine that no search of this vCenter finds may still exist.
+    /// Returns why this machine may still exist in `vcenter` although no search finds it; `None` if
+    /// the census rules that out.
     pub(super) fn doubt(&self, uuid: MachineId, vcenter: &str) -> Option<String> {
         if let Some(failure) = &self.failure {
             return Some(format!("reading the inventory of {vcenter} failed: {failure}"));
         }
         if self.machines.contains(&uuid) || self.machines.contains(&swap_byte_order(uuid)) {
-            return Some(format!("the inventory of {vcenter} has it although no search finds it"));
+            return Some(format!(
+                "the inventory of {vcenter} lists its machine although no search finds it"
+            ));
         }
         if self.machines.is_empty() {
             return Some(format!("this login sees no machine at all in {vcenter}"));
         }
         (self.n_unknown > 0).then(|| {
             format!(
-                "{} machines in {vcenter} cannot say which ones they are; it may be one of them",
+                "{} machines in {vcenter} have no UUID at present; its machine may be one of them",
                 self.n_unknown
             )
         })
     }
 }
 
-/// Returns why a machine that no search finds may still exist; `None` if nothing suggests that. Each census begins after
-/// `since`.
+/// Returns why a machine that no search finds may still exist in some vCenter; `None` if the
+/// censuses rule that out. Each census begins at `since` or later.
 pub(super) async fn doubt(
     shared: &Shared,
     uuid: MachineId,
@@ -134,7 +144,7 @@ pub(super) async fn doubt(
     Ok(None)
 }
 
-/// True if the login sees an inventory: its root, and something below it.
+/// True if the login sees the root folder of the inventory and at least one object in it.
 pub(super) async fn sees_inventory(client: &Vcenter) -> Result<bool, CallError> {
     let session = client.session().await?;
     let root = session.content.root_folder.clone();
@@ -164,13 +174,14 @@ async fn take(client: &Vcenter) -> Census {
             "read the UUIDs of all machines"
         ),
         Err(err) => {
-            tracing::warn!(error = %Chain(&err), "reading the UUIDs of all machines failed");
+            tracing::warn!(error = %Chain(&err), "reading the UUIDs of all machines failed; a later lookup retries");
             census.failure = Some(Chain(&err).to_string());
         }
     }
     census
 }
 
+/// Reads the inventory page by page, and adds its machines to the census.
 async fn read_all(client: &Vcenter, census: &mut Census) -> Result<(), CallError> {
     let mut read = client.read_inventory(&["config.uuid"], None, false).await?;
     let outcome = loop {

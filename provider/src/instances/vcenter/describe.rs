@@ -1,4 +1,5 @@
-//! Builds the metadata of a node from what the collector shows of its machine.
+//! Builds the metadata of a node from the properties of its machine that the collector has
+//! delivered or a read has returned.
 
 use tokio::time::Instant;
 
@@ -13,7 +14,8 @@ use crate::{
     mutant::mutant,
 };
 
-/// Fails if a property under these prefixes could not be read.
+/// Returns an error if vCenter could not read a property whose path begins with one of these
+/// prefixes.
 fn readable(machine: &Machine, prefixes: &[&str]) -> Result<(), Unknown> {
     match machine.unread_of(prefixes) {
         Some(path) => {
@@ -23,7 +25,8 @@ fn readable(machine: &Machine, prefixes: &[&str]) -> Result<(), Unknown> {
     }
 }
 
-/// Returns the addresses of a machine in this vCenter, or the reason why none can be published.
+/// Returns the addresses to publish for a machine in this vCenter, or the reason why none can be
+/// published.
 pub(super) fn addresses(
     policy: &Policy,
     vcenter: VcenterIndex,
@@ -38,14 +41,16 @@ pub(super) fn addresses(
         .map_err(|err| Unknown::Incomplete(err.to_string()))
 }
 
-/// Returns the zone, unless properties behind it or behind the instance type could not be read. Half a placement would
-/// miss the tags of its other half, and labels written together with the zone are final.
+/// Returns `zone`, or an error if vCenter could not read a property that the placement or the
+/// instance type depends on. An incomplete placement would miss tags. The instance type counts too,
+/// because the provider writes its label together with the zone labels and never changes either.
 pub(super) fn zone_if_whole<T>(machine: &Machine, zone: Result<T, Unknown>) -> Result<T, Unknown> {
     readable(machine, PLACEMENT_PATHS).and_then(|()| readable(machine, SIZE_PATHS))?;
     zone
 }
 
-/// Value of the instance type labels, once the machine reports its guest id.
+/// Returns the value of the instance type labels; `None` until the machine reports its guest id. An
+/// unknown number of CPUs or amount of memory counts as 0.
 pub(super) fn instance_type(machine: &Machine) -> Option<String> {
     machine.guest_id.as_deref().map(|guest_id| {
         let (n_cpus, memory) = (machine.n_cpus.unwrap_or(0), machine.memory_mib.unwrap_or(0));
@@ -54,8 +59,9 @@ pub(super) fn instance_type(machine: &Machine) -> Option<String> {
 }
 
 impl Shared {
-    /// Builds the metadata of a node; `None` if the collector does not show its machine. Sets `wake_zones` to the
-    /// vCenter whose tags must be read first.
+    /// Builds the metadata of a node; `None` if the collector does not show its machine under the
+    /// UUID of the link. If tags must be read first, the zone is `Pending`, and `wake_zones` gets
+    /// the index of the vCenter whose zone reader the caller must wake.
     pub(super) fn describe(
         &self,
         state: &mut State,

@@ -1,11 +1,12 @@
-//! Keep-alive for a vCenter in which no node has a machine. No other call would keep its session or end its trouble.
+//! Keep-alive for a vCenter in which no node has a machine. While no lookup or proof asks such a
+//! vCenter, no other call would keep the session or show that a failure is over.
 
 use provider_vcenter::Chain;
 
 use super::{Shared, state::VcenterIndex};
 
-/// Keeps the session alive. Logs in to a vCenter in trouble if needed, because no other call would show that the
-/// trouble is over.
+/// Makes the cheapest call that keeps the session alive; makes none without a session. If the
+/// vCenter is in trouble, logs in first where necessary, and a success ends the trouble.
 pub(super) async fn keep_alive(shared: &Shared, index: VcenterIndex) {
     let client = &shared.vcenters[index].client;
     let was_troubled = shared.lock().vcenters[index].troubled;
@@ -13,12 +14,14 @@ pub(super) async fn keep_alive(shared: &Shared, index: VcenterIndex) {
         if was_troubled {
             client.session().await?;
         }
-        // The next call that needs a session replaces one that has ended.
+        // If the session has ended, the next call that needs one logs in.
         client.keep_alive().await
     };
     match result.await {
         Ok(()) if was_troubled => shared.lock().vcenters[index].troubled = false,
         Ok(()) => {}
-        Err(err) => tracing::info!(error = %Chain(&err), "keeping the session alive failed"),
+        Err(err) => {
+            tracing::info!(error = %Chain(&err), "keeping the session alive failed; retrying later");
+        }
     }
 }

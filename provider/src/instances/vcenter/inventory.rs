@@ -1,4 +1,5 @@
-//! Finds many machines in one paged read of the inventory, whole or limited to the datacenters that count.
+//! Finds the machines of many nodes in one paged read of the whole inventory, or of the configured
+//! datacenters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,35 +16,41 @@ use crate::{
     model::{MachineId, parse_uuid},
 };
 
-/// Calls that a paged read costs besides its pages: creating and destroying the view.
+/// Number of calls of a paged read besides its pages: one creates the view, one destroys it.
 const OVERHEAD: usize = 2;
-/// Objects per page, for the estimate only; the client decides.
+/// Objects per page. Only the estimate uses this number; the real page size is a setting of the
+/// client.
 const PAGE: usize = 1000;
 
-/// Result of a read so far.
+/// Result of the pages that the read has taken.
 struct Scan {
+    /// UUIDs that the nodes of the batch may have.
     wanted: BTreeSet<MachineId>,
+    /// Machines with one of these UUIDs.
     found: BTreeMap<MachineId, Vec<MoRef>>,
-    /// Folders and datacenters that the same read returned.
+    /// Folders and datacenters among the returned objects.
     folders: Vec<ObjectContent>,
     n_machines: usize,
     n_pages: usize,
-    /// Number of pages that cost as much as one search per node.
+    /// Number of pages after which the read gives up, because one search per node would have cost
+    /// less.
     max_pages: usize,
 }
 
-/// Estimated number of calls of a whole read; `None` before the first one.
+/// Returns the estimated number of calls of an inventory read; `None` if the size of the inventory
+/// is not known yet.
 pub(super) fn estimate(shared: &Shared, index: VcenterIndex) -> Option<usize> {
     let size = shared.lock().vcenters[index].inventory_size?;
     Some(size.div_ceil(PAGE) + OVERHEAD)
 }
 
-/// Answers the nodes that are searched by UUID, found or absent. Gives up without an answer if single searches turn out
-/// to be cheaper.
+/// Answers every node of the batch that has a UUID and is still in `left`, with its machine or with
+/// the reason why none counts, and removes the node from `left`. Gives up without an answer if the
+/// read turns out to cost more than one search per node.
 ///
 /// # Errors
 ///
-/// If a call fails; no node was answered then.
+/// If a call fails. No node is answered then.
 pub(super) async fn search(
     shared: &Shared,
     index: VcenterIndex,
@@ -68,7 +75,8 @@ pub(super) async fn search(
     };
     for container in containers {
         if !scan.read(shared, index, container, with_tree).await? {
-            // The inventory is too large for so few nodes. A lower bound is enough for the next decision.
+            // The inventory is too large for so few nodes. This guess of its size suffices for the
+            // next decision.
             let at_least = scan.n_machines.max(PAGE) * 2;
             shared.lock().vcenters[index].inventory_size = Some(at_least);
             return Ok(());
@@ -93,7 +101,8 @@ pub(super) async fn search(
 }
 
 impl Scan {
-    /// Reads page by page; returns false if it gave up.
+    /// Reads the inventory, or the part in `container`, page by page. Returns false if it gave up
+    /// before the last page.
     async fn read(
         &mut self,
         shared: &Shared,
@@ -120,6 +129,7 @@ impl Scan {
         outcome.map(|()| is_complete)
     }
 
+    /// Adds the objects of one page.
     fn take(&mut self, page: Vec<ObjectContent>) {
         self.n_pages += 1;
         for object in page {
@@ -135,7 +145,8 @@ impl Scan {
         }
     }
 
-    /// Returns the first candidate that matches a machine inside the datacenters; else why none does.
+    /// Returns the outcome for one node: that of the first candidate UUID that a machine inside the
+    /// configured datacenters has. Otherwise the outcome says why no machine counts.
     fn outcome(&self, shared: &Shared, sieve: &Sieve, request: &JoinRequest) -> Outcome {
         let mut outcome = sieve.absent();
         for uuid in &request.candidates {

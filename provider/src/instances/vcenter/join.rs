@@ -1,8 +1,9 @@
-//! Finds the machines of new nodes: with one search each while that is cheap, else with one paged read of the
-//! inventory.
+//! Finds the machines of new nodes ("joins"): with one search per node while that is cheap, else
+//! with one paged read of the inventory.
 //!
-//! A node that was initialized before a restart carries a reference to its machine. One read of all those references
-//! spares most searches, and also finds a machine that the search index has lost together with its storage.
+//! A node that was initialized before a restart has a reference to its machine as an annotation.
+//! One read of all these references spares most searches. The read also finds a machine that the
+//! search index has lost because the storage of the machine is lost.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,15 +20,16 @@ use super::{
 };
 use crate::{instances::datacenters::Tree, model::parse_uuid};
 
-/// Number of joins up to which each node is searched alone, whatever the inventory costs.
+/// Number of nodes up to which each machine is searched separately, whatever a read of the
+/// inventory costs.
 const FEW: usize = 3;
-/// Objects per call.
+/// Maximum number of references that one call reads.
 const CHUNK: usize = 1000;
 
-/// Requests by name of the node.
+/// Requests to find machines, by name of the node.
 pub(super) type Batch = BTreeMap<String, JoinRequest>;
 
-/// Serves joins for ever.
+/// Finds machines in one vCenter whenever nodes wait for them. Never ends.
 pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     let backend = &shared.vcenters[index];
     let jitter = Jitter::new(shared.tuning.seed, &format!("{}/join", backend.client.name()));
@@ -36,7 +38,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     loop {
         let mut asked = Batch::new();
         let result = tokio::select! {
-            // Earlier requests are answered first.
+            // Slow searches of earlier requests are answered before new requests.
             biased;
             result = hanging.next(), if !hanging.is_empty() => result,
             () = backend.join.notified() => {
@@ -74,8 +76,8 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     }
 }
 
-/// Starts a new lookup for every node that a failed batch left without a link. The next question may come much later:
-/// the controller asks about an initialized node once per address period.
+/// Starts a new lookup for every node that a failed batch left without a link. The controller would
+/// start one much later, because it asks about an initialized node only once per address period.
 fn ask_again(shared: &Shared, asked: Batch) {
     shared.with(|state, effects| {
         for name in asked.into_keys() {
@@ -86,14 +88,16 @@ fn ask_again(shared: &Shared, asked: Batch) {
     });
 }
 
-/// True if a search was answered with a fault, which may be the trouble of one machine alone.
+/// True if vCenter answered a search with a fault. The cause may be one machine and not the
+/// vCenter.
 fn is_search(err: &CallError) -> bool {
     err.operation.starts_with("Find") && err.fault().is_some()
 }
 
-/// Leaves the vCenter alone for a pause. Meanwhile, if other vCenters are configured, answers requests at once with
-/// the failure. After a fault in the search for a single node, the first other node that joins ends the pause: its
-/// search shows whether the trouble is the machine's or the vCenter's.
+/// Makes no call for `pause`. Meanwhile, if other vCenters are configured, answers requests at once
+/// with the failure `why`. `searched` is the failed batch if the failure was a fault in a search.
+/// If that batch had a single node, the first request for another node ends the pause: the search
+/// for that node shows whether the trouble is the machine's or the vCenter's.
 async fn fail_fast(
     shared: &Shared,
     index: VcenterIndex,
@@ -112,7 +116,8 @@ async fn fail_fast(
         if alone.is_some_and(pending) {
             break;
         }
-        // With a single vCenter, nodes wait for it instead of retrying with their own backoff.
+        // With a single vCenter, requests wait for it, so that nodes do not retry with a back-off
+        // each.
         if shared.vcenters.len() == 1 {
             continue;
         }
@@ -124,6 +129,7 @@ async fn fail_fast(
     backend.join.notify_one();
 }
 
+/// Passes the outcome for one node to the state.
 pub(super) fn answer(
     shared: &Shared,
     index: VcenterIndex,
@@ -136,6 +142,7 @@ pub(super) fn answer(
     });
 }
 
+/// Finds the machines of a batch: by reference, then in the inventory, then by single searches.
 async fn resolve(
     shared: &Shared,
     index: VcenterIndex,
@@ -144,7 +151,8 @@ async fn resolve(
 ) -> Result<(), CallError> {
     let mut left: BTreeSet<&String> = batch.keys().collect();
     match by_reference(shared, index, batch, &mut left).await {
-        // One machine that hangs delays the read of all; the searches show which one hangs.
+        // One machine for which vCenter hangs delays the read of all references. The single
+        // searches show which one it is.
         Err(err) if err.is_timeout() => {
             tracing::warn!(error = %Chain(&err), "reading machines by their recorded references timed out; searching for each machine instead");
         }
@@ -161,8 +169,9 @@ async fn resolve(
     search_each(shared, index, batch, &left, hanging).await
 }
 
-/// Searches node by node. A failure among successes is that node's own trouble and delays no other. Two failures in a
-/// row, or only failures, are trouble of the vCenter. A search that hangs is neither and continues beside the others.
+/// Searches node by node. A failure between successes concerns that node alone and delays no other.
+/// Two failures in a row, or only failures, are a failure of the vCenter. A search that hangs
+/// counts as a success here, and continues beside the others.
 async fn search_each(
     shared: &Shared,
     index: VcenterIndex,
@@ -193,7 +202,8 @@ async fn search_each(
     Ok(())
 }
 
-/// Returns the most telling failure: a later one may only say that it is too early to try again.
+/// Returns the failure to report: the last one, or the first of the earlier ones if the last one
+/// only says that it is too early for a new login.
 fn cause(earlier: Vec<(&String, CallError)>, last: CallError) -> CallError {
     match last.kind {
         CallErrorKind::NotYet(_) => earlier.into_iter().next().map_or(last, |(_, first)| first),
@@ -201,7 +211,8 @@ fn cause(earlier: Vec<(&String, CallError)>, last: CallError) -> CallError {
     }
 }
 
-/// Reads the references that nodes carry. Nodes that are not found this way stay in `left`.
+/// Reads the machines in this vCenter under the references of the batch's nodes. Answers the nodes
+/// whose machines it finds, and removes them from `left`.
 async fn by_reference<'a>(
     shared: &Shared,
     index: VcenterIndex,
@@ -240,8 +251,8 @@ async fn by_reference<'a>(
             let candidates = &batch[*name].candidates;
             let uuid = match object.text("config.uuid").and_then(parse_uuid) {
                 Some(uuid) => Some(uuid).filter(|uuid| candidates.contains(uuid)),
-                // The machine exists without a readable UUID: its storage is lost. Nothing is published from it until
-                // it has one.
+                // The machine exists without a readable UUID, because its storage is lost. The
+                // provider publishes nothing from it until it has a UUID.
                 None => candidates.first().copied(),
             };
             if let Some(uuid) = uuid {

@@ -1,4 +1,4 @@
-//! One virtual machine as the property collector delivers it.
+//! Properties of one virtual machine as the property collector delivers them.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,8 @@ use crate::{
     model::parse_uuid,
 };
 
-/// Paths to read of every machine. All are leaves, so that the collector reports only changes that matter.
+/// Property paths that the provider reads of every machine. Each is as narrow as possible, so that
+/// the collector reports only changes that matter.
 pub(super) const PATHS: &[&str] = &[
     "config.uuid",
     "guest.hostName",
@@ -30,11 +31,11 @@ pub(super) const PATHS: &[&str] = &[
 ];
 
 const EXTRA_CONFIG: &str = "config.extraConfig";
-/// Paths that addresses are made of.
+/// Prefixes of the paths that the addresses depend on.
 pub(super) const ADDRESS_PATHS: &[&str] = &["guest.", EXTRA_CONFIG];
-/// Paths that zones are made of.
+/// Prefixes of the paths that the zone depends on.
 pub(super) const PLACEMENT_PATHS: &[&str] = &["runtime.host", "resourcePool", "parent"];
-/// Paths that the instance type is made of.
+/// Prefix of the paths that the instance type depends on.
 pub(super) const SIZE_PATHS: &[&str] = &["summary.config."];
 
 /// Power state of a machine.
@@ -45,15 +46,18 @@ pub(super) enum Power {
     Suspended,
 }
 
-/// State of one machine.
+/// Last known properties of one machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Machine {
-    /// True if the collector shows the machine now. False says nothing about the reason.
+    /// True if the collector shows the machine now. False has many possible reasons, such as a lost
+    /// privilege.
     pub present: bool,
-    /// BIOS UUID. Kept when the property becomes unset, as happens while a machine is inaccessible.
+    /// Last reported BIOS UUID. It stays when the property becomes unset, as happens while a
+    /// machine is inaccessible.
     pub uuid: Option<MachineId>,
     pub guest: Guest,
-    /// True only if VMware Tools are reported as not running; earlier guest information may be stale then.
+    /// True only if vCenter reports that VMware Tools are not running. The guest information may be
+    /// out of date then.
     pub tools_stopped: bool,
     pub guest_id: Option<String>,
     pub n_cpus: Option<u32>,
@@ -63,12 +67,14 @@ pub(super) struct Machine {
     pub pool: Option<MoRef>,
     pub parent: Option<MoRef>,
     pub vapp: Option<MoRef>,
-    /// Paths that the last read could not return. Their fields keep the earlier values, if any.
+    /// Paths that vCenter could not read the last time. Their fields keep the earlier values, if
+    /// any.
     pub unread: BTreeSet<&'static str>,
 }
 
 impl Machine {
-    /// Builds a machine from one complete read: a property that is neither returned nor unreadable is unset.
+    /// Builds a machine from one complete read. A property that is neither in `changes` nor in
+    /// `missing` is unset. The UUID and unreadable properties keep their values from `before`.
     pub(super) fn entering(
         changes: &[PropertyChange],
         missing: &[(String, Fault)],
@@ -76,7 +82,8 @@ impl Machine {
     ) -> Self {
         let mut machine = before.cloned().unwrap_or_default();
         machine.present = true;
-        // A property that was unreadable before and is unset now is in neither list.
+        // Cleared first, because a property that was unreadable before and is unset now is in
+        // neither list.
         machine.unread.clear();
         machine.apply(changes, missing);
         for path in PATHS {
@@ -87,7 +94,8 @@ impl Machine {
         machine
     }
 
-    /// Applies changed properties, and notes those that could not be read; the latter are not unset.
+    /// Applies changed properties, and records those that vCenter could not read. The latter keep
+    /// their values, except guestinfo that the login may not read: it becomes unset.
     pub(super) fn apply(&mut self, changes: &[PropertyChange], missing: &[(String, Fault)]) {
         for change in changes {
             self.unread.remove(change.name.as_str());
@@ -100,7 +108,8 @@ impl Machine {
                 })
             };
             for asked in PATHS.iter().filter(of_it) {
-                // Reading guestinfo may need an extra privilege; without it, guestinfo counts as unset.
+                // Reading guestinfo may need an additional privilege. Without that privilege,
+                // guestinfo counts as unset.
                 if asked.starts_with(EXTRA_CONFIG) && fault.kind == FaultKind::NoPermission {
                     self.set(asked, None);
                 } else {
@@ -110,12 +119,13 @@ impl Machine {
         }
     }
 
-    /// Returns the first unreadable path under one of these prefixes.
+    /// Returns the first unreadable path that starts with one of these prefixes.
     pub(super) fn unread_of(&self, prefixes: &[&str]) -> Option<&'static str> {
         let is_of = |path: &&&str| prefixes.iter().any(|prefix| path.starts_with(prefix));
         self.unread.iter().find(is_of).copied()
     }
 
+    /// Sets the field of a path; `None` unsets it, except for the UUID.
     fn set(&mut self, path: &str, value: Option<&Element>) {
         let text = || value.map(|v| v.text.trim()).filter(|t| !t.is_empty()).map(str::to_owned);
         let reference = || value.and_then(MoRef::read);
@@ -154,11 +164,11 @@ impl Machine {
             "config.extraConfig[\"guestinfo.metadata.encoding\"]" => {
                 self.guest.cloud_init_encoding = option_value(value);
             }
-            other => tracing::debug!(path = other, "a property that was not asked"),
+            other => tracing::debug!(path = other, "ignored a property that was not requested"),
         }
     }
 
-    /// Location of the machine in the inventory.
+    /// Returns the location of the machine in the inventory.
     pub(super) fn placement(&self, machine: &MoRef) -> Placement {
         Placement {
             machine: machine.clone(),
@@ -169,13 +179,15 @@ impl Machine {
     }
 }
 
-/// The value inside an `OptionValue`, or the text itself.
+/// Returns the text of the `value` child of an `OptionValue`, or the text of the element itself;
+/// `None` if it is empty.
 fn option_value(value: Option<&Element>) -> Option<String> {
     let value = value?;
     let text = value.child("value").map_or(value.text.as_str(), |v| v.text.as_str()).trim();
     Some(text.to_owned()).filter(|t| !t.is_empty())
 }
 
+/// Reads a list of `GuestNicInfo`.
 fn read_nics(value: &Element) -> Vec<Nic> {
     value
         .children
@@ -228,8 +240,8 @@ mod tests {
         let whole = Machine::entering(&[on.clone(), named.clone()], &[], None);
         assert!(whole.unread.is_empty());
 
-        // A machine that enters again keeps the values of an unreadable part, noted as unread; a property that is
-        // missing is unset.
+        // A machine that enters the view again keeps the values of an unreadable part, which counts
+        // as unread. A property that is missing is unset.
         let half = Machine::entering(
             std::slice::from_ref(&named),
             &missing("runtime", system_error()),
@@ -241,10 +253,10 @@ mod tests {
         let mut other = Machine::entering(&[on], &missing("guest", system_error()), Some(&whole));
         assert_eq!(other.guest.host_name.as_deref(), Some("n1"));
         assert_eq!(other.unread_of(ADDRESS_PATHS), Some("guest.hostName"));
-        // A value that arrives is no longer unread, path by path.
+        // A path whose value arrives is no longer unread; the other paths still are.
         other.apply(&[named], &[]);
         assert_eq!(other.unread_of(ADDRESS_PATHS), Some("guest.ipAddress"));
-        // A complete read leaves nothing unread, not even properties that are unset.
+        // After a complete read no path is unread, not even one whose property is unset.
         let complete = Machine::entering(
             &[change("runtime.powerState", "<val>poweredOn</val>")],
             &[],
@@ -252,14 +264,14 @@ mod tests {
         );
         assert!(complete.unread.is_empty(), "{:?}", complete.unread);
         assert_eq!(complete.guest.host_name, None);
-        // A login that may not read guestinfo sees a machine without it.
+        // For a login that may not read guestinfo, the machine has none.
         let refused =
             missing("config.extraConfig[\"guestinfo.metadata\"]", FaultKind::NoPermission);
         assert!(Machine::entering(&[], &refused, Some(&whole)).unread.is_empty());
     }
 
     #[test]
-    fn guest_cards_are_read_whole() {
+    fn all_fields_of_the_network_cards_of_a_guest_are_read() {
         let nics = "<val><GuestNicInfo><network>lan</network><ipAddress>10.0.0.5</ipAddress>\
             <ipAddress>fe80::1</ipAddress><macAddress>00:50</macAddress><deviceConfigId>4000</deviceConfigId>\
             <ipConfig><ipAddress><ipAddress>10.0.0.5</ipAddress><prefixLength>24</prefixLength></ipAddress></ipConfig>\

@@ -1,18 +1,22 @@
-//! Machines in one or more vCenters, kept current by property collectors.
+//! vCenter backend: answers from a view of the nodes' machines in one or more vCenters. Property
+//! collectors keep the view current.
 //!
-//! Four tasks serve each vCenter:
+//! Four tasks run for each vCenter:
 //!
-//! - [`join`] finds the machines of new nodes, in batches ([`inventory`]) or one by one ([`search`]), without those
-//!   that [`scope`] excludes;
-//! - [`view`] keeps the machines in one list view with one filter and waits for changes, and [`reread`] reads again
-//!   what could not be read; in polling mode, [`poll`] reads the machines periodically instead;
-//! - [`zone_reader`] reads tags when a node needs a zone;
-//! - [`census`] reads the whole inventory before the provider deletes a Node without a reference.
+//! - [`join`] finds the machines of new nodes, in batches ([`inventory`]) or one by one
+//!   ([`search`]), and drops those that [`scope`] excludes;
+//! - [`view`] keeps the machines in one list view with one filter and waits for changes, and
+//!   [`reread`] reads again what the view did not deliver completely; in polling mode, [`poll`]
+//!   reads the machines periodically instead;
+//! - [`zone_reader`] reads ancestors and tags when a node needs a zone;
+//! - [`census`] reads the UUIDs of the whole inventory before the backend answers that the machine
+//!   of a node is gone, if the node has no reference or its reference names another machine.
 //!
-//! The tasks share only [`state`], so a vCenter that hangs delays no other. [`answers`] and [`describe`] answer the
-//! controllers from that state; [`proof`] reads anew before it calls a machine gone.
+//! The tasks share only [`state`], so a vCenter that hangs delays no other. [`answers`] and
+//! [`describe`] answer the controllers' questions from that state. [`proof`] reads anew before it
+//! answers that a machine is gone.
 //!
-//! [`v1`] runs only the census of these tasks, and makes upstream's calls one for one.
+//! The variant [`v1`] makes upstream's calls one for one, and runs only the census of these tasks.
 
 mod answers;
 mod census;
@@ -46,17 +50,22 @@ pub use v1::VcenterV1;
 /// Settings of the vCenter backend.
 #[derive(Clone, Debug)]
 pub struct Tuning {
-    /// Source of the answers. [`InstancesMode::V1`] belongs to [`VcenterV1`] and counts as polling here.
+    /// Way in which the backend keeps its view: by watching or by polling. [`InstancesMode::V1`]
+    /// belongs to [`VcenterV1`] and counts as polling here.
     pub mode: InstancesMode,
-    /// Time for which joins are collected before one lookup (default 50 ms).
+    /// Time for which new nodes are collected before their machines are looked up together, and
+    /// before tags are read (default 50 ms).
     pub join_window: Duration,
-    /// Time that a hit waits for slower vCenters, which might show a second machine (default 1 s).
+    /// Time for which a lookup that found a machine in one vCenter waits for the other vCenters,
+    /// which may have a second machine with the same UUID (default 1 s).
     pub grace: Duration,
-    /// Age at which tags, ancestors and datacenters are read anew on demand (default 600 s).
+    /// Age from which on tags, ancestors and datacenters are read anew at the next question
+    /// (default 600 s).
     pub zone_ttl: Duration,
-    /// Minimum time between the two searches that prove absence without a reference (default 5 s).
+    /// Minimum time between the two searches that prove the absence of the machine of a node
+    /// without a reference (default 5 s).
     pub absence_period: Duration,
-    /// Seed of the jitter of all pauses.
+    /// Seed of the jitter of all pauses between tries.
     pub seed: u64,
 }
 
@@ -73,26 +82,29 @@ impl Default for Tuning {
     }
 }
 
-/// Rules for addresses and zones, and the machines that count, per vCenter where they differ.
+/// Rules of the configuration: choice of addresses, zone categories, and datacenters whose machines
+/// count.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
+    /// Rules for the choice of addresses.
     pub selection: Selection,
     /// IP families by vCenter, in the order of the vCenters.
     pub families: Vec<Vec<Family>>,
     /// Datacenters by vCenter, in the order of the vCenters.
     pub datacenters: Vec<Datacenters>,
+    /// Tag categories of zones and regions; `None` if zones are off.
     pub zones: Option<ZoneCategories>,
     pub active: Active,
 }
 
-/// The vCenter backend.
+/// The vCenter backend. Clones share its state.
 #[derive(Clone)]
 pub struct VcenterInstances {
     shared: Arc<Shared>,
 }
 
 impl VcenterInstances {
-    /// Creates a backend over these vCenters; no call is made before [`VcenterInstances::spawn`].
+    /// Creates a backend for these vCenters. It makes no call before [`VcenterInstances::spawn`].
     pub(crate) fn new(
         vcenters: Vec<Vcenter>,
         policy: Policy,
@@ -102,7 +114,7 @@ impl VcenterInstances {
         Self { shared: Arc::new(Shared::new(vcenters, policy, tuning, telemetry)) }
     }
 
-    /// Starts the tasks.
+    /// Starts the tasks of all vCenters, and the task that ends the wait of [`Tuning::grace`].
     pub(crate) fn spawn(&self, tasks: &Tasks) {
         for index in 0..self.shared.vcenters.len() {
             let name = self.shared.vcenters[index].client.name().to_owned();
@@ -129,13 +141,14 @@ impl VcenterInstances {
         tasks.spawn_droppable(span, async move { shared.run_grace().await });
     }
 
-    /// Ends every login. Called after the tasks have stopped.
+    /// Logs out of every vCenter. The caller has stopped the tasks before.
     pub(crate) async fn close(&self) {
         let closing = self.shared.vcenters.iter().map(|backend| backend.client.close());
         futures::future::join_all(closing).await;
     }
 
-    /// Returns a function that reports [`VcenterInstances::health`], and nothing once the backend is dropped.
+    /// Returns a function that returns [`VcenterInstances::health`], or an empty list once the
+    /// backend is dropped.
     pub(crate) fn probe(&self) -> Box<dyn Fn() -> Vec<(String, bool)> + Send> {
         let shared = Arc::downgrade(&self.shared);
         Box::new(move || {
@@ -143,8 +156,10 @@ impl VcenterInstances {
         })
     }
 
-    /// Health of each vCenter by name: true if its last call succeeded, its view is current, and no other vCenter
-    /// answers under its name. A vCenter without machines of nodes needs no current view.
+    /// Returns the name and the health of each vCenter. A vCenter is healthy if three conditions
+    /// hold: the last lookup, wait or read of machines succeeded; the view is current, unless no
+    /// node has a machine in that vCenter; and the last login did not lead to another vCenter than
+    /// the first login.
     pub fn health(&self) -> Vec<(String, bool)> {
         let state = self.shared.lock();
         let views = self.shared.vcenters.iter().zip(&state.vcenters);

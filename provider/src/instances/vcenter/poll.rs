@@ -1,12 +1,15 @@
-//! Keeps the machines of joined nodes current by reads instead of updates; one read of all machines serves every
-//! caller.
+//! Keeps the machines of linked nodes current by periodic reads instead of updates. One read of all
+//! machines serves every caller.
 //!
-//! A question that needs a current answer, such as that about existence, starts a read if the last one ended more than
-//! seconds before the question. Otherwise a read happens every few minutes, and at once for machines of new nodes.
-//! Concurrent callers wait for one read. The age of an answer counts from the end of its chunk of the read, because a
-//! read that takes longer than the answer may be old would otherwise serve no question. After a failed read, only the
-//! loop tries again, less and less often, and callers get the failure until a read succeeds. A machine missing from a
-//! read is not visible, and that alone proves nothing.
+//! A question that needs a current answer, such as the one about existence, starts a read if the
+//! last read ended more than [`WINDOW`] before the question. Without questions, a read happens
+//! every [`IDLE`]. Machines of new nodes are read at once. Concurrent callers wait for one read.
+//!
+//! The age of an answer counts from the end of the call that read the machine. A whole read takes
+//! several calls for many machines, and one that takes longer than the maximum age would otherwise
+//! serve no question. After a failed read, only [`run`] tries again, at growing intervals, and
+//! callers get the failure until a read succeeds. A machine that a read does not return is not
+//! visible, and that alone proves nothing.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -25,34 +28,36 @@ use super::{
 };
 use crate::model::{NodeIdentity, Unknown};
 
-/// Maximum age of an answer about existence or power state, from the end of its read to the question; also the minimum
-/// time from the end of a read to the next one.
+/// Maximum age of an answer about existence or power state, from the end of its read to the
+/// question; also the maximum age for the initialization of a node.
 pub(super) const WINDOW: Duration = Duration::from_secs(5);
-/// Time between two reads without a question.
+/// Interval of reads without a question. An answer about addresses may be twice as old.
 pub(super) const IDLE: Duration = Duration::from_secs(300);
-/// Longest wait of a question for a read, so that the answer comes before its caller gives up.
+/// Longest time that a question waits for a read, so that the answer comes before its caller gives
+/// up.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time in which several changes are collected for one read.
+/// Time for which changes of the linked machines are collected before one read.
 const SETTLE: Duration = Duration::from_millis(20);
-/// Objects per call.
+/// Maximum number of machines that one call reads.
 const CHUNK: usize = 1000;
 
 impl VcenterState {
-    /// True if the last read of the machine ended after the question, or at most `limit` before it.
+    /// True if the last read of the machine ended after `asked_at`, or at most `limit` before
+    /// `asked_at`.
     pub(super) fn is_current(&self, machine: &MoRef, asked_at: Instant, limit: Duration) -> bool {
         let read_at = self.read_times.get(machine);
         read_at.is_some_and(|at| asked_at.saturating_duration_since(*at) <= limit)
     }
 
-    /// Takes the names of nodes that waited for a read of these machines.
+    /// Removes and returns the names of the nodes that wait for a read of these machines.
     fn take_read_wanted(&mut self, machines: &[MoRef]) -> BTreeSet<String> {
         let names = machines.iter().filter_map(|machine| self.desired.get(machine));
         names.filter_map(|name| self.read_wanted.take(name)).collect()
     }
 }
 
-/// Returns why the last read of a machine is not a basis for an answer; `None` if it is one. Unless the last read
-/// failed, notes that the node waits for a newer one.
+/// Returns why the last read of a machine cannot answer a question now; `None` if it can. If it
+/// cannot and did not fail, notes that the node waits for a newer read.
 pub(super) fn objection(
     vcenter: &mut VcenterState,
     link: &Link,
@@ -69,16 +74,18 @@ pub(super) fn objection(
     Some(Unknown::Pending)
 }
 
-/// Makes sure that the machine of a node, if one is known, was read within [`WINDOW`] before this question, or since.
-/// Notes the time of the question, so that the question about the power state that follows accepts the same read.
+/// Makes sure that the linked machine of a node, if any, was read within [`WINDOW`] before this
+/// question, or since. Stores the time of the question, so that the following question about the
+/// power state accepts the same read.
 ///
-/// The answer decides only whether the machine is shown. Absence takes reads of its own, which [`super::proof`] makes.
+/// The read only shows whether the machine is visible. The proof of absence makes further reads in
+/// [`super::proof`].
 ///
 /// Cancel safe: the next question restarts an interrupted read.
 ///
 /// # Errors
 ///
-/// If the machine could not be read, or not in time.
+/// If the machine could not be read, or not within [`PATIENCE`]. At once if the last read failed.
 pub(super) async fn refresh(shared: &Shared, node: &NodeIdentity) -> Result<(), Unknown> {
     let asked_at = Instant::now();
     let stale = {
@@ -92,11 +99,12 @@ pub(super) async fn refresh(shared: &Shared, node: &NodeIdentity) -> Result<(), 
         link.filter(|link| !is_current(link))
     };
     let Some(link) = stale else { return Ok(()) };
-    // Checked before the caller queues: the loop may be waiting for an answer that never comes.
+    // Checked before the caller waits for the lock, because the loop may hold it while it waits for
+    // an answer that never comes.
     known_failure(shared, link.vcenter)?;
     let read = async {
         let _turn = shared.vcenters[link.vcenter].reading.lock().await;
-        // Another caller's read may have ended meanwhile, or its chunk with this machine.
+        // Meanwhile another caller may have read the machine.
         if shared.lock().vcenters[link.vcenter].is_current(&link.machine, asked_at, WINDOW) {
             return Ok(());
         }
@@ -110,9 +118,8 @@ pub(super) async fn refresh(shared: &Shared, node: &NodeIdentity) -> Result<(), 
     }
 }
 
-/// # Errors
-///
-/// If the last read failed: the loop repeats it, and no caller reads beside it.
+/// Returns an error if the last read failed. Only [`run`] repeats it, so callers make no read of
+/// their own.
 fn known_failure(shared: &Shared, index: VcenterIndex) -> Result<(), Unknown> {
     match &shared.lock().vcenters[index].read_failure {
         Some(failure) => Err(Unknown::Unavailable(failure.why.clone())),
@@ -120,9 +127,9 @@ fn known_failure(shared: &Shared, index: VcenterIndex) -> Result<(), Unknown> {
     }
 }
 
-/// Records a read that was not answered in time as failed. The loop alone repeats it.
+/// Records a read that took longer than [`PATIENCE`] as failed. Only [`run`] repeats it.
 fn given_up(shared: &Shared, index: VcenterIndex) -> Unknown {
-    let why = format!("machines not read within {} s", PATIENCE.as_secs());
+    let why = format!("reading machines took longer than {} s", PATIENCE.as_secs());
     {
         let vcenter = &mut shared.lock().vcenters[index];
         vcenter.fresh = false;
@@ -135,7 +142,7 @@ fn given_up(shared: &Shared, index: VcenterIndex) -> Unknown {
     Unknown::Unavailable(why)
 }
 
-/// Serves reads for ever.
+/// Reads the machines of one vCenter when reads are due. Never ends.
 pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     let backend = &shared.vcenters[index];
     let jitter = Jitter::new(shared.tuning.seed, &format!("{}/poll", backend.client.name()));
@@ -183,7 +190,8 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     }
 }
 
-/// Reads the machines that are due, if any.
+/// Reads the machines that are due, if any: all linked ones, or only those that are new or that a
+/// lookup has found again.
 async fn serve(shared: &Shared, index: VcenterIndex, due: Instant) -> Result<(), CallError> {
     let now = Instant::now();
     let (is_whole, new) = {
@@ -195,7 +203,7 @@ async fn serve(shared: &Shared, index: VcenterIndex, due: Instant) -> Result<(),
         }
         let is_trouble = vcenter.read_failure.is_some();
         let is_asked = !vcenter.read_wanted.is_empty() && !is_trouble;
-        // A caller's read may have ended meanwhile.
+        // A caller may have read the machines meanwhile.
         let is_old = vcenter.read_at.is_none_or(|at| now >= at + IDLE);
         let is_due = now >= due && (is_trouble || is_old || is_torn(vcenter));
         let lost = std::mem::take(&mut vcenter.lost);
@@ -213,11 +221,12 @@ async fn serve(shared: &Shared, index: VcenterIndex, due: Instant) -> Result<(),
     }
 }
 
+/// True if vCenter could not read some property of a visible machine.
 fn is_torn(vcenter: &VcenterState) -> bool {
     vcenter.machines.values().any(|machine| machine.present && !machine.unread.is_empty())
 }
 
-/// Reads the machines of all nodes. The caller holds the `reading` lock.
+/// Reads the machines of all linked nodes. The caller holds the `reading` lock.
 async fn read_all(shared: &Shared, index: VcenterIndex) -> Result<(), CallError> {
     let wanted: Vec<MoRef> = {
         let vcenter = &mut shared.lock().vcenters[index];
@@ -230,7 +239,8 @@ async fn read_all(shared: &Shared, index: VcenterIndex) -> Result<(), CallError>
     read(shared, index, &wanted).await
 }
 
-/// Reads these machines, and records the result.
+/// Reads these machines, stores success or failure of the read, and announces all nodes that wait
+/// for a read.
 async fn read(shared: &Shared, index: VcenterIndex, wanted: &[MoRef]) -> Result<(), CallError> {
     let at = Instant::now();
     let result = read_each(shared, index, wanted).await;
@@ -241,7 +251,7 @@ async fn read(shared: &Shared, index: VcenterIndex, wanted: &[MoRef]) -> Result<
             vcenter.troubled = result.is_err();
         }
         vcenter.read_failure = result.as_ref().err().map(|err| {
-            let why = format!("machines not read: {}", Chain(err));
+            let why = format!("reading machines failed: {}", Chain(err));
             ReadFailure { at, why, retry: err.retry() }
         });
         let times = &vcenter.read_times;
@@ -254,12 +264,14 @@ async fn read(shared: &Shared, index: VcenterIndex, wanted: &[MoRef]) -> Result<
     };
     shared.announce(waiting);
     if result.is_err() {
-        // The loop asks the vCenter again.
+        // Wakes the loop, which retries.
         shared.vcenters[index].view.notify_one();
     }
     result
 }
 
+/// Reads these machines in chunks, and applies each chunk to the state. Without machines, only
+/// keeps the session alive.
 async fn read_each(
     shared: &Shared,
     index: VcenterIndex,
@@ -288,14 +300,15 @@ async fn read_each(
         for machine in chunk.iter().filter(|machine| !shown.contains(machine)) {
             left(shared, index, machine);
         }
-        // Later chunks may take longer than this answer stays current.
+        // Announced now, because this answer may be too old after the later chunks.
         let waiting = shared.lock().vcenters[index].take_read_wanted(chunk);
         shared.announce(waiting);
     }
     Ok(())
 }
 
-/// Retrieves these machines, without those that are gone and without properties that this server does not know.
+/// Retrieves these machines, except those that are gone, and without properties that this vCenter
+/// rejects.
 async fn retrieve(
     shared: &Shared,
     index: VcenterIndex,
@@ -318,7 +331,8 @@ async fn retrieve(
                 tracing::warn!(path = %path, "vCenter rejected a property; reading machines without it");
                 shared.lock().vcenters[index].refused.insert(path.clone());
             }
-            // Older servers name the first machine that is gone in a fault, instead of omitting it.
+            // Older servers answer with a fault that names the first machine that is gone, instead
+            // of omitting it.
             Some(FaultKind::ManagedObjectNotFound(Some(gone))) if machines.contains(gone) => {
                 machines.retain(|machine| machine != gone);
             }

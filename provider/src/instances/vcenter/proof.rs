@@ -1,14 +1,18 @@
 //! Answers whether a machine exists, and proves its absence.
 //!
-//! With a reference, known to this process or noted on the node, the proof has two parts: vCenter answers the reference
-//! with `ManagedObjectNotFound`, and a search by UUID in both byte orders finds nothing in any vCenter. An empty answer
-//! alone proves nothing, because a login without privileges gets the same; an error proves nothing at all.
+//! With a reference, from this process or from the node's annotation, the proof has two parts:
+//! vCenter answers a read of the reference with the fault `ManagedObjectNotFound`, and a search by
+//! UUID in both byte orders finds nothing in any vCenter. An empty answer to the read proves
+//! nothing, because a login without privileges also gets an empty answer. An error proves nothing
+//! either.
 //!
-//! Without a reference, nothing shows that this login ever saw the machine in this inventory: something else
-//! initialized the node, and the machine has not been visible since. No search distinguishes such a machine from a
-//! hidden one, so the answer is [`Unknown::Unproven`] until a person confirms by annotation that the machine is gone.
-//! Even then the proof takes two searches a period apart, and a whole [`census`] in which every machine has a UUID.
-//! Decision 11 has the reasons, and the other evidence that was considered.
+//! Without a reference, nothing shows that this login ever saw the machine in this inventory:
+//! another provider initialized the node, and the machine has not been visible since. No search
+//! distinguishes such a machine from a hidden one, so the answer is [`Unknown::Unproven`] until a
+//! person confirms by annotation that the machine is gone. Even then the proof takes two searches a
+//! period apart, and a whole [`census`] of every vCenter in which every machine has a UUID. A
+//! reference under which vCenter now returns another machine counts as none. Decision 11 has the
+//! reasons, and the other evidence that was considered.
 
 use std::time::Duration;
 
@@ -31,20 +35,25 @@ pub(super) const NOT_VISIBLE: &str = "its machine is not visible to this login; 
 pub(super) const UNPROVEN: &str = "no machine with its provider ID is visible, and no reference shows that this login ever \
     saw one; if the machine is gone, delete the Node, or annotate it with \
     vsphere.cloud-provider/machine-gone=<its provider ID>";
-/// Pause before a question about a hidden machine reads again: privileges do not return within seconds.
+/// Time for which "cannot be proved" remains the answer without a new read, because privileges do
+/// not return within seconds.
 const HIDDEN_PAUSE: Duration = Duration::from_secs(30);
 
+/// Answer of vCenter to a read of the node's reference.
 enum Reference {
-    /// vCenter answers with the node's machine, or with one that has no UUID now.
+    /// vCenter returns the node's machine, or a machine that has no UUID now.
     There,
-    /// vCenter answers "no such object".
+    /// vCenter answers `ManagedObjectNotFound` for the reference.
     NotFound,
-    /// vCenter answers with another machine: it reuses references after a restore from backup.
+    /// vCenter returns another machine. It reuses references after a restore from backup.
     Another,
-    /// vCenter does not answer: it omits objects that a login cannot see.
+    /// vCenter returns no object. It omits objects that a login cannot see.
     Hidden,
 }
 
+/// Answers whether the machine of a node exists: from the state where that suffices, else by a
+/// proof. In polling mode, first reads the machines if the last read is too old. A proof that began
+/// at `proof_after` or later is used again.
 pub(super) async fn exists(
     shared: &Shared,
     node: &NodeIdentity,
@@ -71,7 +80,8 @@ pub(super) async fn exists(
             if tracked.was_just_seen(Instant::now()) {
                 return Err(Lookup::Found(()));
             }
-            // The machine exists outside the configured datacenters; no read is needed for a while.
+            // The machine exists outside the configured datacenters. That answer holds for a while
+            // without a read.
             if let Some(why) = tracked.outside(Instant::now()) {
                 return Err(Lookup::Unknown(Unknown::Outside(why)));
             }
@@ -80,7 +90,7 @@ pub(super) async fn exists(
                     Err(Lookup::Gone { proved_at, matched: tracked.matched })
                 }
                 _ => match &tracked.hidden {
-                    // A person's confirmation ends the pause.
+                    // A person has confirmed that the machine is gone: the pause ends.
                     Some((Unknown::Unproven(_), _)) if node.confirmed_gone => {
                         Ok(tracked.link.clone())
                     }
@@ -96,7 +106,8 @@ pub(super) async fn exists(
             Err(answer) => return answer,
         }
     };
-    // A node without a provider ID was never ours, so the provider may not delete it (upstream: an error, not "no").
+    // This provider did not initialize a node without a provider ID, so it may not delete that node
+    // (upstream: an error, not "no").
     let uuid = match node.provider_id.as_deref().map(str::parse::<ProviderId>) {
         Some(Ok(ProviderId(uuid))) => uuid,
         Some(Err(err)) => return Lookup::Unknown(Unknown::NotOurs(err.to_string())),
@@ -117,6 +128,7 @@ pub(super) async fn exists(
     }
 }
 
+/// Makes the proof with calls. Answers `Found`, `Gone`, or why neither can be proved.
 async fn prove(
     shared: &Shared,
     node: &NodeIdentity,
@@ -124,16 +136,19 @@ async fn prove(
     uuid: MachineId,
 ) -> Result<Lookup<()>, CallError> {
     let active = shared.policy.active;
-    // The proof is as old as its first read: a machine that is registered anew where the proof has just looked is missed.
+    // The proof is as old as its first read, because a later registration of the machine in a place
+    // that the proof has already searched stays unnoticed.
     let began_at = Instant::now();
     let noted = node.reference.as_ref().filter(|_| !mutant!(active, EmptySearchIsGone));
-    // A reference from a server that did not say which vCenter it is may be that of another server.
+    // If the vCenter reported its instance UUID only after the first login, the reference may be
+    // one of another server.
     let link = link.filter(|link| !shared.vcenters[link.vcenter].client.was_identified_late());
     let reference = match (link, noted) {
         (Some(link), _) => Some(link),
         (None, Some(noted)) => {
             let Some(vcenter) = locate(shared, noted).await? else {
-                // A configured vCenter may still have the machine: a restored vCenter has another instance UUID.
+                // A running lookup may still find the machine in a configured vCenter, because a
+                // restored vCenter has another instance UUID.
                 if is_looked_for(shared, node) {
                     return Ok(Lookup::Unknown(Unknown::Pending));
                 }
@@ -148,11 +163,12 @@ async fn prove(
     if let Some(reference) = &reference {
         match by_reference(shared, reference).await? {
             Reference::NotFound => {}
-            // vCenter reuses references after a restore from a backup, which also loses running machines. Absence from
-            // such an inventory proves nothing.
+            // vCenter reuses references after a restore from a backup, and the restore also loses
+            // machines that still run. Absence from such an inventory proves nothing.
             Reference::Another => was_seen = false,
             Reference::There => {
-                // The machine exists, but the view does not show it: add it to the view again.
+                // The machine exists, but the view does not show it. A new lookup adds it to the
+                // view again.
                 again(shared, node);
                 return Ok(Lookup::Found(()));
             }
@@ -190,13 +206,16 @@ async fn prove(
     Ok(Lookup::Gone { proved_at: began_at, matched })
 }
 
-/// Returns the vCenter whose instance UUID a noted reference names.
+/// Returns the vCenter whose instance UUID is that of the reference in the node's annotation;
+/// `None` if no configured vCenter has it. Logs in to vCenters whose instance UUID is not known
+/// yet.
 async fn locate(
     shared: &Shared,
     noted: &MachineReference,
 ) -> Result<Option<VcenterIndex>, CallError> {
     for (index, backend) in shared.vcenters.iter().enumerate() {
-        // The UUID is known after the first login; a vCenter that never answered may be the one.
+        // The instance UUID is known after the first login. A vCenter that has never answered may
+        // be the wanted one.
         if backend.client.instance_uuid().is_none() {
             backend.client.session().await?;
         }
@@ -207,8 +226,8 @@ async fn locate(
     Ok(None)
 }
 
-/// Records why existence is unknown. The answer holds for [`HIDDEN_PAUSE`], because a read at every look would only add
-/// noise.
+/// Stores and logs the reason why existence is unknown. Returns it as the answer, which holds for
+/// [`HIDDEN_PAUSE`], because a new proof for every question would only cost calls.
 fn hide(shared: &Shared, node: &NodeIdentity, why: Unknown) -> Lookup<()> {
     tracing::info!(node = %node.name, reason = %why, "cannot prove that the machine exists or not; the Node stays");
     shared.with(|state, _| {
@@ -224,16 +243,17 @@ fn is_looked_for(shared: &Shared, node: &NodeIdentity) -> bool {
     shared.lock().nodes.get(&node.name).is_some_and(|tracked| tracked.attempt.is_some())
 }
 
-/// Reason for a node whose reference names a vCenter that is not configured.
+/// Returns the message for a node whose reference names a vCenter that is not configured.
 pub(super) fn elsewhere(noted: &MachineReference) -> String {
     format!(
-        "its machine was in the vCenter with instance UUID {}, which the configuration does not reach; add that vCenter to \
+        "its machine was in the vCenter with instance UUID {}, which the configuration does not name; add that vCenter to \
          vsphere.conf, or delete the Node if its machine is gone",
         noted.vcenter
     )
 }
 
-/// Starts a new lookup of the machine, which also adds it to the view again.
+/// Notes that the machine exists although the view does not show it, and starts a new lookup, which
+/// adds it to the view again.
 fn again(shared: &Shared, node: &NodeIdentity) {
     shared.with(|state, effects| {
         if let Some(tracked) = state.nodes.get_mut(&node.name) {
@@ -245,6 +265,7 @@ fn again(shared: &Shared, node: &NodeIdentity) {
     });
 }
 
+/// Reads the UUID of the machine under a reference, and returns what the answer means.
 async fn by_reference(shared: &Shared, link: &Link) -> Result<Reference, CallError> {
     let client = &shared.vcenters[link.vcenter].client;
     let spec =
@@ -258,14 +279,15 @@ async fn by_reference(shared: &Shared, link: &Link) -> Result<Reference, CallErr
                 Some(uuid) if uuid != link.uuid && uuid != swap_byte_order(link.uuid) => {
                     Reference::Another
                 }
-                // A machine without a readable UUID has lost its storage, not its existence.
+                // The machine exists. Its UUID is unreadable while its storage is lost.
                 Some(_) | None => Reference::There,
             })
         }
     }
 }
 
-/// Returns the time at which the machine was first found absent; notes `now` if this is the first time.
+/// Returns the time at which the machine was first found absent; stores `now` if this is the first
+/// time.
 fn first_absence(shared: &Shared, node: &NodeIdentity, now: Instant) -> Instant {
     shared.with(|state, _| {
         let tracked = state.nodes.get_mut(&node.name);

@@ -1,9 +1,9 @@
-//! Reads machines that the view does not deliver whole.
+//! Reads machines that the view did not deliver, or delivered without some properties.
 //!
-//! A server in trouble names unreadable properties in `missingSet`, and need not report when they become readable. A
-//! machine that leaves the view and returns between two deliveries may never be delivered, because nothing has changed
-//! for the collector. So all incomplete machines are read together after a pause, less and less often, until they are
-//! complete.
+//! A server in trouble names unreadable properties in `missingSet`, and need not report when they
+//! become readable. A machine that leaves the view and returns between two deliveries may never be
+//! delivered, because nothing has changed for the collector. All these incomplete machines are
+//! therefore read together after a pause, at growing intervals, until they are complete.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,26 +12,29 @@ use tokio::time::Instant;
 
 use super::{Shared, machine::Machine, state::VcenterIndex, view::left};
 
-/// Objects per call.
+/// Maximum number of machines that one call reads.
 const CHUNK: usize = 1000;
-/// Time for the view to deliver a machine that joined it. After this time the machine is read without the view.
+/// Minimum time that the view gets to deliver a new member before the provider reads the machine
+/// directly. The read comes earlier if other machines have unreadable properties.
 const DELIVERY: Duration = Duration::from_secs(10);
 
-/// Schedule of the reads for one vCenter.
+/// Schedule of the reads of incomplete machines of one vCenter.
 pub(super) struct Reread<'a> {
     shared: &'a Shared,
     index: VcenterIndex,
     paths: &'a [&'static str],
     backoff: Backoff,
+    /// Time of the next read, if one is scheduled.
     at: Option<Instant>,
+    /// True if the view has delivered all of its machines once.
     is_whole: bool,
 }
 
-/// Machines of the view to read.
+/// Incomplete machines of the view.
 struct Lacking {
-    /// Machines with properties that could not be read.
+    /// Machines with properties that vCenter could not read.
     torn: Vec<MoRef>,
-    /// Members of the view that were never delivered.
+    /// Members of the view that vCenter never delivered.
     undelivered: Vec<MoRef>,
 }
 
@@ -43,8 +46,9 @@ impl<'a> Reread<'a> {
         Self { shared, index, paths, backoff, at: None, is_whole: false }
     }
 
-    /// Schedules the next read, or none if every machine is complete. `is_whole` is true if the view has delivered all
-    /// of its machines once.
+    /// Schedules the next read, unless one is scheduled; schedules none if every machine is
+    /// complete. `is_whole` is true if the view has delivered all of its machines once; before
+    /// that, no machine counts as undelivered.
     pub(super) fn plan(&mut self, is_whole: bool) {
         self.is_whole = is_whole;
         let Lacking { torn, undelivered } = self.lacking();
@@ -67,7 +71,8 @@ impl<'a> Reread<'a> {
         }
     }
 
-    /// Reads all incomplete machines.
+    /// Reads all incomplete machines. Marks a machine that the view never delivered as not visible
+    /// if the answer lacks it too.
     pub(super) async fn run(&mut self) {
         self.at = None;
         let client = &self.shared.vcenters[self.index].client;
@@ -90,7 +95,7 @@ impl<'a> Reread<'a> {
             self.shared.with(|state, effects| {
                 for object in objects {
                     let changes = PropertyChange::from_values(object.properties);
-                    // A machine that has left meanwhile stays absent.
+                    // A machine that has left the view meanwhile stays marked as not visible.
                     let change = |before: Option<&Machine>| {
                         let has_left = before.is_some_and(|machine| !machine.present);
                         (!has_left).then(|| Machine::entering(&changes, &object.missing, before))
@@ -105,6 +110,7 @@ impl<'a> Reread<'a> {
         }
     }
 
+    /// Returns the machines that are incomplete now.
     fn lacking(&self) -> Lacking {
         let state = self.shared.lock();
         let vcenter = &state.vcenters[self.index];

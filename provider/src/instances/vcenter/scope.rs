@@ -1,8 +1,10 @@
-//! Selects the found machines that count: those in the datacenters that the configuration names.
+//! Drops machines outside the datacenters that the configuration names.
 //!
-//! Searches cover the whole inventory, because one search is cheaper than one per datacenter; machines elsewhere are
-//! dropped afterwards. While the configuration names all datacenters, or none, that takes no call: folders and
-//! datacenters come with a read that is due anyway. Otherwise the ancestors of the found machines are read.
+//! Searches cover the whole inventory, because one search is cheaper than one per datacenter. A
+//! [`Sieve`] then drops the machines in other datacenters. If the configuration names no
+//! datacenter, the sieve takes no additional call. Otherwise the provider resolves the names with
+//! the folders and datacenters, which come with a read that is due anyway or take one call. If the
+//! names are not all datacenters, it also reads the ancestors of the found machines.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,34 +25,35 @@ use crate::{
     model::MachineId,
 };
 
-/// First pause before a name that does not resolve is tried again; each next pause is twice as long. An answer may have
-/// been empty by mistake, or a person may be creating the datacenter.
+/// First pause before a name that does not resolve is tried again. Each further pause is twice as
+/// long, up to [`LAST_RETRY`]. The first answer may have been empty by mistake, or a person may be
+/// creating the datacenter.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
-/// Longest such pause.
+/// Longest pause before a name that does not resolve is tried again.
 const LAST_RETRY: Duration = Duration::from_secs(60);
-/// Objects per call.
+/// Maximum number of machines whose ancestors one call reads.
 const CHUNK: usize = 1000;
 
-/// Resolved datacenter names of the configuration, with the age of the answer.
+/// Resolved datacenter names of the configuration, with the time of the read.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     listed: Listed,
     read_at: Instant,
-    /// Time for which the answer is reused.
+    /// Time after `read_at` for which the result is reused.
     lasts: Duration,
 }
 
-/// Filter that drops machines elsewhere. The default one drops nothing.
+/// Filter that drops machines outside the configured datacenters. The default sieve drops nothing.
 #[derive(Debug, Default)]
 pub(super) struct Sieve {
-    /// Machines that do not count, with the reason.
+    /// Dropped machines, each with the outcome of a search that finds it.
     outside: BTreeMap<MoRef, Outcome>,
-    /// Names that do not resolve, if any.
+    /// Message about names that do not resolve, if any.
     problem: Option<String>,
 }
 
 impl Sieve {
-    /// Outcome of a search for `uuid` that found these machines.
+    /// Returns the outcome of a search for `uuid` that found these machines.
     pub(super) fn choose(&self, shared: &Shared, uuid: MachineId, machines: &[MoRef]) -> Outcome {
         let is_inside = |machine: &&MoRef| !self.outside.contains_key(*machine);
         let inside: Vec<MoRef> = machines.iter().filter(is_inside).cloned().collect();
@@ -61,24 +64,26 @@ impl Sieve {
         }
     }
 
-    /// Outcome of a search that found nothing.
+    /// Returns the outcome of a search that found no machine.
     pub(super) fn absent(&self) -> Outcome {
         self.unless_problem(Outcome::Absent)
     }
 
-    /// True if a machine counts.
+    /// True if the sieve does not drop the machine.
     pub(super) fn passes(&self, machine: &MoRef) -> bool {
         !self.outside.contains_key(machine)
     }
 
-    /// As in upstream, a name that does not resolve takes precedence over "not found": the machine may be in that
-    /// datacenter.
+    /// Returns `outcome`, or a failure if a configured name does not resolve. As in upstream, that
+    /// problem takes precedence over "not found", because the machine may be in the datacenter of
+    /// that name.
     fn unless_problem(&self, outcome: Outcome) -> Outcome {
         self.problem.clone().map_or(outcome, Outcome::Failed)
     }
 }
 
-/// Datacenters that are known without a call; `None` if the folders must be read first.
+/// Returns the resolved datacenters without a call; `None` if the provider must read the folders
+/// first.
 fn known(shared: &Shared, index: VcenterIndex) -> Option<Listed> {
     if shared.policy.datacenters[index].names.is_empty() {
         return Some(Listed { is_everything: true, ..Listed::default() });
@@ -87,18 +92,21 @@ fn known(shared: &Shared, index: VcenterIndex) -> Option<Listed> {
     (known.read_at.elapsed() < known.lasts).then_some(known.listed)
 }
 
-/// True if the next read should include folders and datacenters.
+/// True if the next read should include folders and datacenters, because the resolved names are
+/// missing or too old.
 pub(super) fn wants_tree(shared: &Shared, index: VcenterIndex) -> bool {
     known(shared, index).is_none()
 }
 
-/// Datacenters that an inventory read can be limited to; `None` if the read must be whole.
+/// Returns the datacenters that an inventory read can be limited to; `None` if it must read the
+/// whole inventory.
 pub(super) fn containers(shared: &Shared, index: VcenterIndex) -> Option<Vec<MoRef>> {
     let listed = known(shared, index).filter(|listed| !listed.is_everything)?;
     Some(listed.datacenters.into_iter().collect())
 }
 
-/// Resolves the names with the folders and datacenters of a read, and keeps the result.
+/// Resolves the configured names with the folders and datacenters of a read, stores the result, and
+/// logs it if it differs from the previous one.
 pub(super) fn learn(shared: &Shared, index: VcenterIndex, tree: &Tree) -> Listed {
     let wanted = &shared.policy.datacenters[index];
     let listed = wanted.among(tree);
@@ -115,7 +123,7 @@ pub(super) fn learn(shared: &Shared, index: VcenterIndex, tree: &Tree) -> Listed
     };
     if before.is_none_or(|known| known.listed != listed) {
         if let Some(problem) = &listed.problem {
-            tracing::error!(problem = %problem, "configured datacenters not found");
+            tracing::error!(problem = %problem, "configured datacenter names do not resolve; retrying");
         } else {
             let n_datacenters = listed.datacenters.len();
             let is_everything = listed.is_everything;
@@ -125,13 +133,16 @@ pub(super) fn learn(shared: &Shared, index: VcenterIndex, tree: &Tree) -> Listed
     listed
 }
 
-/// Returns a sieve without a call, for answers about machines that were not found at all.
+/// Returns a sieve without a call, for searches that found no machine or covered only the
+/// configured datacenters. The sieve drops nothing, and only knows the problem of names that do not
+/// resolve.
 pub(super) fn blind_sieve(shared: &Shared, index: VcenterIndex) -> Sieve {
     let problem = known(shared, index).and_then(|listed| listed.problem);
     Sieve { problem, ..Sieve::default() }
 }
 
-/// Returns a sieve for these machines.
+/// Returns a sieve for these machines. Reads folders, datacenters and ancestors where they are
+/// needed.
 ///
 /// # Errors
 ///
@@ -173,7 +184,7 @@ pub(super) async fn sieve(
                 names[datacenter]
             )),
             None => Outcome::Failed(format!(
-                "the login does not see in which datacenter its machine is; {key} needs that. Let the login read \
+                "the login cannot see the datacenter of its machine, which {key} requires. Let the login read \
                  the folders above {machine}"
             )),
         };

@@ -1,7 +1,8 @@
-//! Searches for single machines; no search delays the others.
+//! Searches for machines one by one; a slow search does not delay the others.
 //!
-//! A vCenter may take very long over one machine while it answers at once for all others. A slow search therefore
-//! continues beside the next ones, and its failure concerns that node alone, until several have failed.
+//! A vCenter may take very long to search for one machine while it answers at once for all others.
+//! A slow search therefore continues beside the next ones. Its failure concerns that node alone,
+//! until the searches of several nodes have failed.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,19 +20,22 @@ use crate::{
 
 /// Time after which a search no longer delays the next one.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Maximum number of slow searches: enough for a few bad machines, too few to burden a vCenter that hangs as a whole.
+/// Maximum number of slow searches at a time: enough for a few bad machines, too few to burden a
+/// vCenter that hangs as a whole.
 const MAX_HANGING: usize = 8;
-/// Number of nodes in a row whose slow searches failed, from which on the vCenter is the cause and not the machines.
+/// Number of consecutive nodes with failed slow searches from which on the vCenter counts as the
+/// cause, not the machines.
 const TROUBLE: usize = 3;
 
 type Search<'a> = BoxFuture<'a, (String, JoinRequest, Result<Outcome, CallError>)>;
 
-/// Searches that are not answered yet, in one vCenter.
+/// Slow searches in one vCenter that vCenter has not answered yet.
 pub(super) struct Hanging<'a> {
     shared: &'a Shared,
     index: VcenterIndex,
     searches: FuturesUnordered<Search<'a>>,
-    /// Nodes whose searches failed since the last one that succeeded, and that were not found in another way meanwhile.
+    /// Nodes whose slow searches failed since the last success, except those that were answered in
+    /// another way meanwhile.
     failed: BTreeSet<String>,
 }
 
@@ -44,18 +48,20 @@ impl<'a> Hanging<'a> {
         self.searches.is_empty()
     }
 
-    /// Notes that a node was answered without a search.
+    /// Notes that a node was answered without a search of its own.
     pub(super) fn answered(&mut self, name: &str) {
         self.failed.remove(name);
     }
 
-    /// Waits for one search to end, and answers its node. Pending for ever if no search is running.
+    /// Waits for one slow search to end, and passes its outcome to the state. Pending for ever if
+    /// no search is running.
     ///
     /// Cancel safe: an unfinished search stays in the set.
     ///
     /// # Errors
     ///
-    /// If the searches for [`TROUBLE`] nodes have failed: the vCenter itself is in trouble.
+    /// The failure of this search, if the slow searches for at least [`TROUBLE`] nodes have failed
+    /// since the last success, so that the vCenter counts as the cause.
     pub(super) async fn next(&mut self) -> Result<(), CallError> {
         let Some((name, request, result)) = self.searches.next().await else {
             return std::future::pending().await;
@@ -79,11 +85,14 @@ impl<'a> Hanging<'a> {
         trouble
     }
 
-    /// Searches for the machine of one node; returns once the node is answered or the search is slow.
+    /// Searches for the machine of one node. Returns once the node is answered, or after
+    /// [`PATIENCE`]; [`Self::next`] then continues the search. If [`MAX_HANGING`] slow searches are
+    /// running, first waits for one of them to end.
     ///
     /// # Errors
     ///
-    /// If the search fails within [`PATIENCE`], without an answer to its node; or as [`Self::next`].
+    /// If the search fails within [`PATIENCE`]; the node is not answered then. Also as
+    /// [`Self::next`].
     pub(super) async fn search(
         &mut self,
         name: &str,
@@ -109,6 +118,8 @@ impl<'a> Hanging<'a> {
     }
 }
 
+/// Searches for the machine of one node by its candidate UUIDs, or by its DNS name if it has no
+/// UUID.
 async fn by_search(
     shared: &Shared,
     index: VcenterIndex,
@@ -126,7 +137,8 @@ async fn by_search(
         if machines.iter().any(|machine| sieve.passes(machine)) {
             return Ok(outcome);
         }
-        // A machine elsewhere does not count; the other byte order may match one inside.
+        // A machine outside the configured datacenters does not count. The other byte order may
+        // match one inside.
         absent = outcome;
     }
     let Some(name) = &request.name else { return Ok(absent) };
@@ -154,6 +166,7 @@ async fn by_search(
     }
 }
 
+/// Returns the hit if exactly one machine has this UUID; `Ambiguous` if several have it.
 pub(super) fn one_of(shared: &Shared, uuid: MachineId, machines: &[MoRef]) -> Outcome {
     match machines {
         [machine] => Outcome::Hit(machine.clone(), uuid),

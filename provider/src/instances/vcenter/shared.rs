@@ -1,4 +1,5 @@
-//! State that the tasks of the backend share, and the one function that changes it.
+//! State that the tasks of the backend share, and [`Shared::with`], the function through which they
+//! change it.
 
 use std::{
     collections::BTreeSet,
@@ -19,17 +20,20 @@ use super::{
 };
 use crate::{supervisor::InstancesMode, telemetry::Telemetry};
 
-/// The vCenters, their state, and the signals for tasks and for the reader of news.
+/// The vCenters, their state, and the signals for the tasks and for the reader of news.
 pub(super) struct Shared {
     pub(super) vcenters: Vec<Backend>,
     state: Mutex<State>,
     pub(super) policy: Policy,
     pub(super) tuning: Tuning,
     pub(super) telemetry: Arc<Telemetry>,
+    /// Nodes whose answers may have changed, until the node controller takes their names.
     news: Mutex<BTreeSet<String>>,
     news_arrived: Notify,
+    /// Wakes [`Shared::run_grace`].
     grace: Notify,
-    /// Permits for concurrent proofs: enough for a rack, too few to hurt a vCenter when everything is gone.
+    /// Permits for four concurrent proofs: enough if the machines of a rack disappear, too few to
+    /// overload a vCenter if all disappear.
     pub(super) proofs: Semaphore,
     pub(super) censuses: Censuses,
 }
@@ -37,10 +41,14 @@ pub(super) struct Shared {
 /// One vCenter: its client, and the signals for its tasks.
 pub(super) struct Backend {
     pub(super) client: Vcenter,
+    /// Wakes the task that finds machines of new nodes.
     pub(super) join: Notify,
+    /// Wakes the task that keeps the view, or that polls.
     pub(super) view: Notify,
+    /// Wakes the task that reads tags.
     pub(super) zones: Notify,
-    /// Held while machines are polled: one read runs at a time, and callers that waited use its result.
+    /// Lock of the reads that poll machines. One read runs at a time, and a caller that waited for
+    /// it uses its result.
     pub(super) reading: AsyncMutex<()>,
 }
 
@@ -74,7 +82,7 @@ impl Shared {
         }
     }
 
-    /// True if the backend reads machines periodically, instead of waiting for updates.
+    /// True if the backend reads machines periodically instead of waiting for updates.
     pub(super) fn polls(&self) -> bool {
         matches!(self.tuning.mode, InstancesMode::Poll | InstancesMode::V1)
     }
@@ -83,7 +91,7 @@ impl Shared {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Changes the state, then wakes the tasks concerned.
+    /// Changes the state, then wakes the tasks and announces the nodes that the change concerns.
     pub(super) fn with<T>(&self, change: impl FnOnce(&mut State, &mut Effects) -> T) -> T {
         let mut effects = Effects::default();
         let result = change(&mut self.lock(), &mut effects);
@@ -100,6 +108,7 @@ impl Shared {
         result
     }
 
+    /// Adds the names of nodes whose answers may have changed, and wakes their reader.
     pub(super) fn announce(&self, names: BTreeSet<String>) {
         if names.is_empty() {
             return;
@@ -108,10 +117,13 @@ impl Shared {
         self.news_arrived.notify_one();
     }
 
+    /// Decides each lookup whose hit has waited for slower vCenters for `Tuning::grace`. Never
+    /// ends.
     pub(super) async fn run_grace(&self) {
         loop {
             self.grace.notified().await;
-            // Each hit waits the full time: a later one is not decided with the first.
+            // Each hit waits for the full time; a later hit is not decided together with an earlier
+            // one.
             while let Some(oldest) = self.oldest_hit() {
                 let grace = self.tuning.grace;
                 tokio::time::sleep_until(oldest + grace).await;
@@ -124,7 +136,8 @@ impl Shared {
         self.lock().oldest_hit()
     }
 
-    /// Returns the linked machine, if the collector shows it and its UUID is still that of the link.
+    /// Returns the node's link and machine, if the collector shows the machine and the machine
+    /// still has the UUID of the link.
     pub(super) fn linked<'a>(state: &'a State, name: &str) -> Option<(&'a Link, &'a Machine)> {
         let link = state.nodes.get(name)?.link.as_ref()?;
         let machine = state.vcenters[link.vcenter].machines.get(&link.machine)?;
@@ -132,7 +145,8 @@ impl Shared {
         is_it.then_some((link, machine))
     }
 
-    /// True if the collector shows a machine under the node's reference, and that machine has no UUID now.
+    /// True if the collector shows the linked machine of the node, and that machine has no UUID
+    /// now.
     pub(super) fn is_nameless(state: &State, name: &str) -> bool {
         let link = state.nodes.get(name).and_then(|tracked| tracked.link.as_ref());
         let machine =
@@ -140,9 +154,9 @@ impl Shared {
         machine.is_some_and(|machine| machine.present && machine.uuid.is_none())
     }
 
-    /// Waits for news and takes all names.
+    /// Waits until a name is announced, unless one is already, and takes all names.
     ///
-    /// Cancel safe: the next call returns the names that this one did not.
+    /// Cancel safe: the next call returns the names that a cancelled call did not return.
     pub(super) async fn news(&self) -> BTreeSet<String> {
         loop {
             let arrived = self.news_arrived.notified();

@@ -1,4 +1,4 @@
-//! Nodes whose machines this backend cannot manage, as far as it knows without a call.
+//! Finds the nodes whose machines this backend cannot manage, as far as it can tell without a call.
 
 use std::time::Duration;
 
@@ -14,10 +14,12 @@ use crate::{
     model::{Unknown, parse_uuid},
 };
 
-/// Time within which vCenter delivers a machine that was found; a longer wait is trouble.
+/// Time within which vCenter should deliver the properties of a machine that was found; a longer
+/// wait is trouble. Also the time for which an unproven absence is still reported after its pause
+/// has ended.
 const DELIVERY: Duration = Duration::from_secs(60);
 
-/// Returns all such nodes, in order of name.
+/// Returns all nodes whose machines the backend cannot manage, in order of name.
 pub(super) fn troubles(shared: &Shared) -> Vec<Trouble> {
     let state = shared.lock();
     let now = Instant::now();
@@ -28,6 +30,7 @@ pub(super) fn troubles(shared: &Shared) -> Vec<Trouble> {
     found.collect()
 }
 
+/// Returns the trouble of one node, if any.
 fn trouble(
     shared: &Shared,
     state: &State,
@@ -43,7 +46,9 @@ fn trouble(
         let is_late = tracked.linked_at.is_some_and(|at| now.duration_since(at) > DELIVERY);
         return (!is_delivered && is_late).then(|| {
             let (machine, vcenter) = (&link.machine, client.name());
-            let text = format!("{machine} of {vcenter} was found more than a minute ago, and its properties were not delivered since");
+            let text = format!(
+                "{vcenter} has delivered no properties of {machine} for more than a minute since it was found"
+            );
             (TroubleKind::NotDelivered, text)
         });
     }
@@ -55,7 +60,8 @@ fn trouble(
     let noted = tracked.identity.reference.as_ref()?;
     let mut is_ours = false;
     for backend in &shared.vcenters {
-        // Before the first login, the instance UUID of the vCenter is unknown.
+        // The instance UUID of a vCenter is unknown before the first login, so the vCenter may be
+        // the one of the reference. The function reports nothing then.
         let instance = backend.client.instance_uuid().and_then(parse_uuid)?;
         if instance == noted.vcenter {
             is_ours = true;
@@ -64,17 +70,18 @@ fn trouble(
             }
         }
     }
-    // A configured vCenter may still have the machine, because a restored vCenter has another instance UUID.
+    // A configured vCenter may still have the machine, because a restored vCenter has another
+    // instance UUID.
     let was_looked_for = tracked.attempt.is_none() && tracked.absent_since.is_some();
     (!is_ours && was_looked_for).then(|| (TroubleKind::UnknownVcenter, proof::elsewhere(noted)))
 }
 
-/// Returns a message if another vCenter answers under this name.
+/// Returns a message if the last login of this client led to another vCenter than the first login.
 pub(super) fn replaced(client: &Vcenter) -> Option<String> {
     let other = client.other_instance()?;
     let (name, first) = (client.name(), client.instance_uuid().unwrap_or_default());
     Some(format!(
-        "{name} answers with instance UUID {other} instead of {first}: it is another vCenter, and is not logged in to; \
-         restart the provider if it is to take the place of the first"
+        "{name} answers with instance UUID {other} instead of {first}: it is another vCenter, and the provider does not \
+         log in to it; restart the provider if it replaces the first one"
     ))
 }

@@ -1,4 +1,5 @@
-//! Reads ancestors and tags for nodes that need a zone, together and at limited intervals.
+//! Reads ancestors and tags for the nodes that need a zone: for all of them together, and at
+//! limited intervals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,27 +13,31 @@ use crate::{
     model::{Unknown, Zone},
 };
 
-/// Pause before a missing tag is read again on demand.
+/// Minimum time from the end of a read that yields no zone until a question starts the next one.
+/// Also the age from which on a read replaces all cached tags.
 const MISSING_RETRY: Duration = Duration::from_secs(5);
-/// Minimum pause after a failed read.
+/// Time after a failed read in which questions get its error instead of a new read.
 const FAILURE_PAUSE: Duration = Duration::from_secs(2);
 
-/// Ancestors and tags, with the age of the read.
+/// Ancestors and tags of one vCenter, with the times of the read.
 #[derive(Debug, Default)]
 pub(super) struct ZoneCache {
     ancestors: Ancestors,
-    /// Requested objects above machines that vCenter did not show: the login may not see them.
+    /// Requested ancestors that vCenter did not return, because the login may not see them.
     hidden: BTreeSet<MoRef>,
+    /// Attached tags by object; an empty list for an object that was read and has none.
     tags: BTreeMap<MoRef, Vec<TagId>>,
     names: BTreeMap<TagId, Tag>,
     categories: BTreeMap<CategoryId, String>,
-    /// Start and end of the last whole read.
+    /// Start and end of the last read that replaced all tags.
     read_at: Option<(Instant, Instant)>,
+    /// Error of the last read, if it failed, and the time of the failure.
     failure: Option<(String, Instant)>,
 }
 
 impl ZoneCache {
-    /// Returns the zone of a placement or why it is unknown; `None` if a read is needed first.
+    /// Returns the zone of a placement or the reason why it is unknown; `None` if a read is needed
+    /// first.
     pub(super) fn answer(
         &self,
         placement: &Placement,
@@ -52,12 +57,14 @@ impl ZoneCache {
         }
         match zones::resolve(placement, &self.ancestors, &self.tag_names(placement), categories) {
             Ok(zone) => Some(Ok(zone)),
-            // Measured from the end of the read: a read as long as this pause would be repeated at once.
+            // Measured from the end of the read. Measured from its start, a read that takes longer
+            // than this pause would be repeated at once.
             Err(_) if now.duration_since(ended_at) >= MISSING_RETRY => None,
             Err(err) => Some(Err(err.into())),
         }
     }
 
+    /// True if the cache has the tags of the machine and of all its ancestors that the login sees.
     fn covers(&self, placement: &Placement) -> bool {
         let paths_known = placement.starts().all(|start| {
             let path = zones::path_up(start, &self.ancestors);
@@ -67,6 +74,7 @@ impl ZoneCache {
         paths_known && self.tags.contains_key(&placement.machine)
     }
 
+    /// Returns the names of the tags of the machine and of its ancestors.
     fn tag_names(&self, placement: &Placement) -> TagNames {
         let mut objects = BTreeSet::from([placement.machine.clone()]);
         for start in placement.starts() {
@@ -85,7 +93,7 @@ impl ZoneCache {
     }
 }
 
-/// Serves zone requests for ever.
+/// Reads ancestors and tags in one vCenter whenever nodes need a zone. Never ends.
 pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     loop {
         shared.vcenters[index].zones.notified().await;
@@ -104,7 +112,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         }
         shared.announce(wanted);
         if let Err(err) = result {
-            tracing::warn!(error = %Chain(&err), "reading zones failed");
+            tracing::warn!(error = %Chain(&err), "reading zone tags failed; the next question retries");
             if let Retry::After(wait) | Retry::AtLeast(wait) = err.retry() {
                 tokio::time::sleep(wait.min(Duration::from_secs(60))).await;
             }
@@ -112,6 +120,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     }
 }
 
+/// Takes the nodes that need a zone, and returns them with the placements of their machines.
 fn requests(shared: &Shared, index: VcenterIndex) -> (BTreeSet<String>, Vec<Placement>) {
     let mut state = shared.lock();
     let wanted = std::mem::take(&mut state.vcenters[index].zone_wanted);
@@ -125,6 +134,8 @@ fn requests(shared: &Shared, index: VcenterIndex) -> (BTreeSet<String>, Vec<Plac
     (wanted, placements)
 }
 
+/// Reads the ancestors and tags that the cache lacks for these placements or has for too long, and
+/// stores them.
 async fn read(
     shared: &Shared,
     index: VcenterIndex,
@@ -154,8 +165,9 @@ async fn read(
             ancestors.insert(object.object, parent);
         }
     }
-    // One call reads the tags of all objects concerned, and old tags again once they have some age, so that the answer
-    // is from one moment.
+    // One call reads the tags of all objects concerned. Once the cached tags are older than
+    // [`MISSING_RETRY`], the call also reads the known tags of these objects again, so that the
+    // answer is from one moment.
     let mut hidden = BTreeSet::new();
     let objects: Vec<MoRef> = {
         let cache = &shared.lock().vcenters[index].zones;

@@ -1,6 +1,7 @@
-//! The files mounted for the Supervisor, read and checked before the first call.
+//! Reads and checks the files that are mounted for the Supervisor, before the first call.
 //!
-//! A function supplies the files, so that no code below `main` opens one. Every error names the file, the problem and the remedy.
+//! The caller passes a function that reads files, so that no code below `main` opens one. Every
+//! error names the file, flag or environment variable, the problem and the remedy.
 
 use std::{
     io,
@@ -12,19 +13,21 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
 use super::{OwnerReference, token::parse_token};
 
-/// The host name that the Supervisor has inside a workload cluster; its certificate carries it.
+/// The host name of the Supervisor inside a workload cluster; the Supervisor's certificate contains
+/// it.
 const HOST: &str = "supervisor.default.svc";
-/// Environment variable with the port of the Supervisor.
+/// Environment variable with the port of the Supervisor's API.
 const PORT_VARIABLE: &str = "SUPERVISOR_APISERVER_PORT";
 
 /// Paths of the mounted files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountPaths {
-    /// `--supervisor-credentials-dir`: holds `token`, `ca.crt` and `namespace`.
+    /// `--supervisor-credentials-dir`: the directory with `token`, `ca.crt` and `namespace`.
     pub credentials: PathBuf,
-    /// `--supervisor-owner-ref`.
+    /// `--supervisor-owner-ref`: the file with the owner reference.
     pub owner: PathBuf,
-    /// `--supervisor-server`; without it the host is `supervisor.default.svc` and the port comes from the environment.
+    /// `--supervisor-server`: address of the Supervisor. Without it the host is
+    /// `supervisor.default.svc` and the port comes from the environment.
     pub server: Option<String>,
 }
 
@@ -39,18 +42,19 @@ impl Default for MountPaths {
 }
 
 impl MountPaths {
-    /// The file with the bearer token, which changes while the provider runs.
+    /// Path of the file with the bearer token. The token changes while the provider runs.
     pub fn token(&self) -> PathBuf {
         self.credentials.join("token")
     }
 
-    /// The files that must not change while the provider runs.
+    /// Paths of the mounted files whose change requires a restart of the provider: `ca.crt`,
+    /// `namespace` and the owner reference.
     pub fn constant(&self) -> [PathBuf; 3] {
         [self.credentials.join("ca.crt"), self.credentials.join("namespace"), self.owner.clone()]
     }
 }
 
-/// Content of the mounted files.
+/// Address of the Supervisor, and content of the mounted files without the token.
 #[derive(Clone, Debug)]
 pub struct Mounted {
     /// Address of the Supervisor.
@@ -59,39 +63,39 @@ pub struct Mounted {
     pub roots: Vec<Vec<u8>>,
     /// The namespace that holds the cluster's machines.
     pub namespace: String,
-    /// Owner of the objects that the provider creates.
+    /// Owner reference, which the provider only checks and logs.
     pub owner: OwnerReference,
     /// Warnings to log once at start.
     pub warnings: Vec<String>,
 }
 
-/// Reason why the Supervisor cannot be reached with the mounted files.
+/// Reason why the provider refuses the mounted files or the address of the Supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MountError {
     /// A file cannot be read.
     #[error("{path}: cannot be read: {problem}; {remedy}")]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: String,
         /// Error of the operating system.
         problem: String,
         /// The remedy.
         remedy: &'static str,
     },
-    /// A file with unexpected content.
+    /// A file has invalid content.
     #[error("{path}: {problem}; {remedy}")]
     Content {
-        /// The file.
+        /// Path of the file.
         path: String,
         /// The problem.
         problem: String,
         /// The remedy.
         remedy: &'static str,
     },
-    /// The address is missing or wrong.
+    /// The address of the Supervisor is missing or invalid.
     #[error("{origin}: {problem}; {remedy}")]
     Server {
-        /// The flag or variable.
+        /// Name of the flag or environment variable.
         origin: &'static str,
         /// The problem.
         problem: String,
@@ -100,11 +104,12 @@ pub enum MountError {
     },
 }
 
-/// Reads and checks the mounted files. `port` is the value of `SUPERVISOR_APISERVER_PORT`.
+/// Reads and checks the mounted files. `port` is the value of `SUPERVISOR_APISERVER_PORT`; it
+/// counts only without [`MountPaths::server`].
 ///
 /// # Errors
 ///
-/// See [`MountError`]; reports the first problem.
+/// See [`MountError`]; the error reports the first problem.
 pub fn read_mounted(
     paths: &MountPaths,
     port: Option<&str>,
@@ -127,7 +132,7 @@ pub fn read_mounted(
         if !missing.is_empty() {
             let (path, fields) = (paths.owner.display(), missing.join(", "));
             warnings.push(format!(
-                "{path}: the owner reference has no {fields}; the Supervisor will refuse what names this owner"
+                "{path}: the owner reference has no {fields}; the Supervisor will refuse objects with this owner"
             ));
         }
         owner
@@ -147,7 +152,7 @@ fn content(path: &Path, problem: String, remedy: &'static str) -> MountError {
     MountError::Content { path: path.display().to_string(), problem, remedy }
 }
 
-/// The address of the Supervisor.
+/// Returns the address of the Supervisor, from the flag or else from the port in the environment.
 fn server(flag: Option<&str>, port: Option<&str>) -> Result<Uri, MountError> {
     if let Some(text) = flag {
         let uri = text.parse::<Uri>().ok().filter(|uri| {
@@ -178,7 +183,7 @@ fn server(flag: Option<&str>, port: Option<&str>) -> Result<Uri, MountError> {
 }
 
 fn roots(path: &Path, pem: &[u8]) -> Result<Vec<Vec<u8>>, MountError> {
-    let remedy = "give a PEM file with the certificates that the Supervisor is trusted by";
+    let remedy = "give a PEM file with the root certificates of the Supervisor";
     let mut roots = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let certificate =
@@ -191,11 +196,12 @@ fn roots(path: &Path, pem: &[u8]) -> Result<Vec<Vec<u8>>, MountError> {
     Ok(roots)
 }
 
-/// Returns the namespace without surrounding blanks. Upstream keeps them, and a newline at the end breaks every URL.
+/// Returns the namespace without surrounding blanks. Upstream keeps the blanks, so that a newline
+/// at the end breaks every URL.
 fn namespace(path: &Path, bytes: &[u8], warnings: &mut Vec<String>) -> Result<String, MountError> {
     let remedy = "write the name of the Supervisor namespace there, and nothing else";
     let text =
-        std::str::from_utf8(bytes).map_err(|_| content(path, "is not text".to_owned(), remedy))?;
+        std::str::from_utf8(bytes).map_err(|_| content(path, "is not UTF-8".to_owned(), remedy))?;
     let name = text.trim();
     if name.is_empty() {
         return Err(content(path, "is empty".to_owned(), remedy));
@@ -204,12 +210,13 @@ fn namespace(path: &Path, bytes: &[u8], warnings: &mut Vec<String>) -> Result<St
         return Err(content(path, format!("{name:?} is not the name of a namespace"), remedy));
     }
     if name != text {
-        warnings.push(format!("{}: blanks around {name:?} were left out", path.display()));
+        warnings.push(format!("{}: ignoring the blanks around {name:?}", path.display()));
     }
     Ok(name.to_owned())
 }
 
-/// True if the text is a DNS label, as names of namespaces are.
+/// True if a text that is not empty is a DNS label in lower case, of at most 63 characters: the
+/// form of names of namespaces.
 fn is_namespace(name: &str) -> bool {
     let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     name.len() <= 63 && name.bytes().all(is_inner) && !name.starts_with('-') && !name.ends_with('-')

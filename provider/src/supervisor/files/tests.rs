@@ -5,7 +5,7 @@ use super::*;
 const OWNER: &[u8] =
     br#"{"apiVersion":"cluster.x-k8s.io/v1beta1","kind":"Cluster","name":"tkc1","uid":"u1"}"#;
 
-/// A mount with all files.
+/// Content of all mounted files, by path.
 fn mount() -> BTreeMap<PathBuf, Vec<u8>> {
     let paths = MountPaths::default();
     let key = rcgen::generate_simple_self_signed(vec![HOST.to_owned()]).unwrap();
@@ -85,7 +85,7 @@ fn blanks_around_the_namespace_are_trimmed_with_a_warning() {
     assert_eq!(mounted.namespace, "dev");
     assert_eq!(
         mounted.warnings,
-        ["/etc/cloud/ccm-provider/namespace: blanks around \"dev\" were left out"]
+        ["/etc/cloud/ccm-provider/namespace: ignoring the blanks around \"dev\""]
     );
 }
 
@@ -99,7 +99,8 @@ fn an_empty_owner_reference_yields_a_warning() {
     assert!(mounted.warnings[0].contains("no apiVersion, kind, name, uid"));
 }
 
-/// The error about one file with this content, or without the file.
+/// Returns the error, without the path, if the file has this content (`None`: if the file is
+/// missing).
 fn complaint(path: &Path, content: Option<&str>) -> String {
     let mut files = mount();
     match content {
@@ -109,7 +110,7 @@ fn complaint(path: &Path, content: Option<&str>) -> String {
     let said = read_from(&files, Some("6443")).unwrap_err().to_string();
     let path = format!("{}: ", path.display());
     let rest = said.strip_prefix(&path).unwrap_or_else(|| panic!("{said}"));
-    assert!(rest.contains("; "), "it has a remedy: {said}");
+    assert!(rest.contains("; "), "no remedy: {said}");
     rest.to_owned()
 }
 
@@ -150,8 +151,8 @@ fn a_missing_token_is_named() {
 fn a_malformed_token_is_named_and_not_shown() {
     for (text, want) in [
         (" \n", "the token is empty; "),
-        ("hunter2\nhunter2", "the token holds a character that no token has; "),
-        ("hunter2 hunter2", "the token holds a character that no token has; "),
+        ("hunter2\nhunter2", "the token contains a blank, a control character or a non-ASCII "),
+        ("hunter2 hunter2", "the token contains a blank, a control character or a non-ASCII "),
     ] {
         let said = complaint(&MountPaths::default().token(), Some(text));
         assert!(said.starts_with(want) && !said.contains("hunter2"), "{said}");

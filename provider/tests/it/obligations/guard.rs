@@ -1,4 +1,4 @@
-//! Many machines gone at once, and a Supervisor that shows too few machines.
+//! Tests with many machines gone at once, and with a Supervisor that shows too few machines.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn nodes_left(lab: &Lab) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_empty_once_deletes_nothing() {
-    // With one node that is not ready and with all of them, the provider does not trust the list.
+    // The provider does not trust the list, no matter if one node or all nodes are not ready.
     for n_not_ready in [1, 10] {
         let lab = Lab::joined(10, InstancesMode::Poll).await;
         for i in 0..n_not_ready {
@@ -87,7 +87,7 @@ async fn the_deletion_of_half_of_the_nodes_is_held_and_then_completed() {
         assert!(lab.is_there(&name(i)));
     }
     let [n_gets, n_lists, _] = lab.count();
-    assert_eq!(n_gets, 10, "each once, right before its node is deleted");
+    assert_eq!(n_gets, 10, "one read right before each deletion");
     assert!(n_lists <= 12, "{n_lists} lists for ten deletions");
 }
 
@@ -119,7 +119,7 @@ async fn an_empty_list_deletes_no_node_even_if_few_nodes_had_machines() {
     for i in 0..3 {
         cluster.join(&name(i), "");
     }
-    // The three nodes are a tenth of all, so the ordinary limit would let them go.
+    // The three nodes are less than a tenth of all, so the guard alone would allow their deletion.
     for i in 0..30 {
         cluster.put(old_node(&format!("foreign-{i}"), "k3s://foreign"));
     }

@@ -1,4 +1,4 @@
-//! Identity of a node's machine, and its effect on the node.
+//! Tests of the identity of a node's machine, and its effect on the node.
 
 use super::*;
 
@@ -72,12 +72,12 @@ async fn a_machine_recreated_under_its_name_does_not_keep_the_old_node() {
     let mut anew = object(&name(0), "", "10.7.0.1");
     anew["metadata"]["uid"] = json!("another");
     lab.supervisor.put(anew);
-    // The new machine does not report its UUID yet: it might be the old one.
+    // The new machine does not report its UUID yet, so it might be the old one.
     sleep(2 * MINUTE).await;
     assert!(lab.is_there(&name(0)));
     lab.supervisor.set(&name(0), "/status/biosUUID", json!("e7777"));
     lab.until(10 * SECOND, |lab| !lab.is_there(&name(0))).await;
-    // The node of the new machine is another one, too.
+    // The new machine gets a new node.
     lab.cluster.join(&name(0), "");
     lab.until(5 * SECOND, |lab| lab.is_initialized(&name(0))).await;
     assert_eq!(lab.cluster.node(&name(0)).unwrap()["spec"]["providerID"], "vsphere://e7777");
@@ -92,7 +92,7 @@ async fn a_duplicate_uuid_is_counted_and_resolved_by_the_name_of_the_node() {
     lab.supervisor.put(object("copy", "E0000", "10.7.0.1"));
     sleep(SECOND).await;
     assert!(lab.measures("vsphere_supervisor_duplicate_uuids 1"));
-    assert_eq!(lab.addresses(&name(0)), ["10.0.0.1"], "not those of the copy");
+    assert_eq!(lab.addresses(&name(0)), ["10.0.0.1"], "addresses of the copy");
     // While one of the two exists, the node's machine exists.
     lab.not_ready(&name(0));
     lab.supervisor.delete(&name(0));
@@ -146,7 +146,7 @@ async fn a_provider_id_without_a_uuid_leaves_the_name_as_the_identity() {
         assert_eq!(lab.addresses("node"), ["10.1.0.1"]);
         lab.not_ready("node");
         sleep(2 * MINUTE).await;
-        assert!(lab.is_there("node"), "upstream deletes it, without a call");
+        assert!(lab.is_there("node"), "deleted, as by upstream");
         lab.supervisor.delete("node");
         lab.until(10 * SECOND, |lab| !lab.is_there("node")).await;
     }
@@ -156,7 +156,8 @@ async fn a_provider_id_without_a_uuid_leaves_the_name_as_the_identity() {
 async fn a_node_with_a_foreign_provider_id_is_neither_written_nor_deleted() {
     for id in ["aws:///eu-1a/i-1", "k3s://foreign", "abc", "VSPHERE://abc"] {
         let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
-        // The machines have the names of the nodes, and one has the UUID that follows the scheme.
+        // The machines have the names of the nodes, and one has the UUID `abc`, which stands in
+        // some of the provider IDs.
         supervisor.put(object("foreign", "abc", "10.1.0.1"));
         supervisor.put(object("gone", "def", "10.1.0.2"));
         cluster.join(&name(0), "");
@@ -174,7 +175,8 @@ async fn a_node_with_a_foreign_provider_id_is_neither_written_nor_deleted() {
     }
 }
 
-/// The object of a machine under another name than its node may be made anew, and then has no UUID for a while.
+/// The VirtualMachine has another name than its node. It may be recreated, and then has no UUID for
+/// a while.
 #[tokio::test(start_paused = true)]
 async fn a_machine_under_another_name_that_loses_its_uuid_keeps_its_node() {
     for mode in [InstancesMode::Auto, InstancesMode::Poll] {
@@ -196,7 +198,7 @@ async fn a_machine_under_another_name_that_loses_its_uuid_keeps_its_node() {
     }
 }
 
-/// A list from an old cache shows the object that had the name before.
+/// A list from an old cache shows the earlier object with the same name.
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_lists_show_as_its_predecessor_keeps_its_node() {
     for mode in [InstancesMode::Auto, InstancesMode::Poll] {
@@ -216,7 +218,8 @@ async fn a_machine_that_lists_show_as_its_predecessor_keeps_its_node() {
     }
 }
 
-/// The watch is silent while a machine and its node are replaced by others of the same name.
+/// While the watch is silent, another machine and another node with the same names replace a
+/// machine and its node.
 #[tokio::test(start_paused = true)]
 async fn a_node_does_not_get_the_provider_id_of_its_predecessor() {
     let lab = Lab::joined(3, InstancesMode::Auto).await;

@@ -1,4 +1,5 @@
-//! Unusable input: the provider names and survives it, and writes nothing because of it.
+//! Tests of invalid input: the provider reports it, keeps running, and writes nothing because of
+//! it.
 
 use std::convert::Infallible;
 
@@ -7,8 +8,8 @@ use kube::client::Body;
 
 use super::*;
 
-/// Runs a provider whose Supervisor answers through `client`, with an old node that is not ready;
-/// returns the failed check.
+/// Runs a provider whose Supervisor is behind `client`, with an old node that is not ready; returns
+/// the error of the check `supervisor`.
 async fn told(client: kube::Client) -> String {
     let cluster = Cluster::new();
     cluster.put(old_node("ours", "vsphere://abc"));
@@ -44,12 +45,12 @@ async fn a_version_that_the_supervisor_does_not_serve_is_named() {
 #[tokio::test(start_paused = true)]
 async fn an_error_names_an_answer_that_is_not_a_list() {
     for (text, want) in [
-        ("<html>login</html>", "something unreadable"),
-        ("", "something unreadable"),
-        (r#"{"kind":"Status","status":"Success"}"#, "something that is no list"),
-        (r#"{"items":null,"metadata":{}}"#, "something that is no list"),
-        (r#"{"items":{"a":1}}"#, "something that is no list"),
-        ("[]", "something that is no list"),
+        ("<html>login</html>", "invalid content"),
+        ("", "invalid content"),
+        (r#"{"kind":"Status","status":"Success"}"#, "something that is not a list"),
+        (r#"{"items":null,"metadata":{}}"#, "something that is not a list"),
+        (r#"{"items":{"a":1}}"#, "something that is not a list"),
+        ("[]", "something that is not a list"),
     ] {
         let said = told(server(200, text)).await;
         assert!(said.contains(want), "{text}: {said}");

@@ -1,4 +1,4 @@
-//! Labels of initialized nodes that change together with something else.
+//! Tests of labels of initialized nodes that the provider writes while something else changes.
 
 use provider::LateZone;
 
@@ -8,7 +8,8 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const TYPE: &str = "node.kubernetes.io/instance-type";
 const BETA_TYPE: &str = "beta.kubernetes.io/instance-type";
 
-/// An initialized node whose machine has no zone yet, with a provider that adds late zones. Each write takes a second.
+/// Starts a provider that adds late zones, waits until it has initialized a node whose machine has
+/// no zone yet, and makes each later write to a node take a second.
 async fn zoneless() -> Lab {
     let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
     supervisor.put(with_zone(None, "10.1.0.1"));
@@ -16,7 +17,7 @@ async fn zoneless() -> Lab {
     let tuning = SupervisorTuning { late_zone: LateZone::Added, ..tuning(InstancesMode::Auto) };
     let lab = Lab::start(supervisor, cluster, tuning);
     lab.until(10 * SECOND, |lab| lab.is_initialized("node")).await;
-    // The window of few address writes ends.
+    // Waits until the window that limits address writes has ended.
     sleep(MINUTE).await;
     lab.cluster.set_write_time(SECOND);
     lab
@@ -32,8 +33,9 @@ fn label(lab: &Lab, key: &str) -> Value {
     lab.cluster.node("node").unwrap()["metadata"]["labels"][key].clone()
 }
 
-/// The zone arrives while the provider writes the label that follows a beta label. The write of the zone builds on the node as
-/// the first write left it: under the version of before, the API server would refuse it.
+/// The zone arrives while the provider writes the label that follows a beta label. The write of the
+/// zone must use the version of the node after the first write, because the API server would refuse
+/// the older version.
 #[tokio::test(start_paused = true)]
 async fn a_late_zone_beside_a_beta_label_is_written_without_a_conflict() {
     let lab = zoneless().await;
@@ -48,8 +50,8 @@ async fn a_late_zone_beside_a_beta_label_is_written_without_a_conflict() {
     assert_eq!(lab.cluster.n_conflicts(), 0, "{:?}", lab.cluster.take_writes());
 }
 
-/// Another client taints the node while the provider writes its address. The provider drops its second write, which was made
-/// for the node of before, and makes a new one at once.
+/// Another client taints the node while the provider writes its address. The provider drops its
+/// second write, which it computed from the older node, and makes a new one at once.
 #[tokio::test(start_paused = true)]
 async fn a_late_zone_whose_write_was_overtaken_is_written_within_seconds() {
     let lab = zoneless().await;

@@ -1,4 +1,4 @@
-//! Memory of a provider process for a namespace with many machines.
+//! Test of the memory that a provider process needs for a namespace with many machines.
 
 use std::path::Path;
 
@@ -8,9 +8,9 @@ use crate::{
     process::{Process, kubeconfig, serve_cluster, serve_supervisor},
 };
 
-/// Machines in the namespace, each of about ten kilobytes like real ones.
+/// Number of machines in the namespace; each object has about 10 kB, like a real one.
 const MACHINES: usize = 10_000;
-/// Maximum peak of the resident memory. The complete objects alone would take a hundred megabytes.
+/// Maximum peak of the resident memory. The complete objects alone would need 100 MB.
 const LIMIT_KIB: u64 = 64 * 1024;
 
 /// Peak of the resident memory of a process, in KiB.
@@ -46,5 +46,5 @@ async fn a_namespace_of_ten_thousand_machines_fits_into_a_bounded_memory() {
         peak(process.child.id())
     });
     let peak = peak.await.unwrap();
-    assert!(peak <= LIMIT_KIB, "{peak} KiB at most resident");
+    assert!(peak <= LIMIT_KIB, "peak of {peak} KiB resident memory");
 }

@@ -1,9 +1,10 @@
-//! Metrics of a Supervisor, and its readiness (`cpi-supervisor` 3.10).
+//! Tests of the metrics and of the readiness in Supervisor mode (`cpi-supervisor` 3.10).
 
 use super::*;
 
 impl Lab {
-    /// Value of the metric with this name and labels, as in the text; 0 if absent.
+    /// Returns the value of the metric with this name and labels (in the form of the scrape); 0 if
+    /// it is absent.
     fn value(&self, name: &str) -> i64 {
         let text = self.telemetry.metrics();
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -104,7 +105,7 @@ async fn duplicate_uuids_and_provider_id_mismatches_are_counted() {
     sleep(11 * MINUTE).await;
     assert_eq!(lab.value("vsphere_supervisor_duplicate_uuids"), 1);
     assert_eq!(lab.value("vsphere_supervisor_provider_id_mismatch_total"), 1, "once per node");
-    assert_eq!(lab.addresses("other"), ["10.7.0.2"], "as v1 has it");
+    assert_eq!(lab.addresses("other"), ["10.7.0.2"], "as in mode v1");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
-//! Obligations of InstancesV2 in Supervisor mode, case by case: the whole provider between a Supervisor and a cluster,
-//! judged by the nodes. `docs/supervisor-cases.md` lists these tests.
+//! Tests of Supervisor mode, case by case: the whole provider runs between a fake Supervisor and a
+//! fake cluster, and the tests judge it by the Nodes. The cases are the obligations of
+//! `InstancesV2`; `docs/supervisor-cases.md` lists them with these tests.
 
 mod guard;
 mod identity;
@@ -29,7 +30,7 @@ use crate::{
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A provider that runs as long as this value exists.
+/// A provider that runs as long as this value exists, and its fake servers.
 struct Lab {
     supervisor: Supervisor,
     cluster: Cluster,
@@ -48,12 +49,13 @@ fn tuning(mode: InstancesMode) -> SupervisorTuning {
     SupervisorTuning { mode, ..SupervisorTuning::default() }
 }
 
+/// Refusals of a role that may not watch, if `watch` is true, and may not list, if `list` is true.
 fn forbidden(watch: bool, list: bool) -> Refusals {
     let code = |is: bool| is.then_some(403);
     Refusals { watch: code(watch), list: code(list), get: None }
 }
 
-/// Name of the machine with this number, and of its node.
+/// Name of the machine with number `i`, and of its node.
 fn name(i: usize) -> String {
     format!("n{i:04}")
 }
@@ -62,7 +64,7 @@ fn machine(i: usize) -> Value {
     object(&name(i), &format!("e{i:04}"), &format!("10.0.{}.{}", i / 250, i % 250 + 1))
 }
 
-/// A node that was initialized long ago, with this provider ID.
+/// A Node that was initialized long ago, with this provider ID and the address 10.9.9.9.
 fn old_node(name: &str, provider_id: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Node",
@@ -76,13 +78,13 @@ fn old_node(name: &str, provider_id: &str) -> Value {
 }
 
 impl Lab {
-    /// Starts a provider, without waiting for its nodes.
+    /// Starts a provider, and does not wait until its nodes are initialized.
     fn start(supervisor: Supervisor, cluster: Cluster, tuning: SupervisorTuning) -> Self {
         let client = supervisor.client();
         Self::start_with(supervisor, cluster, tuning, client)
     }
 
-    /// Starts a provider with a client of the Supervisor that does more than send requests.
+    /// Like [`Lab::start`], but with another client of the Supervisor.
     fn start_with(
         supervisor: Supervisor,
         cluster: Cluster,
@@ -104,7 +106,8 @@ impl Lab {
         Self { supervisor, cluster, telemetry, stop, running }
     }
 
-    /// `n` machines with their nodes, all of them initialized.
+    /// Starts a provider with `n` machines and nodes, waits until all nodes are initialized, and
+    /// forgets the calls so far.
     async fn joined(n: usize, mode: InstancesMode) -> Self {
         let (supervisor, cluster) = (Supervisor::with(n), Cluster::new());
         for i in 0..n {
@@ -125,7 +128,7 @@ impl Lab {
         (self.supervisor.clone(), self.cluster.clone())
     }
 
-    /// Waits until a condition holds.
+    /// Waits until a condition holds; panics after `limit`.
     async fn until(&self, limit: Duration, is_so: impl Fn(&Self) -> bool) {
         let waiting = async {
             while !is_so(self) {
@@ -133,7 +136,7 @@ impl Lab {
             }
         };
         tokio::time::timeout(limit, waiting).await.unwrap_or_else(|_| {
-            panic!("not within {limit:?}; {} nodes are there", self.cluster.n_nodes())
+            panic!("not within {limit:?}; {} nodes exist", self.cluster.n_nodes())
         });
     }
 
@@ -150,7 +153,7 @@ impl Lab {
         self.cluster.node(name).is_some()
     }
 
-    /// The addresses of a node, without the empty host name.
+    /// Returns the addresses of a node that are not empty, without their types.
     fn addresses(&self, name: &str) -> Vec<String> {
         let node = self.cluster.node(name).unwrap();
         let list = node["status"]["addresses"].as_array().cloned().unwrap_or_default();
@@ -158,13 +161,14 @@ impl Lab {
         texts.filter(|text| !text.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Calls since the last call of this method: numbers of reads, lists and watches.
+    /// Returns the numbers of reads, pages of lists, and watches since the fake last forgot its
+    /// calls, and makes it forget them.
     fn count(&self) -> [usize; 3] {
         let calls = self.supervisor.take_calls();
         ["GET ", "LIST", "WATCH"].map(|kind| calls.iter().filter(|it| it.starts_with(kind)).count())
     }
 
-    /// True if the metrics have this line.
+    /// True if the metrics contain this line.
     fn measures(&self, line: &str) -> bool {
         self.telemetry.metrics().lines().any(|it| it == line)
     }

@@ -1,4 +1,4 @@
-//! Writes to nodes: their content, their delay and their price in calls.
+//! Tests of the writes to nodes: their content, their delay and the calls that they need.
 
 use provider::{
     AddressPolicy, ClusterFamily, HostnameEntry, LateZone, NoneWanted, VmOperatorVersion,
@@ -30,14 +30,14 @@ async fn an_address_that_changes_is_published_within_two_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_switched_off_gets_its_node_the_shutdown_taint_without_a_call() {
+async fn the_node_of_a_machine_that_is_off_gets_the_shutdown_taint_without_a_call() {
     let lab = Lab::joined(3, InstancesMode::Auto).await;
     lab.not_ready(&name(0));
     lab.supervisor.set(&name(0), "/status/powerState", json!("PoweredOff"));
     let is_tainted = |lab: &Lab| has_taint(&lab.cluster.node(&name(0)).unwrap(), "shutdown");
     lab.until(10 * SECOND, is_tainted).await;
     assert_eq!(lab.count(), [0, 0, 0]);
-    // The node is ready again, and the taint goes.
+    // The node is ready again, and the provider removes the taint.
     lab.supervisor.set(&name(0), "/status/powerState", json!("PoweredOn"));
     lab.cluster.set_ready(&name(0), true);
     lab.until(10 * SECOND, |lab| !is_tainted(lab)).await;
@@ -69,7 +69,8 @@ async fn a_new_address_family_is_applied_to_existing_nodes() {
         let lab = Lab::start(supervisor.clone(), cluster.clone(), tuning);
         lab.until(10 * SECOND, |lab| lab.addresses("node") == want).await;
         lab.cluster.take_writes();
-        // The provider writes once: a list of two addresses is the same in the next period.
+        // The provider writes only once: in the next period the order of the two addresses is the
+        // same.
         sleep(11 * MINUTE).await;
         assert_eq!(lab.cluster.take_writes(), Vec::<String>::new(), "{family}");
         lab.stopped().await;
@@ -95,7 +96,7 @@ async fn nodes_stay_unchanged_when_the_mode_switches_between_v1_and_v2() {
         let nodes: Vec<Value> =
             ["n0000", "n0001", "n0002", "many"].map(|name| lab.cluster.node(name).unwrap()).into();
         assert!(lab.is_initialized("many"), "{mode:?}");
-        // The version is the same too: there was no write.
+        // The nodes also have the same version, so the provider wrote nothing.
         assert_eq!(*before.get_or_insert_with(|| nodes.clone()), nodes, "{mode:?}");
         sleep(11 * MINUTE).await;
         assert_eq!(lab.cluster.node("many").as_ref(), nodes.last(), "{mode:?}");
@@ -110,7 +111,8 @@ async fn v1_judges_every_node_in_turn_however_many_are_not_ready() {
         lab.supervisor.set(&name(i), "/status/powerState", json!("PoweredOff"));
         lab.not_ready(&name(i));
     }
-    // Two lists per node at five per second; the pass over addresses needs its share.
+    // The provider makes two lists per node, at five per second, and more for the pass over the
+    // addresses.
     let is_tainted = |lab: &Lab, i| has_taint(&lab.cluster.node(&name(i)).unwrap(), "shutdown");
     lab.until(3 * MINUTE, |lab| (0..120).all(|i| is_tainted(lab, i))).await;
 }
@@ -119,7 +121,7 @@ async fn v1_judges_every_node_in_turn_however_many_are_not_ready() {
 async fn a_node_watch_that_ends_at_once_is_reopened_less_and_less_often() {
     let lab = Lab::joined(2, InstancesMode::Auto).await;
     lab.cluster.end_watches(true);
-    // The open watch continues until a node changes, or until it was silent for a while.
+    // The open watch continues until it has been silent for 75 s.
     sleep(2 * MINUTE).await;
     let before = lab.cluster.n_watches();
     sleep(5 * MINUTE).await;
@@ -179,13 +181,14 @@ async fn a_first_list_after_the_sync_timeout_still_initializes_nodes() {
     let said = lab.telemetry.supervisor_check().unwrap().unwrap_err();
     assert!(said.starts_with("view is syncing: "), "{said}");
     sleep(MINUTE).await;
-    assert!(!lab.is_initialized(&name(0)), "an outage is no reason to ask one by one");
+    assert!(!lab.is_initialized(&name(0)), "initialized without a list");
     assert_eq!(lab.count()[0], 0);
     lab.supervisor.refuse(Refusals::default());
     lab.until(MINUTE, |lab| lab.is_initialized(&name(0))).await;
 }
 
-/// Addresses of a node that kubelet set up, after a provider with this policy has run.
+/// Runs a provider with this policy, with a node whose addresses kubelet has written; returns the
+/// addresses afterwards.
 async fn addresses_after(policy: AddressPolicy, address: &str) -> Value {
     let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
     let mut machine = object("node", "abc", "");
@@ -216,7 +219,7 @@ async fn the_host_name_of_kubelet_is_replaced_or_kept_as_the_flag_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_wanted_addresses_a_node_keeps_or_loses_its_own_as_the_flag_says() {
+async fn the_addresses_of_a_node_without_wanted_ones_are_kept_or_replaced_as_the_flag_says() {
     let kept = json!([
         {"type": "InternalIP", "address": "10.9.9.9"},
         {"type": "Hostname", "address": "of-kubelet"},

@@ -1,4 +1,4 @@
-//! Permissions on the Supervisor, and its failures.
+//! Tests of missing permissions on the Supervisor, and of its failures.
 
 use std::sync::Mutex;
 
@@ -23,7 +23,7 @@ async fn a_403_on_the_watch_switches_to_lists_and_node_lifecycle_continues() {
     assert_eq!(
         lab.count()[0],
         1,
-        "read by itself: the one that was gone, before its node is deleted"
+        "only the machine that is gone is read by name, before the deletion"
     );
 }
 
@@ -46,11 +46,11 @@ async fn a_403_on_the_list_switches_to_reads_and_node_lifecycle_continues() {
     lab.until(20 * SECOND, |lab| !lab.is_there(&name(0))).await;
     sleep(MINUTE).await;
     assert!(lab.is_there(&name(1)));
-    assert!(lab.is_there("never-seen"), "only a list would tell where its machine is");
+    assert!(lab.is_there("never-seen"), "deleted without a list");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_under_another_name_is_read_by_its_own_where_lists_are_forbidden() {
+async fn a_machine_with_another_name_than_its_node_is_read_by_name_while_lists_are_forbidden() {
     let (supervisor, cluster) = (Supervisor::with(3), Cluster::new());
     supervisor.put(object("other", "abc", "10.1.0.1"));
     cluster.put(old_node("node", "vsphere://abc"));
@@ -131,7 +131,7 @@ async fn a_410_amid_the_pages_of_a_list_begins_it_again_and_proves_nothing() {
     lab.supervisor.delete(&name(0));
     lab.until(10 * SECOND, |lab| !lab.is_there(&name(0))).await;
     let want = ["LIST", "LIST …", "LIST", "LIST …", "LIST", "LIST …", "GET n0000"];
-    assert_eq!(lab.supervisor.take_calls(), want, "six machines on two pages, at the third try");
+    assert_eq!(lab.supervisor.take_calls(), want, "the third list is complete");
     // A list that never becomes complete.
     lab.supervisor.pages_of(3, u32::MAX);
     lab.not_ready(&name(1));
@@ -150,7 +150,7 @@ async fn a_watch_that_stalls_silently_is_stale_after_three_minutes() {
     lab.supervisor.mute(true);
     lab.until(5 * MINUTE, |lab| lab.is_state("stale")).await;
     lab.supervisor.take_calls();
-    // The old view does not count: a machine that is gone is gone, and one that exists exists.
+    // The provider does not trust the stale view: it finds out which of the two machines is gone.
     lab.not_ready(&name(0));
     lab.not_ready(&name(1));
     lab.supervisor.delete(&name(0));
@@ -192,7 +192,8 @@ async fn a_burst_of_401_at_a_token_rotation_costs_no_node_and_ends_at_once() {
     for i in 0..3 {
         lab.not_ready(&name(i));
     }
-    // The token is revoked before the new file exists: calls are refused for half a minute.
+    // The token is revoked before the file has the new one: the Supervisor refuses all calls for
+    // half a minute.
     lab.supervisor.accept("two");
     lab.supervisor.cut();
     sleep(30 * SECOND).await;
@@ -202,7 +203,8 @@ async fn a_burst_of_401_at_a_token_rotation_costs_no_node_and_ends_at_once() {
     *file.lock().unwrap() = "two\n";
     lab.until(50 * SECOND, |lab| lab.is_state("fresh")).await;
     assert_eq!(lab.cluster.n_nodes(), 5);
-    // If the file exists in time, one call is refused and sent again.
+    // If the file has the new token in time, the Supervisor refuses one call, which the provider
+    // sends again.
     sleep(5 * SECOND).await;
     *file.lock().unwrap() = "three\n";
     lab.supervisor.accept("three");
@@ -213,7 +215,7 @@ async fn a_burst_of_401_at_a_token_rotation_costs_no_node_and_ends_at_once() {
     assert_eq!(lab.cluster.n_nodes(), 4);
 }
 
-/// A gateway that refuses watches with an error that says nothing about rights.
+/// A gateway refuses watches with an error that is not about permissions.
 #[tokio::test(start_paused = true)]
 async fn machines_are_polled_while_only_the_watch_fails() {
     let modes = [InstancesMode::Auto, InstancesMode::Watch];
@@ -226,7 +228,7 @@ async fn machines_are_polled_while_only_the_watch_fails() {
         lab.not_ready(&name(0));
         lab.until(10 * MINUTE, |lab| !lab.is_there(&name(0))).await;
         assert!(lab.is_state("poll"), "{code} {mode:?}");
-        // The watch is tried again.
+        // The provider tries to watch again.
         lab.supervisor.refuse(Refusals::default());
         lab.until(11 * MINUTE, |lab| lab.is_state("fresh")).await;
     }

@@ -73,7 +73,7 @@ fn the_random_draws_of_a_rule_do_not_depend_on_other_rules() {
 }
 
 #[test]
-fn the_first_ending_ends_the_chain_and_delays_add_up() {
+fn a_replaced_answer_skips_later_rules_and_delays_add_up() {
     let faults = Faults::new(0);
     let second = Duration::from_secs(1);
     for rule in [
@@ -92,7 +92,7 @@ fn the_first_ending_ends_the_chain_and_delays_add_up() {
 }
 
 #[test]
-fn priority_comes_before_file_order() {
+fn a_rule_with_a_lower_priority_is_evaluated_before_earlier_rules() {
     let faults = Faults::new(0);
     faults.add(Time::ZERO, Rule::new("b", [Action::Reset])).unwrap();
     let first = Rule { priority: -1, ..Rule::new("a", [Action::Blackhole]) };
@@ -101,7 +101,7 @@ fn priority_comes_before_file_order() {
 }
 
 #[test]
-fn a_rule_past_its_time_is_gone() {
+fn a_rule_is_removed_at_the_end_of_its_lifetime() {
     let faults = Faults::new(0);
     let rule = Rule { ttl: Some(Duration::from_secs(10)), ..Rule::new("r", [Action::Reset]) };
     faults.add(Time::ZERO, rule).unwrap();
@@ -115,7 +115,7 @@ fn a_rule_past_its_time_is_gone() {
 }
 
 #[test]
-fn rules_read_back_as_written() {
+fn rules_stay_equal_when_they_are_written_as_json_and_read_again() {
     let text = r#"
 - id: pc-faults
   match: {protocol: soap, op: [RetrieveProperties*, "@login"], resource: {name: n7}}
@@ -159,12 +159,12 @@ fn an_invalid_rule_is_refused_with_a_remedy() {
         (
             "a watch elsewhere",
             Rule::new("r", [Action::WatchHoldAfter(1)]).on(Face::Soap),
-            "watch.holdAfter is for a Kubernetes API",
+            "watch.holdAfter works only in a Kubernetes API",
         ),
         (
             "code",
             Rule::new("r", [Action::Status { code: 42, retry_after: None, message: None }]),
-            "none of HTTP",
+            "is not a status of HTTP",
         ),
     ] {
         let refused = Faults::new(0).add(Time::ZERO, rule).unwrap_err().to_string();
@@ -190,7 +190,7 @@ fn a_glob_matches_any_text_at_its_asterisks() {
 }
 
 #[test]
-fn a_spoil_action_is_read_from_yaml_and_an_idle_one_is_refused() {
+fn a_spoil_action_is_read_from_yaml_and_refused_if_it_changes_nothing() {
     use crate::faults::Spoil;
     let text = "[{spoil: unknownMembers}, {spoil: {cutShort: 50}}, {spoil: {padded: 3}}]";
     let actions: Vec<Action> = serde_saphyr::from_str(text).unwrap();
@@ -207,7 +207,7 @@ fn a_spoil_action_is_read_from_yaml_and_an_idle_one_is_refused() {
         ),
         (
             Spoil::Padded(0),
-            "rule `bad`: spoil.padded is 0, which changes nothing; count MiB from 1",
+            "rule `bad`: spoil.padded is 0, which changes nothing; write 1 MiB or more",
         ),
     ] {
         assert_eq!(Rule::new("bad", [Action::Spoil(spoil)]).check(), Err(refused.to_owned()));

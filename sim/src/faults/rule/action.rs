@@ -1,4 +1,4 @@
-//! Actions on a call for which a rule fires.
+//! Actions of a rule on the calls for which it fires.
 
 use std::time::Duration;
 
@@ -7,57 +7,61 @@ use serde::{Deserialize, Serialize};
 use super::{Denial, KubeStatus, Spoil, Throttle};
 use crate::faults::MissingPaths;
 
-/// An action on a call. The first action that replaces the answer ends the chain.
+/// An action on a call. The first action that replaces, breaks or corrupts the answer is the last
+/// one that takes effect: the sim skips the later actions of the rule and all later rules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
-    /// Waits first.
+    /// Waits for this world time before the server handles the call. Several delays add up.
     Delay(#[serde(with = "sim_world::duration")] Duration),
     /// Answers with a vim25 fault.
     SoapFault {
         /// Class of the fault.
         #[serde(rename = "type")]
         class: String,
-        /// Text of the fault; a typical one if left out.
+        /// Message of the fault; by default the usual one of the class, or a general one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
     /// Answers with an HTTP status in the format of the face: a Kubernetes `Status`, a vAPI error,
-    /// a proxy's page in front of `/sdk`.
+    /// or for `/sdk` the page of a proxy.
     Status {
         /// HTTP status code.
         code: u16,
         /// `Retry-After` in seconds.
         #[serde(default, rename = "retryAfter", skip_serializing_if = "Option::is_none")]
         retry_after: Option<u32>,
-        /// Text of the answer; a typical one if left out.
+        /// Message in the answer; by default that of the face.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
     /// Breaks the connection before an answer.
     Reset,
-    /// Never answers.
+    /// Never answers. The connection stays open until the client disconnects or the vCenter stops.
     Blackhole,
-    /// Sends this many bytes of the answer's body, then breaks the connection.
+    /// Sends this many bytes of the answer's body, then breaks the connection. A body with fewer
+    /// bytes stays complete.
     Truncate {
         /// Bytes of the body.
         bytes: u64,
     },
-    /// Spoils the bytes of the answer's body: unknown members and types, bytes that are not text, too deep, too long.
+    /// Corrupts the body of the answer.
     Spoil(Spoil),
-    /// Answers as if nothing matched.
+    /// Answers as if no object matched the request.
     EmptyResult,
-    /// Leaves this object out, by name or managed object id.
+    /// Hides the object with this name or managed object id from the caller. vAPI compares only the
+    /// id.
     Hide(String),
-    /// Reports properties as unreadable.
+    /// Reports properties of a vCenter's objects as unreadable, in the `missingSet` of the answer.
     MissingSet(MissingPaths),
-    /// Treats the collector version as unknown, so that the collector starts over.
+    /// Rejects the version that the client sends to the property collector, so that the client must
+    /// start over.
     #[serde(rename = "updates.versionReset")]
     VersionReset,
     /// Ends a watch at once with an ERROR event, code 410.
     #[serde(rename = "watch.gone410")]
     WatchGone,
-    /// Ends a watch with an ERROR event, code 410, after this many events.
+    /// Ends a watch with an ERROR event, code 410, after this many events. Bookmarks do not count.
     #[serde(rename = "watch.gone410After")]
     WatchGoneAfter(u64),
     /// Keeps a watch open without any event until its time is over.
@@ -66,46 +70,56 @@ pub enum Action {
     /// Sends no bookmarks on a watch.
     #[serde(rename = "watch.noBookmark")]
     WatchNoBookmark,
-    /// Ends a watch after this many events.
+    /// Ends a watch after this many events. Bookmarks do not count.
     #[serde(rename = "watch.closeAfter")]
     WatchCloseAfter(u64),
-    /// Sends this many events on a watch, then nothing more, and never ends it, like a connection whose other end has vanished.
+    /// Sends this many events on a watch (bookmarks do not count), then nothing more, but keeps the
+    /// watch open even after its timeout, like a connection whose server has vanished.
     #[serde(rename = "watch.holdAfter")]
     WatchHoldAfter(u64),
-    /// Sends everything on a watch twice.
+    /// Sends every event of a watch twice, except bookmarks and errors.
     #[serde(rename = "watch.duplicate")]
     WatchDuplicate,
-    /// Sends each event of a watch this long after it happened; no bookmark overtakes it.
+    /// Sends each event that happens during a watch this long after it happened. While delayed
+    /// events wait, the watch sends no bookmarks.
     #[serde(rename = "watch.delay")]
     WatchDelay(#[serde(with = "sim_world::duration")] Duration),
-    /// Ends a watch cleanly after this long, whatever timeout it asked for.
+    /// Ends a watch cleanly after this time, whatever timeout the client requested; at most ten
+    /// years.
     #[serde(rename = "watch.lasts")]
     WatchLasts(#[serde(with = "sim_world::duration")] Duration),
-    /// Returns only the first n objects of a list, or of the initial state of a watch, as if they were all.
+    /// Returns only the first n objects of a list, or of the initial state of a watch, as if they
+    /// were all objects.
     #[serde(rename = "list.partial")]
     ListPartial(usize),
-    /// Answers reads that accept any state (`resourceVersion=0`) with the state before the last n
-    /// changes of the resource.
+    /// Answers gets, lists and the initial state of watches with the state before the last n
+    /// changes of the resource, if the request accepts any state (`resourceVersion=0`).
     #[serde(rename = "list.stale")]
     ListStale(usize),
     /// Answers reads with the state before the last n changes, like a cache that lags.
     ///
-    /// For a vCenter the action covers inventory and tags, in `Find…`, `Retrieve…`, `Fetch` and reads of tags. Changes at the
-    /// same moment count as one. The past begins when the rule is added. Waits for updates, sessions and tasks stay current: the
-    /// property collector sends changes in order, and `delay` makes them late.
+    /// For a vCenter the action covers inventory and tags, in `Find…`, `RetrieveProperties…`,
+    /// `ContinueRetrievePropertiesEx`, `Fetch` and reads of tags. It counts the changes of the
+    /// vCenter's inventory and tags; changes at the same moment count as one. The sim knows the
+    /// states since the addition of the first such rule, but at most the last 10,000 events of the
+    /// world. Sessions, tasks and waits for updates stay current. To make waits late, use `delay`:
+    /// the property collector always sends changes in order.
     ///
-    /// For a Kubernetes API the action covers gets and lists and counts the changes of the resource. Unlike `list.stale` it also
-    /// affects reads that must be consistent: no API server does that, but a cache between client and server may.
+    /// For a Kubernetes API the action covers gets, lists and the initial state of watches, and
+    /// counts the changes of the resource. It does not affect further pages of a list, nor requests
+    /// with a `resourceVersion` other than 0. Unlike `list.stale` it affects reads that must be
+    /// consistent. An API server never answers these with an old state, but a cache between client
+    /// and server may.
     #[serde(rename = "read.stale")]
     ReadStale(usize),
-    /// Answers 410 to a list request that continues with a token, as if the token were too old.
+    /// Answers 410 to a request for a further page of a list, as if its token were too old.
     #[serde(rename = "list.continueExpired")]
     ListContinueExpired,
-    /// Stops the conversion webhook: other versions of its kinds than the stored one cannot be read, watched or written. The
-    /// stored version and other kinds are served as usual.
+    /// Makes the conversion webhook fail. The API server then serves the kinds of the webhook only
+    /// in their stored version. It serves other kinds as usual.
     #[serde(rename = "webhook.conversionDown")]
     ConversionDown,
-    /// Denies the request, as an admission webhook.
+    /// Denies the request as an admission webhook does.
     #[serde(rename = "webhook.deny")]
     Deny(Denial),
     /// Fails the request, because an admission webhook does not answer.
@@ -114,24 +128,25 @@ pub enum Action {
     /// Answers with this Kubernetes `Status`.
     #[serde(rename = "k8sStatus")]
     KubeStatus(KubeStatus),
-    /// Rejects the request by priority and fairness: 429 as a page, with `Retry-After` and the headers that name flow schema and
-    /// priority level.
+    /// Rejects the request as priority and fairness does: 429 as a text page, with `Retry-After`
+    /// and the headers that name flow schema and priority level.
     #[serde(rename = "throttle")]
     Throttle(Throttle),
-    /// Answers that the resource does not exist, as before its definition or in a version that is not served.
+    /// Answers that the resource does not exist, as if its definition or its version were missing.
     #[serde(rename = "notServed")]
     NotServed,
     /// Rejects new objects, because the namespace is being deleted.
     #[serde(rename = "namespaceTerminating")]
     NamespaceTerminating,
-    /// Makes the cluster forget all but the last n changes of every resource before it serves the
-    /// call, as after a compaction of etcd.
+    /// Makes the API server forget all but the last n changes of every resource before it serves
+    /// the call, as after a compaction of etcd. On a call to a vCenter, the API server of the
+    /// workload cluster forgets them.
     #[serde(rename = "cluster.compact")]
     Compact(usize),
 }
 
 impl Action {
-    /// Name in a rule of an action that only an API server can perform.
+    /// Returns the name of the action in rules if only a Kubernetes API server can perform it.
     pub(super) fn of_cluster(&self) -> Option<&'static str> {
         Some(match self {
             Self::WatchGone => "watch.gone410",

@@ -6,7 +6,7 @@ impl Rule {
     /// Checks that the rule can work.
     ///
     /// # Errors
-    /// A sentence that names the key, the value and the remedy.
+    /// A text that names the rule, the key, the value and the remedy.
     pub fn check(&self) -> Result<(), String> {
         let Self { id, matcher, actions, when, .. } = self;
         if id.is_empty() {
@@ -19,11 +19,11 @@ impl Rule {
             && !(0.0..=1.0).contains(&probability)
         {
             return Err(format!(
-                "rule `{id}`: when.probability is {probability}; it must lie between 0 and 1"
+                "rule `{id}`: when.probability is {probability}; write a number from 0 to 1"
             ));
         }
         if when.every == Some(0) {
-            return Err(format!("rule `{id}`: when.every is 0; count from 1"));
+            return Err(format!("rule `{id}`: when.every is 0; write 1 or more"));
         }
         if let Some(wrong) = matcher.op.wrong_class() {
             return Err(format!("rule `{id}`: match.op {wrong}"));
@@ -31,13 +31,15 @@ impl Rule {
         for action in actions {
             match action {
                 Action::Status { code, .. } if !(100..=599).contains(code) => {
-                    return Err(format!("rule `{id}`: status code {code} is none of HTTP's"));
+                    return Err(format!(
+                        "rule `{id}`: status code {code} is not a status of HTTP; write 100 to 599"
+                    ));
                 }
                 Action::KubeStatus(KubeStatus { code, .. }) | Action::Deny(Denial { code, .. })
                     if !(400..=599).contains(code) =>
                 {
                     return Err(format!(
-                        "rule `{id}`: status code {code} is no failure; write 400 or more"
+                        "rule `{id}`: status code {code} is not an error; write 400 to 599"
                     ));
                 }
                 Action::Spoil(Spoil::CutShort(percent)) if *percent > 99 => {
@@ -47,19 +49,19 @@ impl Rule {
                 }
                 Action::Spoil(Spoil::Padded(0)) => {
                     return Err(format!(
-                        "rule `{id}`: spoil.padded is 0, which changes nothing; count MiB from 1"
+                        "rule `{id}`: spoil.padded is 0, which changes nothing; write 1 MiB or more"
                     ));
                 }
                 Action::ReadStale(0) => {
                     return Err(format!(
-                        "rule `{id}`: read.stale is 0, which is the present; count from 1"
+                        "rule `{id}`: read.stale is 0, which is the current state; write 1 or more"
                     ));
                 }
                 Action::ReadStale(_) => {
                     if let Some(operation) = matcher.never_stale() {
                         return Err(format!(
-                            "rule `{id}`: {operation} shows nothing that could be old, so read.stale cannot change it; \
-                             leave it out of match.op"
+                            "rule `{id}`: {operation} always answers from the current state, so read.stale cannot change it; \
+                             remove it from match.op"
                         ));
                     }
                 }
@@ -71,7 +73,7 @@ impl Rule {
                 action if matcher.protocol.is_some_and(|face| !face.is_kubernetes()) => {
                     if let Some(name) = action.of_cluster() {
                         return Err(format!(
-                            "rule `{id}`: {name} is for a Kubernetes API; leave match.protocol out or write k8s.guest or k8s.supervisor"
+                            "rule `{id}`: {name} works only in a Kubernetes API; remove match.protocol or write k8s.guest or k8s.supervisor"
                         ));
                     }
                 }

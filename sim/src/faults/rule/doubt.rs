@@ -1,19 +1,21 @@
-//! Warnings about rules that are accepted but may be mistaken: operations that no server of the sim answers.
+//! Warnings about valid rules that may be mistaken, because they name an operation that no server
+//! of the sim answers.
 //!
-//! A doubt is not an error. The ledger and rules name a refused call as the client named it, so a rule may match an operation
-//! that the vCenter does not have.
+//! Such a rule is not an error. A server refuses a call of an operation that it does not have, and
+//! the rule still matches that call by the name that the client used.
 
 use super::{Ops, Rule};
 use crate::document::closest;
 use crate::{Face, operations};
 
-/// First words of the cluster's operations.
+/// First words of the operations of a Kubernetes API server.
 const VERBS: [&str; 8] =
     ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
 impl Rule {
-    /// Warnings with rule, key, value and remedy, about operations without `*` that no server of the sim answers. Empty for a
-    /// rule without doubts.
+    /// Returns a warning, with rule, key, value and remedy, for each operation in `match.op`, named
+    /// without `*` or `@`, that no server of the matched protocol answers. An operation of a
+    /// Kubernetes API passes if it has a known verb and a resource in lower case.
     pub fn doubts(&self) -> Vec<String> {
         let of_rule = |doubt| format!("rule `{}`: match.op {doubt}", self.id);
         self.matcher.op.doubts(self.matcher.protocol).into_iter().map(of_rule).collect()
@@ -21,7 +23,8 @@ impl Rule {
 }
 
 impl Ops {
-    /// Warnings about patterns that name one operation which no server answers, or none of `face`.
+    /// Returns a warning for each pattern that names one operation, if no server of `face` answers
+    /// that operation, or no server at all if `face` is `None`.
     pub(crate) fn doubts(&self, face: Option<Face>) -> Vec<String> {
         let named =
             self.0.iter().filter(|pattern| !pattern.contains('*') && !pattern.starts_with('@'));
@@ -38,10 +41,10 @@ fn doubt(operation: &str, face: Option<Face>) -> Option<String> {
 
 fn of_vcenter(operation: &str, face: Option<Face>) -> Option<String> {
     if face.is_some_and(Face::is_kubernetes) {
-        // The cluster's name for a request that does not concern a resource.
+        // A cluster names a request `unknown` if it does not concern a resource.
         let remedy = "write a verb and a resource, such as `patch nodes`";
         return (operation != "unknown")
-            .then(|| format!("`{operation}` is no operation of the cluster; {remedy}"));
+            .then(|| format!("`{operation}` is not an operation of a cluster; {remedy}"));
     }
     let known: Vec<&str> = operations()
         .filter(|(of, _)| face.is_none_or(|face| face == *of))
@@ -52,9 +55,9 @@ fn of_vcenter(operation: &str, face: Option<Face>) -> Option<String> {
     }
     let hint = match closest(operation, &known) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => "write it as the ledger has it, or with *".to_owned(),
+        None => "write the name as in the ledger, or a pattern with *".to_owned(),
     };
-    Some(format!("`{operation}` is no operation that this vCenter answers; {hint}"))
+    Some(format!("`{operation}` is not an operation that this vCenter answers; {hint}"))
 }
 
 fn of_cluster(operation: &str, verb: &str, resource: &str) -> Option<String> {
@@ -75,7 +78,7 @@ fn of_cluster(operation: &str, verb: &str, resource: &str) -> Option<String> {
         "write a verb and a resource in lower case and plural, such as `patch nodes/status`"
             .to_owned()
     };
-    Some(format!("`{operation}` is no operation of a cluster; {hint}"))
+    Some(format!("`{operation}` is not an operation of a cluster; {hint}"))
 }
 
 #[cfg(test)]
@@ -84,8 +87,8 @@ mod tests {
 
     #[test]
     fn an_unknown_operation_in_a_rule_gets_a_warning() {
-        let vcenter = "is no operation that this vCenter answers;";
-        let cluster = "is no operation of a cluster;";
+        let vcenter = "is not an operation that this vCenter answers;";
+        let cluster = "is not an operation of a cluster;";
         for (operation, face, want) in [
             ("FindByUuid", None, None),
             ("FindByUuid", Some(Face::Soap), None),
@@ -96,7 +99,7 @@ mod tests {
             ("get leases", Some(Face::Cluster), None),
             ("get /version", None, None),
             ("list widgets.example", None, None),
-            ("NoSuchOp", None, Some(format!("`NoSuchOp` {vcenter} write it as the ledger has it, or with *"))),
+            ("NoSuchOp", None, Some(format!("`NoSuchOp` {vcenter} write the name as in the ledger, or a pattern with *"))),
             ("FindByUid", None, Some(format!("`FindByUid` {vcenter} did you mean `FindByUuid`?"))),
             ("loginn", None, Some(format!("`loginn` {vcenter} did you mean `Login`?"))),
             ("pach nodes", None, Some(format!("`pach nodes` {cluster} did you mean `patch nodes`?"))),
@@ -110,7 +113,7 @@ mod tests {
             (
                 "nodes",
                 Some(Face::Cluster),
-                Some("`nodes` is no operation of the cluster; write a verb and a resource, such as `patch nodes`".to_owned()),
+                Some("`nodes` is not an operation of a cluster; write a verb and a resource, such as `patch nodes`".to_owned()),
             ),
         ] {
             let ops: Ops = [operation].into_iter().collect();
@@ -126,7 +129,7 @@ mod tests {
         assert_eq!(
             rule.doubts(),
             [
-                "rule `a`: match.op `Loginn` is no operation that this vCenter answers; did you mean `Login`?"
+                "rule `a`: match.op `Loginn` is not an operation that this vCenter answers; did you mean `Login`?"
             ]
         );
     }

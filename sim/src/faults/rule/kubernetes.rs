@@ -1,23 +1,23 @@
-//! Answers of an API server in a rule's own words: statuses, denials and throttling.
+//! Answers of a Kubernetes API server whose content a rule states: statuses, denials, throttling.
 
 use serde::{Deserialize, Serialize};
 
-/// A `Status`. For omitted fields the sim chooses the real server's wording for this call.
+/// A `Status`. For omitted fields the sim uses the words of a real server for the same call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct KubeStatus {
-    /// HTTP status code, 400 or more.
+    /// HTTP status code, from 400 to 599.
     pub code: u16,
-    /// `Conflict`, `Invalid`, …
+    /// Reason, such as `Conflict` or `Invalid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The message.
+    /// Message of the `Status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Fields that are not valid, with the reasons.
+    /// Invalid fields, with the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<KubeCause>,
-    /// Seconds until a retry, as header and in the details.
+    /// Seconds after which the client may retry, sent in the header `Retry-After` and in `details`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u32>,
 }
@@ -26,7 +26,7 @@ pub struct KubeStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct KubeCause {
-    /// `FieldValueInvalid` and the like.
+    /// Type of the problem, such as `FieldValueInvalid`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Description of the problem.
@@ -41,13 +41,14 @@ pub struct KubeCause {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Denial {
-    /// Status code. VM Operator answers 422 for an object that is not valid, with the message as reason; webhooks answer 403
-    /// `Forbidden` for a request that they do not permit.
+    /// HTTP status code, from 400 to 599 (422 by default). VM Operator answers 422 for an invalid
+    /// object, with the message as reason. Webhooks answer 403 `Forbidden` for a request that they
+    /// do not permit.
     pub code: u16,
-    /// Name of the webhook; by default VM Operator's webhook for the kind.
+    /// Name of the webhook; by default VM Operator's validating webhook for the kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<String>,
-    /// Reason for the denial.
+    /// Message that gives the reason for the denial.
     pub message: String,
 }
 
@@ -61,7 +62,7 @@ impl Default for Denial {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct Throttle {
-    /// Seconds until the client may retry.
+    /// Seconds after which the client may retry (1 by default).
     pub retry_after: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Matches calls against rules.
+//! Part `match` of a rule: the calls that the rule matches.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -9,25 +9,26 @@ use crate::{Class, Face, can_be_stale};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Matcher {
-    /// The front end.
+    /// Front end that serves the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Face>,
-    /// The server's name: a vCenter, or `cluster`.
+    /// Name of the server: that of a vCenter, `cluster` or `supervisor`; `*` stands for any text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// Operations: exact, with `*`, or a class (`@read`, `@login`).
+    /// Operations: exact names, patterns with `*`, or classes (`@read`, `@login`).
     #[serde(skip_serializing_if = "Ops::is_any")]
     pub op: Ops,
-    /// The object.
+    /// Object that the call refers to.
     #[serde(skip_serializing_if = "Resource::is_any")]
     pub resource: Resource,
-    /// The caller.
+    /// Client that made the call.
     #[serde(skip_serializing_if = "Client::is_any")]
     pub client: Client,
 }
 
 impl Matcher {
-    /// Returns the first operation named in full whose answer cannot be stale.
+    /// Returns the first operation in `op`, named without `*` or `@`, that `read.stale` cannot
+    /// affect on any face that the rule matches ([`can_be_stale`]).
     pub(super) fn never_stale(&self) -> Option<&str> {
         let all = [Face::Soap, Face::Vapi, Face::Cluster, Face::Supervisor];
         let can_be = |operation: &str| {
@@ -39,15 +40,15 @@ impl Matcher {
     }
 }
 
-/// A list of operation patterns, written as one pattern or several.
+/// Patterns of operations. A document has one pattern or a list of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ops(pub Vec<String>);
 
-/// The classes that a pattern can name.
+/// Classes of operations that a pattern can name.
 const CLASSES: [&str; 5] = ["@read", "@write", "@login", "@longpoll", "@task"];
 
 impl Ops {
-    /// Describes the first pattern that names an unknown class, with the remedy.
+    /// Returns an error text with remedy about the first pattern that names an unknown class.
     pub(crate) fn wrong_class(&self) -> Option<String> {
         let is_wrong = |it: &&String| it.starts_with('@') && !CLASSES.contains(&it.as_str());
         let pattern = self.0.iter().find(is_wrong)?;
@@ -61,7 +62,7 @@ impl Ops {
         self.0.is_empty()
     }
 
-    /// True if an operation of this class matches one of the patterns.
+    /// True if the operation, or its class, matches one of the patterns, or if the list is empty.
     pub fn matches(&self, operation: &str, class: Class) -> bool {
         self.0.is_empty()
             || self.0.iter().any(|pattern| match pattern.strip_prefix('@') {
@@ -77,7 +78,8 @@ impl<'a> FromIterator<&'a str> for Ops {
     }
 }
 
-/// Object that a call refers to. Every given part must match; `*` stands for anything.
+/// Patterns for the object that a call refers to. Every given field must match; `*` stands for any
+/// text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Resource {
@@ -93,7 +95,7 @@ pub struct Resource {
     /// Managed object id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moref: Option<String>,
-    /// UUID that the call asks for.
+    /// UUID by which the call looks a machine up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
 }
@@ -104,14 +106,15 @@ impl Resource {
     }
 }
 
-/// The caller. Every given part must match; `*` stands for anything.
+/// Patterns for the client that made a call. Every given field must match; `*` stands for any text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct Client {
-    /// The label of the connection, or the user.
+    /// Label of the caller, as in the ledger ([`Caller::client`](crate::Caller::client)): that of
+    /// the connection, else the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The `User-Agent`.
+    /// `User-Agent` header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_agent: Option<String>,
 }
@@ -137,7 +140,7 @@ impl<'de> Deserialize<'de> for Ops {
     }
 }
 
-/// True if `text` matches `pattern`, in which `*` stands for any run of characters.
+/// True if `text` matches `pattern`. Each `*` in the pattern stands for any text, empty or not.
 pub(in crate::faults) fn glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -1,11 +1,12 @@
-//! Parses a scalar or a list of scalars.
+//! Parser of fields that hold a scalar (a text or a whole number) or a list of scalars.
 
 use std::fmt;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// Reads a scalar or a list of scalars as texts.
+/// Visitor that reads a scalar or a list of scalars as texts. Contains the description of the
+/// expected value for error messages.
 pub(super) struct OneOrMany(pub(super) &'static str);
 
 impl<'de> serde::de::Visitor<'de> for OneOrMany {

@@ -1,32 +1,38 @@
-//! Ways to spoil the bytes of an answer.
+//! Ways to corrupt the body of an answer.
 
 use serde::{Deserialize, Serialize};
 
-/// Way to spoil the body of an answer. The status and the headers stay.
+/// Way to corrupt the body of an answer. The status and the headers stay unchanged, except that the
+/// sim removes `Content-Length`.
 ///
-/// XML and JSON are spoiled in place, each event of a watch by itself. Other encodings are cut in two by the bytes of
-/// [`Spoil::InvalidUtf8`], except for [`Spoil::Respelled`], [`Spoil::CutShort`] and [`Spoil::Padded`].
+/// The sim corrupts XML and JSON as the variant says, in a watch each event separately. Into a body
+/// of another encoding it inserts the bytes of [`Spoil::InvalidUtf8`], whatever the variant, except
+/// for [`Spoil::Respelled`], [`Spoil::CutShort`] and [`Spoil::Padded`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Spoil {
-    /// Adds an unknown member of an unknown class to every element and object that has members. Maps of labels and annotations
-    /// stay as they are.
+    /// Adds an unknown member of an unknown class to every JSON object, and to every XML element
+    /// whose content does not end with a text. Leaves `labels`, `annotations`, `matchLabels` and
+    /// `managedFields` unchanged.
     UnknownMembers,
-    /// Replaces every class that is named, as `xsi:type`, as `kind` or as the type of a watch's event, with an unknown one.
+    /// Makes every type name unknown by a prefix: in XML each attribute `xsi:type` or `type`, in
+    /// JSON each `kind` and the type of a watch event.
     UnknownTypes,
-    /// Inserts bytes in the middle that are not UTF-8.
+    /// Inserts bytes that are not UTF-8 in the middle of the body.
     InvalidUtf8,
-    /// Adds a member that is nested 20,000 deep.
+    /// Adds a member that is nested 20,000 deep. Leaves JSON that does not begin with a non-empty
+    /// object unchanged.
     Deep,
-    /// Adds an XML document type with entities that expand to gigabytes, and a reference to one of them in the text. JSON has no
-    /// entities and stays as it is.
+    /// Adds an XML document type with entities that expand to gigabytes, and a reference to one of
+    /// them in the text. Leaves JSON unchanged, because it has no entities.
     Entities,
-    /// Spells every text otherwise, with the same meaning: apostrophes, quotation marks and the letter `e` in XML as references, the
-    /// letter `e` in JSON as an escape. Other encodings stay as they are.
+    /// Writes every text in another spelling of the same meaning: in XML apostrophes, quotation
+    /// marks and the letter `e` as references, in JSON the letter `e` as an escape. Leaves tags and
+    /// attributes of XML unchanged, and other encodings.
     Respelled,
-    /// Sends this percentage of the bytes as if the body were complete; no connection breaks. Each event of a watch loses its
-    /// end.
+    /// Sends only this percentage of the bytes, from the first on, as if the body were complete:
+    /// the connection does not break. In a watch, cuts each event.
     CutShort(u8),
-    /// Puts this many MiB of blanks in front of the body.
+    /// Sends this many MiB of blanks before the body.
     Padded(u32),
 }

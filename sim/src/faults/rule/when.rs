@@ -1,4 +1,4 @@
-//! Conditions on which a rule fires: its count, chance and time.
+//! Part `when` of a rule: the conditions under which the rule fires on a match.
 
 use std::time::Duration;
 
@@ -7,29 +7,33 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::scalars::OneOrMany;
 
-/// Conditions on which a rule fires. Counts refer to the calls that matched; all given conditions must hold.
+/// Conditions under which a rule fires on a call that it matches. All given conditions must hold.
+/// Counts of matches begin with 1 at the first match after the addition of the rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct When {
-    /// The n-th match, from 1: `3`, or a list with ranges, `[1, "4..6"]` (both ends included).
+    /// Fires only on the n-th match, counted from 1: `3`, or a list with ranges, `[1, "4..6"]`
+    /// (both ends included).
     #[serde(skip_serializing_if = "Nth::is_any")]
     pub nth: Nth,
-    /// The first n matches.
+    /// Fires only on the first n matches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<u64>,
-    /// Every match but the first n.
+    /// Does not fire on the first n matches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
-    /// Every n-th match.
+    /// Fires only on every n-th match: n, 2n, 3n, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<u64>,
-    /// At most n times in all.
+    /// Fires at most n times in all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<u64>,
-    /// Probability per match, drawn from the seed, the rule, the client and the count.
+    /// Probability from 0 to 1 that the rule fires on a match that fulfils the other conditions.
+    /// Seed, rule, client and number of the match determine the random number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probability: Option<f64>,
-    /// Span of world time, without its end.
+    /// Fires only in this span of world time, counted from the beginning of the world. The span
+    /// excludes its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub between: Option<Between>,
 }
@@ -40,11 +44,11 @@ impl When {
     }
 }
 
-/// A span of world time: begin and end.
+/// A span of world time: its beginning and its end, each counted from the beginning of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Between(pub Duration, pub Duration);
 
-/// Counts at which a rule fires.
+/// Ranges of match counts, from 1, at which a rule may fire; empty for all counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nth(pub Vec<(u64, u64)>);
 
@@ -72,7 +76,7 @@ impl Serialize for Nth {
 impl<'de> Deserialize<'de> for Nth {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let texts = deserializer
-            .deserialize_any(OneOrMany("a number, a range like 4..6, or a list of those"))?;
+            .deserialize_any(OneOrMany("a number, a range like 4..6, or a list of these"))?;
         let bound = |text: &str| text.trim().parse::<u64>().ok().filter(|n| *n > 0);
         let range = |text: &String| {
             let range = match text.split_once("..") {
@@ -80,7 +84,9 @@ impl<'de> Deserialize<'de> for Nth {
                 None => bound(text).map(|n| (n, n)),
             };
             range.filter(|(from, to)| from <= to).ok_or_else(|| {
-                D::Error::custom(format!("`{text}` is no count from 1 and no range like 4..6"))
+                D::Error::custom(format!(
+                    "`{text}` is not a count or a range; write a number from 1 on, or a range like 4..6"
+                ))
             })
         };
         texts.iter().map(range).collect::<Result<Vec<_>, _>>().map(Self)

@@ -1,16 +1,16 @@
-//! Attributes of a request that authorizers look at.
+//! Attributes of a request that decide whether it is allowed.
 
 use http::Method;
 
 use crate::kubeapi::query::Query;
 
-/// A request in the terms of roles.
+/// Attributes of a request that the rules of roles refer to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::kubeapi) struct Attributes {
     pub(in crate::kubeapi) verb: String,
     /// The whole path.
     pub(in crate::kubeapi) path: String,
-    /// The object, if the path is about objects.
+    /// The object or collection, if the path is about objects.
     pub(in crate::kubeapi) object: Option<Object>,
 }
 
@@ -35,10 +35,12 @@ impl Object {
 }
 
 impl Attributes {
-    /// Reads the attributes of a request, even if its path is not served. `path` has its escapes undone.
+    /// Reads the attributes of a request, even if the server does not serve its path. `path` is
+    /// percent-decoded.
     ///
-    /// After `apiserver: pkg/endpoints/request/requestinfo.go`, `NewRequestInfo`. A namespace counts
-    /// as being in itself. A list whose field selector names one object is about that object.
+    /// After `apiserver: pkg/endpoints/request/requestinfo.go`, `NewRequestInfo`. The attribute
+    /// `namespace` of a Namespace is its own name. For a list, watch or deletion of a collection
+    /// whose field selector names one object, the attribute `name` is the name of that object.
     pub(in crate::kubeapi) fn of(method: &Method, path: &str, query: &Query) -> Self {
         let steps: Vec<&str> = path.trim_matches('/').split('/').collect();
         let plain = || Self {
@@ -59,7 +61,7 @@ impl Attributes {
             Method::DELETE => "delete",
             _ => "",
         };
-        // Deprecated: the verb is part of the path.
+        // Deprecated form of a watch, such as `/api/v1/watch/nodes`: the verb is part of the path.
         let rest = match rest {
             ["watch", rest @ ..] => {
                 verb = "watch";

@@ -1,7 +1,7 @@
 //! Authorization: the attributes of a request, and the decision about them.
 //!
-//! At first every authenticated user may do everything; [`Access::require_rbac`] switches to roles
-//! and bindings, even while the sim runs.
+//! By default every authenticated user may do everything. [`Access::require_rbac`] makes roles and
+//! bindings decide, even while the sim runs.
 
 mod attributes;
 mod rbac;
@@ -35,12 +35,14 @@ pub(super) struct Verdict {
 }
 
 impl Access {
-    /// Lets roles and bindings decide from now on; requests without credentials are anonymous.
+    /// Makes roles and bindings decide about all later requests. Requests without credentials then
+    /// come from the user `system:anonymous`, except those of labelled clients in this process,
+    /// which may still do everything.
     pub fn require_rbac(&self) {
         self.rbac.store(true, Ordering::Relaxed);
     }
 
-    /// Allows every authenticated user to do everything from now on.
+    /// Allows all later requests of every authenticated user.
     pub fn allow_all(&self) {
         self.rbac.store(false, Ordering::Relaxed);
     }
@@ -50,7 +52,8 @@ impl Access {
         self.rbac.load(Ordering::Relaxed)
     }
 
-    /// Decides about a request.
+    /// Decides whether `who` may make the request `what`. Without RBAC, every user with a name
+    /// other than `system:anonymous` may.
     pub(super) fn decide(&self, who: &Identity, what: &Attributes, store: &Store) -> Verdict {
         let is_known = !who.user.is_empty() && who.user != "system:anonymous";
         if who.groups.iter().any(|group| group == MASTERS) || (!self.is_rbac() && is_known) {
@@ -64,7 +67,7 @@ impl Access {
 
     /// The rules that hold for `who` in a namespace, as the status of a `SelfSubjectRulesReview`.
     pub(super) fn rules(&self, who: &Identity, namespace: &str, store: &Store) -> Value {
-        // For the masters the roles already contain these rules.
+        // The roles of `system:masters` already contain the rules that allow all requests.
         let is_master = who.groups.iter().any(|group| group == MASTERS);
         rbac::rules(who, namespace, store, !self.is_rbac() && !is_master)
     }

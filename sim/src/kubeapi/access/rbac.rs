@@ -1,7 +1,8 @@
 //! Role-based access control: rules, roles and bindings.
 //!
-//! Roles and bindings are objects of the store, including those that every cluster begins with. After
-//! `kubernetes: plugin/pkg/auth/authorizer/rbac` and `pkg/registry/rbac/validation`.
+//! Roles and bindings are objects of the store; every cluster begins with the default ones of
+//! Kubernetes. After `kubernetes: plugin/pkg/auth/authorizer/rbac` and
+//! `pkg/registry/rbac/validation`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,8 @@ use crate::kubeapi::tokens::Identity;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Every role or binding of a resource in a namespace, by name.
+/// Returns the objects of `resource`, such as `rolebindings`, in a namespace, by name. The
+/// namespace of cluster-wide objects is empty.
 fn all<'a>(
     store: &'a Store,
     resource: &'static str,
@@ -49,7 +51,8 @@ fn has(object: &Value, field: &str, wanted: &str) -> bool {
     list(object, field).iter().any(|it| it == wanted)
 }
 
-/// Decides about one request.
+/// Decides whether `who` may make the request `what`. A refusal names the missing roles to which
+/// the bindings of `who` refer.
 pub(super) fn decide(who: &Identity, what: &Attributes, store: &Store) -> Verdict {
     let namespace =
         what.object.as_ref().map(|object| object.namespace.as_str()).unwrap_or_default();
@@ -74,7 +77,8 @@ pub(super) fn decide(who: &Identity, what: &Attributes, store: &Store) -> Verdic
     Verdict { is_allowed: found.is_some(), reason: found.unwrap_or(reason) }
 }
 
-/// The rules that hold for `who` in a namespace; `everything` adds rules that allow all requests.
+/// The rules that hold for `who` in a namespace, as the status of a `SelfSubjectRulesReview`. If
+/// `everything` is true, they include rules that allow all requests.
 pub(super) fn rules(who: &Identity, namespace: &str, store: &Store, everything: bool) -> Value {
     let (mut of_resources, mut of_paths) = (Vec::new(), Vec::new());
     let mut take = |rule: &Value| {
@@ -112,8 +116,9 @@ pub(super) fn rules(who: &Identity, namespace: &str, store: &Store, everything: 
     status
 }
 
-/// Grant of one binding.
+/// Result of one binding that applies to a user.
 enum Grant<'a> {
+    /// The rules of the role.
     Rules {
         rules: Vec<&'a Value>,
         /// Names of binding, role and subject.
@@ -123,7 +128,8 @@ enum Grant<'a> {
     Missing(String),
 }
 
-/// Visits the grants of `who`, cluster-wide ones first, until `visit` returns false.
+/// Calls `visit` with each grant of `who` that holds in a namespace, first with those of
+/// ClusterRoleBindings, until `visit` returns false.
 fn each_grant<'a>(
     who: &Identity,
     namespace: &str,
@@ -171,8 +177,9 @@ fn each_grant<'a>(
     }
 }
 
-/// The rules of a role. An aggregated role has the rules of every cluster role that its selectors
-/// match, and these may be aggregated themselves (admin includes edit, edit includes view).
+/// The rules of a role. An aggregated role has the rules of every ClusterRole that its selectors
+/// match. Those ClusterRoles may be aggregated themselves (admin includes edit, edit includes
+/// view).
 fn rules_of<'a>(role: &'a Value, store: &'a Store) -> Vec<&'a Value> {
     if role.get("aggregationRule").is_none() {
         return list(role, "rules").iter().collect();
@@ -197,7 +204,7 @@ fn rules_of<'a>(role: &'a Value, store: &'a Store) -> Vec<&'a Value> {
     rules
 }
 
-/// True if an aggregated role includes `other`.
+/// True if the aggregated role `role` includes `other`. Reads only the `matchLabels` of selectors.
 fn selects(role: &Value, other: &Value) -> bool {
     let selectors = role.pointer("/aggregationRule/clusterRoleSelectors").and_then(Value::as_array);
     let labels = &other["metadata"]["labels"];

@@ -1,4 +1,5 @@
-//! Tests with decisions of the real server (1.36.3) about the same roles and bindings.
+//! Tests that compare decisions with those of kube-apiserver 1.36.3 about the same roles and
+//! bindings.
 
 use std::sync::Arc;
 
@@ -105,45 +106,75 @@ fn roles_and_bindings_decide_which_requests_are_allowed() {
         ("all namespaces", &u, "GET", "/api/v1/pods", false),
         ("another verb", &u, "DELETE", "/api/v1/namespaces/face/pods/zz", false),
         ("watch is not list", &u, "GET", "/api/v1/namespaces/face/pods?watch=1", false),
-        ("a part of any resource", &u, "GET", "/api/v1/namespaces/face/services/z/status", true),
-        ("a part is not the whole", &u, "GET", "/api/v1/namespaces/face/services/z", false),
-        ("another part", &u, "GET", "/api/v1/namespaces/face/pods/z/log", false),
+        (
+            "a subresource of any resource",
+            &u,
+            "GET",
+            "/api/v1/namespaces/face/services/z/status",
+            true,
+        ),
+        ("a subresource is not the object", &u, "GET", "/api/v1/namespaces/face/services/z", false),
+        ("another subresource", &u, "GET", "/api/v1/namespaces/face/pods/z/log", false),
         ("a name", &u, "GET", "/api/v1/namespaces/face/configmaps/c1", true),
         ("another name", &u, "GET", "/api/v1/namespaces/face/configmaps/c2", false),
-        ("all of them", &u, "GET", "/api/v1/namespaces/face/configmaps", false),
+        ("a list of all objects", &u, "GET", "/api/v1/namespaces/face/configmaps", false),
         (
-            "the one that a selector names",
+            "a list of the object that a selector names",
             &u,
             "GET",
             "/api/v1/namespaces/face/configmaps?fieldSelector=metadata.name%3Dc1",
             true,
         ),
-        ("custom", &u, "GET", "/apis/example.com/v1/namespaces/face/widgets/w", true),
-        ("their scale", &u, "PUT", "/apis/example.com/v1/namespaces/face/widgets/w/scale", true),
-        ("their status", &u, "PUT", "/apis/example.com/v1/namespaces/face/widgets/w/status", false),
-        ("of another group", &u, "GET", "/apis/example.org/v1/namespaces/face/widgets/w", false),
-        ("a service account", &sa, "GET", "/api/v1/namespaces/face/pods/zz", true),
-        ("one of the binding's namespace", &near, "GET", "/api/v1/namespaces/face/pods/zz", true),
-        ("one of another namespace", &far, "GET", "/api/v1/namespaces/face/pods/zz", false),
-        ("a role that there is not", &bob, "GET", "/api/v1/namespaces/face/pods/zz", false),
-        ("an aggregated role", &viewer, "GET", "/api/v1/namespaces/x/services", true),
-        ("what it leaves out", &viewer, "GET", "/api/v1/namespaces/x/secrets", false),
-        ("roles in roles", &editor, "GET", "/api/v1/namespaces/face/services", true),
-        ("what edit adds to view", &editor, "DELETE", "/api/v1/namespaces/face/services/s", true),
-        ("only where it is bound", &editor, "GET", "/api/v1/namespaces/x/services", false),
-        ("masters", &master, "DELETE", "/api/v1/nodes", true),
-        ("discovery", &bob, "GET", "/apis/apps/v1", true),
-        ("discovery for everybody", &anonymous, "GET", "/apis", false),
-        ("health for everybody", &anonymous, "GET", "/livez", true),
+        ("a custom resource", &u, "GET", "/apis/example.com/v1/namespaces/face/widgets/w", true),
+        ("its scale", &u, "PUT", "/apis/example.com/v1/namespaces/face/widgets/w/scale", true),
+        ("its status", &u, "PUT", "/apis/example.com/v1/namespaces/face/widgets/w/status", false),
         (
-            "reviews of oneself",
+            "a resource of another group",
+            &u,
+            "GET",
+            "/apis/example.org/v1/namespaces/face/widgets/w",
+            false,
+        ),
+        ("a service account", &sa, "GET", "/api/v1/namespaces/face/pods/zz", true),
+        (
+            "an account of the binding's namespace",
+            &near,
+            "GET",
+            "/api/v1/namespaces/face/pods/zz",
+            true,
+        ),
+        ("an account of another namespace", &far, "GET", "/api/v1/namespaces/face/pods/zz", false),
+        ("a role that does not exist", &bob, "GET", "/api/v1/namespaces/face/pods/zz", false),
+        ("an aggregated role", &viewer, "GET", "/api/v1/namespaces/x/services", true),
+        (
+            "a resource that an aggregated role leaves out",
+            &viewer,
+            "GET",
+            "/api/v1/namespaces/x/secrets",
+            false,
+        ),
+        ("an aggregated role in a role", &editor, "GET", "/api/v1/namespaces/face/services", true),
+        (
+            "a verb that edit adds to view",
+            &editor,
+            "DELETE",
+            "/api/v1/namespaces/face/services/s",
+            true,
+        ),
+        ("a binding in another namespace", &editor, "GET", "/api/v1/namespaces/x/services", false),
+        ("a member of system:masters", &master, "DELETE", "/api/v1/nodes", true),
+        ("discovery by an authenticated user", &bob, "GET", "/apis/apps/v1", true),
+        ("discovery by the anonymous user", &anonymous, "GET", "/apis", false),
+        ("health by the anonymous user", &anonymous, "GET", "/livez", true),
+        (
+            "a review of one's own permissions",
             &bob,
             "POST",
             "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
             true,
         ),
         (
-            "reviews of others",
+            "a review of another user",
             &bob,
             "POST",
             "/apis/authorization.k8s.io/v1/subjectaccessreviews",
@@ -156,7 +187,7 @@ fn roles_and_bindings_decide_which_requests_are_allowed() {
 }
 
 #[test]
-fn reasons_name_binding_role_and_subject() {
+fn the_reason_of_a_decision_names_binding_role_and_subject() {
     let store = example();
     let access = Access::default();
     access.require_rbac();
@@ -176,7 +207,7 @@ fn reasons_name_binding_role_and_subject() {
 }
 
 #[test]
-fn refusals_are_worded_as_the_real_server_does() {
+fn a_403_answer_has_the_words_of_the_real_server() {
     let bob = somebody("bob");
     for (method, path, want) in [
         (

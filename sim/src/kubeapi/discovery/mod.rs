@@ -1,4 +1,4 @@
-//! Discovery of versions, groups and resources. Plain and aggregated documents come from one registry.
+//! Discovery of versions, groups and resources. Plain and aggregated documents show the same rows.
 
 mod rows;
 
@@ -11,7 +11,8 @@ use crate::Reply;
 use crate::kubeapi::cluster::ClusterHandle;
 use rows::{groups_of, rows};
 
-/// Every group and version, the core one first, then by name.
+/// Every version of every group: the groups by name, the core group first; of each group, the
+/// preferred version first.
 pub(super) fn group_versions(cluster: &ClusterHandle) -> Vec<(String, String)> {
     let rows = cluster.read(rows);
     let mut groups = groups_of(&rows);
@@ -22,7 +23,7 @@ pub(super) fn group_versions(cluster: &ClusterHandle) -> Vec<(String, String)> {
     groups.into_iter().flat_map(each).collect()
 }
 
-/// `/version`. Commit and date are those of a build without that information.
+/// Answers `/version`. Commit and build date are those of a Go build without that information.
 pub(super) fn version() -> Reply {
     let info = json!({
         "major": "1",
@@ -43,7 +44,7 @@ pub(super) fn version() -> Reply {
     Reply::new(StatusCode::OK, answer::JSON, text)
 }
 
-/// `/`: the list of paths.
+/// Answers `/`: the list of paths.
 pub(super) fn root(cluster: &ClusterHandle) -> Reply {
     let rows = cluster.read(rows);
     let mut paths = vec!["/api".to_owned(), "/api/v1".into(), "/apis".into()];
@@ -55,7 +56,8 @@ pub(super) fn root(cluster: &ClusterHandle) -> Reply {
     answer::json(StatusCode::OK, &json!({"paths": paths}))
 }
 
-/// `/api`.
+/// Answers `/api`: the versions of the core group, or, if the client prefers it, the aggregated
+/// document, which adds the resources of each version.
 pub(super) fn core(cluster: &ClusterHandle, request: &Request) -> Reply {
     match request.aggregated_discovery() {
         Ok(Some(version)) => {
@@ -76,7 +78,8 @@ pub(super) fn core(cluster: &ClusterHandle, request: &Request) -> Reply {
     )
 }
 
-/// `/apis`.
+/// Answers `/apis`: the groups with their versions, or, if the client prefers it, the aggregated
+/// document, which adds the resources of each version. Both omit the core group.
 pub(super) fn groups(cluster: &ClusterHandle, request: &Request) -> Reply {
     match request.aggregated_discovery() {
         Ok(Some(version)) => {
@@ -95,7 +98,7 @@ pub(super) fn groups(cluster: &ClusterHandle, request: &Request) -> Reply {
     answer::json(StatusCode::OK, &list)
 }
 
-/// `/apis/<group>`.
+/// Answers `/apis/<group>`: the versions of a group, or a 404 page for an unknown group.
 pub(super) fn group(cluster: &ClusterHandle, name: &str) -> Reply {
     let rows = cluster.read(rows);
     let Some((_, versions)) =
@@ -110,7 +113,8 @@ pub(super) fn group(cluster: &ClusterHandle, name: &str) -> Reply {
     answer::json(StatusCode::OK, &group)
 }
 
-/// `/api/v1`, `/apis/<group>/<version>`; `None` if nothing is served there.
+/// Answers `/api/v1` and `/apis/<group>/<version>`: the resources of a version; `None` if the
+/// version has none.
 pub(super) fn group_version(cluster: &ClusterHandle, group: &str, version: &str) -> Option<Reply> {
     let rows = cluster.read(rows);
     let resources: Vec<Value> = rows
@@ -181,7 +185,7 @@ fn aggregated(
     });
     let content_type =
         format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
-    // Clients keep the document as long as its digest stays the same.
+    // Clients cache the document until this digest changes.
     let digest: String =
         Sha256::digest(list.to_string()).iter().map(|it| format!("{it:02X}")).collect();
     let tag = HeaderValue::from_str(&format!("\"{digest}\""));

@@ -1,4 +1,5 @@
-//! The registry as rows: resources and their subresources, each for plain and for aggregated discovery.
+//! Rows of discovery: one for each version of a resource, and one for each version of a
+//! subresource. Each row gives an entry of plain and of aggregated discovery.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +9,7 @@ use sim_world::objects::{GroupResource, ResourceDef, Store, compare_versions};
 
 use crate::kubeapi::route::Review;
 
-/// The order in which the real server lists its own groups; others follow by name.
+/// Order in which the real server lists its built-in groups. Other groups follow by name.
 const GROUPS: [&str; 20] = [
     "apiregistration.k8s.io",
     "apps",
@@ -32,22 +33,23 @@ const GROUPS: [&str; 20] = [
     "flowcontrol.apiserver.k8s.io",
 ];
 
+/// Verbs of built-in resources; namespaces lack `deletecollection`.
 const VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-/// Verbs of custom resources: the same in another order.
+/// Verbs of custom resources: those of built-in resources in another order.
 const CUSTOM_VERBS: [&str; 8] =
     ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-/// Verbs of a subresource.
+/// Verbs of the subresources `status` and `scale`.
 const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 const SCALE: &str = "scale";
 
-/// One resource or subresource, with what both kinds of documents need.
+/// A version of a resource or subresource, with the data of plain and aggregated discovery.
 pub(super) struct Row {
     pub(super) group: String,
     pub(super) version: String,
     pub(super) name: String,
-    /// `status`, `scale`; empty for the resource itself.
+    /// Name of the subresource, such as `status`; empty for the resource itself.
     pub(super) subresource: &'static str,
     singular: String,
     namespaced: bool,
@@ -56,11 +58,12 @@ pub(super) struct Row {
     short_names: Vec<String>,
     categories: Vec<String>,
     is_custom: bool,
-    /// Version in which objects are stored; `None` if they are not stored.
+    /// Version in which the server stores the objects; `None` for reviews, which it does not store.
     stored: Option<String>,
 }
 
-/// Every row: resources by name, each followed by its subresources.
+/// Every row, sorted by the name of the resource. The row of a resource stands before the rows of
+/// its subresources in the same version.
 pub(super) fn rows(store: &Store) -> Vec<Row> {
     let mut rows: Vec<Row> = store
         .resources()
@@ -120,7 +123,8 @@ fn rows_of(def: &ResourceDef, version: &str) -> Vec<Row> {
     rows
 }
 
-/// Groups in the order of discovery, each with its versions, the preferred one first.
+/// The groups of the rows, each with its versions, the preferred version first. The groups are in
+/// the order of [`GROUPS`]; all other groups, also the core group, follow by name.
 pub(super) fn groups_of(rows: &[Row]) -> Vec<(String, Vec<String>)> {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for row in rows {
@@ -182,6 +186,9 @@ impl Row {
         }
     }
 
+    /// Hash of group, stored version (`version`) and kind. It changes if the server stores the
+    /// objects in another version, so that clients notice.
+    ///
     /// After `apiserver: pkg/endpoints/discovery/storageversionhash.go`.
     fn storage_hash(&self, version: &str) -> String {
         let Self { group, kind, .. } = self;
@@ -189,7 +196,8 @@ impl Row {
         STANDARD.encode(digest.get(..8).unwrap_or_default())
     }
 
-    /// Kind of the answer; built-in resources leave out group and version if these are their own.
+    /// Group, version and kind of the objects in answers. Group and version are empty for a
+    /// built-in resource and its subresources, except `scale`.
     fn response_kind(&self) -> Value {
         let (group, version, kind) = match (self.subresource, self.is_custom) {
             (SCALE, _) => ("autoscaling", "v1", "Scale"),
@@ -199,7 +207,7 @@ impl Row {
         json!({"group": group, "version": version, "kind": kind})
     }
 
-    /// An entry of aggregated discovery, with its subresources.
+    /// An entry of aggregated discovery. `rows` contains the subresources that the entry lists.
     pub(super) fn rich(&self, rows: &[Row]) -> Value {
         let mut entry = Map::new();
         let scope = if self.namespaced { "Namespaced" } else { "Cluster" };

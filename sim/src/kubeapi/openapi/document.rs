@@ -1,4 +1,4 @@
-//! One document: the kinds of a group and version, and the schemas that they refer to.
+//! An OpenAPI document: the kinds of a group and version, and the schemas that they refer to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,9 +12,10 @@ use sim_world::objects::{OPENAPI, ResourceDef};
 use crate::kubeapi::ClusterHandle;
 use crate::kubeapi::route::Review;
 
-/// Schemas by name, as text. Never changes once it is read.
+/// Schemas of built-in kinds and of their parts by name, as text. Read from the file once, at the
+/// first use.
 static SCHEMAS: LazyLock<BTreeMap<&'static str, &'static RawValue>> = LazyLock::new(|| {
-    // A test ensures that the file can be read.
+    // A test parses the file.
     serde_json::from_str(OPENAPI).expect("schemas/openapi.json is readable")
 });
 
@@ -32,11 +33,11 @@ pub(super) struct Kind {
     pub(super) resource: String,
     pub(super) kind: String,
     pub(super) namespaced: bool,
-    /// True if objects of the kind are answered and not stored.
+    /// True for a review, which the server answers and does not store.
     pub(super) is_review: bool,
     pub(super) status: bool,
     pub(super) scale: bool,
-    /// The schema of a custom kind.
+    /// The schema of a custom kind; `None` for a built-in kind and a review.
     custom: Option<Value>,
     selectable: Vec<String>,
 }
@@ -63,7 +64,8 @@ impl Document {
         Self { group: group.into(), version: version.into(), kinds }
     }
 
-    /// Returns a hash that changes when the document does, at a fraction of the cost of writing it.
+    /// Returns a hash that changes when the document changes. To compute the hash costs a fraction
+    /// of the time that [`write`](Self::write) takes.
     pub(super) fn hash(&self) -> String {
         let mut digest = Sha512::new();
         digest.update(&self.group);
@@ -229,7 +231,8 @@ fn type_meta() -> Map<String, Value> {
     fields
 }
 
-/// Adds the `anyOf` that a structural schema expresses only by `x-kubernetes-int-or-string`.
+/// Adds the `anyOf` of integer and string to a schema with `x-kubernetes-int-or-string` and without
+/// `anyOf`, and to the schemas below it.
 fn complete(schema: &mut Value) {
     if schema["x-kubernetes-int-or-string"] == true && schema.get("anyOf").is_none() {
         schema["anyOf"] = json!([{"type": "integer"}, {"type": "string"}]);

@@ -1,8 +1,9 @@
-//! OpenAPI v3: a document for each group and version that is served.
+//! OpenAPI v3: a document for each group and version that the server serves.
 //!
-//! Schemas of built-in kinds are those that the real server publishes; those of custom kinds come
-//! from their definitions. Paths contain what `kubectl explain`, `kubectl apply` and client generators
-//! read: verbs, kinds, parameters of writes. OpenAPI v2 is not served.
+//! Schemas of built-in kinds are those that the real server publishes; schemas of custom kinds come
+//! from their definitions. Paths contain only what `kubectl explain`, `kubectl apply` and client
+//! generators read: verbs, kinds and the main query parameters. The server does not serve OpenAPI
+//! v2.
 
 mod document;
 mod paths;
@@ -19,7 +20,7 @@ use document::Document;
 
 const YEAR: jiff::SignedDuration = jiff::SignedDuration::from_hours(365 * 24);
 
-/// `/openapi/v3`: the list of documents.
+/// Answers `/openapi/v3`: the list of documents.
 pub(super) fn index(cluster: &ClusterHandle) -> Reply {
     let mut paths = Map::new();
     for (group, version) in discovery::group_versions(cluster) {
@@ -33,9 +34,9 @@ pub(super) fn index(cluster: &ClusterHandle) -> Reply {
     Reply::new(StatusCode::OK, "text/plain; charset=utf-8", index)
 }
 
-/// `/openapi/v3/<path>`: one document.
+/// Answers `/openapi/v3/<path>`: one document.
 ///
-/// A request with the hash of another state of the document is redirected to the current one.
+/// Redirects a request with another hash than that of the current document to the current document.
 pub(super) fn document(cluster: &ClusterHandle, path: &str, request: &Request) -> Reply {
     let Some((group, version)) = discovery::group_versions(cluster)
         .into_iter()
@@ -64,7 +65,7 @@ pub(super) fn document(cluster: &ClusterHandle, path: &str, request: &Request) -
         _ => Reply::new(StatusCode::OK, answer::JSON, document.write()),
     };
     let headers = reply.response.headers_mut();
-    // A request that names the state of a document always gets the same answer.
+    // A request with the hash of the document always gets the same answer, so clients may cache it.
     let year = (asked == hash).then(|| cluster.timestamp().checked_add(YEAR)).and_then(Result::ok);
     let cached = if year.is_some() { "public, immutable" } else { "no-cache, private" };
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(cached));
@@ -85,7 +86,8 @@ pub(super) fn document(cluster: &ClusterHandle, path: &str, request: &Request) -
     reply
 }
 
-/// True if an `If-None-Match` header (`"a", W/"b"`) lists the tag, or contains `*` as an entry.
+/// True if an `If-None-Match` header (`"a", W/"b"`) lists the tag or `*`, so that the client
+/// already has the document.
 ///
 /// After Go: `net/http`, `scanETag`: an entry that is not a valid tag ends the list.
 fn is_held(if_none_match: &str, tag: &HeaderValue) -> bool {

@@ -1,4 +1,4 @@
-//! Paths and operations of a document, as far as its readers use them.
+//! Paths and operations of an OpenAPI document: the parts that kubectl and client generators read.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,5 @@
-//! Writes the protobuf that [`decode`](super::decode) reads, for tests: decoding the bytes gives the same object.
+//! Encodes objects for tests and fuzzing, so that [`decode`](super::decode) returns the same
+//! objects again.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use super::MAGIC;
 use super::schema::{Field, Kind, Message, SCHEMA, Special};
 
-/// The body of a decoded object; `None` for an unknown kind.
+/// The protobuf body of an object with `apiVersion` and `kind`; `None` for an unknown kind.
 pub(crate) fn encode(object: &Value) -> Option<Vec<u8>> {
     let text = |name: &str| object[name].as_str().unwrap_or_default();
     let message = SCHEMA.kind(text("apiVersion"), text("kind"))?;
@@ -58,7 +59,7 @@ fn one(number: i32, field: &Field, value: &Value, out: &mut Vec<u8>) {
         Kind::Int32 | Kind::Int64 => varint(number, whole(), out),
         Kind::Double => {
             tag(number, 1, out);
-            // Values that JSON numbers cannot express are null.
+            // In JSON a value that no number can express, such as NaN, is null.
             out.extend(value.as_f64().unwrap_or(f64::NAN).to_le_bytes());
         }
         Kind::Message(at) => {
@@ -79,7 +80,7 @@ fn one(number: i32, field: &Field, value: &Value, out: &mut Vec<u8>) {
 }
 
 impl Special {
-    /// The fields of the message that stands for `value`.
+    /// The fields of a special message, as a JSON object; `value` is the JSON of the message.
     fn fields(self, message: &Message, value: &Value) -> Value {
         match (self, value) {
             (Self::Quantity, value) => json!({"string": value}),
@@ -90,7 +91,8 @@ impl Special {
                 instant.map_or_else(
                     || json!({}),
                     |instant| {
-                        // The start of 1970 is a valid instant, unlike an empty message.
+                        // The start of 1970 gets one nanosecond, because without it the message
+                        // would be empty, and an empty message stands for no instant.
                         let nanos = instant.subsec_nanosecond();
                         let nanos = if instant.as_second() == 0 && nanos == 0 { 1 } else { nanos };
                         json!({"seconds": instant.as_second(), "nanos": nanos})
@@ -110,7 +112,7 @@ impl Special {
     }
 }
 
-/// Nanoseconds of a duration that Go printed.
+/// Nanoseconds of a duration in Go's format, such as `1m30s`.
 fn nanoseconds(value: &Value) -> i64 {
     let text = value.as_str().unwrap_or_default();
     let (sign, mut rest) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
@@ -154,7 +156,7 @@ fn bytes(number: i32, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(value);
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "seven bits at a time")]
+#[expect(clippy::cast_possible_truncation, reason = "the cast keeps the lowest seven bits")]
 fn raw_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);

@@ -1,4 +1,5 @@
-//! Reads facts of an answer without its schema: the number of objects in a list, and the reason of a refusal.
+//! Reads facts from an answer without its schema: the number of objects, and the reason of a
+//! failure.
 
 use super::wire::{Field, Reader, WireError};
 use super::{MAGIC, Unknown, lossy};
@@ -9,7 +10,7 @@ const ITEMS: i32 = 2;
 /// Number of the reason field in a `Status`.
 const REASON: i32 = 4;
 
-/// Reads the facts of an answer; `None` if it is not valid protobuf of Kubernetes.
+/// Reads the facts from an answer; `None` if it is not a valid protobuf body of Kubernetes.
 pub(in crate::kubeapi) fn glance(body: &[u8]) -> Option<Glance> {
     let unknown = Unknown::read(body.strip_prefix(&MAGIC)?).ok()?;
     let (is_list, is_status) = (unknown.kind.ends_with("List"), unknown.kind == "Status");
@@ -51,7 +52,7 @@ mod tests {
             ("a list", body("NodeList", &items), Some(("", 2))),
             ("an object", body("Node", &field(1, b"")), Some(("", 1))),
             ("a refusal", body("Status", &refusal), Some(("NotFound", 1))),
-            ("something else", b"{}".to_vec(), None),
+            ("not protobuf", b"{}".to_vec(), None),
         ] {
             let seen = glance(&body);
             let seen = seen.as_ref().map(|it| (it.reason.as_str(), it.objects));

@@ -1,8 +1,9 @@
-//! Decodes bodies in Kubernetes' protobuf into the JSON that they stand for.
+//! Decodes Kubernetes' protobuf bodies into JSON objects.
 //!
-//! client-go sends built-in kinds in protobuf by default. A body is four bytes of magic and an envelope
-//! (`runtime.Unknown`) with apiVersion, kind and the object's own bytes. The result is the JSON that
-//! Go's encoder writes for the same object, so that one code path handles both encodings.
+//! client-go sends built-in kinds in protobuf by default. A body is four bytes of magic and an
+//! envelope (`runtime.Unknown`) with apiVersion, kind and the object's own bytes. The decoder
+//! returns the JSON that Go's encoder writes for the same object, except that it omits nulls for
+//! empty lists. One code path then handles both encodings.
 
 #[cfg(any(test, fuzzing))]
 mod encode;
@@ -28,7 +29,8 @@ pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 const MAGIC: [u8; 4] = *b"k8s\0";
 
-/// Deepest nesting of messages; a pod needs nine, a schema of a custom resource a few dozen.
+/// Deepest nesting of messages that the decoder accepts. A pod needs nine, a schema of a custom
+/// resource a few dozen.
 const MAX_DEPTH: usize = 100;
 
 /// Reason why a body cannot be read.
@@ -40,12 +42,13 @@ pub(super) enum ProtobufError {
     Object { api_version: String, kind: String, why: String },
 }
 
-/// True if objects of this kind can be read.
+/// True if this decoder supports the kind.
 pub(super) fn knows(api_version: &str, kind: &str) -> bool {
     SCHEMA.kind(api_version, kind).is_some()
 }
 
-/// Reads a body; `api_version` and `kind` apply if the envelope names none.
+/// Decodes a body into a JSON object. `api_version` and `kind` each apply if the envelope does not
+/// name its own.
 ///
 /// # Errors
 /// The reason in the words of the real decoder.
@@ -82,7 +85,7 @@ pub(super) fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value
     }
 }
 
-/// `runtime.Unknown`.
+/// Envelope of a body (`runtime.Unknown`): the type of an object, and its bytes.
 #[derive(Default)]
 struct Unknown<'a> {
     api_version: String,
@@ -173,7 +176,8 @@ fn read(
     Ok(())
 }
 
-/// True if `omitempty` leaves the value out; messages are never empty.
+/// True if Go leaves a field with this value and the option `omitempty` out of the JSON. Messages
+/// are never empty.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -184,7 +188,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// One entry of a map.
+/// Decodes one entry of a map field into key and value.
 fn entry(
     field: &Field,
     found: wire::Field<'_>,
@@ -212,9 +216,9 @@ fn entry(
     Ok((key, value))
 }
 
-/// One value of a field's type.
-#[expect(clippy::cast_possible_truncation, reason = "as generated code does")]
-#[expect(clippy::cast_possible_wrap, reason = "negative numbers are written like this")]
+/// Decodes one value of a field.
+#[expect(clippy::cast_possible_truncation, reason = "Go's generated code truncates, too")]
+#[expect(clippy::cast_possible_wrap, reason = "varints encode negative numbers this way")]
 fn one(field: &Field, found: wire::Field<'_>, depth: usize) -> Result<Value, WireError> {
     Ok(match (field.kind, found) {
         (Kind::String, wire::Field::Bytes(bytes)) => lossy(bytes).into(),
@@ -242,7 +246,8 @@ fn one(field: &Field, found: wire::Field<'_>, depth: usize) -> Result<Value, Wir
     })
 }
 
-/// JSON in a message with only one field.
+/// Reads the JSON in the only field of a message such as `runtime.RawExtension`; null if the field
+/// is empty.
 fn raw(message: &Message, bytes: &[u8]) -> Result<Value, WireError> {
     let mut text: &[u8] = &[];
     let mut fields = Reader::new(bytes);
@@ -260,7 +265,7 @@ fn raw(message: &Message, bytes: &[u8]) -> Result<Value, WireError> {
 }
 
 impl Special {
-    /// The JSON value that the fields of such a message stand for.
+    /// The JSON value of a special message with these decoded fields.
     fn value(self, fields: &Map<String, Value>) -> Value {
         let field = |name: &str| fields.get(name).cloned().unwrap_or_default();
         let whole = |name: &str| fields.get(name).and_then(Value::as_i64).unwrap_or_default();
@@ -291,13 +296,14 @@ impl Special {
                     None => fields.get("allows").cloned().unwrap_or_else(|| false.into()),
                 }
             }
-            // `raw` reads it from its bytes.
+            // The function `raw` decodes these messages from their bytes.
             Self::Raw => Value::Null,
         }
     }
 }
 
-/// An instant in JSON: null for Go's zero time, which is an empty message.
+/// An instant in JSON with this number of fractional digits, 0 or 6. Null for an empty message,
+/// which is Go's zero time, and for an instant outside the range of [`Timestamp`].
 fn instant(seconds: i64, nanos: i64, digits: u8) -> Value {
     if seconds == 0 && nanos == 0 {
         return Value::Null;
@@ -310,7 +316,7 @@ fn instant(seconds: i64, nanos: i64, digits: u8) -> Value {
     }
 }
 
-/// Nanoseconds as Go prints a duration.
+/// A duration of nanoseconds as Go prints it, such as `1m30s`.
 fn go_duration(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let all = nanoseconds.unsigned_abs();

@@ -1,6 +1,7 @@
-//! Fields of the messages, from the data file `schema.json`, which is read once.
+//! Table of the protobuf messages and their fields, read once from the data file `schema.json`.
 //!
-//! `generate.py` beside it makes the file from `generated.proto` and the Go types of Kubernetes.
+//! `generate.py`, in the same folder, generates `schema.json` from `generated.proto` and the Go
+//! types of Kubernetes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -20,7 +21,7 @@ struct Raw {
     messages: BTreeMap<String, BTreeMap<i32, String>>,
 }
 
-/// Messages, and the kinds that they encode.
+/// Messages, and for each kind the message that encodes its objects.
 #[derive(Debug)]
 pub(super) struct Schema {
     /// Indexes of messages by `apiVersion/kind`.
@@ -28,34 +29,35 @@ pub(super) struct Schema {
     messages: Vec<Message>,
 }
 
-/// One message.
+/// One message type.
 #[derive(Debug)]
 pub(super) struct Message {
-    /// Name without package, as in errors.
+    /// Name without package; error messages contain it.
     pub(super) name: String,
     pub(super) special: Option<Special>,
     fields: HashMap<i32, Field>,
 }
 
-/// One field.
+/// One field of a message type.
 #[derive(Debug)]
 pub(super) struct Field {
     /// Name in JSON.
     pub(super) name: String,
-    /// Name in Go.
+    /// Name in Go; error messages contain it.
     pub(super) go_name: String,
     pub(super) kind: Kind,
     pub(super) is_repeated: bool,
     pub(super) is_map: bool,
-    /// True if an empty value is kept.
+    /// True if the field is a pointer in Go: if a body contains the field, the JSON has it even
+    /// with an empty value.
     pub(super) is_pointer: bool,
-    /// True if the field is left out when empty.
+    /// True if JSON omits the field when its value is empty (`omitempty`).
     pub(super) is_optional: bool,
-    /// True if its fields belong to the message around it.
+    /// True if the field is a message whose fields belong to the enclosing object in JSON.
     pub(super) is_inline: bool,
 }
 
-/// The type of a field, of its elements, or of the values of its map.
+/// The type of a field; of its elements for a repeated field, of its values for a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     String,
@@ -64,11 +66,11 @@ pub(super) enum Kind {
     Int32,
     Int64,
     Double,
-    /// A message, by its place in the schema.
+    /// A message, by its index in [`Schema::messages`].
     Message(usize),
 }
 
-/// Messages with a JSON form of their own.
+/// Messages whose JSON is not an object of their fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Special {
     Quantity,
@@ -156,7 +158,7 @@ impl Schema {
         Self { kinds, messages }
     }
 
-    /// The message of a kind.
+    /// The message of a kind; `None` for an unknown kind.
     pub(super) fn kind(&self, api_version: &str, kind: &str) -> Option<&Message> {
         // Every group has `DeleteOptions`.
         let api_version = if kind == "DeleteOptions" { "v1" } else { api_version };
@@ -169,7 +171,7 @@ impl Schema {
 }
 
 impl Message {
-    /// Every field with its number.
+    /// Every field with its number, in no particular order.
     #[cfg(any(test, fuzzing))]
     pub(super) fn fields(&self) -> impl Iterator<Item = (i32, &Field)> {
         self.fields.iter().map(|(number, field)| (*number, field))
@@ -186,7 +188,8 @@ mod tests {
 
     #[test]
     fn every_message_of_the_protobuf_schema_is_defined() {
-        let raw: Raw = serde_json::from_str(include_str!("schema.json")).expect("it is readable");
+        let raw: Raw =
+            serde_json::from_str(include_str!("schema.json")).expect("schema.json is readable");
         assert!(SCHEMA.kinds.len() >= 25, "{} kinds", SCHEMA.kinds.len());
         let known: Vec<&String> =
             raw.kinds.keys().filter(|kind| SCHEMA.kinds.contains_key(*kind)).collect();

@@ -1,5 +1,5 @@
-//! Tests with bytes that client-go wrote (`fixtures/*.pb`, beside its JSON of the same objects), and
-//! with malformed bytes.
+//! Tests with protobuf bodies that client-go wrote (`fixtures/*.pb`; the `.json` files have the
+//! same objects), and with malformed bytes.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -38,7 +38,7 @@ const FIXTURES: [(&str, &[u8], &str); 19] = fixtures![
     "tokenreview",
 ];
 
-/// Removes nulls, which Go writes for empty lists and instants that are not left out.
+/// Removes nulls. Go writes them for empty lists and instants in fields without `omitempty`.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => map
@@ -72,9 +72,9 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// The answers are those of the real server (1.36.3) to the same bytes.
+/// The expected messages are those of the real server (1.36.3) for the same bytes.
 #[test]
-fn bad_bytes_get_the_real_decoders_words() {
+fn malformed_protobuf_is_refused_in_the_real_decoders_words() {
     let envelope = |why: &str| Err(ProtobufError::Envelope(why.into()));
     let object = |why: &str| {
         let (api_version, kind) = ("v1".into(), "ConfigMap".into());

@@ -13,9 +13,10 @@ pub(super) fn since(instant: &Value, now: Timestamp) -> String {
     }
 }
 
-/// Formats milliseconds for people, in at most two units.
+/// Formats an age in milliseconds for people, in at most two units.
 ///
-/// After `apimachinery: pkg/util/duration`, `HumanDuration`. An age of -1 s is `0s`, because clocks may differ.
+/// After `apimachinery: pkg/util/duration`, `HumanDuration`. A negative age above -2 s is `0s`,
+/// because clocks may differ; a lower one is `<invalid>`.
 fn human(milliseconds: i64) -> String {
     let two = |whole: i64, unit: char, rest: i64, small: char| match rest {
         0 => format!("{whole}{unit}"),

@@ -1,7 +1,7 @@
 //! The cells of a row, kind by kind.
 //!
-//! After `kubernetes: pkg/printers/internalversion/printers.go`. Every row has all columns of its kind;
-//! the client decides which of them it shows.
+//! After `kubernetes: pkg/printers/internalversion/printers.go`. Every row has a cell for each
+//! column of its kind; the client decides which columns it shows.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ pub(super) fn of(resource: &str, object: &Value, now: Timestamp) -> Vec<Value> {
         "serviceaccounts" => vec![name.into(), age()],
         "rolebindings.rbac.authorization.k8s.io"
         | "clusterrolebindings.rbac.authorization.k8s.io" => binding(object, now),
-        // Kinds without columns of their own.
+        // Kinds that `columns.json` does not list.
         _ => vec![name.into(), object["metadata"]["creationTimestamp"].clone()],
     }
 }
@@ -161,7 +161,7 @@ fn external_ips(service: &Value) -> String {
             or(&external.collect::<Vec<_>>().join(","), "<none>").to_owned()
         }
         "LoadBalancer" => {
-            // A set: sorted, without duplicates.
+            // The real server collects these addresses in a sorted set.
             let mut ingress: Vec<&str> = list(service, "/status/loadBalancer/ingress")
                 .iter()
                 .map(|it| or(text(it, "/ip"), text(it, "/hostname")))
@@ -236,7 +236,7 @@ fn event(event: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Number of addresses that a cell shows.
+/// Maximum number of addresses or ports that a cell shows.
 const N_SHOWN: usize = 3;
 
 fn some_of(all: &[String]) -> String {

@@ -1,5 +1,5 @@
 //! The part of Kubernetes' JSONPath that printer columns use: fields, indexes, `[*]`, and filters
-//! that compare one field with a text.
+//! that compare one field with a text, number or boolean by `==` or `!=`.
 
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ impl Path {
         Some(Self(steps))
     }
 
-    /// The first value that the path finds.
+    /// The first value in `value` that the path selects.
     pub(super) fn first<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         let mut found = vec![value];
         for step in &self.0 {
@@ -94,7 +94,8 @@ fn field(text: &str) -> (String, &str) {
     (name, "")
 }
 
-/// Offset at which the open bracket ends; skips quotes and inner brackets.
+/// Offset of the `]` that closes the bracket before `text`; `None` if it stays open. Skips quoted
+/// text and inner brackets.
 fn end_of_bracket(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0, None);
     for (at, character) in text.char_indices() {
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_find_their_value() {
+    fn a_path_selects_the_first_value_that_it_matches() {
         let object = json!({
             "spec": {"size": 3, "tags": ["a", "b"]},
             "metadata": {"labels": {"a.b/c": "1"}},

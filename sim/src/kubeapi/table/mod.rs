@@ -1,8 +1,8 @@
-//! Tables for `kubectl get`, which the server makes, like the real one.
+//! Tables for `kubectl get`. The server makes them, as the real server does.
 //!
-//! Columns of built-in kinds are data (`columns.json`: the real server's answers, descriptions
-//! included), and their cells are functions. Custom resources have the columns of their definition.
-//! All other kinds have a name and a time of creation.
+//! Columns of built-in kinds come from `columns.json`, recorded from the real server; functions in
+//! [`cells`] make their cells. Custom resources have the columns of their definition. Built-in
+//! kinds that the file does not list have a name and a time of creation.
 
 mod age;
 mod cells;
@@ -25,12 +25,12 @@ use super::query::Query;
 /// Resource of the definitions of custom resources.
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// Columns by resource; `*` has those of kinds without columns of their own.
+/// Columns by resource. The key `*` has the columns of built-in kinds that the file does not list.
 static COLUMNS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("columns.json")).expect("columns.json is readable")
 });
 
-/// Part of its object that a row includes.
+/// Part of an object that the table row of the object includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Include {
     Nothing,
@@ -39,10 +39,10 @@ pub(super) enum Include {
 }
 
 impl Include {
-    /// Reads `includeObject`.
+    /// Reads the parameter `includeObject`, by default `Metadata`.
     ///
     /// # Errors
-    /// 400 for any other value.
+    /// 400 for an unknown value.
     pub(super) fn read(query: &Query) -> Result<Self, Status> {
         match query.get("includeObject") {
             "None" => Ok(Self::Nothing),
@@ -71,7 +71,7 @@ pub(super) struct Layout {
     include: Include,
 }
 
-/// A column of a custom resource after the name.
+/// A column of a custom resource, other than the first column, which is the name.
 #[derive(Clone, Debug)]
 struct Column {
     definition: Value,
@@ -80,7 +80,7 @@ struct Column {
 }
 
 impl Layout {
-    /// Part of their objects that rows include.
+    /// Part of an object that the table row of the object includes.
     pub(super) fn include(&self) -> Include {
         self.include
     }
@@ -110,7 +110,8 @@ impl Layout {
         }
     }
 
-    /// A table of these objects; `metadata` is that of the list or of the one object.
+    /// A table of these objects. `metadata` is the metadata of the table: of the list, or of the
+    /// one object.
     pub(super) fn table<'a>(
         &self,
         metadata: Map<String, Value>,
@@ -119,7 +120,7 @@ impl Layout {
         now: Timestamp,
     ) -> Value {
         let rows: Vec<Value> = objects.map(|object| self.row(object, now)).collect();
-        // The generic conversion writes null for an empty list.
+        // The real server's conversion for kinds without columns writes null for an empty list.
         let is_generic = self.custom.is_none() && !COLUMNS.contains_key(&self.resource);
         let rows = if rows.is_empty() && is_generic { Value::Null } else { rows.into() };
         json!({
@@ -169,7 +170,8 @@ pub(super) fn partial(object: &Value, meta: Meta) -> Value {
     })
 }
 
-/// The columns that a definition gives one version of its resource.
+/// The columns that a definition gives one version of its resource, without the column of the name.
+/// If the definition gives none, the only other column is the age.
 ///
 /// After `apiextensions-apiserver: pkg/registry/customresource/tableconvertor`.
 fn columns_of(definition: &Value, version: &str) -> Vec<Column> {
@@ -204,7 +206,8 @@ fn columns_of(definition: &Value, version: &str) -> Vec<Column> {
 }
 
 impl Column {
-    /// The value of the column; null if it is absent or has another type than the column.
+    /// The value in the column; null if the object has none, or if the type of the value does not
+    /// fit the type of the column. A column of strings shows a value of another type as JSON.
     fn cell(&self, object: &Value, now: Timestamp) -> Value {
         let Some(found) = self.path.as_ref().and_then(|path| path.first(object)) else {
             return Value::Null;
@@ -215,7 +218,7 @@ impl Column {
             ("string", other) => sorted(other).to_string().into(),
             ("integer", Value::Number(number)) => {
                 // Go cuts off the fraction.
-                #[expect(clippy::cast_possible_truncation, reason = "that is the point")]
+                #[expect(clippy::cast_possible_truncation, reason = "Go truncates, too")]
                 let whole = || number.as_f64().map(|it| it as i64);
                 number.as_i64().or_else(whole).into()
             }

@@ -29,7 +29,7 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Conditions in the row of a pod that has ended; `None` for other pods.
+/// Conditions in the row of a pod that has completed or failed; `None` for other pods.
 pub(super) fn conditions(pod: &Value) -> Option<Value> {
     let (reason, message) = match text(pod, "/status/phase") {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
@@ -48,7 +48,7 @@ fn readiness_gates(pod: &Value) -> String {
     format!("{}/{}", gates.iter().filter(is_true).count(), gates.len())
 }
 
-/// True if the first condition of this type is true.
+/// True if the pod has a condition of this type and the first one of them is true.
 fn has_condition(pod: &Value, kind: &str) -> bool {
     let found = list(pod, "/status/conditions").iter().find(|it| it["type"] == kind);
     found.is_some_and(|it| it["status"] == "True")
@@ -104,7 +104,8 @@ impl<'a> Seen<'a> {
         later(&mut self.last_restart, ended(status));
     }
 
-    /// Restarts of sidecars and the latest of them; `None` while the pod is initializing.
+    /// Reads the statuses of the init containers. Returns the number of restarts of the sidecars,
+    /// and the time of the last one if known; `None` while the pod is initializing.
     fn look_at_init_containers(
         &mut self,
         pod: &'a Value,
@@ -161,7 +162,7 @@ impl<'a> Seen<'a> {
         if self.reason != "Completed" {
             return;
         }
-        // One container has completed; the others decide.
+        // The first container has completed, so the other containers decide.
         if has_running && has_condition(pod, "Ready") {
             self.reason = "Running".into();
         } else if let Some(error) = error {
@@ -181,12 +182,12 @@ fn exit_reason(terminated: &Value) -> String {
     }
 }
 
-/// End of the container's previous run.
+/// End of the container's previous run, if the status has one.
 fn ended(status: &Value) -> Option<&Value> {
     status.pointer("/lastState/terminated/finishedAt").filter(|it| it.is_string())
 }
 
-/// Keeps the later instant: RFC 3339 in UTC sorts as text.
+/// Keeps the later of two instants. Compares them as text, because RFC 3339 in UTC sorts as text.
 fn later<'a>(last: &mut Option<&'a Value>, other: Option<&'a Value>) {
     if other.and_then(Value::as_str) > last.and_then(Value::as_str) {
         *last = other;

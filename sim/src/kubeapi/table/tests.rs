@@ -1,4 +1,4 @@
-//! Tests with rows that the real server (1.36.3) made of the same objects.
+//! Tests that compare table rows with those of kube-apiserver 1.36.3 for the same objects.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn every_kind_has_as_many_cells_as_columns() {
 }
 
 #[test]
-fn rows_are_those_of_the_real_server() {
+fn table_rows_equal_those_of_the_real_server() {
     let rows = [
         (
             "nodes",
@@ -212,7 +212,7 @@ fn rows_are_those_of_the_real_server() {
             json!({"metadata": meta("cr")}),
             json!(["cr", "2026-03-01T08:10:59Z"]),
         ),
-        // A bookmark at the end of the first list.
+        // The object of a bookmark at the end of the initial events.
         (
             "configmaps",
             json!({"metadata": {"resourceVersion": "415"}}),
@@ -238,9 +238,14 @@ fn a_pod_row_shows_ready_containers_status_and_restarts() {
         json!({"containers": [{"name": "a"}], "initContainers": [{"name": "i"}, {"name": "j"}]});
     let sidecar = json!({"containers": [{"name": "a"}], "initContainers": [{"name": "i", "restartPolicy": "Always"}]});
     for (name, spec, status, want) in [
-        ("nothing yet", &two, json!({"phase": "Pending"}), json!(["0/2", "Pending", "0"])),
         (
-            "one of two",
+            "no status of a container yet",
+            &two,
+            json!({"phase": "Pending"}),
+            json!(["0/2", "Pending", "0"]),
+        ),
+        (
+            "one of two containers is ready",
             &two,
             json!({"phase": "Running", "containerStatuses": [
                 {"name": "a", "ready": true, "restartCount": 3, "state": running},
@@ -257,19 +262,19 @@ fn a_pod_row_shows_ready_containers_status_and_restarts() {
             json!(["1/2", "Running", "3 (10s ago)"]),
         ),
         (
-            "it cannot pull",
+            "an image cannot be pulled",
             &two,
             json!({"phase": "Pending", "containerStatuses": [{"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}),
             json!(["0/2", "ImagePullBackOff", "0"]),
         ),
         (
-            "it was killed",
+            "a container was killed",
             &two,
             json!({"phase": "Running", "containerStatuses": [{"name": "a", "state": {"terminated": {"signal": 9, "exitCode": 137}}}]}),
             json!(["0/2", "Signal:9", "0"]),
         ),
         (
-            "one is through, one runs",
+            "one container has completed, one runs",
             &two,
             json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}], "containerStatuses": [
                 {"name": "a", "state": done(0)},
@@ -278,7 +283,7 @@ fn a_pod_row_shows_ready_containers_status_and_restarts() {
             json!(["1/2", "Running", "0"]),
         ),
         (
-            "the same without readiness",
+            "one container has completed, one runs, the pod is not ready",
             &two,
             json!({"phase": "Running", "containerStatuses": [
                 {"name": "a", "state": done(0)},
@@ -293,7 +298,7 @@ fn a_pod_row_shows_ready_containers_status_and_restarts() {
             json!(["0/1", "Init:0/2", "2"]),
         ),
         (
-            "the second one fails",
+            "the second init container fails",
             &init,
             json!({"phase": "Pending", "initContainerStatuses": [
                 {"name": "i", "state": done(0)},
@@ -310,7 +315,7 @@ fn a_pod_row_shows_ready_containers_status_and_restarts() {
             json!(["2/2", "Running", "1"]),
         ),
         (
-            "it is gated",
+            "the pod is gated",
             &two,
             json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}),
             json!(["0/2", "SchedulingGated", "0"]),

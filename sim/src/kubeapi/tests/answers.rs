@@ -1,4 +1,4 @@
-//! Tests of representative answers, as bytes.
+//! Tests that compare representative answers byte for byte.
 
 use bytes::Bytes;
 use http::Request as HttpRequest;
@@ -24,7 +24,10 @@ async fn a_node_is_created_patched_and_deleted() {
     assert_eq!((created.code, created.content_type.as_str()), (201, JSON));
     let mut node = created.json();
     let managers = node["metadata"].as_object_mut().unwrap().shift_remove("managedFields").unwrap();
-    assert_eq!(managers[0]["manager"], "unknown", "a client that does not say what it is");
+    assert_eq!(
+        managers[0]["manager"], "unknown",
+        "a client without User-Agent has the field manager `unknown`"
+    );
     insta::assert_snapshot!(node, @r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","uid":"feb6bbd0-f7bc-533d-afe9-0c5605478e79","resourceVersion":"6","creationTimestamp":"2026-03-01T08:00:00Z"},"spec":{"taints":[{"key":"a","effect":"NoSchedule"},{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule"}]},"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":0}},"nodeInfo":{"machineID":"","systemUUID":"","bootID":"","kernelVersion":"","osImage":"","containerRuntimeVersion":"","kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"","architecture":""}}}"#);
 
     let patched = lab
@@ -73,7 +76,7 @@ async fn a_node_is_created_patched_and_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_come_in_pages_of_one_state() {
+async fn all_pages_of_a_list_show_the_same_state() {
     let lab = Lab::new();
     for name in ["a", "b", "c"] {
         lab.node(name);
@@ -88,7 +91,7 @@ async fn lists_come_in_pages_of_one_state() {
     lab.send("DELETE", "/api/v1/nodes/c", JSON, "").await;
     lab.node("d");
     let second = lab.get(&format!("/api/v1/nodes?limit=2&continue={token}")).await;
-    assert_eq!(names(&second), ["c"], "the second page is as old as the first");
+    assert_eq!(names(&second), ["c"], "the second page shows the state of the first page");
     assert_eq!(
         second.json()["metadata"]["resourceVersion"],
         first.json()["metadata"]["resourceVersion"]
@@ -99,7 +102,7 @@ async fn lists_come_in_pages_of_one_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_need_their_version() {
+async fn an_update_of_a_lease_needs_its_current_resource_version() {
     let lab = Lab::new();
     let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
     let missing = lab.get(&format!("{path}/ccm")).await;
@@ -173,13 +176,13 @@ async fn a_request_without_a_valid_token_is_unauthorized() {
         assert_eq!(lab.get(path).await.code, 200, "{path}");
     }
     lab.api.tokens.issue("short", Identity::admin(), Some(Time::ZERO));
-    assert_eq!(lab.ask(with("short")).await.code, 401, "it has expired");
+    assert_eq!(lab.ask(with("short")).await.code, 401, "the token has expired");
     lab.api.tokens.revoke("good");
     assert_eq!(lab.ask(with("good")).await.code, 401);
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_are_named_and_redacted() {
+async fn a_call_has_the_operation_of_its_request_and_contains_no_secret() {
     let lab = Lab::new();
     let classify = |method: &str, path: &str, body: &str| {
         let request = HttpRequest::builder()
@@ -260,7 +263,7 @@ async fn an_injected_failure_has_the_body_of_a_real_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn effects_hide_objects() {
+async fn effects_of_rules_remove_hidden_objects_from_answers() {
     let lab = Lab::new();
     lab.node("a");
     lab.node("b");
@@ -274,7 +277,7 @@ async fn effects_hide_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reviews_are_answered_from_the_token_table() {
+async fn a_token_review_is_answered_from_the_token_table() {
     let lab = Lab::new();
     let ask = |token: &str| json!({"spec": {"token": token}});
     let path = "/apis/authentication.k8s.io/v1/tokenreviews";

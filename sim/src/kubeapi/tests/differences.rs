@@ -1,5 +1,5 @@
-//! Tests of intended differences from the real server that no sequence shows. Each test is named by a
-//! row of `docs/kubernetes-differences.md`.
+//! Tests of intended differences from the real server that no sequence in `conformance/kubernetes`
+//! shows. A row of `docs/kubernetes-differences.md` names each test.
 
 use std::io::Read as _;
 
@@ -43,9 +43,14 @@ async fn every_resource_that_is_not_served_is_named() {
         let (status, message) = (answer.json(), answer.message());
         assert_eq!((answer.code, &status["reason"]), (404, &"NotFound".into()), "{method} {path}");
         assert_eq!(message, format!("this simulated API server does not serve {resource}"));
-        assert_eq!(answer.fault.as_deref(), Some("NotImplemented"), "the ledger tells it apart");
+        assert_eq!(
+            answer.fault.as_deref(),
+            Some("NotImplemented"),
+            "the ledger distinguishes it from a missing object"
+        );
     }
-    // Paths that the real server does not have either, and paths of discovery, get the real server's answer.
+    // Paths that the real server does not serve either, and paths of discovery, get the answer of a
+    // real server without the group or resource.
     for (path, want) in [
         ("/apis/apps/v1", "404 page not found\n"),
         ("/apis/apps", "404 page not found\n"),
@@ -85,7 +90,7 @@ async fn parts_and_pages_that_are_not_served_are_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_managers_of_an_object_are_kept() {
+async fn all_field_managers_of_an_object_are_kept() {
     let lab = Lab::new();
     let path = format!("{MAPS}?fieldManager=m0");
     assert_eq!(lab.send("POST", &path, JSON, map("a", "v0")).await.code, 201);
@@ -97,7 +102,7 @@ async fn all_managers_of_an_object_are_kept() {
     let kept = lab.get(&format!("{MAPS}/a")).await.json();
     let entries = kept["metadata"]["managedFields"].as_array().unwrap();
     let managers: Vec<&str> = entries.iter().filter_map(|it| it["manager"].as_str()).collect();
-    // The real server merges all but ten into one, `ancient-changes`.
+    // The real server keeps ten managers and merges the others into one, `ancient-changes`.
     assert_eq!(managers.len(), 13, "{managers:?}");
     assert!(!managers.contains(&"ancient-changes"));
 }
@@ -149,7 +154,7 @@ async fn addresses_of_services_follow_from_their_names() {
         ));
     }
     assert!(seen[0].0.is_string() && seen[0].1.is_number(), "{seen:?}");
-    assert_eq!(seen[0], seen[1], "whatever else there is");
+    assert_eq!(seen[0], seen[1], "other services do not change the address and port");
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,7 +203,7 @@ async fn an_empty_name_in_a_path_is_skipped_in_a_list_and_a_404_otherwise() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_amount_that_is_a_number_loses_its_exponent() {
+async fn a_quantity_that_is_a_json_number_loses_its_exponent() {
     let lab = Lab::new();
     let node = r#"{"metadata":{"name":"n"},"status":{"capacity":{"cpu":1e3,"memory":"1e3"}}}"#;
     let made = lab.send("POST", "/api/v1/nodes", JSON, node).await;
@@ -236,7 +241,7 @@ async fn a_post_to_the_path_of_an_object_is_refused_and_creates_nothing() {
     assert_eq!(lab.get("/apis/example.com/v1/parts").await.json()["items"], json!([]));
 }
 
-/// Defines a custom kind with this schema.
+/// Defines the custom kind `Part` of the group `example.com` with this schema.
 async fn define_parts(lab: &Lab, schema: &Value) {
     let definition = json!({
         "metadata": {"name": "parts.example.com"},
@@ -277,7 +282,7 @@ async fn pod_fields_for_the_kubelet_are_accepted_without_validation() {
         assert_eq!(answer.code, 201, "{container} {rest}: {}", answer.message());
     }
     let refused = lab.send("POST", pods, JSON, pod(json!({"ports": [{}]}), json!({}))).await;
-    assert_eq!(refused.code, 422, "what people get wrong is not");
+    assert_eq!(refused.code, 422, "common mistakes are still refused");
 }
 
 #[tokio::test(start_paused = true)]
@@ -352,9 +357,9 @@ async fn openapi_documents_are_served_without_a_date_and_without_ranges() {
     assert_eq!(body.len(), whole.len());
 }
 
-/// Apart from the accepted encodings, a real server decides by the size of the answer alone.
+/// A real server decides about compression only by the size of an answer and by `Accept-Encoding`.
 #[tokio::test(start_paused = true)]
-async fn large_answers_are_compressed_for_those_who_take_it() {
+async fn a_large_answer_is_compressed_for_a_client_that_accepts_gzip() {
     let lab = Lab::new();
     let zipped = async |path: &str, codings: &str| {
         let request = http::Request::builder().uri(path).header("accept-encoding", codings);

@@ -1,4 +1,4 @@
-//! Tests that malformed requests get the real server's words and cause no panic.
+//! Tests that malformed requests get the real server's error messages and cause no panic.
 
 use bytes::Bytes;
 use http::Request as HttpRequest;
@@ -206,7 +206,8 @@ async fn a_node_can_be_created_from_a_yaml_body() {
     assert_eq!(answer.json()["spec"]["unschedulable"], true);
 }
 
-/// JSON values that are seldom valid.
+/// Generates JSON values with field names of Kubernetes. Few of the values are valid objects or
+/// patches.
 fn value() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),

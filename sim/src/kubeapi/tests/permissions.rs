@@ -51,13 +51,13 @@ async fn with_rbac_roles_decide_over_requests_from_outside_the_process() {
         refused.message(),
         r#"forbidden: User "system:anonymous" cannot get path "/nowhere""#
     );
-    // A client in this process is trusted, as without RBAC.
+    // The server trusts a labelled client in this process, with RBAC as without it.
     let inside = Lab { client: "test", ..lab };
     assert_eq!(inside.get("/api/v1/nodes").await.code, 200);
 }
 
 #[tokio::test(start_paused = true)]
-async fn certificates_name_users_and_groups() {
+async fn a_request_has_the_user_and_groups_of_its_client_certificate() {
     let lab = stranger();
     let peer = Peer::default();
     let identity = Identity { user: "jane".into(), groups: vec!["system:masters".into()] };
@@ -67,7 +67,11 @@ async fn certificates_name_users_and_groups() {
     assert_eq!(call.caller.user.as_deref(), Some("jane"));
     let reply = lab.api.handle(&call, request, &Effects::default()).await;
     assert_eq!(reply.response.status(), 200);
-    assert_eq!(Arc::strong_count(&peer.identity), 1, "a call keeps no connection");
+    assert_eq!(
+        Arc::strong_count(&peer.identity),
+        1,
+        "the call keeps no reference to the connection"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +174,7 @@ async fn reviews_answer_as_the_real_server_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletions_check_their_options() {
+async fn a_deletion_with_invalid_options_is_refused() {
     let lab = Lab::new();
     lab.node("n1");
     let send = async |query: &str, body: &str| {

@@ -1,4 +1,4 @@
-//! Tests of OpenAPI v3, warnings and custom kinds over the wire.
+//! Tests of requests for OpenAPI v3 documents and objects of custom kinds.
 
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ async fn every_openapi_document_of_the_index_exists_and_has_its_schemas() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_kind_is_served_at_once() {
+async fn a_new_custom_kind_is_served_at_once() {
     let lab = Lab::new();
     let before = lab.get("/openapi/v3").await.text;
     assert_eq!(lab.get("/apis/example.com/v1/widgets").await.code, 404);
@@ -82,7 +82,7 @@ async fn a_new_kind_is_served_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_way_of_validation_is_refused() {
+async fn an_unknown_field_validation_is_refused() {
     let lab = Lab::new();
     let body = json!({"metadata": {"name": "n"}});
     let refused = lab.send("POST", "/api/v1/nodes?fieldValidation=Bogus", JSON, body).await;
@@ -102,9 +102,16 @@ async fn errors_for_custom_kinds_differ_from_errors_for_built_in_kinds() {
     assert_eq!(list.json()["metadata"]["continue"], "");
     let one = format!("{widgets}/w");
     for (name, method, path, content_type, code, want) in [
-        ("a part", "GET", format!("{one}/none"), "", 404, r#"widgets.example.com "w" not found"#),
         (
-            "a part of others",
+            "an unknown subresource",
+            "GET",
+            format!("{one}/none"),
+            "",
+            404,
+            r#"widgets.example.com "w" not found"#,
+        ),
+        (
+            "a subresource of other kinds",
             "GET",
             format!("{one}/log"),
             "",
@@ -112,7 +119,7 @@ async fn errors_for_custom_kinds_differ_from_errors_for_built_in_kinds() {
             r#"widgets.example.com "w" not found"#,
         ),
         (
-            "a part that this one has not",
+            "a subresource that the definition lacks",
             "DELETE",
             format!("{one}/status"),
             "",
@@ -120,7 +127,7 @@ async fn errors_for_custom_kinds_differ_from_errors_for_built_in_kinds() {
             r#"widgets.example.com "w" not found"#,
         ),
         (
-            "a kind of patch",
+            "an unsupported patch type",
             "PATCH",
             one.clone(),
             STRATEGIC,
@@ -154,7 +161,7 @@ async fn errors_for_custom_kinds_differ_from_errors_for_built_in_kinds() {
     }
 }
 
-/// Columns and cells are those of the real server (1.36.3).
+/// The expected columns and cells come from the real server (1.36.3).
 #[tokio::test(start_paused = true)]
 async fn tables_of_custom_kinds_have_the_columns_of_the_version() {
     let lab = Lab::new();
@@ -196,7 +203,7 @@ async fn tables_of_custom_kinds_have_the_columns_of_the_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_with_its_hash_may_be_kept_for_a_year() {
+async fn an_openapi_document_requested_with_its_hash_may_be_cached_for_a_year() {
     let lab = Lab::new();
     let index = lab.get("/openapi/v3").await.json();
     let url = index["paths"]["api/v1"]["serverRelativeURL"].as_str().unwrap().to_owned();

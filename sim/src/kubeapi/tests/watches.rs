@@ -23,7 +23,8 @@ impl Lines {
         Self(reply.response.into_body())
     }
 
-    /// Summary of the next event, such as `ADDED a 6`; `end` at the end, `nothing` after ten minutes without one.
+    /// Summary of the next event, such as `ADDED a 6`; `end` at the end of the stream, `nothing`
+    /// after ten minutes without an event.
     async fn next(&mut self) -> String {
         let Ok(frame) = timeout(Duration::from_secs(600), self.0.frame()).await else {
             return "nothing".into();
@@ -57,7 +58,7 @@ fn delete(lab: &Lab, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_ends_in_a_bookmark_and_goes_on() {
+async fn a_streaming_list_ends_with_a_bookmark_and_continues_as_a_watch() {
     let lab = Lab::new();
     lab.node("a");
     let path = "/api/v1/nodes?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=100";
@@ -92,11 +93,11 @@ async fn a_watch_begins_at_the_requested_resource_version() {
     assert_eq!(lines.next().await, "ADDED b 7");
     assert_eq!(lines.next().await, "nothing");
     lab.node("c");
-    assert_eq!(lines.next().await, "ADDED c 8", "other waiting does not lose it");
+    assert_eq!(lines.next().await, "ADDED c 8", "a wait that the client gave up loses no event");
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_enter_and_leave_a_selection() {
+async fn an_object_that_enters_or_leaves_a_selector_is_sent_as_added_or_deleted() {
     let lab = Lab::new();
     lab.node("a");
     let path = "/api/v1/nodes?watch=1&resourceVersion=6&labelSelector=name%3Dx";
@@ -137,7 +138,10 @@ async fn a_slow_watch_gets_a_410_event_when_its_next_events_are_compacted() {
     label(&lab, "a", "x");
     let plane = ControlPlane::default();
     lab.world.apply(sim_world::Command::CompactCluster { plane, keep: 0 }).unwrap();
-    assert!(lines.next().await.starts_with("ADDED b"), "it has been slow for a moment alone");
+    assert!(
+        lines.next().await.starts_with("ADDED b"),
+        "the client has been slow for less than a minute"
+    );
     tokio::time::advance(Duration::from_secs(60)).await;
     let told = lines.next().await;
     assert!(told.starts_with("ERROR 410 too old resource version: "), "{told}");
@@ -173,7 +177,7 @@ async fn the_encoding_of_an_object_is_kept_for_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_of_the_future_fails_in_the_stream() {
+async fn a_streaming_list_from_a_future_version_gets_an_error_event() {
     let lab = Lab::new();
     let path = "/api/v1/nodes?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99";
     let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
@@ -193,7 +197,8 @@ async fn an_ended_watch_delivers_its_pending_events_before_it_closes() {
     lab.world.apply(sim_world::Command::EndWatches { plane }).unwrap();
     assert_eq!(lines.next().await, "ADDED b 7");
     assert_eq!(lines.next().await, "end");
-    // The next watch continues from there. The end of another API server's watches does not affect it.
+    // The next watch continues at that version. A command that ends the Supervisor's watches does
+    // not end this one.
     let next = format!("{path}&resourceVersion=7");
     let mut lines = Lines::of(&lab, &next, WatchEffects::default()).await;
     let other = ControlPlane::Supervisor;
@@ -209,7 +214,7 @@ async fn watch_faults_silence_a_watch_drop_its_bookmarks_or_close_it() {
     let path = "/api/v1/nodes?watch=1&allowWatchBookmarks=true&timeoutSeconds=300";
     let silent = WatchEffects { silent: true, ..WatchEffects::default() };
     let mut lines = Lines::of(&lab, path, silent).await;
-    assert_eq!(lines.next().await, "end", "after its time, without a word");
+    assert_eq!(lines.next().await, "end", "the silent watch ends at its timeout, without an event");
 
     let quiet = WatchEffects { no_bookmark: true, ..WatchEffects::default() };
     let mut lines = Lines::of(&lab, path, quiet).await;
@@ -224,7 +229,7 @@ async fn watch_faults_silence_a_watch_drop_its_bookmarks_or_close_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_come_after_so_many_events() {
+async fn a_watch_fault_with_a_limit_acts_after_that_number_of_events() {
     let lab = Lab::new();
     for name in ["a", "b", "c"] {
         lab.node(name);
@@ -240,7 +245,11 @@ async fn faults_come_after_so_many_events() {
     let held = WatchEffects { hold_after: Some(1), ..WatchEffects::default() };
     let mut lines = Lines::of(&lab, path, held).await;
     assert_eq!(lines.next().await, "ADDED a 6");
-    assert_eq!(lines.next().await, "nothing", "neither the others nor bookmarks nor the end");
+    assert_eq!(
+        lines.next().await,
+        "nothing",
+        "a held watch sends neither events nor bookmarks and does not end"
+    );
     lab.node("d");
     assert_eq!(lines.next().await, "nothing");
 
@@ -253,7 +262,7 @@ async fn faults_come_after_so_many_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_written_once_for_all_who_watch() {
+async fn an_object_is_serialized_once_for_all_watches() {
     const N_NODES: u64 = 200;
     const N_WATCHERS: usize = 50;
     let lab = Lab::new();
@@ -297,7 +306,7 @@ async fn an_object_is_written_once_for_all_who_watch() {
 
 /// The roles that every cluster begins with all have the first revision.
 #[tokio::test(start_paused = true)]
-async fn objects_of_one_revision_are_not_taken_for_each_other() {
+async fn objects_with_the_same_revision_have_separate_encodings() {
     let lab = Lab::new();
     let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     let list = lab.get(path).await.json();
@@ -319,7 +328,7 @@ async fn an_object_that_leaves_a_selector_is_sent_in_its_last_matching_state() {
     let mut some = Lines::of(&lab, path, WatchEffects::default()).await;
     assert_eq!((all.next().await, some.next().await), ("ADDED a 6".into(), "ADDED a 6".into()));
     label(&lab, "a", "b");
-    // The same object and version have different contents.
+    // The two watches get the same object and version with different contents.
     let frame = all.0.frame().await.unwrap().unwrap().into_data().unwrap();
     let told: Value = serde_json::from_slice(&frame).unwrap();
     assert_eq!(
@@ -335,7 +344,7 @@ async fn an_object_that_leaves_a_selector_is_sent_in_its_last_matching_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tables_come_in_watches_too() {
+async fn a_watch_of_tables_sends_columns_only_with_its_first_event() {
     let lab = Lab::new();
     lab.node("a");
     lab.node("b");
@@ -367,7 +376,7 @@ async fn tables_come_in_watches_too() {
     );
 }
 
-/// The oldest way to ask for a watch, which the real server still supports.
+/// `/api/v1/watch/nodes` is the oldest form of a watch request. The real server still supports it.
 #[tokio::test(start_paused = true)]
 async fn a_watch_may_be_requested_by_the_verb_in_the_path() {
     let lab = Lab::new();
@@ -397,13 +406,15 @@ async fn a_watch_may_be_requested_by_the_verb_in_the_path() {
 async fn drain(body: &mut Body, n_events: usize, kind: &str) {
     let begin = format!("{{\"type\":\"{kind}\"");
     for _ in 0..n_events {
-        let frame = timeout(Duration::from_secs(1), body.frame()).await.expect("an event is there");
+        let frame = timeout(Duration::from_secs(1), body.frame())
+            .await
+            .expect("an event arrives within a second");
         let frame = frame.unwrap().unwrap().into_data().unwrap();
         assert!(frame.starts_with(begin.as_bytes()), "{frame:?}");
     }
 }
 
-/// A node of some kilobytes, as a kubelet and its add-ons leave it.
+/// A node of some kilobytes, with the fields that a kubelet and add-ons write.
 fn grown_node(name: &str) -> Value {
     let image = |n: usize| {
         let names = [format!("registry.example.com/platform/component-{n}@sha256:{n:064x}")];
@@ -451,7 +462,8 @@ fn grown_node(name: &str) -> Value {
     })
 }
 
-/// Starts fifty watches in three forms, each with all nodes still to read.
+/// Starts fifty watches of nodes, in three forms, and returns their bodies before any of them is
+/// read.
 async fn fifty_watchers(lab: &Lab, n_nodes: usize) -> Vec<Body> {
     const FORMS: [(&str, usize); 3] = [
         ("application/json", 20),
@@ -461,7 +473,7 @@ async fn fifty_watchers(lab: &Lab, n_nodes: usize) -> Vec<Body> {
     let mut watchers = Vec::new();
     for (accept, n_clients) in FORMS {
         for client in 0..n_clients {
-            // The first client lists everything; the others only check that lists work.
+            // The first client of each form lists all nodes; the other clients list 100 of them.
             let limit = if client == 0 { n_nodes } else { 100 };
             let listed = lab.get(&format!("/api/v1/nodes?limit={limit}")).await;
             assert_eq!(listed.text.matches("\"uid\"").count(), limit);
@@ -505,7 +517,11 @@ async fn five_thousand_nodes_are_written_once_per_encoding_for_fifty_watchers() 
                 drain(watcher, 1, kind).await;
             }
             n_written += N_FORMS;
-            assert_eq!(lab.api.encodings.n_written(), n_written, "an event, once per encoding");
+            assert_eq!(
+                lab.api.encodings.n_written(),
+                n_written,
+                "the event is serialized once per form"
+            );
             tokio::time::advance(second).await;
         }
     }
@@ -562,9 +578,9 @@ async fn a_watch_accepts_the_largest_timeout_and_ends_at_a_negative_one() {
     }
 }
 
-/// The real server closes the watch, too: a watch of a deleted kind would wait forever.
+/// The real server ends the watch, too, because a watch of a deleted kind would wait forever.
 #[tokio::test(start_paused = true)]
-async fn a_watch_ends_with_the_definition_of_its_kind() {
+async fn a_watch_of_a_custom_kind_ends_when_its_definition_is_deleted() {
     let lab = Lab::new();
     let schema = serde_json::json!({"type": "object"});
     let definition = serde_json::json!({

@@ -6,9 +6,11 @@ use super::entity::visible;
 use super::{Prop, Subject, data, leaf, node, unset};
 use crate::vim::value::{Object, Value};
 
-/// Hardware of a simulated host: 2 × 16 cores at 2.4 GHz, 256 GiB.
+/// Number of cores of a simulated host: 2 packages of 16.
 const CORES: i16 = 32;
+/// Clock rate of a core.
 const MHZ: i32 = 2400;
+/// Memory of a simulated host in bytes: 256 GiB.
 const MEMORY: i64 = 256 << 30;
 
 pub(super) const COMPUTE_RESOURCE: &[Prop] = &[

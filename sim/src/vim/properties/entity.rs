@@ -186,7 +186,7 @@ fn children(reader: &Reader<'_>, folder: MoRef) -> Option<Value> {
     }
 }
 
-/// Returns references to those of `objects` that the caller may see.
+/// Returns references to the objects among `objects` that the caller may see.
 pub(super) fn visible<'a>(
     reader: &Reader<'_>,
     objects: impl IntoIterator<Item = &'a MoRef>,
@@ -194,7 +194,7 @@ pub(super) fn visible<'a>(
     Value::refs(objects.into_iter().copied().filter(|id| reader.sees(*id)))
 }
 
-/// Hosts of every compute resource whose datastores and networks satisfy `uses`.
+/// Returns the hosts of every compute resource whose datastores and networks satisfy `uses`.
 fn hosts_of<'a>(
     reader: &'a Reader<'_>,
     uses: impl Fn(&std::collections::BTreeSet<MoRef>, &std::collections::BTreeSet<MoRef>) -> bool + 'a,
@@ -213,7 +213,7 @@ fn hosts_of<'a>(
 }
 
 impl Reader<'_> {
-    /// True if the caller may see an inventory object.
+    /// True if the caller may see an inventory object. An anonymous caller sees none.
     pub(crate) fn sees(&self, id: MoRef) -> bool {
         self.user.is_some_and(|user| self.vc.may_see(user, id))
     }

@@ -1,7 +1,7 @@
 //! Properties of virtual machines.
 //!
-//! As on a real server, the properties depend on the state of the machine: no `config` while its
-//! storage is lost, no addresses while its guest is silent (`fake-vcenter` §9.3, §10.2).
+//! As on a real server, the properties depend on the state of the machine: it has no `config` while
+//! its storage is lost, and no addresses while its guest reports none (`fake-vcenter` §9.3, §10.2).
 
 mod config;
 mod guest;
@@ -98,7 +98,7 @@ fn readable(it: Subject<'_>) -> Option<&Machine> {
     it.machine().filter(|machine| machine.connection.has_config())
 }
 
-/// Returns the machine if vCenter shows what its guest reports.
+/// Returns the machine if vCenter shows the values that its guest reports.
 fn reporting(it: Subject<'_>) -> Option<&Machine> {
     readable(it)
 }
@@ -121,7 +121,7 @@ fn guest_id(it: Subject<'_>) -> Option<String> {
     it.machine().map(|machine| machine.config.guest_id.clone())
 }
 
-/// UUID as vCenter prints it; empty while vCenter has not loaded it.
+/// Returns the BIOS UUID as vCenter prints it; empty while vCenter has not loaded it.
 fn uuid(machine: &Machine) -> String {
     machine.config.uuid.map(|uuid| uuid.to_string()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Properties of the service's own objects: managers, tasks, views.
+//! Properties of managers, tasks and views.
 
 use sim_world::vcenter::{Data, Family, MoRef, Progress, Session, Task, Work};
 
@@ -65,7 +65,7 @@ pub(super) const PROPERTY_COLLECTOR: &[Prop] = &[unset("filter")];
 pub(super) const AUTHORIZATION_MANAGER: &[Prop] =
     &[unset("privilegeList"), unset("roleList"), unset("description")];
 
-/// Returns a session as `UserSession`; `None` for an anonymous session.
+/// Returns a session as a `UserSession`; `None` for an anonymous session.
 pub(crate) fn user_session(reader: &Reader<'_>, session: &Session) -> Option<Object> {
     let user = session.user.as_deref()?;
     let shown = match user.split_once('@') {
@@ -127,8 +127,9 @@ fn result(reader: &Reader<'_>, task: &Task, made: Option<MoRef>) -> Option<Value
     }
 }
 
-/// Returns the files of a directory: those of the machine that it is named after, or at the root
-/// the directory of every machine. Ignores `searchSpec`, because the files have only paths.
+/// Returns the files of a directory of a datastore. The root (an empty path) has one directory per
+/// machine; any other directory has the configuration file and the disk file of the machine of
+/// that name. Ignores `searchSpec`, because the files have only paths.
 fn found(reader: &Reader<'_>, task: &Task, directory: &str) -> Object {
     let file = |kind: &'static str, path: String| Object::new(kind).with("path", path).into();
     let files: Vec<Value> = match reader.vc.inventory.get(task.entity).map(|it| &it.data) {

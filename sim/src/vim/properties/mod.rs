@@ -1,7 +1,8 @@
 //! Properties of managed objects: their names and current values.
 //!
-//! One table per type holds both. A path is valid if the table has it, and set if its getter
-//! returns a value. A leaf is read without building the object around it.
+//! One table per type has the names and the getters. A path is valid if a table of the type or of
+//! its base types has it, and set if its getter returns a value. The read of a leaf does not build
+//! the object around it.
 
 mod compute;
 mod entity;
@@ -16,14 +17,15 @@ use sim_world::vcenter::{Data, Entity, MoRef, Task, VCenter};
 use super::types;
 use super::value::{Field, Object, Value};
 
-/// Source of property values.
+/// Source of property values: the state of a vCenter as one caller sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     pub(crate) state: &'a State,
     pub(crate) vc: &'a VCenter,
     /// Token and session of the caller.
     pub(crate) session: Option<(&'a str, &'a sim_world::vcenter::Session)>,
-    /// User of the session. Objects that the user may not see do not exist for it.
+    /// User of the session; `None` if the session is anonymous. Lists of references omit the
+    /// objects that the user may not see.
     pub(crate) user: Option<&'a str>,
 }
 
@@ -40,7 +42,7 @@ pub(crate) enum Subject<'a> {
 
 type Getter = fn(&Reader<'_>, Subject<'_>) -> Option<Value>;
 
-/// A property or a field.
+/// A property of a managed object, or a field of a property.
 pub(crate) struct Prop {
     name: &'static str,
     shape: Shape,
@@ -51,9 +53,9 @@ pub(crate) struct Prop {
 enum Shape {
     /// A plain value.
     Leaf(Getter),
-    /// Data whose parts no table lists; deeper paths are looked up in the value.
+    /// A value whose fields no table lists. A deeper path is looked up in the value itself.
     Data(Getter),
-    /// A data object whose fields a table lists; absent if the function returns false.
+    /// A data object: its type, a condition without which it is unset, and a table of its fields.
     Node(&'static str, fn(Subject<'_>) -> bool, &'static [Prop]),
 }
 
@@ -78,12 +80,12 @@ const fn node_if(
     Prop { name, shape: Shape::Node(kind, present, fields), typed: false }
 }
 
-/// A property that the schema knows and the sim never sets.
+/// Returns a property that the vim25 schema declares and the sim never sets.
 const fn unset(name: &'static str) -> Prop {
     Prop { name, shape: Shape::Data(|_, _| None), typed: false }
 }
 
-/// Table of a type's own properties, without those of its base types.
+/// Returns the properties of a type, without those of its base types.
 fn table(kind: &str) -> &'static [Prop] {
     match kind {
         "ManagedEntity" => entity::MANAGED_ENTITY,
@@ -113,7 +115,7 @@ fn table(kind: &str) -> &'static [Prop] {
     }
 }
 
-/// All properties of a type, those of its base types first.
+/// Returns all properties of a type, those of its base types first.
 pub(crate) fn properties(kind: &str) -> impl Iterator<Item = &'static Prop> {
     types::chain(kind).into_iter().rev().flat_map(table)
 }
@@ -143,7 +145,8 @@ fn parts(path: &str) -> Vec<&str> {
     parts
 }
 
-/// Splits a part into name and key: `device[4000]` → `device`, `4000`.
+/// Splits a part into name and key: `device[4000]` → `device`, `4000`. `None` if the key is empty
+/// or its bracket is not closed.
 fn keyed(part: &str) -> Option<(&str, Option<&str>)> {
     match part.split_once('[') {
         None => Some((part, None)),
@@ -154,7 +157,8 @@ fn keyed(part: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
-/// True if objects of type `kind` have the property `path`.
+/// True if objects of type `kind` have the property `path`. Accepts every path below a property of
+/// the shape [`Shape::Data`], whose fields no table lists.
 pub(crate) fn is_valid(kind: &str, path: &str) -> bool {
     let parts = parts(path);
     let mut prop: Option<&'static Prop> = None;

@@ -6,7 +6,7 @@ use crate::vim::fault::VimFault;
 use crate::vim::properties::{self, Reader, Subject};
 use crate::vim::value::{Object, Reference, Value};
 
-/// Returns the `ObjectContent` of one object.
+/// Returns the `ObjectContent` of one object; `None` if the object does not exist.
 pub(crate) fn object_content(
     reader: &Reader<'_>,
     views: &Views,
@@ -55,7 +55,7 @@ pub(crate) fn missing_property(path: &str, fault: &str) -> Object {
     Object::new("MissingProperty").with("path", path).with("fault", fault)
 }
 
-/// Returns the fault with which a rule makes `path` unreadable.
+/// Returns the fault with which a rule makes `path` unreadable; `None` if no rule does.
 pub(crate) fn unreadable<'e>(effects: &'e Effects, path: &str) -> Option<&'e str> {
     let covered = |missing: &String| sim_world::vcenter::touches(missing, path);
     effects
@@ -65,7 +65,7 @@ pub(crate) fn unreadable<'e>(effects: &'e Effects, path: &str) -> Option<&'e str
         .map(|missing| missing.fault.as_str())
 }
 
-/// Returns the reference of an object that exists.
+/// Returns the reference to an object that exists.
 pub(crate) fn reference(obj: &Obj, subject: Subject<'_>) -> Reference {
     match obj {
         Obj::Mo(id) => (*id).into(),

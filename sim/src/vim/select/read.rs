@@ -1,4 +1,4 @@
-//! Parses specs: checks types, names and paths, and resolves references by name.
+//! Parser of filter specs: checks types, names and paths, and resolves references by name.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::vim::node::Node;
 use crate::vim::{properties, types};
 
 impl FilterSpec {
-    /// Parses a spec and checks types, names and paths.
+    /// Parses a spec and checks its types, names and paths.
     pub(crate) fn read(node: &Node) -> Result<Self, VimFault> {
         let mut reading = Reading::default();
         let props = node.all("propSet").map(prop_spec).collect::<Result<Vec<_>, _>>()?;
@@ -43,7 +43,7 @@ fn prop_spec(node: &Node) -> Result<PropSpec, VimFault> {
     Ok(PropSpec { kind: kind.to_owned(), all, paths: if all { Vec::new() } else { paths } })
 }
 
-/// Traversals during the parse, before all names are known.
+/// State of the parse of one spec, before the names of all traversals are known.
 #[derive(Default)]
 struct Reading {
     traversals: Vec<Traversal>,
@@ -60,7 +60,8 @@ enum Owner {
 }
 
 impl Reading {
-    /// Parses a `selectSet` and returns its traversals. Stores references by name for later.
+    /// Parses a `selectSet` and returns the indexes of its traversals. Stores references by name
+    /// until [`resolve`](Self::resolve).
     fn selections(&mut self, owner: Owner, node: &Node) -> Result<Vec<usize>, VimFault> {
         let mut direct = Vec::new();
         for select in node.all("selectSet") {

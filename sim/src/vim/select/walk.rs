@@ -1,4 +1,4 @@
-//! Walks from start objects along traversals.
+//! Walk from the start objects of a spec along its traversals.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::vim::properties::{self, Reader, Subject};
 use crate::vim::types;
 use crate::vim::value::Value;
 
-/// One walk over the inventory.
+/// State of one walk over the inventory.
 pub(super) struct Walk<'a> {
     pub(super) spec: &'a FilterSpec,
     pub(super) reader: &'a Reader<'a>,
@@ -34,7 +34,8 @@ impl Walk<'_> {
     }
 
     pub(super) fn follow(&mut self, select: &[usize], from: &Obj) -> Result<(), VimFault> {
-        // Uses an explicit stack, because inventories may be deep and specs may refer to themselves.
+        // Uses an explicit stack, because inventories may be deep and specs may refer to
+        // themselves.
         let mut open: Vec<(usize, Obj)> =
             select.iter().rev().map(|index| (*index, from.clone())).collect();
         while let Some((index, obj)) = open.pop() {
@@ -57,7 +58,7 @@ impl Walk<'_> {
     /// Returns the objects to which a traversal leads from `obj`.
     ///
     /// # Errors
-    /// A property with values other than references.
+    /// `InvalidProperty` if the property has values other than references.
     fn targets(&self, traversal: &Traversal, obj: &Obj) -> Result<Vec<Obj>, VimFault> {
         let Some(subject) = subject(self.reader, self.views, obj) else { return Ok(Vec::new()) };
         if !types::is_a(subject.kind(), &traversal.kind) {

@@ -1,4 +1,4 @@
-//! A filter, and the changes of its members between two replies.
+//! Property filters, and the changes of their members between two replies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,20 +12,22 @@ use crate::vim::select::{self, FilterSpec, Obj, Views, Wanted};
 use crate::vim::value::Reference;
 use crate::vim::views::View;
 
-/// A filter.
+/// A property filter of a collector.
 #[derive(Debug)]
 pub(crate) struct Filter {
     pub(crate) reference: Reference,
     pub(super) spec: FilterSpec,
-    /// True if all start objects are views from which only `view` is traversed. Membership then follows the views.
+    /// True if all start objects are views, and the spec traverses only their property `view`. The
+    /// members of the filter are then those of the views, of the types that the spec reports.
     pub(super) follows_view: bool,
 }
 
-/// Changes in a filter: members, and paths of the members that stayed.
+/// Changes of a filter: members that entered or left, and changed paths of the other members.
 pub(super) type Followed = (FilterChange, Vec<(Obj, Vec<String>)>);
 
 impl Filter {
-    /// Selects anew and compares the result with what the client knows.
+    /// Computes the changes without the journal: selects the members anew and compares them with
+    /// those that the client has (`known`).
     pub(super) fn start_over(
         &self,
         reader: &Reader<'_>,
@@ -35,7 +37,8 @@ impl Filter {
     ) -> Result<Followed, VimFault> {
         let now = self.select(reader, views, effects)?;
         let mut change = self.compare(views, known, now);
-        // The age of what the client knows of the others is unknown, so they are sent in full again.
+        // The age of the client's values of the other members is unknown, so the reply has these
+        // members in full again.
         if let Some(known) = known {
             let gone: BTreeSet<Obj> = change.left.iter().cloned().collect();
             let stayed = known.objects.iter().filter(|obj| !gone.contains(obj)).cloned();
@@ -44,7 +47,7 @@ impl Filter {
         Ok((change, Vec::new()))
     }
 
-    /// Follows the journal from the position that the client knows.
+    /// Computes the changes from the entries of the journal since the client's position.
     pub(super) fn follow(
         &self,
         reader: &Reader<'_>,
@@ -88,7 +91,9 @@ impl Filter {
         Ok((change, modified))
     }
 
-    /// Updates the membership of views, object by object.
+    /// Computes which objects entered or left a filter that follows views. Checks only the objects
+    /// that the journal or a list view names as changed. Selects all members anew if a list view no
+    /// longer keeps the changes.
     fn follow_views(
         &self,
         reader: &Reader<'_>,
@@ -141,7 +146,8 @@ impl Filter {
         self.spec.wanted(kind.type_name()).is_some()
     }
 
-    /// True if a list from which the filter starts has changed since the client learned its members.
+    /// True if a list view among the start objects has changed or was destroyed since the client's
+    /// position.
     fn has_changed_view(&self, views: &Views, known: &Members) -> bool {
         self.spec.starts.iter().any(|start| {
             let Obj::Named(id) = &start.obj else { return false };
@@ -150,7 +156,8 @@ impl Filter {
         })
     }
 
-    /// True if a change can alter the selection of a spec that does not just follow a view.
+    /// True if a change can alter the selection of a spec that traverses other properties than
+    /// `view`.
     fn may_select_otherwise(&self, entry: &Entry) -> bool {
         match &entry.touch {
             Touch::Created | Touch::Removed | Touch::Moved(_) => true,
@@ -168,7 +175,7 @@ impl Filter {
         views: &Views,
         effects: &Effects,
     ) -> Result<Vec<Obj>, VimFault> {
-        // A deleted start object leaves the selection; the filter stays, without effect.
+        // Skips deleted start objects. A filter without remaining start objects selects nothing.
         let mut spec = self.spec.clone();
         spec.starts.retain(|start| select::subject(reader, views, &start.obj).is_some());
         Ok(spec.select(reader, views, effects)?.objects)

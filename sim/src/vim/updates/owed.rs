@@ -1,4 +1,5 @@
-//! Properties that a rule made unreadable when they were due. They are sent once they can be read.
+//! Owed properties: a rule made them unreadable when a reply should have had them. A later reply
+//! has them once they are readable.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,12 +10,14 @@ use crate::vim::properties::{self, Reader, Subject};
 use crate::vim::select::{self, Views, unreadable};
 
 impl Collector {
-    /// True if an owed property can be read now.
+    /// True if at least one owed property is readable now.
     pub(super) fn can_pay(&self, effects: &Effects) -> bool {
         self.owed.values().flatten().any(|path| unreadable(effects, path).is_none())
     }
 
-    /// Adds the owed properties to the plan, and notes the planned properties that cannot be read this time.
+    /// Adds the owed properties to the plan, then records all planned properties that a rule makes
+    /// unreadable now as owed. Drops owed properties of objects that the plan reports as entered or
+    /// left, and of objects that do not exist any more.
     pub(super) fn pay(
         &mut self,
         planned: &mut VecDeque<Planned>,

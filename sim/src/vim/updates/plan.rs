@@ -1,4 +1,4 @@
-//! Plans a reply: every difference from what the client knows.
+//! Plan of a reply: the updates from the client's position to the current state.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,7 +10,8 @@ use crate::vim::properties::Reader;
 use crate::vim::select::{Obj, Views};
 
 impl Collector {
-    /// Returns every difference from what the client knows, and the change that the reply makes to it.
+    /// Returns all updates that the client needs, and the change of its position that follows once
+    /// it acknowledges them.
     pub(super) fn plan(
         &self,
         reader: &Reader<'_>,

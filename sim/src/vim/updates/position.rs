@@ -1,4 +1,5 @@
-//! Positions of clients: what a client knows, the reply on its way, and the change between two positions.
+//! Positions of clients: the acknowledged state, the reply that is not acknowledged yet, and the
+//! change between two positions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -8,23 +9,23 @@ use sim_world::vcenter::MoRef;
 use super::follow::Filter;
 use crate::vim::select::Obj;
 
-/// State that a client knows.
+/// State that a client has acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Position {
     pub(super) journal: u64,
-    /// Objects that the user may not see in this state.
+    /// Objects that the user was not allowed to see in this state.
     pub(super) denied: Vec<MoRef>,
     pub(super) members: BTreeMap<Arc<str>, Members>,
 }
 
-/// Objects of a filter that a client knows, and the generation of each view at that time.
+/// Members of a filter in an acknowledged state, and the generation of each view at that time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members {
     pub(super) objects: BTreeSet<Obj>,
     pub(super) generations: BTreeMap<Arc<str>, u64>,
 }
 
-/// A reply that was sent and is not acknowledged.
+/// A reply that the client has not acknowledged yet.
 #[derive(Debug)]
 pub(super) struct Offer {
     pub(super) version: String,

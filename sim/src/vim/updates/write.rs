@@ -1,4 +1,4 @@
-//! Converts planned updates to the objects of a reply.
+//! Conversion of planned updates to the data objects of a reply.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ fn object_update(
             };
             Some(Object::new("ObjectUpdate").with("kind", kind("leave")).with("obj", reference))
         }
-        // The object has gone since the plan was made. The next reply reports that it left.
+        // The object was deleted after the plan was made. The next reply reports that it left.
         (_, None) => None,
         (UpdateKind::Enter, Some(subject)) => {
             let wanted = filter.spec.wanted(subject.kind())?;
@@ -77,7 +77,7 @@ fn object_update(
     }
 }
 
-/// Returns a `PropertyChange`. Without a value the property has become unset.
+/// Returns a `PropertyChange`. `None` as value says that the property has become unset.
 fn assign(name: &str, value: Option<Value>) -> Value {
     let change = Object::new("PropertyChange")
         .with("name", name)

@@ -1,10 +1,12 @@
-// Package simtest is a fake vCenter for tests in Go: one type over testcontainers-go, to be copied into a project.
+// Package simtest is a simulated vCenter for tests in Go: a type over testcontainers-go, for you to
+// copy into a project.
 //
 //	sim := simtest.Start(t, "--vms=3")
 //	client.Login(sim.VCenter.URL, sim.VCenter.Administrator, sim.Roots)
 //
-// The container is removed when the test ends. Admin calls the admin port: faults, ledger, events. The engine picks the
-// published ports, so Start replaces the URLs that sim reports by those that are valid outside the container.
+// Start removes the container when the test ends. Admin sends a request to the admin port: fault
+// rules, ledger, events. The engine picks the published ports, so Start replaces the URLs that sim
+// reports by those that are valid outside the container.
 package simtest
 
 import (
@@ -43,11 +45,11 @@ type VCenter struct {
 // Cluster is the workload cluster, with the bearer token of its administrator.
 type Cluster struct{ URL, Token string }
 
-// Sim is a running sim.
+// Sim is a running container of sim, the simulator.
 type Sim struct {
 	VCenter VCenter
 	Cluster Cluster
-	// CertificateAuthority has signed every certificate; Roots trusts only it.
+	// CertificateAuthority has signed every certificate, as PEM; Roots trusts only this authority.
 	CertificateAuthority string
 	Roots                *x509.CertPool
 
@@ -55,8 +57,8 @@ type Sim struct {
 	admin, token string
 }
 
-// Start runs `sim serve` with more flags, such as `--vms=3`, and returns when it serves. SIM_IMAGE names the image; the
-// default is the one that kind/images/build.sh builds.
+// Start runs `sim serve` with the given flags, such as `--vms=3`, and returns when it accepts
+// connections. SIM_IMAGE names the image; the default is the one that kind/images/build.sh builds.
 func Start(t *testing.T, flags ...string) *Sim {
 	t.Helper()
 	ctx := context.Background()
@@ -67,7 +69,7 @@ func Start(t *testing.T, flags ...string) *Sim {
 	token := rand.Text()
 	command := []string{"serve",
 		"--vcenter-listen=0.0.0.0:8989", "--cluster-listen=0.0.0.0:26443", "--admin-listen=0.0.0.0:8900",
-		// The addresses under which a test in a container reaches published ports.
+		// Addresses under which a test that runs in a container reaches published ports.
 		"--tls-san=172.17.0.1", "--tls-san=host.docker.internal"}
 	it, err := testcontainers.Run(ctx, image,
 		testcontainers.WithCmd(append(command, flags...)...),
@@ -83,7 +85,7 @@ func Start(t *testing.T, flags ...string) *Sim {
 	)
 	testcontainers.CleanupContainer(t, it)
 	if err != nil {
-		t.Fatalf("no sim: %v; is there an image %s? kind/images/build.sh sim makes it", err, image)
+		t.Fatalf("sim did not start: %v; if the image %s is missing, build it with kind/images/build.sh sim", err, image)
 	}
 	endpoint := func(port, scheme string) string {
 		url, err := it.PortEndpoint(ctx, port, scheme)
@@ -103,7 +105,7 @@ func Start(t *testing.T, flags ...string) *Sim {
 	sim.VCenter.URL, sim.Cluster.URL = endpoint(vcenterPort, "https"), endpoint(clusterPort, "https")
 	sim.Roots = x509.NewCertPool()
 	if !sim.Roots.AppendCertsFromPEM([]byte(sim.CertificateAuthority)) {
-		t.Fatal("the certificate of sim is no PEM")
+		t.Fatal("the certificate authority of sim is not valid PEM")
 	}
 	return sim
 }
@@ -143,7 +145,7 @@ func (s *Sim) Admin(method, path string, body, into any) {
 	}
 }
 
-// Calls returns the number of calls of an operation.
+// Calls returns the number of calls of an operation, such as Login, in the ledger.
 func (s *Sim) Calls(operation string) int {
 	s.t.Helper()
 	var counts struct {

@@ -15,7 +15,7 @@ const envelope = `<?xml version="1.0" encoding="UTF-8"?>
 <Login xmlns="urn:vim25"><_this type="SessionManager">SessionManager</_this>
 <userName>%s</userName><password>%s</password></Login></soapenv:Body></soapenv:Envelope>`
 
-// logIn logs in by SOAP, and tries again while the vCenter is busy. It is the code under test.
+// logIn logs in by SOAP, and tries again while the vCenter answers 503. It is the code under test.
 func logIn(client *http.Client, vcenter VCenter, tries int) (string, error) {
 	account := vcenter.Administrator
 	body := fmt.Sprintf(envelope, html.EscapeString(account.Username), html.EscapeString(account.Password))
@@ -47,10 +47,10 @@ func TestABusyVCenterIsAskedAgain(t *testing.T) {
 	}, nil)
 	session, err := logIn(client, sim.VCenter, 3)
 	if err != nil || !strings.Contains(session, "<userName>") {
-		t.Fatalf("no session: %v, %s", err, session)
+		t.Fatalf("the login failed: %v, %s", err, session)
 	}
 	if n := sim.Calls("Login"); n != 3 {
-		t.Errorf("%d logins, not 3", n)
+		t.Errorf("%d logins, want 3", n)
 	}
 
 	sim.Admin("DELETE", "/faults", nil, nil)
@@ -58,6 +58,6 @@ func TestABusyVCenterIsAskedAgain(t *testing.T) {
 	var world struct{ Machines []struct{ Name, Power string } }
 	sim.Admin("GET", "/world", nil, &world)
 	if it := world.Machines[0]; it.Name != "node-0001" || it.Power != "poweredOff" {
-		t.Errorf("machine: %+v", it)
+		t.Errorf("machine %+v, want node-0001 powered off", it)
 	}
 }

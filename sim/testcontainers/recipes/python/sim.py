@@ -1,10 +1,11 @@
-"""A fake vCenter for tests in Python: one class over testcontainers, to be copied into a project.
+"""A simulated vCenter for tests in Python: a class over testcontainers, for you to copy into a project.
 
     with Sim("--vms=3") as sim:
         url, account = sim.vcenter["url"], sim.vcenter["administrator"]
 
-The container is removed at the end of the block. `sim.admin(...)` calls the admin port: faults, ledger, events. The engine
-picks the published ports, so the class replaces the URLs that sim reports by those that are valid outside the container.
+The class removes the container at the end of the block. `sim.admin(...)` sends a request to the admin port: fault rules,
+ledger, events. The engine picks the published ports, so the class replaces the URLs that sim reports by those that are
+valid outside the container.
 """
 import json
 import os
@@ -16,12 +17,13 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
 VCENTER, CLUSTER, ADMIN = 8989, 26443, 8900
-# The addresses under which a test in a container reaches published ports. For another network: `Sim("--tls-san=ADDRESS")`.
+# Addresses under which a test that runs in a container reaches published ports. Certificates must
+# be valid for them. Add another address with `Sim("--tls-san=ADDRESS")`.
 HOSTS = ("172.17.0.1", "host.docker.internal")
 
 
 class Sim(DockerContainer):
-    """A container that runs `sim serve` with more flags, such as `--vms=3`."""
+    """A container that runs `sim serve` with the given flags, such as `--vms=3`."""
 
     def __init__(self, *flags, image=None, **kwargs):
         super().__init__(image or os.environ.get("SIM_IMAGE", "vsphere-lab/sim:0.1.0"), **kwargs)
@@ -44,11 +46,11 @@ class Sim(DockerContainer):
         return self
 
     def url(self, port, scheme):
-        """Returns the URL of a container port, as seen from outside."""
+        """Returns the URL of a container's port that is valid outside the container."""
         return f"{scheme}://{self.get_container_host_ip()}:{self.get_exposed_port(port)}"
 
     def tls(self):
-        """Returns an SSL context that trusts only this sim."""
+        """Returns an SSL context that trusts only the certificate authority of this sim."""
         return ssl.create_default_context(cadata=self.ca_pem)
 
     def admin(self, method, path, body=None):
@@ -62,6 +64,6 @@ class Sim(DockerContainer):
         return json.loads(text) if text else None
 
     def calls(self, operation):
-        """Returns the number of calls of an operation."""
+        """Returns the number of calls of an operation, such as `Login`, in the ledger."""
         counts = self.admin("GET", "/ledger?format=counts")
         return sum(it["calls"] for it in counts["operations"] if it["op"] == operation)

@@ -1,4 +1,4 @@
-"""Tests a client that logs in to a vCenter that is busy at first. Runs with `python -m unittest` or pytest."""
+"""Tests a client that logs in to a vCenter that is busy at first. Run it with `python -m unittest` or pytest."""
 import unittest
 import urllib.error
 import urllib.request
@@ -12,7 +12,7 @@ ENVELOPE = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def log_in(sim, tries=3):
-    """Logs in by SOAP, and tries again while the vCenter is busy. This is the code under test."""
+    """Logs in by SOAP, and tries again while the vCenter answers 503. This is the code under test."""
     body = ENVELOPE.format(**sim.vcenter["administrator"]).encode()
     for left in reversed(range(tries)):
         request = urllib.request.Request(sim.vcenter["url"] + "/sdk", body, {"Content-Type": "text/xml", "SOAPAction": "urn:vim25/8.0.3.0"})

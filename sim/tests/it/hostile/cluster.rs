@@ -1,4 +1,4 @@
-//! A cluster on a socket, and a well-behaved client beside the hostile ones.
+//! A sim on sockets, and a well-behaved client that uses the cluster beside the hostile clients.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,9 +19,10 @@ use tokio::net::TcpStream;
 /// Time after which an exchange counts as hanging.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A cluster on a socket, in plain text.
+/// A sim whose faces listen in plain text.
 pub(super) struct Cluster {
     pub(super) sim: Sim,
+    /// Address of the workload cluster.
     pub(super) address: SocketAddr,
     /// Address of the Supervisor.
     pub(super) supervisor: SocketAddr,
@@ -29,6 +30,7 @@ pub(super) struct Cluster {
     pub(super) admin: SocketAddr,
     /// Address of the vCenter.
     pub(super) vcenter: SocketAddr,
+    /// Bearer token of the cluster's administrator.
     pub(super) token: String,
 }
 
@@ -37,6 +39,7 @@ impl Cluster {
         Self::patient(ListenOptions::default().patience).await
     }
 
+    /// Starts a sim whose listeners wait at most `patience` for a slow client.
     pub(super) async fn patient(patience: Duration) -> Self {
         let sim = Sim::builder().topology(Topology::standard().supervisor()).plain_text().start();
         let transport = Transport::PlainText;
@@ -44,22 +47,23 @@ impl Cluster {
         let endpoints = sim.listen(options).await.expect("free ports");
         let token = sim.admin_token().to_owned();
         let vcenter = endpoints.vcenters["vc0"].address;
-        let supervisor = endpoints.supervisor.as_ref().expect("the world has one").address;
+        let supervisor = endpoints.supervisor.as_ref().expect("the world has a Supervisor").address;
         let (address, admin) = (endpoints.cluster.address, endpoints.admin.address);
         Self { sim, address, supervisor, admin, vcenter, token }
     }
 
     pub(super) async fn connect(&self) -> TcpStream {
-        TcpStream::connect(self.address).await.expect("it listens")
+        TcpStream::connect(self.address).await.expect("the server listens")
     }
 
-    /// Sends bytes with `$TOKEN` replaced; returns the bytes until the answer is whole or the connection ends.
+    /// Sends bytes to the cluster, with `$TOKEN` replaced by the token. Returns the bytes of the
+    /// answer until it is complete or the connection ends.
     pub(super) async fn raw(&self, request: &[u8]) -> String {
         let request = replaced(request, &self.token);
         let (mut read, mut write) = self.connect().await.into_split();
         let mut answer = Vec::new();
         let exchange = async {
-            // The server may not read an early refused request to the end.
+            // The server may refuse a request without reading it to the end.
             let send = async { write.write_all(&request).await.unwrap_or_default() };
             let receive = async {
                 let mut buffer = vec![0; 65536];
@@ -82,19 +86,19 @@ impl Cluster {
             .header("host", "localhost")
             .header("authorization", format!("Bearer {}", self.token))
             .body(Empty::new())
-            .expect("a good request")
+            .expect("the request is valid")
     }
 
     pub(super) fn create(&self, kind: &'static str, namespace: &str, object: serde_json::Value) {
         let create = objects::Command::create(GroupResource::core(kind), namespace, object);
-        self.sim.apply(Command::Cluster(create)).expect("a good object");
+        self.sim.apply(Command::Cluster(create)).expect("the object is valid");
     }
 
     fn node(&self, name: &str) {
         self.create("nodes", "", serde_json::json!({"metadata": {"name": name}}));
     }
 
-    /// The records of the first `n_calls` calls for which `is_it` holds, once they have ended.
+    /// Waits until `n_calls` calls have ended for which `is_it` is true, and returns their records.
     pub(super) async fn ended(
         &self,
         n_calls: usize,
@@ -122,7 +126,7 @@ pub(super) fn replaced(request: &[u8], token: &str) -> Vec<u8> {
     }
 }
 
-/// True if an answer with a length is complete.
+/// True if the answer has a `content-length` and its body is complete.
 fn is_whole(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
@@ -151,23 +155,29 @@ impl<'a> Neighbour<'a> {
         Self { cluster, questions, watch: watch.into_body(), n_nodes: 0 }
     }
 
-    /// Checks that the watch gets a change and a request gets its answer, now.
+    /// Creates a Node, and checks that the watch receives it and that a request gets its answer
+    /// within [`DEADLINE`]. `during` describes the situation in error messages.
     pub(super) async fn is_served(&mut self, during: &str) {
         self.n_nodes += 1;
         let name = format!("neighbour-{}", self.n_nodes);
         self.cluster.node(&name);
         let served = async {
-            let frame = self.watch.frame().await.expect("the watch goes on").expect("no error");
+            let frame = self
+                .watch
+                .frame()
+                .await
+                .expect("the watch continues")
+                .expect("the watch does not break");
             let event = frame.into_data().expect("data");
             let event: serde_json::Value = serde_json::from_slice(&event).expect("one event");
             assert_eq!(event["object"]["metadata"]["name"], *name, "{during}");
             let question = self.cluster.request(&format!("/api/v1/nodes/{name}"));
             let answer = self.questions.send_request(question).await.expect("an answer");
             assert_eq!(answer.status(), 200, "{during}");
-            answer.into_body().collect().await.expect("a whole answer");
+            answer.into_body().collect().await.expect("the body is complete");
         };
         let served = tokio::time::timeout(DEADLINE, served).await;
-        served.unwrap_or_else(|_| panic!("the neighbour waits: {during}"));
+        served.unwrap_or_else(|_| panic!("the other client has to wait: {during}"));
     }
 }
 

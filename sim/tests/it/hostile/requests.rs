@@ -1,4 +1,4 @@
-//! Hostile requests, each with its expected answer.
+//! Hostile requests to a cluster, each with its expected answer.
 
 pub(super) const AUTH: &str = "Host: x\r\nAuthorization: Bearer $TOKEN\r\n";
 
@@ -22,12 +22,14 @@ const TOO_LARGE: &str =
 const NOT_ALLOWED: &str = r#""reason":"MethodNotAllowed""#;
 const NOT_FOUND: &str = "404 page not found";
 
-/// Name, request, start of the status (empty: closed without an answer), and a part of the body.
+/// A hostile request: its name, its bytes, the start of the expected status (empty if the server
+/// closes the connection without an answer), and a part of the expected answer.
 type Hostile = (&'static str, Vec<u8>, &'static str, &'static str);
 
 const JSON: &str = "application/json";
 
-/// Requests with answers of kube-apiserver 1.36.3, except where a comment says otherwise.
+/// All hostile requests. The expected answers are those of kube-apiserver 1.36.3, except where a
+/// comment says otherwise.
 pub(super) fn requests() -> Vec<Hostile> {
     [bodies(), framing(), methods_and_paths(), selectors_and_bombs()].concat()
 }
@@ -86,13 +88,13 @@ fn bodies() -> Vec<Hostile> {
             "json: cannot unmarshal array into Go value",
         ),
         (
-            "text that is no UTF-8",
+            "text that is not UTF-8",
             post(&format!("{MAPS}?dryRun=All"), JSON, &map(b"{\"a\":\"x\xff\"}")),
             "201",
             "\"a\":\"x\u{fffd}\"",
         ),
         (
-            "a key that is no UTF-8",
+            "a key that is not UTF-8",
             post(MAPS, JSON, &map(b"{\"a\xff\":\"x\"}")),
             "422",
             "a valid config key must consist of",
@@ -119,7 +121,7 @@ fn bodies() -> Vec<Hostile> {
     ]
 }
 
-/// Lengths, chunks, headers, and bytes that are not HTTP.
+/// Requests with wrong lengths, chunks or headers, and bytes that are not HTTP.
 fn framing() -> Vec<Hostile> {
     let flood = |n: usize| (0..n).map(|n| format!("X-{n}: 1\r\n")).collect::<String>();
     let lengths = |length: &str, body: &str| {
@@ -140,7 +142,7 @@ fn framing() -> Vec<Hostile> {
         ("two lengths", with("POST", MAPS, "Content-Length: 3\r\n", b"{}"), "400", ""),
         // The real server answers 500 "invalid byte in chunk length".
         ("a chunk of no length", chunked("zz\r\n{}\r\n0\r\n\r\n"), "500", r#""status":"Failure""#),
-        // The real server takes as many headers as fit 1 MiB, and its refusal has a body.
+        // The real server accepts headers of up to 1 MiB in all, and its refusal has a body.
         ("ten thousand headers", with("GET", MAPS, &flood(10_000), b""), "431", ""),
         (
             "a header of 2 MiB",
@@ -149,7 +151,7 @@ fn framing() -> Vec<Hostile> {
             "",
         ),
         ("a path of 2 MiB", get(&format!("/{}", "a".repeat(2 << 20))), "4", ""),
-        ("a header that is none", with("GET", MAPS, "nothing\r\n", b""), "400", ""),
+        ("a header without a colon", with("GET", MAPS, "nothing\r\n", b""), "400", ""),
         // The real server refuses these two with 400 and 417.
         (
             "no Host",
@@ -158,7 +160,7 @@ fn framing() -> Vec<Hostile> {
             "NodeList",
         ),
         (
-            "an expectation of nobody",
+            "an unknown Expect header",
             with("GET", "/api/v1/nodes", "Expect: miracles\r\n", b""),
             "200",
             "NodeList",
@@ -169,7 +171,7 @@ fn framing() -> Vec<Hostile> {
 
 fn methods_and_paths() -> Vec<Hostile> {
     vec![
-        ("a method of no one", with("BREW", MAPS, "", b""), "405", NOT_ALLOWED),
+        ("an unknown method", with("BREW", MAPS, "", b""), "405", NOT_ALLOWED),
         ("TRACE", with("TRACE", "/api/v1/namespaces/default", "", b""), "405", NOT_ALLOWED),
         ("a method in lower case", with("get", MAPS, "", b""), "405", NOT_ALLOWED),
         ("two slashes at the beginning", get("//api/v1/nodes"), "404", NOT_FOUND),
@@ -180,26 +182,26 @@ fn methods_and_paths() -> Vec<Hostile> {
             "the server could not find the requested resource",
         ),
         (
-            "a way up",
+            "a path with .. inside",
             get("/api/v1/../v1/nodes"),
             "404",
             "the server could not find the requested resource",
         ),
-        ("a way out", get("/../../etc/passwd"), "404", NOT_FOUND),
+        ("a path with .. at the start", get("/../../etc/passwd"), "404", NOT_FOUND),
         (
-            "a name that leads up",
+            "an escaped .. as a name",
             get("/api/v1/nodes/%2e%2e"),
             "400",
             r#"Name parameter invalid: \"..\": may not be '..'"#,
         ),
         ("a name with a percent sign", get("/api/v1/nodes/a%25b"), "400", "may not contain '%'"),
-        ("a slash in disguise", get("/api/v1/nodes/a%2Fstatus"), "404", r#"nodes \"a\" not found"#),
-        ("an escape that is none", get("/api/v1/nodes/%zz"), "400", "400 Bad Request"),
+        ("an escaped slash", get("/api/v1/nodes/a%2Fstatus"), "404", r#"nodes \"a\" not found"#),
+        ("an invalid escape", get("/api/v1/nodes/%zz"), "400", "400 Bad Request"),
         ("no path", get("nodes"), "400", "400 Bad Request"),
     ]
 }
 
-/// Short requests that ask for much work.
+/// Short requests that cause much work.
 fn selectors_and_bombs() -> Vec<Hostile> {
     vec![
         (
@@ -215,7 +217,7 @@ fn selectors_and_bombs() -> Vec<Hostile> {
             "<nil>: Invalid value",
         ),
         (
-            "a copy of a copy of a copy",
+            "a JSON patch that doubles the document fifty times",
             with(
                 "PATCH",
                 "/api/v1/namespaces/default",
@@ -234,7 +236,7 @@ fn selectors_and_bombs() -> Vec<Hostile> {
     ]
 }
 
-/// A JSON patch of fifty operations, each of which doubles the document.
+/// A JSON patch with fifty copy operations, each of which doubles the labels.
 fn bomb() -> String {
     let copy =
         |n| format!(r#",{{"op":"copy","from":"/metadata/labels","path":"/metadata/labels/{n}"}}"#);

@@ -6,7 +6,7 @@ use sim::world::{Command, Nodes, Topology};
 use super::{CONTENT, Shots};
 use crate::client::{COLLECTOR, Client, SEARCH, VIEWS, object};
 
-/// Every set property of an object.
+/// Reads all properties of an object, and compares the answer with the snapshot `all_of_{name}`.
 async fn everything(
     shots: &mut Shots,
     sim: &Sim,
@@ -80,7 +80,7 @@ pub(super) async fn a_machine_in_every_state(shots: &mut Shots) {
         let mut client = Client::logged_in(&sim).await;
         let machine = client.machine("node-0001").await;
         if let Some(event) = event {
-            sim.apply(event).expect("the machine is there");
+            sim.apply(event).expect("the machine exists");
         }
         everything(shots, &sim, &mut client, name, ("VirtualMachine", &machine)).await;
     }

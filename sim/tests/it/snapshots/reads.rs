@@ -1,4 +1,5 @@
-//! Snapshots of a cloud provider's usual calls: first contact, retrievals, searches, filters.
+//! Snapshots of calls that read: login, property retrievals, searches, filters, views and sessions.
+//! Most are calls that a cloud provider makes.
 
 use http::Method;
 use sim::world::{ADMINISTRATOR, Command};
@@ -11,7 +12,7 @@ pub(super) async fn first_contact(shots: &mut Shots) {
     let mut client = Client::new(&sim);
     let answer = client.call("RetrieveServiceContent", CONTENT, "").await;
     shots.take(&sim, "service_content", &answer);
-    let password = sim.password("vc0", ADMINISTRATOR).expect("the administrator is there");
+    let password = sim.password("vc0", ADMINISTRATOR).expect("the administrator has an account");
     let login =
         format!("<userName>{ADMINISTRATOR}</userName><password>{}</password>", password.expose());
     let answer = client.call("Login", SESSIONS, &login).await;
@@ -95,8 +96,11 @@ pub(super) async fn searches(shots: &mut Shots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
     let machine = client.machine("node-0001").await;
-    let uuid =
-        client.fetch(("VirtualMachine", &machine), "config.uuid").await.expect("it is set").text;
+    let uuid = client
+        .fetch(("VirtualMachine", &machine), "config.uuid")
+        .await
+        .expect("the property is set")
+        .text;
     let find = |uuid: &str| {
         format!(
             "<datacenter type=\"Datacenter\">datacenter-2</datacenter><uuid>{uuid}</uuid>\
@@ -106,7 +110,7 @@ pub(super) async fn searches(shots: &mut Shots) {
     let answer = client.call("FindByUuid", SEARCH, &find(&uuid)).await;
     shots.take(&sim, "find_hit", &answer);
     let upper = client.call("FindByUuid", SEARCH, &find(&uuid.to_uppercase())).await;
-    assert_eq!(upper.reference().1, machine, "upper case finds it too");
+    assert_eq!(upper.reference().1, machine, "the search ignores the case of the UUID");
     let miss = find("00000000-0000-4000-8000-000000000000");
     let answer = client.call("FindByUuid", SEARCH, &miss).await;
     shots.take(&sim, "find_miss", &answer);
@@ -149,7 +153,7 @@ pub(super) async fn updates(shots: &mut Shots) {
     let timeout = wait(&known, "<maxWaitSeconds>1</maxWaitSeconds>");
     let answer = client.call("WaitForUpdatesEx", COLLECTOR, &timeout).await;
     shots.take(&sim, "updates_timeout", &answer);
-    sim.apply(Command::PowerOff("node-0001".into())).expect("the machine is there");
+    sim.apply(Command::PowerOff("node-0001".into())).expect("the machine exists");
     let answer = client.call("WaitForUpdatesEx", COLLECTOR, &wait(&known, "")).await;
     shots.take(&sim, "updates_modify", &answer);
     let known = version(&answer);
@@ -159,18 +163,20 @@ pub(super) async fn updates(shots: &mut Shots) {
     );
     let answer = client.call("ModifyListView", ("ListView", &view), &modify).await;
     shots.take(&sim, "modify_list_view", &answer);
-    sim.apply(Command::DeleteMachine("node-0002".into())).expect("the machine is there");
+    sim.apply(Command::DeleteMachine("node-0002".into())).expect("the machine exists");
     let answer = client.call("WaitForUpdatesEx", COLLECTOR, &wait(&known, "")).await;
     shots.take(&sim, "updates_enter_and_leave", &answer);
 }
 
-/// Searches that a provider does not make, and reads in the manner of older clients.
+/// Takes snapshots of searches that a provider does not make, and of reads in the style of older
+/// clients.
 pub(super) async fn other_ways_to_find_and_read(shots: &mut Shots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
     let machine = client.machine("node-0001").await;
     let this = ("VirtualMachine", machine.as_str());
-    let mut text = async |path: &str| client.fetch(this, path).await.expect("it is set").text;
+    let mut text =
+        async |path: &str| client.fetch(this, path).await.expect("the property is set").text;
     let (uuid, address) = (text("config.uuid").await, text("guest.ipAddress").await);
     for (operation, arguments) in [
         ("FindAllByUuid", format!("<uuid>{uuid}</uuid><vmSearch>true</vmSearch>")),
@@ -209,7 +215,7 @@ pub(super) async fn other_ways_to_find_and_read(shots: &mut Shots) {
     shots.take(&sim, "continue_canceled", &answer);
 }
 
-/// Views and collectors from their creation to their end.
+/// Takes snapshots of calls to views and collectors, from their creation to their destruction.
 pub(super) async fn views_and_collectors(shots: &mut Shots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
@@ -250,7 +256,8 @@ pub(super) async fn views_and_collectors(shots: &mut Shots) {
     shots.take(&sim, "destroy_view", &answer);
 }
 
-/// One session hands its login to another, looks at it and ends it.
+/// Takes snapshots of session calls: one session clones its login to another, queries it and ends
+/// it.
 pub(super) async fn sessions(shots: &mut Shots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;

@@ -1,4 +1,4 @@
-//! Snapshots of faults of every class, and of the answers in front of a service that is in trouble.
+//! Snapshots of faults of every class, and of HTTP errors, for example while a vCenter starts.
 
 use sim::Sim;
 use sim::faults::{Action, Rule};
@@ -39,14 +39,15 @@ pub(super) async fn faults(shots: &mut Shots) {
     shots.take(&sim, "fault_unknown", &answer);
 }
 
-/// Each class that a rule can name, with the fields that go with it.
+/// Takes a snapshot of the faults of every class that a rule can name, with the fields of each
+/// class.
 pub(super) async fn every_fault_class(shots: &mut Shots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
     let mut all = String::new();
     for class in sim::fault_classes() {
         let fault = Action::SoapFault { class: (*class).to_owned(), message: None };
-        sim.fault(Rule::new(*class, [fault]).op(["CurrentTime"])).expect("a good rule");
+        sim.fault(Rule::new(*class, [fault]).op(["CurrentTime"])).expect("the rule is valid");
         let answer = client.call("CurrentTime", CONTENT, "").await;
         assert_eq!(answer.fault().as_deref(), Some(*class));
         all.push_str(&format!("--- {class}\n{}\n", bytes(&answer)));
@@ -61,7 +62,7 @@ pub(super) async fn denied_and_unavailable(shots: &mut Shots) {
     let machine = client.machine("node-0001").await;
     let grant =
         Grant { vcenter: None, user: ADMINISTRATOR.to_owned(), object: "node-0001".to_owned() };
-    sim.apply(Command::RevokePrivilege(grant)).expect("they are there");
+    sim.apply(Command::RevokePrivilege(grant)).expect("the user and the machine exist");
     let answer = client.call("PowerOnVM_Task", ("VirtualMachine", &machine), "").await;
     shots.take(&sim, "fault_no_permission", &answer);
     for (name, method, path) in
@@ -74,7 +75,7 @@ pub(super) async fn denied_and_unavailable(shots: &mut Shots) {
     let answer = client.rest(Method::POST, "/sdk", &json, "{}").await;
     shots.take(&sim, "http_media_type", &answer);
     let busy = Action::Status { code: 503, retry_after: Some(7), message: None };
-    sim.fault(Rule::new("busy", [busy])).expect("a good rule");
+    sim.fault(Rule::new("busy", [busy])).expect("the rule is valid");
     for (name, path) in [
         ("http_busy", "/sdk"),
         ("rest_busy", "/rest/com/vmware/cis/session"),
@@ -84,18 +85,19 @@ pub(super) async fn denied_and_unavailable(shots: &mut Shots) {
         shots.take(&sim, name, &answer);
     }
     sim.heal();
-    sim.apply(Command::StopVCenter { vcenter: None }).expect("it runs");
-    sim.apply(Command::StartVCenter { vcenter: None }).expect("it is stopped");
+    sim.apply(Command::StopVCenter { vcenter: None }).expect("the vCenter runs");
+    sim.apply(Command::StartVCenter { vcenter: None }).expect("the vCenter is stopped");
     let answer = client.call("RetrieveServiceContent", CONTENT, "").await;
     shots.take(&sim, "http_starting", &answer);
 }
 
-/// A server that has reached its limit of anonymous SOAP sessions and REST logins.
+/// Takes snapshots of the answers of a vCenter that has reached its limits of SOAP and vAPI
+/// sessions.
 pub(super) async fn too_many_sessions(shots: &mut Shots) {
     let sim: Sim = lab();
     let rules =
         sim::world::vcenter::LoginRules { soap_cap: 1, vapi_cap_per_user: 0, ..Default::default() };
-    sim.apply(Command::SetLoginRules { vcenter: None, rules }).expect("there is one vCenter");
+    sim.apply(Command::SetLoginRules { vcenter: None, rules }).expect("the world has a vCenter");
     let mut first = Client::new(&sim);
     first.call("RetrieveServiceContent", CONTENT, "").await.ok();
     let mut second = Client::new(&sim);

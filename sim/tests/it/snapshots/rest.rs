@@ -1,4 +1,5 @@
-//! Snapshots of vAPI REST: sessions and tagging, each call in both dialects.
+//! Snapshots of vAPI calls for sessions and tagging, each in both REST dialects (`/rest` and
+//! `/api`).
 
 use http::Method;
 use serde_json::{Value, json};
@@ -63,7 +64,7 @@ async fn client_cluster(sim: &Sim) -> String {
     client.call("FindByInventoryPath", SEARCH, path).await.reference().1
 }
 
-/// One of the two dialects of a call, with a session in it.
+/// A client with a session that makes tagging calls in one of the two REST dialects.
 struct Dialect<'a> {
     name: &'static str,
     tagging: &'static str,
@@ -77,12 +78,13 @@ impl Dialect<'_> {
         self.name == "rest"
     }
 
-    /// A create or update specification: wrapped in `/rest`, bare in `/api`.
+    /// A create or update specification as a body: in the field `name` for `/rest`, bare for
+    /// `/api`.
     fn spec(&self, name: &str, spec: Value) -> Value {
         if self.is_rest() { json!({ name: spec }) } else { spec }
     }
 
-    /// Path of a call in this dialect: `/{service}/{id}?action={action}` or the like.
+    /// Path of a call in this dialect, such as `/{service}/{id}?action={action}` after the prefix.
     fn path(&self, service: &str, id: Option<&str>, action: Option<&str>) -> String {
         let (prefix, query) = if self.is_rest() { ("id:", "?~action=") } else { ("", "?action=") };
         let id = id.map(|id| format!("/{prefix}{id}")).unwrap_or_default();

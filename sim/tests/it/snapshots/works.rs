@@ -1,4 +1,5 @@
-//! Snapshots of changes to machines: tasks from their acceptance to their result, and requests to guests.
+//! Snapshots of operations that change machines: tasks, from their acceptance to their result, and
+//! requests to guests.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use sim::world::Command;
 use super::{Shots, lab};
 use crate::client::{Answer, COLLECTOR, Client, SEARCH, object, props};
 
-/// A task's information, which clients poll until the end.
+/// Reads the property `info` of a task, as clients do until the task ends.
 async fn info(client: &mut Client, task: &Answer) -> Answer {
     let task = task.reference().1;
     let spec = format!(
@@ -19,7 +20,8 @@ async fn info(client: &mut Client, task: &Answer) -> Answer {
     client.call("RetrievePropertiesEx", COLLECTOR, &spec).await
 }
 
-/// Starts a task and waits for its end.
+/// Starts a task and waits for its end. Takes snapshots of the first answer and of the task's
+/// result.
 async fn work(
     shots: &mut Shots,
     sim: &Sim,
@@ -94,7 +96,7 @@ pub(super) async fn tasks(shots: &mut Shots) {
     ] {
         work(shots, &sim, &mut client, name, (operation, this, arguments)).await;
     }
-    // An error that is known at once is a fault, not a task.
+    // vCenter reports an error that it detects at once as a fault of the call, not of a task.
     for (name, operation, this, arguments) in [
         ("fault_gone", "PowerOnVM_Task", machine, ""),
         ("fault_argument", "CreateVM_Task", folder, "<config><name>x</name></config>"),
@@ -106,7 +108,7 @@ pub(super) async fn tasks(shots: &mut Shots) {
     }
 }
 
-/// Tasks on machines that vCenter cannot manage fail, each in its own way.
+/// Takes snapshots of tasks that fail because vCenter cannot manage the machine.
 pub(super) async fn tasks_that_fail(shots: &mut Shots) {
     for (name, event) in [
         ("power_off_disconnected", Command::DisconnectHost("DC0_C0_H0".into())),
@@ -115,13 +117,13 @@ pub(super) async fn tasks_that_fail(shots: &mut Shots) {
         let sim = lab();
         let mut client = Client::logged_in(&sim).await;
         let machine = client.machine("node-0001").await;
-        sim.apply(event).expect("it is there");
+        sim.apply(event).expect("the host and the machine exist");
         let task = ("PowerOffVM_Task", ("VirtualMachine", machine.as_str()), "");
         work(shots, &sim, &mut client, name, task).await;
     }
 }
 
-/// Guests carry out a request after a while, and only while VMware Tools runs.
+/// Takes snapshots of requests to guests, which take effect after 10 s and need VMware Tools.
 pub(super) async fn guests(shots: &mut Shots) {
     for (name, operation, state) in [
         ("guest_shutdown", "ShutdownGuest", "poweredOff"),
@@ -141,11 +143,11 @@ pub(super) async fn guests(shots: &mut Shots) {
             (state, tools.text)
         };
         let running = ("poweredOn".to_owned(), "guestToolsRunning".to_owned());
-        assert_eq!(power(9).await, running, "{operation} takes its time");
+        assert_eq!(power(9).await, running, "{operation} takes 10 s");
         let stopped = (state.to_owned(), "guestToolsNotRunning".to_owned());
         assert_eq!(power(1).await, stopped, "{operation}");
         if operation == "RebootGuest" {
-            assert_eq!(power(60).await, running, "it boots");
+            assert_eq!(power(60).await, running, "the guest has booted");
             continue;
         }
         let answer = client.call(operation, machine, "").await;
@@ -154,7 +156,7 @@ pub(super) async fn guests(shots: &mut Shots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
     let machine = client.machine("node-0001").await;
-    sim.apply(Command::StopTools("node-0001".into())).expect("it runs");
+    sim.apply(Command::StopTools("node-0001".into())).expect("VMware Tools runs");
     let answer = client.call("ShutdownGuest", ("VirtualMachine", &machine), "").await;
     shots.take(&sim, "fault_tools_unavailable", &answer);
     let answer = client.call("ShutdownGuest", ("Folder", "group-v3"), "").await;

@@ -1,4 +1,5 @@
-//! Tests of the Supervisor's tokens, files and certificates, which change while a provider runs.
+//! Tests of the Supervisor's tokens, mounted files and certificates, which change while a provider
+//! runs.
 
 use std::fs;
 use std::path::Path;
@@ -17,53 +18,55 @@ use tokio::net::TcpStream;
 use super::{MACHINES, ask, builder, get, pass};
 use crate::wire;
 
-/// The status of a list with this token.
+/// Lists the VirtualMachines with this token, and returns the HTTP status.
 async fn listed(sim: &Sim, token: &str) -> u16 {
     ask(sim, Method::GET, MACHINES, token, Value::Null).await.0
 }
 
 fn read(below: &Path, name: &str) -> String {
-    fs::read_to_string(below.join("etc/cloud/ccm-provider").join(name)).expect("it is there")
+    fs::read_to_string(below.join("etc/cloud/ccm-provider").join(name)).expect("the file exists")
 }
 
 sim::test! {
     async fn a_rotated_token_takes_the_place_of_the_old_one(sim: &Sim = builder()) {
-        let supervisor = sim.supervisor().expect("there is one");
+        let supervisor = sim.supervisor().expect("the world has a Supervisor");
         let directory = tempfile::tempdir().expect("a directory");
-        supervisor.mount(directory.path(), "an authority").expect("it can be written");
+        supervisor.mount(directory.path(), "an authority").expect("the directory is writable");
         let first = supervisor.provider_token().to_owned();
         assert_eq!(read(directory.path(), "token"), first);
         assert_eq!(read(directory.path(), "namespace"), "workloads");
         assert_eq!(read(directory.path(), "ca.crt"), "an authority");
-        let second = supervisor.rotate_token(Duration::from_secs(30)).expect("it can be written");
+        let grace = Duration::from_secs(30);
+        let second = supervisor.rotate_token(grace).expect("the directory is writable");
         assert_eq!(read(directory.path(), "token"), second);
         assert_eq!((listed(sim, &first).await, listed(sim, &second).await), (200, 200));
         pass(31).await;
         assert_eq!((listed(sim, &first).await, listed(sim, &second).await), (401, 200));
-        let third = supervisor.rotate_token(Duration::ZERO).expect("it can be written");
+        let third = supervisor.rotate_token(Duration::ZERO).expect("the directory is writable");
         assert_eq!((listed(sim, &second).await, listed(sim, &third).await), (401, 200));
         assert_eq!(get(sim, MACHINES).await.0, 200);
         let ledger = sim.ledger().to_jsonl();
         for token in [&first, &second, &third] {
-            assert!(!ledger.contains(token), "a token stands in the ledger");
-            assert!(!format!("{supervisor:?}").contains(token), "a token is printed");
+            assert!(!ledger.contains(token), "the ledger contains a token");
+            assert!(!format!("{supervisor:?}").contains(token), "the Debug output has a token");
         }
     }
 
     async fn the_mounted_namespace_may_differ_from_that_of_the_supervisor(sim: &Sim = builder()) {
-        let supervisor = sim.supervisor().expect("there is one");
+        let supervisor = sim.supervisor().expect("the world has a Supervisor");
         assert!(supervisor.mount_namespace("other").is_err(), "nothing is mounted");
         let directory = tempfile::tempdir().expect("a directory");
-        supervisor.mount(directory.path(), "").expect("it can be written");
-        supervisor.mount_namespace("other").expect("it can be written");
+        supervisor.mount(directory.path(), "").expect("the directory is writable");
+        supervisor.mount_namespace("other").expect("the directory is writable");
         assert_eq!(read(directory.path(), "namespace"), "other");
         assert_eq!(read(directory.path(), "token"), supervisor.provider_token());
-        assert!(supervisor.rotate_authority().is_err(), "it does not listen");
-        assert!(supervisor.show_certificate(Certificate::Expired).is_err(), "it does not listen");
+        assert!(supervisor.rotate_authority().is_err(), "the sim has no listeners");
+        assert!(supervisor.show_certificate(Certificate::Expired).is_err(), "no listeners");
     }
 }
 
-/// Result of the handshake of a client that trusts `pem` and dials the usual name.
+/// Makes the TLS handshake of a client that trusts only `pem` and expects the name of the
+/// Supervisor. Returns the error of a failed handshake.
 async fn handshake(endpoints: &Endpoints, pem: &str) -> Result<(), String> {
     let mut roots = RootCertStore::empty();
     let authority = CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate");
@@ -74,8 +77,8 @@ async fn handshake(endpoints: &Endpoints, pem: &str) -> Result<(), String> {
         .expect("versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let address = endpoints.supervisor.as_ref().expect("it listens").address;
-    let socket = TcpStream::connect(address).await.expect("it listens");
+    let address = endpoints.supervisor.as_ref().expect("the server listens").address;
+    let socket = TcpStream::connect(address).await.expect("the server listens");
     let name = ServerName::try_from(SUPERVISOR_HOST).expect("a name");
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
     connector.connect(name, socket).await.map(drop).map_err(|error| error.to_string())
@@ -85,24 +88,25 @@ async fn handshake(endpoints: &Endpoints, pem: &str) -> Result<(), String> {
 async fn a_handshake_fails_for_a_bad_certificate_and_a_replaced_authority() {
     let sim = builder().start();
     let endpoints = sim.listen(ListenOptions::default()).await.expect("free ports");
-    let supervisor = sim.supervisor().expect("there is one");
+    let supervisor = sim.supervisor().expect("the world has a Supervisor");
     let pem = endpoints.ca_pem().expect("TLS").to_owned();
     let directory = tempfile::tempdir().expect("a directory");
-    supervisor.mount(directory.path(), &pem).expect("it can be written");
+    supervisor.mount(directory.path(), &pem).expect("the directory is writable");
     assert_eq!(handshake(&endpoints, &pem).await, Ok(()));
     for (certificate, want) in [
         (Certificate::Expired, "certificate expired"),
         (Certificate::WrongName, "not valid for name"),
         (Certificate::Untrusted, "BadSignature"),
     ] {
-        supervisor.show_certificate(certificate).expect("it listens");
-        let error = handshake(&endpoints, &pem).await.expect_err("it must not be taken");
+        supervisor.show_certificate(certificate).expect("the server listens");
+        let error =
+            handshake(&endpoints, &pem).await.expect_err("the client refuses the certificate");
         assert!(error.contains(want), "{certificate:?}: {error}");
     }
-    supervisor.show_certificate(Certificate::Good).expect("it listens");
+    supervisor.show_certificate(Certificate::Good).expect("the server listens");
     assert_eq!(handshake(&endpoints, &pem).await, Ok(()));
-    let new = supervisor.rotate_authority().expect("it listens");
-    assert!(handshake(&endpoints, &pem).await.is_err(), "the old authority signs no more");
+    let new = supervisor.rotate_authority().expect("the server listens");
+    assert!(handshake(&endpoints, &pem).await.is_err(), "the new authority signs the certificate");
     assert_eq!(handshake(&endpoints, &new).await, Ok(()));
     assert_eq!(read(directory.path(), "ca.crt"), new);
     sim.shutdown().await;
@@ -112,7 +116,7 @@ async fn a_handshake_fails_for_a_bad_certificate_and_a_replaced_authority() {
 async fn the_admin_port_changes_tokens_certificates_and_grants() {
     let sim = builder().start();
     let endpoints = sim.listen(ListenOptions::default()).await.expect("free ports");
-    let supervisor = sim.supervisor().expect("there is one");
+    let supervisor = sim.supervisor().expect("the world has a Supervisor");
     let directory = tempfile::tempdir().expect("a directory");
     let address = endpoints.admin.address;
     let post = async |body: Value| {
@@ -124,7 +128,9 @@ async fn the_admin_port_changes_tokens_certificates_and_grants() {
     };
     let (status, answer) = post(json!({"supervisor.namespace": "other"})).await;
     assert_eq!(status, 409, "{answer}");
-    supervisor.mount(directory.path(), endpoints.ca_pem().expect("TLS")).expect("it is written");
+    supervisor
+        .mount(directory.path(), endpoints.ca_pem().expect("TLS"))
+        .expect("the directory is writable");
     let first = supervisor.current_token();
     for event in [
         json!({"supervisor.token.rotate": {"grace": "0s"}}),
@@ -142,13 +148,13 @@ async fn the_admin_port_changes_tokens_certificates_and_grants() {
     assert_eq!(read(directory.path(), "namespace"), "other");
     assert_ne!(read(directory.path(), "ca.crt"), endpoints.ca_pem().expect("TLS"));
     let watch = format!("{MACHINES}?watch=true&timeoutSeconds=0");
-    assert_eq!(get(&sim, &watch).await.0, 403, "the role permits no watch");
+    assert_eq!(get(&sim, &watch).await.0, 403, "the role does not permit a watch");
     let (status, answer) = post(json!({"supervisor.token.rotat": {}})).await;
     assert_eq!(
         (status, &answer["remedy"]),
         (400, &json!("did you mean `supervisor.token.rotate`?"))
     );
     let (status, _) = post(json!({"supervisor": {}})).await;
-    assert_eq!(status, 400, "objects are written through the Supervisor itself");
+    assert_eq!(status, 400, "the admin port does not write objects of the Supervisor");
     sim.shutdown().await;
 }

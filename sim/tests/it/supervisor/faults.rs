@@ -1,4 +1,5 @@
-//! Tests of each named failure on the wire, and of states of the world that look like failures to a client.
+//! Tests of the answers to clients with each failure of the catalogue, and in states of the world
+//! that look like failures to a client.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use sim::{Face, Sim};
 
 use super::{MACHINES, admin, answer, builder, get, pass};
 
-/// The machines in a version that is not the stored one.
+/// Path of the VirtualMachines in a version that is not the stored one.
 const OLDER: &str = "/apis/vmoperator.vmware.com/v1alpha2/namespaces/workloads/virtualmachines";
 
 fn machine(name: &str) -> Value {
@@ -26,9 +27,11 @@ fn machine(name: &str) -> Value {
     })
 }
 
-/// All parts of an answer that a client sees within a minute.
+/// Sends a request with the administrator's token. Describes the answer: status, some headers, and
+/// the body (for a list, the names of its items) or the error. Without an answer within a minute,
+/// the description is `no answer`.
 async fn seen(sim: &Sim, method: Method, path: &str, body: Value) -> String {
-    let token = sim.supervisor().expect("there is one").admin_token().to_owned();
+    let token = sim.supervisor().expect("the world has a Supervisor").admin_token().to_owned();
     let minute = Duration::from_secs(60);
     let answered = tokio::time::timeout(minute, answer(sim, method, path, &token, body)).await;
     let response = match answered {
@@ -52,7 +55,9 @@ async fn seen(sim: &Sim, method: Method, path: &str, body: Value) -> String {
     while let Some(frame) = body.frame().await {
         match frame {
             Ok(frame) => {
-                text.push_str(&String::from_utf8_lossy(frame.data_ref().expect("no trailers")));
+                text.push_str(&String::from_utf8_lossy(
+                    frame.data_ref().expect("a frame without trailers"),
+                ));
             }
             Err(error) => {
                 let _ = write!(text, " … {error}");
@@ -72,21 +77,23 @@ async fn seen(sim: &Sim, method: Method, path: &str, body: Value) -> String {
     out.trim_end().to_owned() + "\n"
 }
 
-/// Events of a watch within two minutes in which a machine's tools stop, each with its time in milliseconds.
+/// Watches VirtualMachines for at most two minutes, and stops VMware Tools of a machine at the
+/// beginning. Describes the events and the end, each with its time in milliseconds, or the answer
+/// if it is an error.
 async fn watched(sim: &Sim) -> String {
     let (_, list) = get(sim, MACHINES).await;
     let from = list["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned();
     let path = format!(
         "{MACHINES}?watch=true&allowWatchBookmarks=true&timeoutSeconds=100&resourceVersion={from}"
     );
-    let token = sim.supervisor().expect("there is one").admin_token().to_owned();
+    let token = sim.supervisor().expect("the world has a Supervisor").admin_token().to_owned();
     let response = answer(sim, Method::GET, &path, &token, Value::Null).await.expect("an answer");
     if response.status() != 200 {
         drop(response);
         return seen(sim, Method::GET, &path, Value::Null).await;
     }
     let began = tokio::time::Instant::now();
-    sim.apply(Command::StopTools("node-0002".into())).expect("it is there");
+    sim.apply(Command::StopTools("node-0002".into())).expect("the machine exists");
     let mut body = response.into_body();
     let mut out = String::new();
     let end = began + Duration::from_secs(120);
@@ -97,7 +104,10 @@ async fn watched(sim: &Sim) -> String {
             Err(_) => break out + "still open\n",
             Ok(None) => break format!("{out}{at} ms: ends\n"),
             Ok(Some(frame)) => {
-                let data = frame.expect("it is not broken").into_data().expect("no trailers");
+                let data = frame
+                    .expect("the watch does not break")
+                    .into_data()
+                    .expect("a frame without trailers");
                 let event: Value = serde_json::from_slice(&data).expect("JSON");
                 let what = match &event["object"]["metadata"]["name"] {
                     Value::Null => event["object"]["message"].clone(),
@@ -109,7 +119,8 @@ async fn watched(sim: &Sim) -> String {
     }
 }
 
-/// The requests that show a failure, by its name, with their answers.
+/// Sends the requests that show the failure with this name. Returns the description of their
+/// answers.
 async fn shown(sim: &Sim, name: &str) -> String {
     let one = format!("{MACHINES}/node-0001");
     match name {
@@ -127,7 +138,10 @@ async fn shown(sim: &Sim, name: &str) -> String {
         }
         "continue-expired" => {
             let (_, list) = get(sim, &format!("{MACHINES}?limit=2")).await;
-            let token = list["metadata"]["continue"].as_str().expect("there is more").to_owned();
+            let token = list["metadata"]["continue"]
+                .as_str()
+                .expect("the list has another page")
+                .to_owned();
             let path = format!("{MACHINES}?limit=2&continue={token}");
             seen(sim, Method::GET, &path, Value::Null).await
         }
@@ -136,7 +150,7 @@ async fn shown(sim: &Sim, name: &str) -> String {
             first + &seen(sim, Method::GET, MACHINES, Value::Null).await
         }
         "stale-reads" => {
-            sim.apply(Command::StopTools("node-0003".into())).expect("it is there");
+            sim.apply(Command::StopTools("node-0003".into())).expect("the machine exists");
             pass(5).await;
             let network = async |path: &str| get(sim, path).await.1["status"]["network"].clone();
             let path = format!("{MACHINES}/node-0003");
@@ -164,7 +178,7 @@ async fn shown(sim: &Sim, name: &str) -> String {
         | "schema-refuses"
         | "already-exists"
         | "namespace-terminating" => seen(sim, Method::POST, MACHINES, machine("new")).await,
-        other => panic!("nothing shows {other}"),
+        other => panic!("no request shows the failure {other}: add one here"),
     }
 }
 
@@ -172,26 +186,26 @@ sim::test! {
     async fn every_catalogue_rule_fires_and_shows_on_the_wire(sim: &Sim = builder()) {
         let mut out = String::new();
         for known in catalogue() {
-            sim.fault(known.rule.clone()).expect("a good rule");
+            sim.fault(known.rule.clone()).expect("the rule is valid");
             let _ = writeln!(out, "## {}\n{}", known.name(), shown(sim, known.name()).await);
             assert!(sim.faults().fired(known.name()) > 0, "{} never fired", known.name());
             sim.heal();
-            sim.apply(Command::StartTools("node-0002".into())).expect("it is there");
+            sim.apply(Command::StartTools("node-0002".into())).expect("the machine exists");
             pass(120).await;
         }
         insta::assert_snapshot!(out);
         let (status, _) = get(sim, MACHINES).await;
-        assert_eq!(status, 200, "it heals");
+        assert_eq!(status, 200, "the failure ends with its rule");
     }
 
-    async fn a_denial_says_what_the_rule_says(sim: &Sim = builder()) {
+    async fn a_denial_has_the_webhook_and_the_message_of_its_rule(sim: &Sim = builder()) {
         let denial = Denial {
             code: 403,
             webhook: Some("quota.example".into()),
             message: "no more than five".into(),
         };
         let rule = Rule::new("full", [Action::Deny(denial)]).on(Face::Supervisor);
-        sim.fault(rule.op(["create virtualmachines"])).expect("a good rule");
+        sim.fault(rule.op(["create virtualmachines"])).expect("the rule is valid");
         let (code, status) = admin(sim, Method::POST, MACHINES, machine("new")).await;
         assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
         assert_eq!(
@@ -212,7 +226,7 @@ sim::test! {
         assert_eq!(code, 500);
         insta::assert_snapshot!(status["message"].as_str().unwrap_or_default(), @r#"conversion webhook for vmoperator.vmware.com/v1alpha6, Kind=VirtualMachine failed: Post "https://vmware-system-vmop-webhook-service.vmware-system-vmop.svc:443/convert?timeout=30s": dial tcp 10.96.0.45:443: connect: connection refused"#);
         assert_eq!(get(sim, OLDER).await.0, 500);
-        assert_eq!(get(sim, MACHINES).await.0, 200, "the stored version is read as ever");
+        assert_eq!(get(sim, MACHINES).await.0, 200, "reads of the stored version succeed");
         // Changes during the outage become visible after its end.
         sim.apply(Command::StopTools("node-0001".into()))?;
         pass(600).await;
@@ -253,8 +267,8 @@ sim::test! {
         sim.apply(Command::SetQuota(quota(&[])))?;
         assert_eq!(admin(sim, Method::POST, MACHINES, machine("seven")).await.0, 201);
         assert_eq!(admin(sim, Method::POST, &path, class).await.0, 201);
-        let wrong = sim.apply(Command::SetQuota(quota(&[("cpu", 1)]))).expect_err("no count");
-        assert!(wrong.to_string().contains("`cpu` is no count of objects"), "{wrong}");
+        let wrong = sim.apply(Command::SetQuota(quota(&[("cpu", 1)]))).expect_err("not a count");
+        assert!(wrong.to_string().contains("`cpu` is not a count of objects"), "{wrong}");
         Ok(())
     }
 
@@ -268,14 +282,14 @@ sim::test! {
         }
         assert_eq!(admin(sim, Method::PUT, definition, document).await.0, 200);
         let (status, page) = get(sim, OLDER).await;
-        assert_eq!((status, page), (404, Value::Null), "no Status, and nothing that is named");
+        assert_eq!((status, page), (404, Value::Null), "the body is not a Status");
         assert_eq!(get(sim, MACHINES).await.0, 200);
         assert_eq!(admin(sim, Method::DELETE, definition, Value::Null).await.0, 200);
         assert_eq!(get(sim, MACHINES).await.0, 404);
     }
 
     async fn a_terminating_namespace_refuses_new_objects(sim: &Sim = builder()) {
-        // The namespace stays terminating, as the operators of its content hold it.
+        // The namespace stays terminating while finalizers hold objects in it.
         let path = "/api/v1/namespaces/workloads";
         assert_eq!(admin(sim, Method::DELETE, path, Value::Null).await.0, 200);
         let (code, status) = admin(sim, Method::POST, MACHINES, machine("new")).await;
@@ -294,12 +308,12 @@ fn rules_that_make_no_sense_are_refused() {
         (
             Action::NotServed,
             Face::Soap,
-            "rule `r`: notServed is for a Kubernetes API; leave match.protocol out or write k8s.guest or k8s.supervisor",
+            "rule `r`: notServed works only in a Kubernetes API; remove match.protocol or write k8s.guest or k8s.supervisor",
         ),
         (
             Action::Deny(Denial { code: 200, ..Denial::default() }),
             Face::Supervisor,
-            "rule `r`: status code 200 is no failure; write 400 or more",
+            "rule `r`: status code 200 is not an error; write 400 to 599",
         ),
     ] {
         let rule = Rule::new("r", [action]).on(face);

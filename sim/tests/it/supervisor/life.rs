@@ -1,4 +1,4 @@
-//! Tests of events of machines, seen through the Supervisor.
+//! Tests of the effects of machine events on the VirtualMachines in the Supervisor.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn operator(change: OperatorChange) -> Command {
 sim::test! {
     async fn uuids_may_come_in_upper_case(sim: &Sim = builder()) -> Result<(), Fault> {
         let before = status(sim, "node-0001").await;
-        let lower = before["biosUUID"].as_str().expect("it has one").to_owned();
+        let lower = before["biosUUID"].as_str().expect("the machine has a UUID").to_owned();
         let upper = OperatorChange { upper_case_uuids: Some(true), ..OperatorChange::default() };
         sim.apply(operator(upper))?;
         pass(2).await;
@@ -53,7 +53,7 @@ sim::test! {
             sim.apply(Command::SetUuid { machine: machine(), uuid: Some(wanted) })?;
             pass(2).await;
             let told = object(sim, "node-0001").await;
-            assert_eq!(told["status"]["biosUUID"], uuid, "under the same name");
+            assert_eq!(told["status"]["biosUUID"], uuid, "the object has the new UUID");
             assert_eq!(told["metadata"]["name"], "node-0001");
         }
         Ok(())
@@ -84,7 +84,7 @@ sim::test! {
 
     async fn a_reregistered_machine_keeps_its_bios_uuid(sim: &Sim = builder()) -> Result<(), Fault> {
         let before = status(sim, "node-0001").await;
-        // If a status takes no time, the object loses its machine for a moment.
+        // If the step that writes the status takes no time, the object briefly has no machine.
         for completion in [Completion::Immediately, Completion::After(std::time::Duration::from_secs(3))] {
             sim.apply(Command::SetTiming { step: Step::VmStatus, completion })?;
             let was = status(sim, "node-0001").await["uniqueID"].clone();
@@ -122,7 +122,7 @@ sim::test! {
         Ok(())
     }
 
-    async fn addresses_go_while_tools_do_not_run(sim: &Sim = builder()) -> Result<(), Fault> {
+    async fn a_machine_whose_tools_stop_loses_its_network_status(sim: &Sim = builder()) -> Result<(), Fault> {
         let before = status(sim, "node-0001").await["network"].clone();
         sim.apply(Command::StopTools("node-0001".into()))?;
         pass(2).await;
@@ -140,9 +140,9 @@ sim::test! {
         sim.apply(Command::SetTiming { step: Step::VmPower, completion: Completion::WhenTold })?;
         sim.apply(Command::PowerOff("node-0001".into()))?;
         pass(60).await;
-        // The step of VM Operator is held, and the status does not show yet that the machine is off.
+        // VM Operator's step is held, so that the status does not yet show that the machine is off.
         let held = status(sim, "node-0001").await;
-        assert_eq!(held["powerState"], "PoweredOn", "one thing at a time");
+        assert_eq!(held["powerState"], "PoweredOn", "VM Operator does one step at a time");
         sim.apply(Command::Tell { step: Some(Step::VmPower), machine: Some("node-0001".into()) })?;
         pass(60).await;
         let after = status(sim, "node-0001").await;
@@ -150,8 +150,8 @@ sim::test! {
         assert!(after["network"]["primaryIP4"].is_string(), "{after}");
         assert_eq!(condition(&after, "VirtualMachinePowerStateSynced")["status"], "True");
         let power = sim.world().read(|world| {
-            let machines = &world.vcenter("vc0").expect("vc0 is there").inventory;
-            let id = machines.by_machine_name("node-0001").next().expect("it is there");
+            let machines = &world.vcenter("vc0").expect("the world has vc0").inventory;
+            let id = machines.by_machine_name("node-0001").next().expect("the machine exists");
             machines.machine(id).map(|machine| machine.power)
         });
         assert_eq!(power, Some(sim::world::vcenter::Power::PoweredOn));
@@ -165,7 +165,7 @@ sim::test! {
         let after = status(sim, "node-0001").await;
         let created = condition(&after, "VirtualMachineCreated");
         assert_eq!((&created["status"], &created["reason"]), (&json!("False"), &json!("NotFound")));
-        assert_eq!(after["biosUUID"], before["biosUUID"], "the object stays as it was");
+        assert_eq!(after["biosUUID"], before["biosUUID"], "the status keeps the UUID");
         assert_eq!(get(sim, &format!("{MACHINES}/node-0001")).await.0, 200);
         // The object stays until a client deletes it.
         assert_eq!(admin(sim, Method::DELETE, &format!("{MACHINES}/node-0001"), Value::Null).await.0, 200);
@@ -207,6 +207,7 @@ sim::test! {
 #[tokio::test(start_paused = true)]
 async fn a_vm_operator_command_without_a_supervisor_is_refused() {
     let sim = Sim::builder().topology(sim::world::Topology::zones(1).machines(1)).start();
-    let refused = sim.apply(operator(OperatorChange::away())).expect_err("nobody to go away");
+    let refused =
+        sim.apply(operator(OperatorChange::away())).expect_err("the world has no Supervisor");
     assert_eq!(refused.to_string(), "this world has no Supervisor");
 }

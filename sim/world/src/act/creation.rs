@@ -8,7 +8,10 @@ use crate::vcenter::{
 };
 
 impl Act<'_> {
-    /// Creates a machine in `cluster`, or in the first cluster or standalone host.
+    /// Creates a machine in the cluster or standalone host that `cluster` names. Without a name,
+    /// takes the first cluster, or the first standalone host of a vCenter without clusters. Then
+    /// adds a stopped kubelet if `kubelet` is true, and powers the machine on if `power_on` is
+    /// true.
     pub(super) fn create_machine(
         &mut self,
         vcenter: Option<String>,
@@ -26,10 +29,10 @@ impl Act<'_> {
                 .chain(inventory.of_kind(Kind::Standalone))
                 .map(|(id, _)| id)
                 .next()
-                .ok_or(VcFault::InvalidArgument("no cluster to create in".into()))?,
+                .ok_or(VcFault::InvalidArgument("the vCenter has no cluster or host".into()))?,
         };
         let Some(Data::Compute { pool, .. }) = inventory.get(compute).map(|it| &it.data) else {
-            return Err(VcFault::InvalidArgument(format!("`{compute}` is no cluster")));
+            return Err(VcFault::InvalidArgument(format!("`{compute}` is not a cluster")));
         };
         let pool = *pool;
         let datacenter = inventory.datacenter_of(compute).ok_or(VcFault::InvalidState)?;
@@ -48,7 +51,8 @@ impl Act<'_> {
         Ok(id)
     }
 
-    /// Creates a powered-off machine in `folder`.
+    /// Creates a powered-off machine in `folder` and `pool`, on `host` or, without one, on the
+    /// first host of the pool's cluster. The host must be connected and not in maintenance mode.
     pub(super) fn create_in(
         &mut self,
         vcenter: &str,
@@ -154,7 +158,8 @@ impl Act<'_> {
     }
 }
 
-/// Applies settings, except the name, to a machine that is not in the inventory yet, or to a copy of a machine.
+/// Applies all settings of `spec` except the name. `machine` is not in the inventory yet, or is a
+/// copy.
 fn settle(machine: &mut Machine, spec: &MachineSpec) {
     let MachineSpec {
         name: _,

@@ -1,8 +1,10 @@
-//! Removal of cluster events some time after their last write, as with `--event-ttl` of kube-apiserver.
+//! Removal of Kubernetes Events some time after their last write, as with `--event-ttl` of
+//! kube-apiserver.
 //!
-//! The real server ties events to leases of etcd. It reuses a lease for 5 % of the TTL, at most a minute, before it requests
-//! the next one. Events therefore live that much longer, and all events of a lease go together. Follows `apiserver:
-//! pkg/storage/etcd3/lease_manager.go`, without its bound of 1,000 objects per lease.
+//! The real server attaches Events to leases of etcd. It reuses a lease for 5 % of the TTL, at most
+//! a minute, before it requests the next one. Events therefore live up to that much longer, and all
+//! Events of a lease expire together. Follows `apiserver: pkg/storage/etcd3/lease_manager.go`,
+//! without its bound of 1,000 objects per lease.
 
 #[cfg(test)]
 mod tests;
@@ -14,22 +16,23 @@ use crate::event::{ControlPlane, Event};
 use crate::objects::{self, GroupResource, Key, Op};
 use crate::reactions::Reaction;
 
-/// Longest extra duration of a lease, during which later events can share it.
+/// Maximum extra duration of a lease, during which later Events can share it.
 const MAX_REUSE: Duration = Duration::from_secs(60);
 
-/// The extra duration of a lease in whole seconds.
+/// The extra duration of a lease for this TTL: 5 % in whole seconds, at most [`MAX_REUSE`].
 fn reuse(ttl: Duration) -> Duration {
     Duration::from_secs(ttl.as_secs() / 20).min(MAX_REUSE)
 }
 
-/// True if objects of this resource expire.
+/// True if objects of this resource expire: for Events of the core group.
 pub(super) fn expires(resource: &GroupResource) -> bool {
     resource.group.is_empty() && resource.resource == "events"
 }
 
 impl Act<'_> {
-    /// Schedules the expiry of an event that was written now for the end of the current lease. Cancels the timer of an
-    /// earlier write; a deletion only does that.
+    /// Schedules the expiry of an Event that was written now, for the end of the current lease, or
+    /// of a new lease if the current one ends within the TTL. Cancels the expiry that an earlier
+    /// write of the Event scheduled. After a deletion only cancels.
     pub(super) fn lease(&mut self, plane: ControlPlane, written: &objects::Event) {
         let objects::Event { key, op, revision, .. } = written;
         let timers = self.state.event_timers.get(&plane);
@@ -46,7 +49,8 @@ impl Act<'_> {
         self.at(ends, Reaction::EventExpires { plane, key: key.clone(), revision: *revision });
     }
 
-    /// Removes an event whose lease ends, unless a later write changed its revision. Finalizers do not hold it.
+    /// Removes an Event whose lease has ended, unless a later write changed its revision.
+    /// Finalizers do not delay the removal.
     pub(super) fn expire(&mut self, plane: ControlPlane, key: &Key, revision: u64) {
         if let Some(gone) = self.state.objects(plane).expire(key, revision) {
             self.emit_object(plane, gone);

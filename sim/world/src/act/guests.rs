@@ -1,4 +1,5 @@
-//! Reports of guests: the steps of a boot, requests through VMware Tools, and changes that a test commands.
+//! Reports of guests: the steps of a boot, power requests through VMware Tools, and the commands
+//! `guest.…`, which change reports.
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,8 @@ use crate::vcenter::{
 };
 
 impl Act<'_> {
-    /// Carries out a step of a boot, unless the machine has been powered off or restarted meanwhile.
+    /// Carries out a step of a boot, unless the power of the machine has changed since this boot
+    /// began.
     pub(super) fn guest_step(&mut self, vcenter: &str, id: MoRef, boot: u32, step: Step) {
         let Ok(machine) = self.machine(vcenter, id) else { return };
         if machine.boot != boot || machine.power != Power::PoweredOn {
@@ -137,7 +139,8 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Accepts a request to VMware Tools, which takes effect when the step `guestPower` ends.
+    /// Accepts a power request to VMware Tools. The guest carries it out when the step `guestPower`
+    /// ends.
     pub(super) fn ask_guest(
         &mut self,
         vcenter: &str,
@@ -160,7 +163,8 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Carries out a request to VMware Tools, unless the power of the machine has changed meanwhile.
+    /// Carries out a power request to VMware Tools, unless the machine was powered on or off, reset
+    /// or suspended since the request.
     pub(super) fn guest_powers(
         &mut self,
         vcenter: &str,
@@ -171,7 +175,7 @@ impl Act<'_> {
         if !self.machine(vcenter, id).is_ok_and(|machine| machine.boot == boot) {
             return;
         }
-        // If the host does not answer, the change is refused and vCenter keeps the last state that it knew.
+        // If the host does not answer, the operation fails and vCenter keeps the last known state.
         let _ = match request {
             GuestRequest::Shutdown => self.power_off(vcenter, id),
             GuestRequest::Reboot => self.reset(vcenter, id),
@@ -186,7 +190,7 @@ impl Act<'_> {
     }
 }
 
-/// The report of a guest after its boot.
+/// The complete report of a guest that has booted as [`GuestPlan`](crate::vcenter::GuestPlan) says.
 pub(crate) fn booted_guest(vc: &VCenter, machine: &Machine) -> Guest {
     let nics = nics(vc, machine, true);
     Guest {
@@ -197,7 +201,8 @@ pub(crate) fn booted_guest(vc: &VCenter, machine: &Machine) -> Guest {
     }
 }
 
-/// The interfaces of a running guest: one per card. The link-local address comes last, and alone until `configured`.
+/// The interfaces of a running guest: one per card. Each has the card's planned addresses if
+/// `configured`, and then its link-local address.
 fn nics(vc: &VCenter, machine: &Machine, configured: bool) -> Vec<GuestNic> {
     machine
         .config
@@ -226,7 +231,8 @@ fn primary(nics: &[GuestNic]) -> Option<IpAddr> {
     })
 }
 
-/// The modified EUI-64 address of a card, `fe80::250:56ff:fe…`.
+/// The link-local IPv6 address of a card, formed from its MAC (modified EUI-64):
+/// `fe80::250:56ff:fe…`.
 fn link_local(card: &NetworkCard) -> IpAddr {
     let mut mac = [0_u8; 6];
     for (byte, text) in mac.iter_mut().zip(card.mac.split(':')) {

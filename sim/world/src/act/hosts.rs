@@ -14,7 +14,8 @@ impl Act<'_> {
         self.set_host(vcenter, host, HostConnection::Connected, Connection::Connected)
     }
 
-    /// Disconnects the host, stops the kubelets of its machines, and schedules the HA restart of its machines.
+    /// Disconnects the host, stops the kubelets of its machines, and schedules the HA restart of
+    /// its machines.
     pub(super) fn fail_host(&mut self, vcenter: &str, host: MoRef) -> Result<(), VcFault> {
         self.disconnect_host(vcenter, host)?;
         for machine in self.machines_on(vcenter, host) {
@@ -25,8 +26,9 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Moves the machines of a failed host to another host of its cluster and boots those that were on, unless the failed
-    /// host is connected again.
+    /// Moves the machines of a failed host to a connected host of its cluster, and boots those that
+    /// were powered on. Does nothing if the failed host is connected again, or no other host is
+    /// connected.
     pub(super) fn ha_restart(&mut self, vcenter: &str, failed: MoRef) {
         let Ok(vc) = self.vcenter(vcenter) else { return };
         let connected = |id: MoRef| {

@@ -1,4 +1,5 @@
-//! Kubelets register, renew leases, report and fall silent; the control plane notices their silence.
+//! Execution of kubelets' work: registration, lease renewals and status reports. Also the reactions
+//! of the workload cluster's control plane to kubelets that stop and to deleted Nodes.
 
 #[cfg(test)]
 mod tests;
@@ -15,11 +16,12 @@ use crate::reactions::{Kubelet, Reaction};
 use crate::vcenter::{MoRef, Power, VcFault};
 
 impl Act<'_> {
-    /// Adds a kubelet to a machine; it starts with the guest.
+    /// Adds a stopped kubelet to a machine. The kubelet starts when the machine's guest next boots.
     pub(super) fn add_kubelet(&mut self, vcenter: &str, machine: MoRef) {
         let Ok(facts) = self.facts(vcenter, machine, None) else { return };
         let node = facts.name.clone();
-        // A stopped kubelet of this name keeps its run number, so that its pending `NodeSilent` still takes effect.
+        // The run number of a stopped kubelet of this name stays, so that its pending `NodeSilent`
+        // still takes effect.
         let run = self.state.kubelets.get(&node).map_or(0, |it| it.run + u32::from(it.running));
         let kubelet = Kubelet {
             vcenter: vcenter.to_owned(),
@@ -46,7 +48,8 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Stops the kubelet of a machine on command; fails if the machine has none.
+    /// Stops the kubelet of a machine for the command `node.heartbeatStop`; fails if the machine
+    /// has none.
     pub(super) fn stop_kubelet_told(
         &mut self,
         vcenter: &str,
@@ -60,7 +63,8 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Starts the machine's kubelet, if it has one: the kubelet registers its Node or makes it Ready again.
+    /// Starts the machine's kubelet, if it has one: the kubelet registers its Node or makes it
+    /// Ready again.
     pub(super) fn run_kubelet(&mut self, vcenter: &str, machine: MoRef) {
         let Some((node, mut kubelet)) = self.kubelet_of(vcenter, machine) else { return };
         let Ok(facts) = self.facts(vcenter, machine, Some(&kubelet.config)) else { return };
@@ -79,14 +83,16 @@ impl Act<'_> {
             self.write(settled);
         } else {
             self.write(Some(kubelet::register(&facts, now)));
-            // Admission taints every new Node as not ready. This one registers as ready, so the taint goes at once.
+            // Admission taints every new Node as not ready. This Node registers as ready, so the
+            // control plane removes the taint at once.
             let settled = settle_taints(&self.state.cluster, &node, None, now);
             self.write(settled);
         }
         self.beat(&node, run);
     }
 
-    /// Stops the machine's kubelet, if it has one. The control plane notices after the grace period.
+    /// Stops the machine's kubelet, if it has one. After the grace period the control plane sets
+    /// the conditions of the Node to Unknown and taints the Node.
     pub(super) fn stop_kubelet(&mut self, vcenter: &str, machine: MoRef) {
         let Some((node, mut kubelet)) = self.kubelet_of(vcenter, machine) else { return };
         if !kubelet.running {
@@ -99,8 +105,8 @@ impl Act<'_> {
         self.at(self.now + GRACE_PERIOD, Reaction::NodeSilent { node, run });
     }
 
-    /// Restores the workload cluster from its backup. Nodes whose kubelets have stopped since the backup are Ready again until
-    /// the grace period has passed.
+    /// Restores the workload cluster from its backup. A Node whose kubelet has stopped since the
+    /// backup is Ready again until the grace period has passed.
     pub(super) fn restore_cluster(&mut self) -> Result<(), Fault> {
         if self.state.cluster_backup.is_none() {
             let why = "the workload cluster has no backup; take one with cluster.backUp";
@@ -117,7 +123,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Moves a kubelet to the new reference of its machine.
+    /// Updates the kubelet of a machine whose id changes from `from` to `to`.
     pub(super) fn move_kubelet(&mut self, vcenter: &str, from: MoRef, to: MoRef) {
         if let Some((node, mut kubelet)) = self.kubelet_of(vcenter, from) {
             kubelet.machine = to;
@@ -125,7 +131,9 @@ impl Act<'_> {
         }
     }
 
-    /// Renews a lease and reports the status if due, unless the kubelet has stopped meanwhile.
+    /// Renews the lease of a kubelet, and reports its status if a report is due. Does nothing if
+    /// the kubelet has stopped or restarted since the heartbeat was scheduled. While heartbeats are
+    /// off, does not renew the lease.
     pub(super) fn heartbeat(&mut self, node: &str, run: u32) {
         let runs = |kubelet: &&Kubelet| kubelet.running && kubelet.run == run;
         let Some(kubelet) = self.state.kubelets.get(node).filter(runs) else { return };
@@ -155,7 +163,8 @@ impl Act<'_> {
         }
     }
 
-    /// Marks a Node Unknown and taints it after the grace period, unless its kubelet has started again.
+    /// Sets the conditions of a Node to Unknown and taints it, unless its kubelet has started again
+    /// within the grace period.
     pub(super) fn node_silent(&mut self, node: &str, run: u32) {
         let silent = |kubelet: &&Kubelet| !kubelet.running && kubelet.run == run;
         if self.state.kubelets.get(node).filter(silent).is_none() {
@@ -168,8 +177,8 @@ impl Act<'_> {
         self.write(settled);
     }
 
-    /// Removes the lease of a deleted Node, as the garbage collector does, if its kubelet does not run. Otherwise the next
-    /// heartbeat of the kubelet removes the lease.
+    /// Removes the lease of a deleted Node, as the garbage collector does, if the Node's kubelet
+    /// does not run. If the kubelet runs, its next heartbeat removes the lease.
     pub(super) fn collect_lease_of(&mut self, node: &str) {
         if self.state.kubelets.get(node).is_none_or(|kubelet| !kubelet.running) {
             let collected = collect_lease(&self.state.cluster, node);
@@ -195,7 +204,8 @@ impl Act<'_> {
     }
 
     fn write(&mut self, command: Option<objects::Command>) {
-        // The store refuses a kubelet's write only after a test has changed the Node; the kubelet tries again later.
+        // The store refuses a kubelet's write only after a client has changed the Node. The kubelet
+        // tries again with its next report.
         if let Some(command) = command {
             let _ = self.objects(ControlPlane::Workload, command);
         }
@@ -206,7 +216,8 @@ impl Act<'_> {
         Some((node.clone(), self.state.kubelets.get(node)?.clone()))
     }
 
-    /// The facts that a kubelet knows about its machine, with the name and the flags that it had `before`.
+    /// The present facts about a kubelet's machine, with the node name and the flags of `before`,
+    /// or with the machine's host name and default flags.
     fn facts(
         &self,
         vcenter: &str,

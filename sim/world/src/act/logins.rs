@@ -1,4 +1,5 @@
-//! Changes of sessions and accounts: sessions open, log in, serve calls and end; passwords and permissions change.
+//! Changes of sessions and accounts: login, logout and calls of sessions, and new passwords and
+//! permissions of accounts.
 
 use super::Act;
 use crate::command::Grant;
@@ -21,7 +22,9 @@ impl Act<'_> {
         self.open(vcenter, Family::Soap, None, user_agent).map(Outcome::Session)
     }
 
-    /// Logs in to an anonymous session or a new one. A bad password counts towards the lock-out.
+    /// Logs a user in to the anonymous session `token`, or to a new session if no session of
+    /// `family` has this token. Refuses a token whose session is logged in. A wrong password counts
+    /// towards the lock-out.
     pub(super) fn login(
         &mut self,
         vcenter: &str,
@@ -66,7 +69,7 @@ impl Act<'_> {
         Ok(Outcome::Session(token))
     }
 
-    /// Logs an anonymous session in without a password, because its client has shown a clone ticket.
+    /// Logs a user in to an anonymous session without a password, for a client with a clone ticket.
     pub(super) fn clone_session(
         &mut self,
         vcenter: &str,
@@ -236,7 +239,8 @@ impl Act<'_> {
     }
 }
 
-/// The stored name of an account, in lower case: `VSPHERE.LOCAL\name` is `name@vsphere.local`.
+/// Converts a user name to the form in which accounts are stored, in lower case:
+/// `VSPHERE.LOCAL\name` becomes `name@vsphere.local`.
 fn canonical(user: &str) -> String {
     match user.split_once('\\') {
         Some((domain, name)) => format!("{name}@{domain}").to_lowercase(),

@@ -1,4 +1,4 @@
-//! Changes of machines in the inventory: move, rename, connect, register, rebuild, destroy.
+//! Changes of machines in the inventory: destruction, new names, places, connection states and ids.
 
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use crate::vcenter::{
 };
 
 impl Act<'_> {
-    /// Destroys a machine in any power state, because a test commands the outcome and not the steps to it.
+    /// Destroys a machine in any power state. (`Destroy_Task` refuses a powered-on machine.)
     pub(super) fn destroy(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
         self.machine(vcenter, id)?;
         self.stop_kubelet(vcenter, id);
@@ -47,8 +47,9 @@ impl Act<'_> {
         self.relocate(vcenter, id, host, None)
     }
 
-    /// Moves a machine to `host` and to `pool`. Without `pool` the machine keeps its pool, or gets the root pool of the host's
-    /// cluster if that is another cluster.
+    /// Moves a machine to `host` and to `pool`. Without `pool` the machine keeps its pool, or gets
+    /// the root pool of the new host's cluster if the cluster changes. A machine that thereby
+    /// leaves its vApp moves to the folder that shows the vApp.
     pub(super) fn relocate(
         &mut self,
         vcenter: &str,
@@ -88,14 +89,16 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// The pool that contains a vApp, and the folder that shows it.
+    /// The pool that contains a vApp, and the folder that shows the vApp; `None` if `vapp` is not a
+    /// vApp.
     fn places_of(&self, vcenter: &str, vapp: MoRef) -> Option<(MoRef, MoRef)> {
         let entity = self.vcenter(vcenter).ok()?.inventory.get(vapp)?;
         let Data::Pool { folder, .. } = &entity.data else { return None };
         Some((entity.parent?, (*folder)?))
     }
 
-    /// Moves a machine into the vApp of this name, which is created if needed. `None` moves the machine out of its vApp.
+    /// Moves a machine into the vApp of this name, and creates the vApp if it does not exist. With
+    /// `None`, moves the machine out of its vApp.
     pub(super) fn set_vapp(
         &mut self,
         vcenter: &str,
@@ -181,7 +184,8 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Gives a machine a new id. Refused if its files are unreadable, because vCenter could not register it again.
+    /// Unregisters a machine and registers it again under a new id. Refuses this if the machine's
+    /// configuration is unreadable, because vCenter could not register the machine again.
     pub(super) fn reregister(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
         if !self.machine(vcenter, id)?.connection.has_config() {
             return Err(VcFault::InvalidState);
@@ -237,7 +241,8 @@ impl Act<'_> {
         for (id, entity) in entities {
             self.change(&vcenter, id, Change::Created(Box::new(entity)));
         }
-        // Removes all kubelets before it adds any, because each takes the place of another.
+        // Removes all kubelets before it adds any, because each new entry has the machine id of an
+        // old one.
         for (node, _) in &kubelets {
             self.emit(Event::KubeletSet { node: node.clone(), kubelet: None });
         }
@@ -247,7 +252,8 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// True while a machine's guest boots or shuts down, or a task works on the machine.
+    /// True while a machine's guest boots or carries out a power request, or a task on the machine
+    /// is running.
     fn is_busy(&self, vcenter: &str, id: MoRef) -> bool {
         self.state.to_come().any(|reaction| match reaction {
             Reaction::Guest { vcenter: of, machine, .. }
@@ -296,7 +302,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// The machine, if vCenter can work on it in its connection state.
+    /// Returns the machine if vCenter can operate on it, that is, if it is connected.
     pub(super) fn manageable(&self, vcenter: &str, id: MoRef) -> Result<&Machine, VcFault> {
         let machine = self.machine(vcenter, id)?;
         match machine.connection {

@@ -1,7 +1,9 @@
-//! Carries out commands and reactions: decides, then emits events, which change the state at once.
+//! Execution of commands and reactions: [`Act`] decides, then emits events, which change the state
+//! at once.
 //!
-//! Every function checks everything that can be refused before it emits its first event. A refused
-//! command therefore leaves no trace, except a failed login, which counts towards the lock-out.
+//! A function must make all checks that can refuse the command before it emits its first event, so
+//! that a refused command changes nothing. The exception is a login with a wrong password, which
+//! counts towards the lock-out.
 
 mod creation;
 mod expiry;
@@ -27,7 +29,7 @@ use crate::state::State;
 use crate::vcenter::{Change, MoRef, VCenter, VcEvent, VcFault};
 use crate::{Time, objects};
 
-/// One command or reaction in progress, at one moment.
+/// The execution of one command or reaction at one point in time. Collects the events.
 pub(crate) struct Act<'a> {
     state: &'a mut State,
     now: Time,
@@ -140,7 +142,8 @@ impl<'a> Act<'a> {
         Ok(Outcome::Done)
     }
 
-    /// Ends idle sessions or, if none is due, carries out the earliest reaction.
+    /// Ends the sessions that have been idle for too long. If it ended none, carries out the
+    /// earliest reaction of the queue instead.
     pub(crate) fn react(&mut self) {
         if self.end_idle_sessions() {
             return;
@@ -251,7 +254,9 @@ impl<'a> Act<'a> {
         self.machine_changed(vcenter, id);
     }
 
-    /// Carries out `reaction` when `step`, which began at `since`, ends: now, at a time, or on command.
+    /// Lets `reaction` happen at the end of `step`. Depending on the timing, carries it out at
+    /// once, schedules it for a duration after `since`, or holds it until the command `tell`
+    /// selects it by `step` and `machine`.
     fn after(&mut self, step: Step, since: Time, machine: Option<&str>, reaction: Reaction) {
         let id = self.state.last_timer + 1;
         match self.state.timing.of(step) {

@@ -1,11 +1,12 @@
-//! Lookup of the references of names in commands.
+//! Lookup of the objects that commands name.
 
 use super::Act;
 use crate::command::Named;
 use crate::vcenter::{Kind, Machine, MoRef, VcFault};
 
 impl Act<'_> {
-    /// The name of the vCenter: `name` if it exists, or the first vCenter without a name.
+    /// Returns `name` if a vCenter of this name exists. Without a name, returns the name of the
+    /// first vCenter.
     pub(super) fn vcenter_name(&self, name: Option<String>) -> Result<String, VcFault> {
         match name {
             Some(name) => self.vcenter(&name).map(|_| name),
@@ -19,7 +20,7 @@ impl Act<'_> {
         }
     }
 
-    /// Calls `what` with the machine of this name.
+    /// Finds the machine of this name, and calls `what` with its vCenter and id.
     pub(super) fn on_machine(
         &mut self,
         named: &Named,
@@ -30,7 +31,7 @@ impl Act<'_> {
         what(self, &vcenter, id)
     }
 
-    /// Calls `what` with the host of this name.
+    /// Finds the host of this name, and calls `what` with its vCenter and id.
     pub(super) fn on_host(
         &mut self,
         named: &Named,
@@ -59,7 +60,8 @@ impl Act<'_> {
             .ok_or_else(|| VcFault::NoSuchName { kind: kind.to_owned(), name: named.to_string() })
     }
 
-    /// An object by id, or by name among machines, clusters, hosts, datacenters, pools and vApps.
+    /// Finds an object by id, or else by name among machines, clusters, compute resources of
+    /// standalone hosts, hosts, datacenters, pools and vApps, in this order.
     pub(super) fn object(&self, vcenter: &str, name: &str) -> Result<MoRef, VcFault> {
         let inventory = &self.vcenter(vcenter)?.inventory;
         let by_id = MoRef::parse(name).filter(|id| inventory.get(*id).is_some());
@@ -83,12 +85,12 @@ impl Act<'_> {
             .ok_or_else(|| VcFault::NoSuchName { kind: "object".into(), name: name.to_owned() })
     }
 
-    /// A machine by reference.
+    /// Finds a machine by id.
     pub(super) fn machine(&self, vcenter: &str, id: MoRef) -> Result<&Machine, VcFault> {
         self.vcenter(vcenter)?.inventory.machine(id).ok_or(VcFault::ManagedObjectNotFound(id))
     }
 
-    /// The inventory name of an object, empty when it is gone.
+    /// The inventory name of an object; empty if the object does not exist.
     pub(super) fn name_of(&self, vcenter: &str, id: MoRef) -> String {
         self.vcenter(vcenter)
             .ok()
@@ -97,7 +99,7 @@ impl Act<'_> {
             .unwrap_or_default()
     }
 
-    /// The next id of `kind` in this vCenter.
+    /// The id that the next new object of this vCenter gets if it is of `kind`.
     pub(super) fn next_id(&self, vcenter: &str, kind: Kind) -> Result<MoRef, VcFault> {
         Ok(MoRef::new(kind, self.vcenter(vcenter)?.last_number + 1))
     }

@@ -62,7 +62,8 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Sets the machine's power to `power` and stops its guest: the addresses disappear, and the kubelet falls silent.
+    /// Sets the machine's power to `power` and stops its guest: the guest reports no addresses, and
+    /// its kubelet stops.
     pub(super) fn halt(&mut self, vcenter: &str, id: MoRef, power: Power) {
         let Ok(machine) = self.machine(vcenter, id) else { return };
         let (boot, guest) = (machine.boot, machine.guest.stopped());

@@ -8,7 +8,8 @@ use crate::reactions::Reaction;
 use crate::vcenter::{EndReason, Release, Service, VcEvent, VcFault};
 
 impl Act<'_> {
-    /// Stops a vCenter: it ends all sessions with everything that they own, and refuses connections.
+    /// Stops a vCenter: its sessions end, and it refuses connections. Does nothing if it is
+    /// stopped.
     pub(super) fn stop_vcenter(&mut self, vcenter: Option<String>) -> Result<(), VcFault> {
         let vcenter = self.vcenter_name(vcenter)?;
         if self.vcenter(&vcenter)?.service == Service::Stopped {
@@ -19,7 +20,8 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Starts a vCenter: the proxy answers 503 until the step `serviceStart` ends.
+    /// Starts a stopped vCenter: it answers 503 until the step `serviceStart` ends. Does nothing if
+    /// it is not stopped.
     pub(super) fn start_vcenter(&mut self, vcenter: Option<String>) -> Result<(), VcFault> {
         let vcenter = self.vcenter_name(vcenter)?;
         if self.vcenter(&vcenter)?.service != Service::Stopped {

@@ -1,4 +1,6 @@
-//! Tasks: vCenter accepts them at once, carries them out when the step `task` ends, and forgets them ten minutes later.
+//! Tasks of a vCenter: it accepts them at once, carries them out when the step `task` ends, and
+//! forgets them when the step `taskForgotten` ends (by default 10 min after their completion). If
+//! this step ends immediately, vCenter never forgets them.
 
 use super::Act;
 use crate::completion::Step;
@@ -7,7 +9,8 @@ use crate::reactions::Reaction;
 use crate::vcenter::{Kind, MoRef, Power, Progress, Task, VcEvent, VcFault, Work};
 
 impl Act<'_> {
-    /// Accepts a task on an existing object. Every other failure is the error of the task.
+    /// Accepts a task on an existing object. Refuses it only if the object does not exist; any
+    /// other failure is the error of the completed task.
     pub(super) fn start_task(
         &mut self,
         vcenter: &str,
@@ -34,7 +37,7 @@ impl Act<'_> {
         Ok(Outcome::Reference(id))
     }
 
-    /// Carries out a task.
+    /// Carries out a task and stores its result. Does nothing if vCenter has forgotten the task.
     pub(super) fn run_task(&mut self, vcenter: &str, id: MoRef) {
         let Some(mut task) = self.vcenter(vcenter).ok().and_then(|vc| vc.tasks.get(&id)).cloned()
         else {

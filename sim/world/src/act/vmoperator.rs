@@ -1,5 +1,5 @@
-//! Scheduling and execution of VM Operator's steps: it reconciles a VirtualMachine after every change that concerns it,
-//! one step at a time.
+//! Scheduling and execution of VM Operator's steps: after every change that concerns a
+//! VirtualMachine, VM Operator reconciles this object, one step at a time.
 
 #[cfg(test)]
 mod tests;
@@ -20,13 +20,16 @@ use crate::vmoperator::{
     self, FINALIZER, FIRST_BOOT_DONE, Found, GROUP, Missing, Prerequisites, ZONE_LABEL,
 };
 
-/// Delay after which VM Operator retries a step that vCenter or its API server refused.
+/// Delay after which VM Operator retries a step that vCenter or the Supervisor's API server
+/// refused.
 const RETRY: std::time::Duration = std::time::Duration::from_secs(10);
-/// Label of machines that run a kubelet of the workload cluster, as Cluster API sets it.
+/// Label that Cluster API sets on a VirtualMachine whose machine runs a kubelet of the workload
+/// cluster.
 const ROLE_LABEL: &str = "capv.vmware.com/cluster.role";
 
 impl Act<'_> {
-    /// Reconciles the VirtualMachines that a write in the Supervisor concerns.
+    /// Reconciles the VirtualMachines that depend on an object that was written or deleted in the
+    /// Supervisor. Cancels the pending step of a deleted VirtualMachine.
     pub(super) fn supervisor_written(&mut self, event: &objects::Event) {
         if event.key.resource == vmoperator::machines() {
             match event.op {
@@ -34,7 +37,7 @@ impl Act<'_> {
                 Op::Added | Op::Modified => self.reconcile(&event.key.path()),
             }
         } else if event.key.resource == vmoperator::zones() {
-            // Zones decide the zone of every machine.
+            // The clusters of the zones decide in which zone each machine is.
             self.reconcile_all();
         } else if event.key.resource.group == GROUP
             || event.key.resource == GroupResource::core("secrets")
@@ -52,8 +55,8 @@ impl Act<'_> {
         }
     }
 
-    /// Stores the VirtualMachine `object` of an existing machine with its status. One write is enough, which matters because a
-    /// topology has thousands of machines.
+    /// Stores the VirtualMachine `object` of an existing machine together with its status. Makes
+    /// only one write, because a topology may have thousands of machines.
     pub(crate) fn adopt(&mut self, object: Value, machine: MoRef) {
         let namespace = key_of(&object).namespace;
         let create = objects::Command::create(vmoperator::machines(), namespace, object);
@@ -87,8 +90,8 @@ impl Act<'_> {
         }
     }
 
-    /// Changes the settings of VM Operator and reconciles every object. While VM Operator is away no step is pending;
-    /// when it returns, it decides anew for every object.
+    /// Changes the settings of VM Operator and reconciles every object. While VM Operator does not
+    /// reconcile, no step is pending; when it reconciles again, it decides anew for every object.
     pub(super) fn set_operator(&mut self, change: OperatorChange) -> Result<(), Fault> {
         self.require_supervisor()?;
         let before = self.state.supervisor.operator;
@@ -104,7 +107,8 @@ impl Act<'_> {
         self.require_supervisor()?;
         if let Some(wrong) = quota.unknown() {
             return Err(Fault::Supervisor(format!(
-                "`{wrong}` is no count of objects; write count/virtualmachines.vmoperator.vmware.com for one"
+                "`{wrong}` is not a count of objects: \
+                 write for example count/virtualmachines.vmoperator.vmware.com"
             )));
         }
         self.emit(Event::QuotaSet(quota));
@@ -125,7 +129,8 @@ impl Act<'_> {
         paths.iter().for_each(|path| self.reconcile(path));
     }
 
-    /// Schedules the next step for an object, and cancels another pending one.
+    /// Schedules the next step for an object, and cancels a different pending step. Does nothing if
+    /// the next step is pending already.
     fn reconcile(&mut self, path: &str) {
         let next = self.next_about(path);
         let pending = self.state.supervisor.pending(path);
@@ -146,7 +151,8 @@ impl Act<'_> {
         }
     }
 
-    /// The next step for an object; `None` while VM Operator is away.
+    /// The next step for the object at `path`; `None` if no step is due, and while VM Operator does
+    /// not reconcile.
     pub(crate) fn next_about(&self, path: &str) -> Option<Step> {
         if !self.state.supervisor.operator.reconciles {
             return None;
@@ -156,7 +162,8 @@ impl Act<'_> {
         vmoperator::next(object, self.found(object), &self.wanted(object), tells_zones)
     }
 
-    /// Carries out a step for an object, if the step is still the next one.
+    /// Carries out a step for the object at `path` if it is still the next one; otherwise schedules
+    /// the step that is.
     pub(super) fn operate(&mut self, path: &str, step: Step) {
         if self.next_about(path) != Some(step) {
             self.reconcile(path);
@@ -173,9 +180,10 @@ impl Act<'_> {
         };
         match done {
             Ok(()) if self.next_about(path) == Some(step) => {
-                // The step may have caused another one that takes no time and makes the same step due again.
+                // The step may have caused another step that takes no time and makes the same step
+                // due again.
                 let is_pending = self.state.supervisor.pending(path).is_some();
-                debug_assert!(is_pending, "{step:?} of {path} does not settle: {object}");
+                debug_assert!(is_pending, "{step:?} of {path} is due again, unscheduled: {object}");
             }
             Ok(()) => self.reconcile(path),
             // A refused step may succeed later.
@@ -184,7 +192,7 @@ impl Act<'_> {
                 let reaction = Reaction::VirtualMachine { path: path.to_owned(), step };
                 self.at(self.now + RETRY, reaction);
             }
-            // A part of the step was done, and another step is due now.
+            // A part of the step succeeded, so that another step is due now.
             Err(Refused) => self.reconcile(path),
         }
     }
@@ -196,7 +204,8 @@ impl Act<'_> {
         self.edit(object, json!({"metadata": {"finalizers": finalizers}}))
     }
 
-    /// Reports whether the objects that the object names exist and, if all do, the zone of the future machine.
+    /// Writes into the status whether the prerequisites are met. If all are met and VM Operator
+    /// reports zones, also writes the zone in which VM Operator will create the machine.
     fn place(&mut self, object: &Value) -> Result<(), Refused> {
         let mut status = self.wanted(object);
         if self.state.supervisor.operator.tells_zones
@@ -208,7 +217,7 @@ impl Act<'_> {
         self.report(object, status)
     }
 
-    /// Writes a status, and its zone as a label if VM Operator reports zones.
+    /// Writes a status, and copies its zone to the zone label if VM Operator reports zones.
     fn report(&mut self, object: &Value, status: Value) -> Result<(), Refused> {
         let tells_zones = self.state.supervisor.operator.tells_zones;
         let zone = status["zone"].as_str().filter(|_| tells_zones).map(str::to_owned);
@@ -221,7 +230,8 @@ impl Act<'_> {
         }
     }
 
-    /// Creates the machine and writes its id into the status. A later step writes the rest of the status.
+    /// Creates the machine and writes its id into the status. Later steps write the other fields of
+    /// the status.
     fn make(&mut self, object: &Value) -> Result<(), Refused> {
         let vcenter = self.state.supervisor.vcenter.clone();
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
@@ -261,7 +271,8 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Destroys the machine, then removes the finalizer from the object. Refused while the host does not answer.
+    /// Destroys the machine, then removes the finalizer from the object. Fails while vCenter cannot
+    /// operate on the machine, for example because its host does not answer.
     fn remove(&mut self, object: &Value) -> Result<(), Refused> {
         if let Some(found) = self.found(object) {
             let (vcenter, id) = (self.state.supervisor.vcenter.clone(), found.id);
@@ -277,7 +288,9 @@ impl Act<'_> {
         self.write_supervisor(objects::Command::patch(key_of(object), PatchKind::Merge, patch))
     }
 
-    /// Writes to the Supervisor. The store refuses while webhooks do not answer, or if a client has changed the object.
+    /// Writes an object in the Supervisor. The API server refuses the write if the object no longer
+    /// exists, an update of the status also if a client has changed the object since VM Operator
+    /// read it, and any other write while VM Operator's webhooks do not answer.
     fn write_supervisor(&mut self, command: objects::Command) -> Result<(), Refused> {
         self.objects(ControlPlane::Supervisor, command).map(drop).map_err(|_| Refused)
     }
@@ -288,7 +301,8 @@ impl Act<'_> {
         self.state.supervisor.objects.get(&key).map(|object| &**object)
     }
 
-    /// The machine of an object: by its id, or by its instance UUID if it was registered again.
+    /// Finds the machine of an object by its id, or by its instance UUID if vCenter has registered
+    /// the machine again under another id.
     fn found<'a>(&'a self, object: &Value) -> Option<Found<'a>> {
         let vcenter = self.state.vcenters.get(&self.state.supervisor.vcenter)?;
         let status = &object["status"];
@@ -320,7 +334,8 @@ impl Act<'_> {
         vmoperator::status(object, self.found(object), &prerequisites, operator, &now)
     }
 
-    /// Checks that the objects that a VirtualMachine names exist, and that its zone has a cluster.
+    /// Checks whether the objects that a VirtualMachine names exist, and whether the zone in its
+    /// zone label, if any, has a cluster.
     fn prerequisites(&self, object: &Value) -> Prerequisites {
         let spec = &object["spec"];
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
@@ -376,7 +391,7 @@ impl Act<'_> {
         Prerequisites { all }
     }
 
-    /// The AvailabilityZone that contains the cluster of a host.
+    /// The name of the AvailabilityZone that contains the cluster of a host.
     fn zone_of(&self, host: MoRef) -> Option<&str> {
         let vcenter = self.state.vcenters.get(&self.state.supervisor.vcenter)?;
         let compute = vcenter.inventory.get(host)?.parent?.to_string();
@@ -387,7 +402,8 @@ impl Act<'_> {
         zone["metadata"]["name"].as_str()
     }
 
-    /// The place for a new machine: the cluster with the fewest machines in `zone`, or in all zones if `zone` is empty.
+    /// The place for a new machine: the cluster with the fewest machines in `zone`, or in all zones
+    /// if `zone` is empty. `None` if no zone matches or the zones have no cluster.
     fn placement(&self, zone: &str) -> Option<Placement> {
         let inventory = &self.state.vcenters.get(&self.state.supervisor.vcenter)?.inventory;
         let n_machines = |(_, cluster): &(String, MoRef)| {
@@ -422,7 +438,7 @@ impl Act<'_> {
     }
 }
 
-/// A refusal of a step of VM Operator, by vCenter or by the API server of the Supervisor.
+/// The error that vCenter or the Supervisor's API server has refused a step of VM Operator.
 struct Refused;
 
 impl From<VcFault> for Refused {
@@ -433,12 +449,13 @@ impl From<VcFault> for Refused {
 
 /// The place for a new machine.
 struct Placement {
+    /// The zone's name.
     zone: String,
     /// The cluster's inventory name.
     cluster: String,
 }
 
-/// The zone that an object asks for; empty if it accepts any.
+/// The zone in the object's zone label; empty if it has none and so accepts any zone.
 fn zone_label(object: &Value) -> &str {
     object["metadata"]["labels"][ZONE_LABEL].as_str().unwrap_or_default()
 }

@@ -1,10 +1,10 @@
-//! Names in commands: machines and hosts, permissions and tags by their inventory names.
+//! Objects in commands by name: machines and hosts, and the objects of permissions and tags.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of a machine or host: `node-0001`, or `vc1/node-0001` if several vCenters have one. An
+/// The name of a machine or host: `node-0001`, or with the vCenter's name, `vc1/node-0001`. An
 /// inventory name contains `%2f` in place of `/`, as in vCenter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
@@ -47,7 +47,7 @@ impl fmt::Display for Named {
     }
 }
 
-/// A permission on an object, by name.
+/// A user and an object on which a command revokes or restores the user's privileges.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
@@ -60,7 +60,7 @@ pub struct Grant {
     pub object: String,
 }
 
-/// A tag on an object, all by name.
+/// A tag and the object to which a command attaches it, or from which a command detaches it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TagName {

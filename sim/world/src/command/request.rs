@@ -49,16 +49,18 @@ pub enum VcRequest {
         /// The session's token.
         token: String,
     },
-    /// Accepts a task.
+    /// Starts a task on an object.
     StartTask {
         /// The account of the client.
         user: String,
-        /// The object of the task: a machine, or the folder to create in.
+        /// The object of the task: the folder to create in, the datastore to search, and for other
+        /// tasks the object to change, usually a machine.
         entity: MoRef,
         /// The work of the task.
         work: Work,
     },
-    /// Asks a guest through VMware Tools to shut down, restart or sleep. The effect comes when the step `guestPower` ends.
+    /// Asks a guest through VMware Tools to shut down, restart or sleep. The guest does so when the
+    /// step `guestPower` ends.
     Guest {
         /// The machine.
         machine: MoRef,
@@ -67,7 +69,7 @@ pub enum VcRequest {
     },
     /// Creates a tag category.
     CreateCategory(Category),
-    /// Changes a tag category.
+    /// Changes a tag category. A field that is `None` keeps its value.
     UpdateCategory {
         /// Its id.
         id: String,
@@ -82,7 +84,7 @@ pub enum VcRequest {
     DeleteCategory(String),
     /// Creates a tag.
     CreateTag(Tag),
-    /// Changes a tag.
+    /// Changes a tag. A field that is `None` keeps its value.
     UpdateTag {
         /// Its id.
         id: String,
@@ -100,7 +102,7 @@ pub enum VcRequest {
         /// The object.
         object: MoRef,
     },
-    /// Detaches a tag.
+    /// Detaches a tag. A tag that is not attached is not an error.
     Detach {
         /// The tag's id.
         tag: String,

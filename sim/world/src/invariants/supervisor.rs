@@ -1,5 +1,6 @@
-//! Invariants of every Supervisor: a machine belongs to at most one object, every step that is due for VM Operator
-//! is pending, and revisions are unique and not ahead of the store's counter.
+//! Invariants of every Supervisor: a machine belongs to at most one VirtualMachine object, every
+//! step that VM Operator must do next is pending, and revisions are unique and not above the
+//! store's counter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use crate::reactions::Reaction;
 use crate::state::State;
 use crate::vmoperator;
 
-/// Returns every violated invariant of a world's Supervisor.
+/// Returns every violated invariant of a world's Supervisor; empty in a world without a Supervisor.
 pub(super) fn violations(state: &State) -> Vec<String> {
     let mut found = Vec::new();
     if state.supervisor.is_there() {
@@ -27,7 +28,8 @@ fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object.pointer(pointer).and_then(Value::as_str)
 }
 
-/// Checks that revisions come from one counter, and that every custom object that waits for its deletion has a finalizer.
+/// Checks that no revision is above the store's counter, that custom objects do not share
+/// revisions, and that every custom object with a deletion timestamp has a finalizer.
 fn store(store: &Store, found: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
     for def in store.resources() {
@@ -38,10 +40,10 @@ fn store(store: &Store, found: &mut Vec<String>) {
             match revision {
                 None => found.push(format!("{name} has no revision")),
                 Some(revision) if revision > store.revision() => {
-                    found.push(format!("{name} is of revision {revision}, which is to come"));
+                    found.push(format!("{name} has revision {revision}, above the counter"));
                 }
                 Some(revision) if !seen.insert(revision) && def.custom.is_some() => {
-                    found.push(format!("{name} shares revision {revision}"));
+                    found.push(format!("{name} shares revision {revision} with another object"));
                 }
                 Some(_) => {}
             }
@@ -51,13 +53,14 @@ fn store(store: &Store, found: &mut Vec<String>) {
                 && text(object, "/metadata/deletionTimestamp").is_some()
                 && !is_held
             {
-                found.push(format!("{name} is to go and nobody holds it"));
+                found.push(format!("{name} has a deletion timestamp but no finalizer"));
             }
         }
     }
 }
 
-/// Checks that no machine belongs to two objects, and that the index agrees with the objects.
+/// Checks that no machine belongs to two VirtualMachine objects, that an object with a machine has
+/// VM Operator's finalizer, and that the index agrees with the objects.
 fn bindings(state: &State, found: &mut Vec<String>) {
     let mut scanned: BTreeMap<&str, String> = BTreeMap::new();
     let machines = vmoperator::machines();
@@ -68,17 +71,18 @@ fn bindings(state: &State, found: &mut Vec<String>) {
             found.push(format!("{id} belongs to {other} and to {path}"));
         }
         if !vmoperator::has_finalizer(object) {
-            found.push(format!("{path} has a machine and no finalizer of VM Operator"));
+            found.push(format!("{path} has a machine but no finalizer of VM Operator"));
         }
     }
     let scanned: BTreeMap<String, String> =
         scanned.into_iter().map(|(id, path)| (id.to_owned(), path)).collect();
     if scanned != *state.supervisor.indexed() {
-        found.push("the index of machines differs from what the objects say".to_owned());
+        found.push("the index of machines differs from the VirtualMachine objects".to_owned());
     }
 }
 
-/// Checks that the steps noted as pending are exactly the scheduled and held reactions.
+/// Checks that the steps that the Supervisor has noted as pending are exactly those of the
+/// scheduled and held reactions, at most one per object.
 fn reactions(state: &State, found: &mut Vec<String>) {
     let timers = state.timers.iter().map(|((at, id), it)| (Some(*at), *id, it));
     let held = state.held.iter().map(|(id, (_, it))| (None, *id, it));
@@ -87,7 +91,7 @@ fn reactions(state: &State, found: &mut Vec<String>) {
         if let Reaction::VirtualMachine { path, step } = reaction
             && coming.insert(path.as_str(), (*step, at, id)).is_some()
         {
-            found.push(format!("two things are going to happen to {path}"));
+            found.push(format!("{path} has two pending steps"));
         }
     }
     let noted: BTreeMap<&str, _> = state
@@ -96,11 +100,12 @@ fn reactions(state: &State, found: &mut Vec<String>) {
         .map(|(path, pending)| (path, (pending.step, pending.at, pending.id)))
         .collect();
     if noted != coming {
-        found.push(format!("noted as pending is {noted:?}, and coming is {coming:?}"));
+        found.push(format!("pending steps {noted:?} differ from the queued ones {coming:?}"));
     }
 }
 
-/// Checks that every step that is due is pending, and that an object without a pending step agrees with vCenter.
+/// Checks that every step that VM Operator must do next is pending, and that the status of an
+/// object without a pending step agrees with vCenter.
 fn settled(state: &State, found: &mut Vec<String>) {
     let mut copy = state.clone();
     let now = state.latest;
@@ -111,7 +116,7 @@ fn settled(state: &State, found: &mut Vec<String>) {
         let pending = state.supervisor.pending(&path).map(|it| it.step);
         let due = act.next_about(&path);
         if due.is_some() && pending.is_none() {
-            found.push(format!("{due:?} is due about {path}, and nothing is pending"));
+            found.push(format!("step {due:?} of {path} is due but not pending"));
         }
         let is_watched = state.supervisor.operator.reconciles && vmoperator::is_looked_at(object);
         if is_watched && pending.is_none() {
@@ -120,7 +125,8 @@ fn settled(state: &State, found: &mut Vec<String>) {
     }
 }
 
-/// Checks the UUID and the power state in the status of an object without a pending step.
+/// Checks that the BIOS UUID and the power state in the status of an object are those of its
+/// machine.
 fn told(state: &State, object: &Value, path: &str, found: &mut Vec<String>) {
     let Some(vcenter) = state.vcenters.get(&state.supervisor.vcenter) else { return };
     let id = text(object, "/status/uniqueID").and_then(crate::vcenter::MoRef::parse);
@@ -128,11 +134,11 @@ fn told(state: &State, object: &Value, path: &str, found: &mut Vec<String>) {
     let uuid = machine.config.uuid.map(|uuid| uuid.to_string());
     let shown = text(object, "/status/biosUUID").map(str::to_lowercase);
     if uuid != shown {
-        found.push(format!("{path} tells the UUID {shown:?} of a machine with {uuid:?}"));
+        found.push(format!("{path} has the UUID {shown:?} in its status, its machine {uuid:?}"));
     }
     let power = vmoperator::spelled(machine.power);
     if text(object, "/status/powerState") != Some(power) {
-        found.push(format!("{path} does not tell that its machine is {power}"));
+        found.push(format!("the status of {path} does not have its machine's power {power}"));
     }
 }
 

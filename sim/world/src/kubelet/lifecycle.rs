@@ -8,10 +8,13 @@ use crate::objects::{Command, GroupResource, Key, PatchKind, Store};
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// Conditions that a kubelet reports, which become Unknown once it is silent.
+/// Conditions that a kubelet reports. The control plane sets them to Unknown when the kubelet is
+/// silent.
 const REPORTED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// Sets the conditions of a Node whose kubelet has been silent for too long to Unknown.
+/// Returns the request that sets the [`REPORTED`] conditions of a Node to Unknown, because its
+/// kubelet has been silent for too long. `None` if the Node does not exist or all these conditions
+/// are Unknown already.
 pub(crate) fn mark_silent(store: &Store, name: &str, now: Timestamp) -> Option<Command> {
     let key = Key::node(name);
     let node = store.get(&key)?;
@@ -39,8 +42,10 @@ pub(crate) fn mark_silent(store: &Store, name: &str, now: Timestamp) -> Option<C
         .then(|| Command::patch(key, PatchKind::StrategicMerge, patch).on_status())
 }
 
-/// Sets the taints of a Node that follow from its Ready condition. `ready` overrides the present
-/// status of the condition, for callers that are about to change it.
+/// Returns the request that gives a Node the taints for the status of its Ready condition: none for
+/// True, `not-ready` for False, and `unreachable` for Unknown or a missing condition. `ready`
+/// overrides the present status of the condition. `None` if the Node does not exist or has the
+/// right taints.
 pub(crate) fn settle_taints(
     store: &Store,
     name: &str,
@@ -73,14 +78,15 @@ pub(crate) fn settle_taints(
     (after != before).then(|| Command::patch(key, PatchKind::StrategicMerge, patch))
 }
 
-/// Deletes the lease of a deleted Node, as the garbage collector does.
+/// Returns the request that deletes the lease of a deleted Node, as the garbage collector does;
+/// `None` if the lease does not exist.
 pub(crate) fn collect_lease(store: &Store, name: &str) -> Option<Command> {
     let leases = GroupResource::of("coordination.k8s.io", "leases");
     let key = Key::new(leases, "kube-node-lease", name);
     store.get(&key).map(|_| Command::delete(key))
 }
 
-/// The time in whole seconds, as text.
+/// The time in whole seconds, as JSON text in the format of RFC 3339.
 pub(super) fn seconds(now: Timestamp) -> Value {
     Timestamp::from_second(now.as_second()).unwrap_or(now).to_string().into()
 }

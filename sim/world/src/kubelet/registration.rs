@@ -12,22 +12,24 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 const LEASE_SECONDS: u32 = 40;
 
-/// The facts that a kubelet knows about its machine, and its flags.
+/// The facts about its machine that a kubelet reports, and the kubelet's flags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Machine {
     /// Node name.
     pub name: String,
-    /// The SMBIOS UUID as the guest reads it.
+    /// The SMBIOS UUID as the guest reads it, which may be byte-swapped; empty if the machine has
+    /// none.
     pub system_uuid: String,
-    /// Addresses of `--node-ip`. Without the flag the real kubelet reports no addresses and leaves them to
-    /// the cloud provider.
+    /// Addresses of `--node-ip`. Without the flag the real kubelet reports no addresses and leaves
+    /// them to the cloud provider.
     #[serde(default)]
     pub node_ips: Vec<String>,
     /// Labels of `--node-labels`.
     #[serde(default)]
     pub labels: Labels,
-    /// Taints of `--register-with-taints`, besides the `uninitialized` taint for the cloud provider.
+    /// Taints of `--register-with-taints`, besides the `uninitialized` taint for the cloud
+    /// provider.
     #[serde(default)]
     pub taints: Vec<Taint>,
     /// `--provider-id`; usually empty.
@@ -50,7 +52,8 @@ fn default_memory_mib() -> u64 {
 }
 
 impl Machine {
-    /// A machine with this name and UUID, and defaults for the rest.
+    /// Creates the facts for a machine with this name and UUID: 2 processors, 8 GiB of memory, no
+    /// flags.
     pub fn new(name: impl Into<String>, system_uuid: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -78,7 +81,8 @@ pub struct Taint {
     pub effect: String,
 }
 
-/// Creates the Node: ready, with the taint that the cloud provider removes.
+/// Returns the request that creates the Node: ready, with the taint `uninitialized`, which the
+/// cloud provider removes.
 pub(crate) fn register(machine: &Machine, now: Timestamp) -> Command {
     let name = machine.name.as_str();
     let mut labels: Labels = [
@@ -119,7 +123,8 @@ pub(crate) fn register(machine: &Machine, now: Timestamp) -> Command {
     Command::create(GroupResource::core("nodes"), "", node)
 }
 
-/// Reports an existing Node as ready, after a restart of its kubelet.
+/// Returns the request that reports an existing Node as ready, after a restart of its kubelet;
+/// `None` if the Node does not exist.
 pub(crate) fn become_ready(store: &Store, machine: &Machine, now: Timestamp) -> Option<Command> {
     let key = Key::node(&machine.name);
     let node = store.get(&key)?;
@@ -127,7 +132,8 @@ pub(crate) fn become_ready(store: &Store, machine: &Machine, now: Timestamp) -> 
         "conditions": conditions(Some(node), now),
         "nodeInfo": node_info(machine),
     });
-    // Addresses of the cloud provider take precedence; the kubelet sets its own only if the Node has none.
+    // Addresses of the cloud provider take precedence; the kubelet sets its own only if the Node
+    // has none.
     if node["status"]["addresses"].as_array().is_none_or(Vec::is_empty)
         && let Some(addresses) = addresses(machine)
     {
@@ -136,14 +142,15 @@ pub(crate) fn become_ready(store: &Store, machine: &Machine, now: Timestamp) -> 
     Some(status_patch(key, status))
 }
 
-/// The status report of a kubelet that sees no change.
+/// Returns the periodic status report of a kubelet whose machine has not changed; `None` if the
+/// Node does not exist.
 pub(crate) fn heartbeat(store: &Store, name: &str, now: Timestamp) -> Option<Command> {
     let key = Key::node(name);
     let conditions = conditions(Some(store.get(&key)?), now);
     Some(status_patch(key, json!({"conditions": conditions})))
 }
 
-/// Creates or renews the lease of a node.
+/// Returns the request that creates or renews the lease of a Node.
 pub(crate) fn renew_lease(store: &Store, name: &str, now: Timestamp) -> Command {
     let leases = GroupResource::of("coordination.k8s.io", "leases");
     let key = Key::new(leases.clone(), "kube-node-lease", name);
@@ -172,7 +179,8 @@ fn status_patch(key: Key, status: Value) -> Command {
     Command::patch(key, PatchKind::StrategicMerge, json!({"status": status})).on_status()
 }
 
-/// The conditions of a healthy Node. A condition whose status differs from before gets the transition time `now`.
+/// The conditions of a healthy Node. A condition whose status differs from the present one of
+/// `node` gets the transition time `now`.
 fn conditions(node: Option<&Value>, now: Timestamp) -> Value {
     let now = super::lifecycle::seconds(now);
     let well = [
@@ -248,12 +256,12 @@ mod tests {
     use crate::objects::Action;
 
     #[test]
-    fn a_node_ip_is_reported_and_handed_to_the_cloud_provider() {
+    fn a_node_ip_is_in_the_status_and_in_the_annotation_for_the_cloud_provider() {
         let mut machine = Machine::new("node-1", "421a7c0e-1111-4222-8333-abcdefabcdef");
         machine.node_ips = vec!["10.0.0.7".into()];
         let Action::Create { object: node } = register(&machine, Timestamp::UNIX_EPOCH).action
         else {
-            panic!("a kubelet creates its node");
+            panic!("the request does not create a Node");
         };
         assert_eq!(
             node["metadata"]["annotations"]["alpha.kubernetes.io/provided-node-ip"],

@@ -1,7 +1,9 @@
-//! IP addresses and ranges as older releases of Go read them: numbers may begin with zeros.
+//! Checks of IP addresses and ranges by the rules of older Go releases, in which numbers may begin
+//! with zeros.
 //!
-//! Follows `k8s.io/utils: net/ipfamily.go, internal/third_party/forked/golang/net`, and where the real server
-//! has become strict `apimachinery: pkg/util/validation/ip.go`.
+//! Follows `k8s.io/utils: net/ipfamily.go, internal/third_party/forked/golang/net`. For fields that
+//! the real server checks by newer, stricter rules, follows
+//! `apimachinery: pkg/util/validation/ip.go`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,12 +12,12 @@ pub(super) const NO_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 
 /// The real server's error text for an invalid address.
 pub(super) const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
-/// True for an address of either family.
+/// True for an IPv4 or an IPv6 address.
 pub(super) fn is_ip(text: &str) -> bool {
     is_v4(text) || is_v6(text)
 }
 
-/// True for a range; bits beyond the prefix do not matter.
+/// True for an address range such as `10.0.0.0/8`. Bits beyond the prefix may be set.
 pub(super) fn is_cidr(text: &str) -> bool {
     text.split_once('/').is_some_and(|(ip, n_bits)| {
         let max = match (is_v4(ip), is_v6(ip)) {
@@ -28,7 +30,8 @@ pub(super) fn is_cidr(text: &str) -> bool {
     })
 }
 
-/// Problem of a range of addresses, for fields where the real server has become strict.
+/// Returns the first problem of an address range by the stricter rules, in the real server's words;
+/// `None` for a valid range.
 pub(super) fn range_problem(text: &str) -> Option<&'static str> {
     const ZEROS: &str = "must not have leading 0s in IP or prefix length";
     if !is_cidr(text) {
@@ -59,7 +62,7 @@ fn is_v6(text: &str) -> bool {
     format!("{}:{last}", groups.join(":")).parse::<Ipv6Addr>().is_ok()
 }
 
-/// Returns a number without its leading zeros.
+/// Returns a number without its leading zeros; `0` for a number of zeros only.
 fn plain(number: &str) -> &str {
     let rest = number.trim_start_matches('0');
     if rest.len() < number.len() && !rest.starts_with(|c: char| c.is_ascii_hexdigit()) {

@@ -1,4 +1,5 @@
-//! Admission: webhooks of a kind's operator that fill in objects before they are kept, or refuse them.
+//! Admission webhooks, which fill in or refuse objects before the store keeps them. Rust functions
+//! replace the webhooks that the operator of a kind would run.
 
 use std::sync::Arc;
 
@@ -7,33 +8,34 @@ use serde_json::Value;
 use super::{FieldErrors, Key, ResourceDef, Status, Store, custom};
 use crate::Ids;
 
-/// The webhooks of a kind. They see objects in the stored version.
+/// Functions that replace the admission webhooks of a kind. They get objects in the stored version.
 #[derive(Clone, Copy, Debug)]
 pub struct Admission {
-    /// Name of the validating webhook, for messages.
+    /// Name of the validating webhook in messages.
     pub validating: &'static str,
-    /// Name of the mutating webhook, for messages.
+    /// Name of the mutating webhook in messages.
     pub mutating: &'static str,
     /// URL paths of the validating and of the mutating webhook, in this order.
     pub paths: [&'static str; 2],
-    /// Fills in a new object. The text, which names the object and a revision, yields its identifiers from
-    /// the [`Ids`].
+    /// Fills in a new object. The function derives identifiers from the [`Ids`] and the text, which
+    /// consists of the object's path and a revision.
     pub default: fn(&mut Value, Ids, &str),
-    /// Checks an object; the second argument is the existing object, if the object is not new.
+    /// Checks an object (first argument). The second argument is the existing object on an update,
+    /// `None` on creation.
     pub validate: fn(&Value, Option<&Value>, &mut FieldErrors),
 }
 
-/// An outage of all webhooks.
+/// An outage of all admission and conversion webhooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// URL of the service, without the path.
     pub service: &'static str,
-    /// Error of every call.
+    /// Error text of every call.
     pub why: &'static str,
 }
 
 impl Store {
-    /// Makes all substitutes of webhooks fail; `None` makes them answer again.
+    /// Makes all calls of webhooks fail as `outage` says; `None` makes the webhooks answer again.
     ///
     /// The outage belongs to this store and its clones; a snapshot does not keep it.
     pub fn cut_off_webhooks(&mut self, outage: Option<Outage>) {
@@ -47,7 +49,11 @@ impl Store {
         self.admissions.insert(resource, admission);
     }
 
-    /// Fills in a new object as the mutating webhook does.
+    /// Returns a new object as the mutating webhook of its kind fills it in. Returns the object
+    /// unchanged if the kind has no [`Admission`].
+    ///
+    /// # Errors
+    /// 500 if the webhook does not answer, 500 or 501 if the object cannot be converted.
     pub(super) fn defaulted(
         &self,
         def: &ResourceDef,
@@ -64,7 +70,11 @@ impl Store {
         Ok(Arc::unwrap_or_clone(object))
     }
 
-    /// Refuses an object that the validating webhook refuses.
+    /// Checks an object by the validating webhook of its kind, if the kind has an [`Admission`].
+    ///
+    /// # Errors
+    /// 422 if the webhook refuses the object, 500 if it does not answer, 500 or 501 if the object
+    /// cannot be converted.
     pub(super) fn admitted(
         &self,
         def: &ResourceDef,
@@ -86,7 +96,8 @@ impl Store {
         Err(Status::new(422, why, message))
     }
 
-    /// Fails as the real server does when a required webhook does not answer.
+    /// Fails during an outage, with the real server's error for a required webhook that does not
+    /// answer.
     fn reached(&self, name: &str, path: &str) -> Result<(), Status> {
         match self.outage {
             None => Ok(()),

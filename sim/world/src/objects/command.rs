@@ -12,7 +12,7 @@ use super::GroupResource;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
-    /// The resource.
+    /// Resource of the object, such as `nodes`.
     pub resource: GroupResource,
     /// Namespace; empty for cluster-wide resources.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -22,7 +22,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns the key of the object `name` of `resource`; `namespace` is empty for cluster-wide resources.
+    /// Returns the key of the object `name` of `resource`; `namespace` is empty for a cluster-wide
+    /// resource.
     pub fn new(
         resource: impl Into<GroupResource>,
         namespace: impl Into<String>,
@@ -31,7 +32,8 @@ impl Key {
         Self { resource: resource.into(), namespace: namespace.into(), name: name.into() }
     }
 
-    /// Path of the object within its resource: `namespace/name`, or only the name.
+    /// Path of the object within its resource: `namespace/name`, or only the name if the resource
+    /// is cluster-wide.
     pub fn path(&self) -> String {
         match self.namespace.as_str() {
             "" => self.name.clone(),
@@ -39,7 +41,7 @@ impl Key {
         }
     }
 
-    /// Returns the key of the object at a [`Key::path`] of `resource`.
+    /// Returns the key of the object of `resource` whose [`Key::path`] is `path`.
     pub(super) fn at(resource: GroupResource, path: &str) -> Self {
         let (namespace, name) = path.split_once('/').unwrap_or(("", path));
         Self::new(resource, namespace, name)
@@ -65,7 +67,8 @@ impl fmt::Display for Key {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Command {
-    /// Key of the object. The name is empty if the body contains it, or only a `generateName`.
+    /// Key of the object. A creation ignores the name in the key: it takes the name from the body,
+    /// or generates one from `generateName`.
     pub key: Key,
     /// The operation.
     pub action: Action,
@@ -75,16 +78,18 @@ pub struct Command {
     /// True for a dry run, which changes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Version of bodies and of the answer; empty for the stored version.
+    /// API version of the body and of the answer, such as `v1`; empty for the stored version.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Treatment of unknown and duplicate fields.
+    /// Treatment of unknown and duplicate fields of the body.
     #[serde(default, skip_serializing_if = "FieldValidation::is_usual")]
     pub validation: FieldValidation,
-    /// Paths of duplicate fields in the body, found when it was read.
+    /// Paths of duplicate fields in the body. The caller finds them in the JSON text, because a
+    /// parsed body has only one field of each name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub duplicates: Vec<String>,
-    /// Field manager of the write, for `metadata.managedFields`; an empty name is not tracked.
+    /// Field manager that `metadata.managedFields` records for the write. With an empty name the
+    /// store records nothing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub manager: String,
 }
@@ -93,17 +98,17 @@ pub struct Command {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FieldValidation {
-    /// Drops them.
+    /// Drops unknown fields. Of duplicate fields, the last one counts.
     #[default]
     Ignore,
-    /// Drops them and adds warnings to [`Reply::warnings`].
+    /// Like [`Self::Ignore`], and adds warnings about these fields to the answer or to the error.
     Warn,
-    /// Refuses the body.
+    /// Refuses a body that has an unknown or a duplicate field.
     Strict,
 }
 
 impl FieldValidation {
-    /// True for the default. Commands that did not come over the wire have the default.
+    /// True for the default. Commands of the simulation itself have the default.
     fn is_usual(&self) -> bool {
         *self == Self::default()
     }
@@ -118,9 +123,10 @@ pub enum Action {
         /// The new object.
         object: Value,
     },
-    /// Replaces the object.
+    /// Replaces the object. Creates a missing object if the kind allows it
+    /// ([`create_on_update`](super::Strategy::create_on_update)).
     Update {
-        /// The whole new object.
+        /// The whole new object; a Scale for [`Subresource::Scale`].
         object: Value,
     },
     /// Changes parts of the object.
@@ -130,7 +136,8 @@ pub enum Action {
         /// The patch.
         patch: Value,
     },
-    /// Removes the object, or marks it for deletion if finalizers hold it.
+    /// Removes the object, or only marks it for deletion if finalizers or a grace period hold it,
+    /// or if its kind is always deleted in two steps.
     Delete {
         /// Conditions that the object must meet.
         #[serde(default)]
@@ -145,10 +152,12 @@ pub enum Action {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Deletion {
-    /// Treatment of the objects that the deleted one owns.
+    /// Treatment of the objects that the deleted one owns; `None` leaves the finalizers of the
+    /// garbage collector as they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub propagation: Option<Propagation>,
-    /// Grace period in seconds, for kinds that have one.
+    /// Requested grace period in seconds; `None` for that of the object. Kinds without grace
+    /// periods ignore it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_seconds: Option<i64>,
 }
@@ -161,13 +170,16 @@ impl Deletion {
 }
 
 /// Treatment of the objects that a deleted object owns.
+///
+/// A simulated cluster has no garbage collector, so owned objects stay in any case. The store only
+/// sets or removes the collector's finalizers, as a real API server does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Propagation {
-    /// They are deleted after their owner.
+    /// The garbage collector deletes the owned objects after their owner.
     Background,
-    /// They are deleted before their owner.
+    /// The garbage collector deletes the owned objects before their owner.
     Foreground,
-    /// They stay.
+    /// The owned objects stay.
     Orphan,
 }
 
@@ -177,21 +189,22 @@ pub enum Propagation {
 pub enum PatchKind {
     /// JSON merge patch (RFC 7386).
     Merge,
-    /// Strategic merge patch of Kubernetes: lists of maps merge by key, directives delete and replace.
+    /// Strategic merge patch of Kubernetes: merges the elements of lists that have a merge rule;
+    /// directives in the patch delete, replace or order elements.
     StrategicMerge,
     /// JSON patch (RFC 6902).
     Json,
 }
 
-/// A part of an object with an endpoint of its own.
+/// A part of an object that has its own URL path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Subresource {
     /// `/status`.
     Status,
-    /// `/finalize` of a namespace: the finalizers that still hold it.
+    /// `/finalize` of a Namespace, through which clients change the finalizers in its `spec`.
     Finalize,
-    /// `/scale`: the desired number of replicas, for any kind.
+    /// `/scale`: the desired number of replicas, in the same form for every kind.
     Scale,
 }
 
@@ -208,7 +221,7 @@ pub struct Preconditions {
 }
 
 impl Command {
-    /// Creates `object` in `namespace` (empty for cluster-wide resources).
+    /// Returns a command that creates `object` in `namespace` (empty for cluster-wide resources).
     pub fn create(
         resource: impl Into<GroupResource>,
         namespace: impl Into<String>,
@@ -217,38 +230,38 @@ impl Command {
         Self::new(Key::new(resource, namespace, ""), Action::Create { object })
     }
 
-    /// Replaces the object at `key`.
+    /// Returns a command that replaces the object at `key`.
     pub fn update(key: Key, object: Value) -> Self {
         Self::new(key, Action::Update { object })
     }
 
-    /// Changes parts of the object at `key`.
+    /// Returns a command that applies `patch` to the object at `key`.
     pub fn patch(key: Key, kind: PatchKind, patch: Value) -> Self {
         Self::new(key, Action::Patch { kind, patch })
     }
 
-    /// Deletes the object at `key` without preconditions.
+    /// Returns a command that deletes the object at `key` without preconditions.
     pub fn delete(key: Key) -> Self {
         Self::delete_if(key, Preconditions::default())
     }
 
-    /// Deletes the object at `key` if it meets `preconditions`.
+    /// Returns a command that deletes the object at `key` if it meets `preconditions`.
     pub fn delete_if(key: Key, preconditions: Preconditions) -> Self {
         Self::new(key, Action::Delete { preconditions, how: Deletion::default() })
     }
 
-    /// Deletes the object at `key` with these options.
+    /// Returns a command that deletes the object at `key` with the options `how`.
     pub fn delete_how(key: Key, how: Deletion) -> Self {
         Self::new(key, Action::Delete { preconditions: Preconditions::default(), how })
     }
 
-    /// Directs the command at the status subresource.
+    /// Makes the status subresource the target of the command.
     #[must_use]
     pub fn on_status(self) -> Self {
         Self { subresource: Some(Subresource::Status), ..self }
     }
 
-    /// Sets the treatment of unknown fields.
+    /// Sets the treatment of unknown and duplicate fields.
     #[must_use]
     pub fn validated(self, validation: FieldValidation) -> Self {
         Self { validation, ..self }
@@ -260,7 +273,7 @@ impl Command {
         Self { manager: manager.into(), ..self }
     }
 
-    /// Sets the version of bodies and of the answer.
+    /// Sets the API version of the body and of the answer.
     #[must_use]
     pub fn in_version(self, version: impl Into<String>) -> Self {
         Self { version: version.into(), ..self }
@@ -289,7 +302,7 @@ impl Command {
 /// The result of a command that the store accepts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// Changes in order; empty if nothing changes.
+    /// Changes in order; empty if nothing changes, and for a dry run.
     pub events: Vec<Event>,
     /// The answer.
     pub reply: Reply,
@@ -298,11 +311,12 @@ pub struct Decision {
 /// The answer to an accepted command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// The object after the command; its last state if it was removed.
+    /// The object after the command; its last state if the command removed it; its Scale for
+    /// [`Subresource::Scale`]. After a dry run: the object as the command would leave it.
     pub object: Arc<Value>,
-    /// Effect on the object.
+    /// Effect on the object; for a dry run, the effect that the command would have.
     pub effect: Effect,
-    /// Warnings for the client, in the order of the body.
+    /// Warnings for the client: first those of the decoder, then those of the kind.
     pub warnings: Vec<String>,
 }
 
@@ -315,7 +329,7 @@ pub enum Effect {
     Updated,
     /// The object is unchanged, resourceVersion included.
     Unchanged,
-    /// The object is marked for deletion and waits for its finalizers or its grace period.
+    /// The command marked the object for deletion but did not remove it.
     Terminating,
     /// The object is gone.
     Deleted,
@@ -331,7 +345,8 @@ pub struct Event {
     pub op: Op,
     /// Revision of the store after the change; the object's resourceVersion.
     pub revision: u64,
-    /// The object after the change; its last state, with the new resourceVersion, if it was removed.
+    /// The object after the change. If the change removed it: its last state, with the new
+    /// resourceVersion.
     pub object: Arc<Value>,
 }
 

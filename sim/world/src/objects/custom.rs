@@ -1,9 +1,9 @@
 //! Kinds from CustomResourceDefinitions.
 //!
-//! A definition is an object like any other. [`Custom`] is derived from it and not stored: it can be made again
-//! from the objects. Schemas are structural. `x-kubernetes-validations` is not implemented, and a definition
-//! with it is refused on creation. A conversion by webhook needs a function of this process ([`Conversion`]);
-//! without one the other versions are refused.
+//! The store keeps a definition as an object like any other and derives [`Custom`] from it. Schemas
+//! are structural. The store does not implement `x-kubernetes-validations` and refuses a definition
+//! that contains this field. A Rust function ([`Conversion`]) replaces a conversion webhook.
+//! Without this function, the store refuses requests for which a real server calls the webhook.
 
 mod embedded;
 pub(super) mod formats;
@@ -28,11 +28,14 @@ use super::{
     Check, FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy, fields, meta,
 };
 
-/// Converts an object to the group and version handed in (`example.com/v1`). The function may change only labels
-/// and annotations of metadata. It does not have to set the apiVersion.
+/// Function that converts an object (first argument) to a group and version (second argument), such
+/// as `example.com/v1`.
+///
+/// The store takes all metadata of the result from the original object, except labels and
+/// annotations, and sets the apiVersion itself.
 ///
 /// # Errors
-/// The reason of a failure, for the message of the answer.
+/// The reason for the failure, which becomes part of the answer's message.
 pub type Conversion = fn(&Value, &str) -> Result<Value, String>;
 
 /// A kind as its CustomResourceDefinition describes it.
@@ -42,15 +45,16 @@ pub struct Custom {
     pub short_names: Vec<String>,
     /// Categories of the resource, such as `all`.
     pub categories: Vec<String>,
-    /// The kind of lists, `WidgetList`.
+    /// The kind of lists, such as `WidgetList`.
     pub list_kind: String,
     /// All versions, preferred ones first.
     pub versions: Vec<CustomVersion>,
-    /// True if versions differ by more than their name.
+    /// True if the definition asks for a conversion webhook. Otherwise a conversion only sets the
+    /// apiVersion and applies the schema of the new version.
     pub is_converted: bool,
-    /// Revision of the definition since which the schemas are unchanged, as far as is known; after a restore,
-    /// that of its latest change. Objects written later conform to the schemas; older objects are completed
-    /// whenever they are read.
+    /// Revision of the definition at the last change of the versions or their schemas; after
+    /// [`Store::restore`](super::Store::restore), the revision of the definition in the snapshot.
+    /// Objects with a later revision conform to the schemas. Every read completes older objects.
     pub since: u64,
 }
 
@@ -59,9 +63,9 @@ pub struct Custom {
 pub struct CustomVersion {
     /// Name, such as `v1beta1`.
     pub name: String,
-    /// True if requests for this version are answered.
+    /// True if the API server serves this version.
     pub is_served: bool,
-    /// True if objects are stored in this version.
+    /// True if the store writes objects in this version.
     pub is_stored: bool,
     /// Warning for clients of this version; empty if none.
     pub warning: String,
@@ -69,11 +73,11 @@ pub struct CustomVersion {
     pub status: bool,
     /// Scale subresource, if the version has one.
     pub scale: Option<Scale>,
-    /// `additionalPrinterColumns` as the definition has them.
+    /// `additionalPrinterColumns` of this version in the definition.
     pub columns: Vec<Value>,
-    /// Fields that selectors may name: name and JSON pointer of each.
+    /// Fields that field selectors may name: name and JSON pointer of each.
     pub selectable: Vec<(String, String)>,
-    /// `openAPIV3Schema` as the definition has it.
+    /// `openAPIV3Schema` of this version in the definition.
     pub published: Value,
     schema: Structural,
 }
@@ -106,8 +110,9 @@ impl Custom {
         self.versions.iter().find(|version| def.api_version(&version.name) == given)
     }
 
-    /// Returns an object in the form that the schema of its version asks for today. Costs nothing if the object
-    /// was written after the latest change of the schemas.
+    /// Returns an object completed by the current schema of its version: without unknown fields and
+    /// disallowed nulls, with defaults. Returns an object unchanged if it was written after the
+    /// latest change of the schemas, or if the kind no longer has its version.
     pub(super) fn completed(&self, def: &ResourceDef, object: &Arc<Value>) -> Arc<Value> {
         if meta::revision(object) > self.since {
             return object.clone();
@@ -118,12 +123,14 @@ impl Custom {
         if completed == **object { object.clone() } else { Arc::new(sorted(completed)) }
     }
 
-    /// Reads an object by the schema of the version that it names: drops unknown fields, and settles nulls and
-    /// defaults. An object of an unknown version keeps nothing but metadata. An object of another kind stays as
-    /// it is.
+    /// Decodes an object by the schema of the version in its apiVersion: drops and reports unknown
+    /// fields, removes disallowed nulls and fills in defaults. An object of an unknown version
+    /// keeps only apiVersion, kind and metadata. An object of another group or kind keeps all
+    /// fields.
     ///
     /// # Errors
-    /// Go's error text for metadata of the wrong type.
+    /// The real server's error text if the metadata, or the apiVersion, kind or metadata of an
+    /// embedded object, has the wrong type.
     pub(super) fn read(
         &self,
         def: &ResourceDef,
@@ -140,13 +147,14 @@ impl Custom {
         }
     }
 
-    /// Returns the JSON pointer of the field that a selector names.
+    /// Returns the JSON pointer of the field that field selectors call `name`; `None` if no version
+    /// declares such a selectable field.
     pub(super) fn selectable(&self, name: &str) -> Option<String> {
         let mut fields = self.versions.iter().flat_map(|version| &version.selectable);
         fields.find(|(given, _)| given == name).map(|(_, pointer)| pointer.clone())
     }
 
-    /// True if both have the same schemas in the same versions.
+    /// True if both kinds have the same versions with the same schemas.
     fn has_schemas_of(&self, other: &Self) -> bool {
         fn schemas(custom: &Custom) -> impl Iterator<Item = (&str, &Value)> {
             custom.versions.iter().map(|it| (it.name.as_str(), &it.published))
@@ -154,7 +162,9 @@ impl Custom {
         schemas(self).eq(schemas(other))
     }
 
-    /// Returns the resource that an established definition makes; `before` is the kind as defined until now.
+    /// Returns the resource that an established definition describes; `None` if the definition is
+    /// not established or has no stored version. `before` is the kind as it was registered before
+    /// the latest change of the definition.
     pub(super) fn define(definition: &Value, before: Option<&Self>) -> Option<ResourceDef> {
         let conditions = fields::list(definition, "/status/conditions");
         if !conditions.iter().any(|it| it["type"] == "Established" && it["status"] == "True") {
@@ -210,7 +220,8 @@ impl Custom {
 }
 
 impl CustomVersion {
-    /// Checks an object against the schema.
+    /// Checks an object against the schema, and its numbers of replicas against the range of a
+    /// nonnegative `i32`.
     pub(super) fn check(&self, object: &Value, errors: &mut FieldErrors) {
         validate(&self.schema, object, errors);
         if let Some(scale) = &self.scale {
@@ -219,7 +230,8 @@ impl CustomVersion {
         }
     }
 
-    /// Checks the status of an object against the schema.
+    /// Checks the status of an object against the schema, and the actual number of replicas against
+    /// the range of a nonnegative `i32`.
     pub(super) fn check_status(&self, object: &Value, errors: &mut FieldErrors) {
         validate_status(&self.schema, object, errors);
         if let Some(scale) = &self.scale {
@@ -227,14 +239,15 @@ impl CustomVersion {
         }
     }
 
-    /// Makes an object conform to this schema: drops unknown fields, and settles nulls and defaults.
+    /// Makes an object conform to this schema: drops unknown fields, removes disallowed nulls and
+    /// fills in defaults.
     pub(super) fn complete(&self, object: &mut Value) {
         self.prune(object);
         self.schema.settle(object);
     }
 
-    /// Removes fields that this schema does not know and nulls that it does not allow, as from the result of a
-    /// conversion.
+    /// Removes unknown fields, and disallowed nulls that no default replaces, for example from the
+    /// result of a conversion. Fills in no defaults.
     pub(super) fn prune(&self, object: &mut Value) {
         self.schema.prune_root(object, &mut Vec::new());
         self.schema.remove_nulls(object);
@@ -259,10 +272,11 @@ fn read(schema: &Structural, object: &Value, words: Words) -> Result<Decoded, St
     Ok(Decoded { object: sorted(object), unknown })
 }
 
-/// Converts an object for a client or for the store.
+/// Converts an object to `version`, for a client or for the store.
 ///
 /// # Errors
-/// 500 if the conversion function fails, 501 if the definition asks for a webhook and no function replaces it.
+/// 500 if the conversion function fails, 501 if the definition asks for a webhook and no function
+/// replaces the webhook.
 pub(super) fn convert(
     def: &ResourceDef,
     custom: &Custom,
@@ -336,7 +350,9 @@ fn version(spec: &Value, group: &str, version: &Value) -> CustomVersion {
     }
 }
 
-/// Warning of the real server about a deprecated version; names the most preferred newer version that is served.
+/// Returns the real server's warning about the deprecated version `name`. The warning recommends
+/// the most preferred version that is served, not deprecated and preferred to `name`, if one
+/// exists.
 fn deprecation(spec: &Value, group: &str, kind: &str, name: &str) -> String {
     let mut others: Vec<&str> = fields::list(spec, "/versions")
         .iter()
@@ -351,12 +367,12 @@ fn deprecation(spec: &Value, group: &str, kind: &str, name: &str) -> String {
     }
 }
 
-/// `.spec.color` as `/spec/color`.
+/// Returns the JSON pointer of a path: `/spec/color` for `.spec.color`.
 fn pointer(path: &str) -> String {
     if path.is_empty() { String::new() } else { path.replace('.', "/") }
 }
 
-/// `.spec.color` as `spec.color`.
+/// Returns a path without its leading dot: `spec.color` for `.spec.color`.
 fn name_of_path(path: &str) -> String {
     path.strip_prefix('.').unwrap_or(path).to_owned()
 }
@@ -366,7 +382,7 @@ fn texts(list: &Value) -> Vec<String> {
     texts.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Sorts all keys, as Go writes objects for which it has no structure.
+/// Sorts the keys of all maps, as Go does when it writes an object for which it has no structure.
 pub(crate) fn sorted(value: Value) -> Value {
     match value {
         Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! Decisions about commands: the changes that follow, or the reason of a refusal.
+//! Decisions about commands: the changes that a command makes, or the `Status` that refuses it.
 
 mod body;
 mod create;
@@ -18,11 +18,11 @@ use super::{
     ResourceDef, Status, Store, Subresource, meta,
 };
 
-/// A command in progress, with its resource and the current time.
+/// A command that the store is deciding, with the definition of its resource and the current time.
 struct Request<'a> {
     def: &'a ResourceDef,
     key: Key,
-    /// Version of bodies and of the answer.
+    /// API version of the body and of the answer, such as `v1`.
     version: String,
     subresource: Option<Subresource>,
     validation: FieldValidation,
@@ -30,11 +30,11 @@ struct Request<'a> {
     now: Timestamp,
     dry_run: bool,
     manager: String,
-    /// True if the client asks to forget all field managers.
+    /// True if the client clears `metadata.managedFields`.
     forgets_managers: bool,
-    /// The mismatch, if a patch changes kind or apiVersion of a custom object.
+    /// Set if a patch changes the kind or apiVersion of a custom object.
     other_type: Option<body::OtherType>,
-    /// The group and version of bodies, `apps/v1`.
+    /// Group and version of the body, such as `apps/v1`.
     api_version: String,
 }
 
@@ -54,10 +54,12 @@ impl Request<'_> {
 }
 
 impl Store {
-    /// Decides what `command` would do at `now`, without changing the store.
+    /// Returns the changes that `command` would make at `now`, and the answer. Does not change the
+    /// store.
     ///
     /// # Errors
-    /// The `Status` that the real API server answers.
+    /// The `Status` with which the real API server refuses the command, or 501 if the command needs
+    /// a conversion webhook that no function replaces.
     pub fn decide(&self, now: Timestamp, command: Command) -> Result<Decision, Status> {
         let Command { key, action, subresource, dry_run, version, validation, duplicates, manager } =
             command;
@@ -97,8 +99,8 @@ impl Store {
         }?;
         if subresource != Some(Subresource::Scale) {
             let object = &decision.reply.object;
-            // The real server answers with the object as it is kept if the deletion has to wait, if a change
-            // removes the object, and after a write to the status.
+            // The real server hides no fields of the object in its answer in three cases: the
+            // deletion has to wait, an update removes the object, or the client wrote the status.
             let as_kept = match decision.reply.effect {
                 Effect::Terminating => true,
                 Effect::Deleted => !is_deletion,
@@ -110,7 +112,8 @@ impl Store {
             };
         }
         decision = self.follow_up(now, decision)?;
-        // Objects that come with the program are small, and a dry run does not reach etcd.
+        // Skips the limit for initial objects, which are small, and for a dry run, which does not
+        // reach etcd.
         if !self.is_founding && !dry_run {
             let kept = decision.events.iter().filter(|event| event.op != Op::Deleted);
             kept.map(|event| &event.object).try_for_each(|object| super::size::check(object))?;
@@ -122,7 +125,8 @@ impl Store {
         Ok(decision)
     }
 
-    /// A dry run makes no revision: the answer shows that of the existing object, or none.
+    /// Removes the new revision from the answer to a dry run, which makes no revision. The answer
+    /// gets the revision of the existing object, or none if the object is new.
     fn hide_revision(&self, decision: &mut Decision) {
         let Some(event) = decision.events.first() else { return };
         let object = Arc::make_mut(&mut decision.reply.object);
@@ -138,7 +142,8 @@ impl Store {
         }
     }
 
-    /// Returns a decision with one change: `object` gets the next revision, and the reply shows it.
+    /// Returns a decision with one change, which gives `object` the next revision. The reply has
+    /// the same object.
     fn change(&self, key: Key, op: Op, effect: Effect, mut object: Value) -> Decision {
         let revision = self.revision + 1;
         meta::set_revision(&mut object, revision);
@@ -148,7 +153,7 @@ impl Store {
     }
 }
 
-/// Puts `warnings` before those of the outcome, be it a decision or a failure.
+/// Puts `warnings` before the warnings of the outcome, which is a decision or an error.
 fn warned(outcome: Result<Decision, Status>, warnings: Vec<String>) -> Result<Decision, Status> {
     match outcome {
         Ok(mut decision) => {
@@ -162,13 +167,13 @@ fn warned(outcome: Result<Decision, Status>, warnings: Vec<String>) -> Result<De
     }
 }
 
-/// Returns a decision without changes; the reply shows the object as it is.
+/// Returns a decision without changes, whose reply is `object`.
 fn unchanged(object: &Arc<Value>) -> Decision {
     let reply = Reply { object: object.clone(), effect: Effect::Unchanged, warnings: Vec::new() };
     Decision { events: Vec::new(), reply }
 }
 
-/// 404 for a resource or a subresource that does not exist.
+/// Returns status 404 for a resource or a subresource that does not exist.
 fn no_such_resource() -> Status {
     let mut status =
         Status::new(404, "NotFound", "the server could not find the requested resource");
@@ -176,7 +181,7 @@ fn no_such_resource() -> Status {
     status
 }
 
-/// Formats an instant for `metadata`, in whole seconds.
+/// Formats an instant for `metadata`, truncated to whole seconds.
 fn seconds(now: Timestamp) -> Value {
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     now.to_string().into()

@@ -1,4 +1,4 @@
-//! Errors in the fields of an object, collected and worded as the real server does.
+//! Collection of the errors in the fields of an object, with the texts of the real server.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Cause;
 use super::text::quote;
 
-/// Field errors, in the order in which they were found.
+/// Field errors, in the order in which checks added them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FieldErrors(Vec<FieldError>);
 
@@ -20,7 +20,7 @@ struct FieldError {
 }
 
 impl FieldErrors {
-    /// True if no error was found.
+    /// True if the collection has no error.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -30,42 +30,42 @@ impl FieldErrors {
         self.0.len()
     }
 
-    /// Sorts the errors by their text.
+    /// Sorts the errors by their text, which begins with the field.
     pub(super) fn sort(&mut self) {
         self.0.sort_by_cached_key(|error| format!("{}: {}", error.field, error.body));
     }
 
-    /// The value is not acceptable.
+    /// Adds the error that the value is invalid, with the reason `why`.
     pub fn invalid(&mut self, field: impl Into<String>, value: &Value, why: &str) {
         self.push("FieldValueInvalid", field, with_value("Invalid value", value, why));
     }
 
-    /// The value has the wrong type.
+    /// Adds the error that the value has the wrong type.
     pub fn wrong_type(&mut self, field: impl Into<String>, value: &Value, why: &str) {
         self.push("FieldValueTypeInvalid", field, with_value("Invalid value", value, why));
     }
 
-    /// The value names an object that does not exist.
+    /// Adds the error that the value names something that does not exist, such as a volume.
     pub fn not_found(&mut self, field: impl Into<String>, value: &Value) {
         self.push("FieldValueNotFound", field, with_value("Not found", value, ""));
     }
 
-    /// A value is missing.
+    /// Adds the error that a required value is missing.
     pub fn required(&mut self, field: impl Into<String>, why: &str) {
         self.push("FieldValueRequired", field, with_why("Required value".into(), why));
     }
 
-    /// A value occurs twice where it may occur once.
+    /// Adds the error that a value occurs more than once.
     pub fn duplicate(&mut self, field: impl Into<String>, value: &Value, why: &str) {
         self.push("FieldValueDuplicate", field, with_value("Duplicate value", value, why));
     }
 
-    /// The field must not be set or changed.
+    /// Adds the error that the client must not set or change the field.
     pub fn forbidden(&mut self, field: impl Into<String>, why: &str) {
         self.push("FieldValueForbidden", field, with_why("Forbidden".into(), why));
     }
 
-    /// The value is not among the `known` ones.
+    /// Adds the error that the value is not one of the `known` values.
     pub fn not_supported(&mut self, field: impl Into<String>, value: &str, known: &[&str]) {
         let known: Vec<String> = known.iter().map(|one| quote(one)).collect();
         let why = format!("supported values: {}", known.join(", "));
@@ -84,7 +84,7 @@ impl FieldErrors {
         self.push("FieldValueNotSupported", field, with_value("Unsupported value", value, &why));
     }
 
-    /// Like [`not_supported`](Self::not_supported), for several values.
+    /// Like [`not_supported`](Self::not_supported), for a list of values as one error.
     pub fn none_supported(&mut self, field: impl Into<String>, values: &[&str], known: &[&str]) {
         let known: Vec<String> = known.iter().map(|one| quote(one)).collect();
         let why = format!("supported values: {}", known.join(", "));
@@ -92,29 +92,29 @@ impl FieldErrors {
         self.push("FieldValueNotSupported", field, body);
     }
 
-    /// The value could not be checked.
+    /// Adds an internal error: the server could not check the value.
     pub(super) fn internal(&mut self, field: impl Into<String>, why: &str) {
         self.push("InternalError", field, format!("Internal error: {why}"));
     }
 
-    /// The value is longer than it may be.
+    /// Adds the error that the value has more than `max_bytes` bytes.
     pub fn too_long(&mut self, field: impl Into<String>, max_bytes: usize) {
         let body = format!("Too long: may not be more than {max_bytes} bytes");
         self.push("FieldValueTooLong", field, body);
     }
 
-    /// The list is longer than it may be.
+    /// Adds the error that the list has `n_found` items and may have at most `n_max`.
     pub fn too_many(&mut self, field: impl Into<String>, n_found: usize, n_max: usize) {
         let body = format!("Too many: {n_found}: must have at most {n_max} items");
         self.push("FieldValueTooMany", field, body);
     }
 
-    /// Appends errors found elsewhere.
+    /// Appends the errors of another collection.
     pub(super) fn append(&mut self, found: Self) {
         self.0.extend(found.0);
     }
 
-    /// Appends errors found below `field`.
+    /// Appends errors whose paths begin below `field`, and puts `field` before these paths.
     pub(super) fn add_below(&mut self, field: &str, found: Self) {
         for mut error in found.0 {
             error.field = match error.field.as_str() {
@@ -157,13 +157,13 @@ fn with_why(mut body: String, why: &str) -> String {
 }
 
 impl FieldErrors {
-    /// Returns all errors as one text, separated by commas.
+    /// Returns all errors as one text, separated by commas; equal errors occur once.
     pub(super) fn joined(&self) -> String {
         self.texts().join(", ")
     }
 
     fn texts(&self) -> Vec<String> {
-        // Go's aggregate of errors shows equal texts once.
+        // Go's aggregate error contains equal texts once.
         let mut texts: Vec<String> = Vec::new();
         for error in &self.0 {
             let text = format!("{}: {}", error.field, error.body);

@@ -1,29 +1,30 @@
-//! Reads and writes fields of objects by path.
+//! Access to fields of objects by name or by JSON pointer.
 
 use serde_json::{Map, Value};
 
-/// Returns the text at a JSON pointer; empty if it is missing.
+/// Returns the text at a JSON pointer; empty if the object has no text there.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns the list at a JSON pointer; empty if it is missing.
+/// Returns the list at a JSON pointer; empty if the object has no list there.
 pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Returns the map at a JSON pointer, if it exists.
+/// Returns the map at a JSON pointer; `None` if the object has no map there.
 pub(super) fn map<'a>(object: &'a Value, pointer: &str) -> Option<&'a Map<String, Value>> {
     object.pointer(pointer).and_then(Value::as_object)
 }
 
-/// Returns the map under `field`; creates it if it is missing.
+/// Returns the map under `field`. Puts an empty map there if the field is missing or has another
+/// value, and replaces `object` in the same way.
 pub(super) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     let slot = as_map(object).entry(field).or_insert(Value::Null);
     as_map(slot)
 }
 
-/// Returns `value` as a map; any other value becomes an empty map.
+/// Returns `value` as a map. Replaces a value that is not a map by an empty map.
 pub(super) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -53,7 +54,7 @@ pub(super) fn copy(from: &Value, to: &mut Value, field: &str) {
     }
 }
 
-/// Returns the elements of the list under `field`; none without such a list.
+/// Returns the elements of the list under `field`; none if `field` is not a list.
 pub(super) fn list_mut<'a>(
     object: &'a mut Value,
     field: &str,
@@ -69,7 +70,8 @@ pub(super) fn default_if_empty(map: &mut Map<String, Value>, field: &str, value:
     }
 }
 
-/// Returns the list under `field`; creates it if it is missing.
+/// Returns the list under `field`. Puts an empty list there if the field is missing or has another
+/// value.
 pub(super) fn as_list<'a>(map: &'a mut Map<String, Value>, field: &str) -> &'a mut Vec<Value> {
     let slot = map.entry(field).or_insert(Value::Null);
     if !slot.is_array() {

@@ -1,8 +1,10 @@
-//! Counts of deleted objects by name, so that a new object of an old name gets another uid.
+//! Numbers of deletions by object name, so that a new object with the name of a deleted one gets
+//! another uid.
 //!
-//! Each resource has a maximum number of counted names, because names that occur only once, such as those of
-//! Events, would pile up for ever. Beyond it the store stops counting for the resource and tells every new object
-//! from its predecessors by the revision of its creation.
+//! Each resource has a maximum number of counted names, because names that occur only once, such as
+//! those of Events, would pile up for ever. Above the maximum, the store stops counting deletions
+//! of the resource. From then on, a new object is distinguished from earlier objects of its name by
+//! the revision at which it is created.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +13,7 @@ use super::{GroupResource, Key};
 /// Maximum number of counted names per resource.
 const MAX_NAMES: usize = 4096;
 
-/// Deleted objects by resource.
+/// Numbers of deletions by resource and path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Graves(BTreeMap<GroupResource, Names>);
 
@@ -19,6 +21,7 @@ pub(super) struct Graves(BTreeMap<GroupResource, Names>);
 enum Names {
     /// Number of deletions by path.
     Counted(BTreeMap<String, u32>),
+    /// Deletions are not counted, because objects with more than [`MAX_NAMES`] names were deleted.
     TooMany,
 }
 
@@ -28,7 +31,7 @@ impl Graves {
         self.add(key, 1);
     }
 
-    /// Records `n_times` deletions of objects at `key`.
+    /// Records `n_times` deletions of objects at `key`, if deletions of the resource are counted.
     pub(super) fn add(&mut self, key: &Key, n_times: u32) {
         let none = || Names::Counted(BTreeMap::new());
         let names = self.0.entry(key.resource.clone()).or_insert_with(none);
@@ -44,8 +47,9 @@ impl Graves {
         self.0.insert(resource, Names::TooMany);
     }
 
-    /// Returns a text that tells an object created at `revision` from all earlier ones of its name; `None` if the
-    /// name is new.
+    /// Returns a text that distinguishes an object created at `revision` from all earlier objects
+    /// of its name. Returns `None` if deletions of the resource are counted and no object of this
+    /// name has been deleted.
     pub(super) fn successor(&self, key: &Key, revision: u64) -> Option<String> {
         match self.0.get(&key.resource)? {
             Names::Counted(gone) => gone.get(&key.path()).map(u32::to_string),
@@ -53,7 +57,7 @@ impl Graves {
         }
     }
 
-    /// Number of deletions by key, for resources that are counted.
+    /// Number of deletions by key, for resources whose deletions are counted.
     pub(super) fn counted(&self) -> impl Iterator<Item = (Key, u32)> {
         self.0.iter().flat_map(|(resource, names)| {
             let gone = match names {
@@ -64,7 +68,7 @@ impl Graves {
         })
     }
 
-    /// Resources that are no longer counted.
+    /// Resources whose deletions are no longer counted.
     pub(super) fn uncounted(&self) -> impl Iterator<Item = &GroupResource> {
         self.0.iter().filter(|(_, names)| **names == Names::TooMany).map(|(resource, _)| resource)
     }
@@ -75,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn graves_tell_recreated_objects_apart_and_bound_the_counted_names() {
+    fn recreated_objects_are_distinguished_and_the_counted_names_are_bounded() {
         let mut graves = Graves::default();
         let key = |n: usize| Key::new("events", "default", format!("e{n}"));
         assert_eq!(graves.successor(&key(0), 7), None);
@@ -86,7 +90,7 @@ mod tests {
         (1..=MAX_NAMES).for_each(|n| graves.dig(&key(n)));
         assert_eq!(graves.counted().count(), 0);
         assert_eq!(graves.uncounted().count(), 1);
-        // Without counts no name is known to be new, so every object gets a text of its own.
+        // Without counts the store cannot know that a name is new, so every object gets a text.
         assert_eq!(graves.successor(&key(0), 7).as_deref(), Some("r7"));
         assert_eq!(graves.successor(&key(MAX_NAMES + 1), 8).as_deref(), Some("r8"));
         assert_eq!(graves.successor(&Key::node("e0"), 7), None);

@@ -1,4 +1,6 @@
-//! Lists: pages of one consistent state, even if objects change between them.
+//! Lists of objects, whole or in pages. All pages of a list show the same state, even if objects
+//! change between the requests for the pages. Only a list that a client continues with the token of
+//! a 410 answer may mix states.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -16,7 +18,7 @@ use super::{FieldErrors, GroupResource, Selection, Status, Store};
 const TOO_OLD_TO_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 const TOO_OLD_TO_LIST: &str = "The resourceVersion for the provided list is too old.";
 
-/// Page and freshness that a list request asks for.
+/// The parameters of a list request that select a page and a resourceVersion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paging {
     /// Maximum number of objects; 0 for all.
@@ -29,7 +31,7 @@ pub struct Paging {
     pub version_match: String,
 }
 
-/// A list, or a page of one.
+/// A whole list, or one page of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     /// The objects, in the order of their keys.
@@ -38,7 +40,7 @@ pub struct Page {
     pub revision: u64,
     /// Token of the next page; `None` on the last page.
     pub continue_token: Option<String>,
-    /// Number of objects after this page, if the request has no selector.
+    /// Number of objects after this page, if another page follows and the request has no selector.
     pub remaining: Option<usize>,
 }
 
@@ -50,11 +52,11 @@ struct Token {
 }
 
 impl Store {
-    /// Returns the selected objects of `resource`.
+    /// Returns the selected objects of `resource`, or one page of them.
     ///
     /// # Errors
-    /// 400 and 422 for invalid parameters, 410 for a state that is no longer known, 504 for one that is not
-    /// known yet.
+    /// 400 and 422 for invalid parameters, 410 for a revision that the store has forgotten, 504 for
+    /// a revision in the future.
     pub fn list(
         &self,
         resource: &GroupResource,
@@ -68,7 +70,7 @@ impl Store {
         let at = exact.unwrap_or(self.revision);
         let state = match exact {
             Some(revision) => self.state_at(resource, revision).map_err(|mut status| {
-                // A token with a future revision is not too old.
+                // The error for a future revision (504) keeps its message.
                 if is_continued && status.code == 410 {
                     status.message = TOO_OLD_TO_CONTINUE.into();
                     status.continue_token = encode(-1, start.as_deref().unwrap_or_default());
@@ -77,7 +79,7 @@ impl Store {
             })?,
             None => State::Now,
         };
-        // A list that accepts any state comes whole: the watch cache has no pages.
+        // With resourceVersion 0 the real server answers from its watch cache, which has no pages.
         let limit = match (paging.limit, paging.resource_version.as_str()) {
             (0, _) => usize::MAX,
             (_, "0") if !is_continued => usize::MAX,
@@ -111,13 +113,15 @@ impl Store {
         Ok(page)
     }
 
-    /// Returns the revision before the last `n_changes` changes of a resource, or the oldest known revision.
+    /// Returns the revision before the last `n_changes` changes of a resource; the oldest revision
+    /// that the store can still list if it keeps fewer changes.
     pub fn revision_before(&self, resource: &GroupResource, n_changes: usize) -> u64 {
         let Some(log) = self.logs.get(resource) else { return self.revision };
         log.before(n_changes).unwrap_or(self.revision).max(1)
     }
 
-    /// Returns the first key, the exact revision if one is required, and true if both come from a token.
+    /// Returns the key at which the list starts (`None` for the first), the revision if the request
+    /// demands an exact one, and true if the request has a continue token.
     fn position(&self, paging: &Paging) -> Result<(Option<String>, Option<u64>, bool), Status> {
         if !paging.continue_token.is_empty() {
             let token = decode(&paging.continue_token)
@@ -142,6 +146,9 @@ impl Store {
     }
 
     /// Returns the state of a resource at `revision`.
+    ///
+    /// # Errors
+    /// 410 for a revision that the store has forgotten, 504 for a revision in the future.
     fn state_at(&self, resource: &GroupResource, revision: u64) -> Result<State<'_>, Status> {
         if revision > self.revision {
             return Err(Status::too_large_version(revision, self.revision));
@@ -168,7 +175,8 @@ impl Store {
             self.objects.get(resource).into_iter().flat_map(move |all| all.range(range.clone()));
         let now = now.map(|(key, object)| (key.as_str(), object));
         let State::Then(differing) = state else { return Box::new(now) };
-        // Merges, in order, the objects that have not changed since with the earlier state of the others.
+        // Merges the objects that have not changed since the revision with the earlier state of the
+        // others, in the order of their keys.
         let mut all: BTreeMap<&str, &Arc<Value>> =
             now.filter(|(key, _)| !differing.contains_key(key)).collect();
         for (key, object) in differing {
@@ -185,15 +193,18 @@ impl Store {
     }
 }
 
-/// The state of a resource that a list shows.
+/// The state of a resource that a list reads.
 enum State<'a> {
+    /// The current state.
     Now,
-    /// The present state except for these keys, which had these objects, or none.
+    /// An earlier state: the current one, except that each key of the map has the object in the
+    /// map, or no object for `None`.
     Then(BTreeMap<&'a str, Option<&'a Arc<Value>>>),
 }
 
 impl Paging {
-    /// Returns the error for a continue token that is too old; `None` without a valid token.
+    /// Returns the 410 error that a server gives if the continue token of the request is too old.
+    /// Does not check the age of the token. `None` if the request has no valid token.
     pub fn expired(&self) -> Option<Status> {
         let token = decode(&self.continue_token).ok()?;
         let mut status = Status::expired(TOO_OLD_TO_CONTINUE);
@@ -204,7 +215,7 @@ impl Paging {
     /// Checks `resourceVersionMatch` against the other parameters.
     ///
     /// # Errors
-    /// 422 if the parameters contradict each other.
+    /// 422 if the parameters contradict each other, or if the value is unknown.
     fn check(&self) -> Result<(), Status> {
         let Self { limit: _, continue_token, resource_version, version_match } = self;
         let mut errors = FieldErrors::default();
@@ -290,7 +301,8 @@ fn decode(token: &str) -> Result<Token, String> {
     Ok(token)
 }
 
-/// Reads a token as Go's JSON decoder does: names are case-insensitive, and missing fields are empty.
+/// Decodes a token as Go's JSON decoder does: names are case-insensitive, and missing fields are
+/// empty.
 fn read(document: &Value) -> Result<Token, String> {
     let mut token = Token::default();
     let fields = match document {

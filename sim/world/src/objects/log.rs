@@ -1,4 +1,4 @@
-//! The last changes of a resource, from which watches and consistent pages are served.
+//! The last changes of a resource. Watches and consistent pages of lists read them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::{GroupResource, Op, Selection, Status, Store, meta};
 
-/// Maximum size in bytes, as JSON, of the changes kept per resource; in memory an object takes a few times that.
+/// Maximum size in bytes, as JSON, of the changes kept per resource. In memory an object takes a
+/// few times its size as JSON.
 ///
 /// Enough for the last two changes of each of ten thousand Nodes.
 const MAX_SIZE: usize = 64 << 20;
@@ -16,9 +17,9 @@ const MAX_SIZE: usize = 64 << 20;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log {
     entries: VecDeque<Entry>,
-    /// The revision of the last change that was forgotten.
+    /// Revision after which the log has every change.
     floor: u64,
-    /// Bytes of all entries, as JSON.
+    /// Size of all entries as JSON, in bytes.
     size: usize,
 }
 
@@ -27,11 +28,12 @@ pub(super) struct Log {
 pub(super) struct Entry {
     pub(super) revision: u64,
     pub(super) op: Op,
-    /// The object's path.
+    /// The object's `Key::path`.
     pub(super) at: String,
     pub(super) object: Arc<Value>,
+    /// The object before the change, if it existed.
     pub(super) previous: Option<Arc<Value>>,
-    /// True if `previous` is a separate copy, not shared with an earlier change or the store.
+    /// True if `previous` is a separate copy that neither an earlier change nor the store shares.
     pub(super) has_copy: bool,
 }
 
@@ -58,7 +60,7 @@ impl Log {
         }
     }
 
-    /// Forgets the changes up to `revision`, but keeps at least `n_entries`.
+    /// Forgets the changes up to `revision`, but keeps at least the last `n_entries` changes.
     pub(super) fn forget_until(&mut self, revision: u64, n_entries: usize) {
         let is_old = |entry: &Entry| entry.revision <= revision;
         while self.entries.len() > n_entries && self.entries.front().is_some_and(is_old) {
@@ -78,12 +80,13 @@ impl Log {
         Self { entries: VecDeque::new(), floor: revision, size: 0 }
     }
 
-    /// Revision of the oldest state that the log can still reproduce.
+    /// Revision of the oldest state that a reader can reconstruct from the log.
     pub(super) fn floor(&self) -> u64 {
         self.floor
     }
 
-    /// Returns the revision before the last `n_changes` changes; `None` if `n_changes` is 0.
+    /// Returns the revision before the last `n_changes` changes; the floor if the log has no more
+    /// than `n_changes`; `None` if `n_changes` is 0.
     pub(super) fn before(&self, n_changes: usize) -> Option<u64> {
         let oldest = self.entries.len().checked_sub(n_changes);
         match oldest {
@@ -103,9 +106,12 @@ impl Log {
 /// An event of a watch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WatchEvent {
-    /// Type of the change, as seen by the watch's selection.
+    /// Type of the change for this watch. An object that begins to match the selection counts as
+    /// added, one that no longer matches as deleted.
     pub kind: WatchType,
-    /// The object.
+    /// The object after the change. For [`WatchType::Deleted`]: the last state of a removed object,
+    /// or the last matching state of an object that no longer matches; in both cases with the
+    /// revision of the change.
     pub object: Arc<Value>,
     /// Revision of the change.
     pub revision: u64,
@@ -136,11 +142,11 @@ impl WatchType {
 impl Store {
     /// Returns the changes of the selected objects of `resource` after `revision`, oldest first.
     ///
-    /// The cursor for the next call is the current [`Store::revision`]. The cost grows with the number of
-    /// changes.
+    /// The cursor for the next call is the current [`Store::revision`]. The cost grows with the
+    /// number of changes.
     ///
     /// # Errors
-    /// 410 `Expired` if the store no longer knows all changes since `revision`.
+    /// 410 `Expired` if the store has forgotten a change after `revision`.
     pub fn watch_since(
         &self,
         resource: &GroupResource,
@@ -156,8 +162,8 @@ impl Store {
 }
 
 impl Store {
-    /// True if the store still knows the changes of `resource` after `revision`, so that a watch from there can
-    /// continue.
+    /// True if the store still has all changes of `resource` after `revision`, so that a watch can
+    /// continue from `revision`.
     pub fn knows_since(&self, resource: &GroupResource, revision: u64) -> bool {
         self.logs.get(resource).is_none_or(|log| revision >= log.floor())
     }
@@ -179,7 +185,7 @@ fn told(selection: &Selection, entry: &Entry) -> Option<WatchEvent> {
         (false, true) => (WatchType::Added, object.clone()),
         (true, true) => (WatchType::Modified, object.clone()),
         (true, false) if *op == Op::Deleted => (WatchType::Deleted, object.clone()),
-        // The object left the selection: its watchers get the last state that they may see.
+        // The object left the selection: the watch gets the last state that matched.
         (true, false) => {
             let mut last = previous.as_deref().cloned().unwrap_or_default();
             meta::set_revision(&mut last, *revision);

@@ -1,9 +1,10 @@
-//! `metadata.managedFields`: the fields that each manager was the last to set.
+//! `metadata.managedFields`: for each manager, the fields that it was the last to set.
 //!
-//! Follows `apimachinery: pkg/util/managedfields` and `structured-merge-diff` for updates; server-side apply
-//! is not implemented. A writer is tracked if it names a manager. The simulation's own writes name none and
-//! change no entry. As in the real server, an object without managers gets none later. Entries beyond the
-//! real server's limit of ten are not folded into one.
+//! Follows `apimachinery: pkg/util/managedfields` and `structured-merge-diff` for updates;
+//! server-side apply is not implemented. A write that names a manager changes the entries. Writes
+//! of the simulation itself name none and change no entry. As in the real server, an object without
+//! entries gets none later. The real server merges the oldest entries above a limit of ten; this
+//! module keeps all entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -29,15 +30,16 @@ const NOBODYS: [&str; 8] = [
 pub(super) struct Writer<'a> {
     pub(super) manager: &'a str,
     pub(super) subresource: &'a str,
-    /// Version of the fields, `apps/v1`.
+    /// Group and version of the written body, such as `apps/v1`.
     pub(super) api_version: &'a str,
-    /// The current second.
+    /// The current time in whole seconds.
     pub(super) now: &'a Value,
-    /// The part of the object that this endpoint cannot write; empty if none.
+    /// The top-level field of the object that this endpoint cannot write; empty if none.
     pub(super) closed: &'a str,
 }
 
-/// Returns the entries after a write that turns `old` (`None` on creation) into `new`.
+/// Returns the entries of `managedFields` after a write that turns `old` (`None` on creation) into
+/// `new`.
 pub(super) fn track(
     def: &ResourceDef,
     version: &str,
@@ -107,14 +109,16 @@ impl Writer<'_> {
     }
 }
 
-/// Returns an object before the first write.
+/// Returns the object with which a creation is compared: the zero value of the kind's Go structure,
+/// or an empty object for a custom kind.
 fn zero(def: &ResourceDef) -> Value {
     let empty = json!({});
     let zero = def.structure().and_then(|root| decode(root, &empty, Words::Json).ok());
     zero.map_or(empty, |zero| zero.object)
 }
 
-/// A set of fields as on the wire: names of fields, keys and values of elements.
+/// A set of fields in the form of `fieldsV1`: names of fields (`f:`), and keys (`k:`) and values
+/// (`v:`) of list elements.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Set {
     is_member: bool,
@@ -178,7 +182,8 @@ impl Set {
 static BUILT_IN: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(OPENAPI).expect("schemas/openapi.json is readable"));
 
-/// Schema of undescribed values: maps have a manager per field, lists have one as a whole.
+/// Schema of a value without a schema: maps have a manager per field, lists have one manager as a
+/// whole.
 static UNKNOWN: Value = Value::Null;
 
 fn schema<'a>(def: &'a ResourceDef, version: &str) -> &'a Value {
@@ -188,7 +193,7 @@ fn schema<'a>(def: &'a ResourceDef, version: &str) -> &'a Value {
     }
 }
 
-/// Follows references.
+/// Follows `$ref` from a schema of a built-in kind until a schema has none.
 fn resolve(mut schema: &'static Value) -> &'static Value {
     loop {
         let reference = schema["$ref"].as_str().or_else(|| schema["allOf"][0]["$ref"].as_str());
@@ -197,7 +202,8 @@ fn resolve(mut schema: &'static Value) -> &'static Value {
     }
 }
 
-/// Returns the schema of a part; custom schemas have no references.
+/// Returns the schema to which `schema` refers, or `schema` itself if it is not a reference.
+/// Schemas of custom kinds have no references.
 fn part(schema: &Value) -> &Value {
     let reference = schema["$ref"].as_str().or_else(|| schema["allOf"][0]["$ref"].as_str());
     match reference.and_then(|it| it.rsplit('/').next()) {
@@ -260,7 +266,8 @@ fn compare(
         (Some(_), Some(_)) => {}
     }
     let is_whole = [outer, schema].iter().any(|it| it["x-kubernetes-map-type"] == "atomic");
-    // Go's zero value of a list that is always written is null: the list exists and has no elements.
+    // For a list without `omitempty`, Go writes the zero value as null: the list exists and has no
+    // elements.
     let is_map = |it: Option<&Value>| it.is_none_or(|it| it.is_object() || it.is_null());
     let is_list = |it: Option<&Value>| it.is_none_or(|it| it.is_array() || it.is_null());
     let kind = outer["x-kubernetes-list-type"].as_str();
@@ -298,7 +305,8 @@ fn names<'a>(old: Option<&'a Value>, new: Option<&'a Value>) -> BTreeSet<&'a str
     maps.flat_map(|map| map.keys().map(String::as_str)).collect()
 }
 
-/// Returns the elements of a list by their identity. Elements of the same identity count as one.
+/// Returns the elements of a list by their name in `fieldsV1`, which contains the key or the value.
+/// Elements with the same name count as one.
 fn elements(list: Option<&Value>, keys: &[&str]) -> BTreeMap<String, Value> {
     let mut found: BTreeMap<String, Value> = BTreeMap::new();
     for element in list.and_then(Value::as_array).into_iter().flatten() {
@@ -330,7 +338,8 @@ mod tests {
     struct Lab(Store);
 
     impl Lab {
-        /// Returns manager, fields and time of each entry after a command at this second.
+        /// Applies `command` at this second after 08:00. Returns manager and subresource, fields,
+        /// and time of each entry.
         fn managers(&mut self, second: u8, command: Command) -> Vec<(String, Value, String)> {
             let now = format!("2026-03-01T08:00:{second:02}Z").parse().unwrap();
             let decision = self.0.decide(now, command).unwrap();
@@ -364,14 +373,14 @@ mod tests {
         let fields: Vec<_> = found.iter().map(|(who, fields, _)| (who.as_str(), fields)).collect();
         let both = json!({"f:data": {"f:a": {}, "f:b": {}}});
         assert_eq!(fields, [("one", &json!({"f:data": {}})), ("two", &both)]);
-        // Unchanged fields leave all times as they are; removed fields have no manager.
+        // A write without a change leaves all times as they are; removed fields have no manager.
         let before = lab.managers(3, patch(json!({"a": "2"})).by("two"));
         assert_eq!(before, found);
         let found = lab.managers(4, patch(json!({"b": null})).by("one"));
         let fields: Vec<_> = found.iter().map(|(who, fields, _)| (who.as_str(), fields)).collect();
         let rest = json!({"f:data": {"f:a": {}}});
         assert_eq!(fields, [("one", &json!({"f:data": {}})), ("two", &rest)]);
-        // An empty list removes all managers, for good.
+        // An empty list removes all entries, and later writes add none.
         let mut object = map(json!({"a": "9"}));
         object["metadata"]["managedFields"] = json!([]);
         assert!(lab.managers(5, Command::update(key.clone(), object).by("one")).is_empty());

@@ -1,4 +1,4 @@
-//! `metadata`: names, labels, and immutable fields.
+//! Access to `metadata` of objects, the order of its fields, and its validation.
 
 use serde_json::{Map, Value};
 
@@ -24,12 +24,12 @@ const ORDER: [&str; 15] = [
     "managedFields",
 ];
 
-/// Maximum size of all annotations of an object, as in the real server.
+/// Maximum size in bytes of all annotations of an object together, as in the real server.
 const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
-/// Finalizer of an object whose dependents are to outlive it.
+/// Finalizer of an object whose dependents must survive its deletion.
 pub(super) const ORPHAN: &str = "orphan";
-/// Finalizer of an object that waits until its dependents have gone.
+/// Finalizer of an object whose removal waits until its dependents are gone.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
@@ -77,8 +77,9 @@ pub(super) fn bump_generation(object: &mut Value) {
     metadata.insert("generation".into(), (generation + 1).into());
 }
 
-/// Puts the object into the order of the real server: top-level fields, metadata, sorted maps. Drops empty
-/// values of metadata and fields that metadata does not have.
+/// Sets kind and apiVersion, and puts the object into the order of the real server: top-level
+/// fields, fields of metadata, and the keys of maps in metadata. Drops empty and unknown fields of
+/// metadata.
 pub(super) fn arrange(object: &mut Value, api_version: &str, kind: &str) {
     if is_arranged(object, api_version, kind) {
         return;
@@ -120,7 +121,7 @@ pub(super) fn arrange(object: &mut Value, api_version: &str, kind: &str) {
     *object = Value::Object(new);
 }
 
-/// True if [`arrange`] would leave the object as it is.
+/// True if [`arrange`] would not change the object.
 fn is_arranged(object: &Value, api_version: &str, kind: &str) -> bool {
     let Value::Object(object) = object else { return false };
     let mut fields = object.iter();
@@ -144,8 +145,8 @@ fn is_arranged(object: &Value, api_version: &str, kind: &str) -> bool {
             .is_none_or(|at| at + 1 == fields.len())
 }
 
-/// True if [`arrange`] leaves a field of metadata as it is: the field is not empty, and a map is sorted and
-/// without nulls.
+/// True if [`arrange`] does not change a field of metadata: the field is not empty, and if it is a
+/// map, the map is sorted and has no nulls.
 fn is_kept(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -159,7 +160,7 @@ fn is_kept(value: &Value) -> bool {
 }
 
 fn sorted(map: Map<String, Value>) -> Map<String, Value> {
-    // Go reads a null among labels as an empty text.
+    // Go reads a label value of null as an empty text.
     let text = |(field, value): (String, Value)| {
         (field, if value.is_null() { String::new().into() } else { value })
     };
@@ -178,8 +179,8 @@ pub(super) fn validate(
     let metadata = &object["metadata"];
     let generate_name = text(object, "generateName");
     if !generate_name.is_empty() {
-        // A prefix may have an ending that no name can have: in Go's check `-` stands for the rest of the
-        // name.
+        // A prefix may end with `-`, although a name may not. So this check, like Go's, replaces a
+        // final `-` by a letter.
         let probe =
             generate_name.strip_suffix('-').map_or(generate_name.to_owned(), |p| format!("{p}a"));
         for why in name_problems(names, &probe) {
@@ -226,14 +227,15 @@ pub(super) fn validate(
     }
 }
 
-/// Checks finalizers as most built-in kinds do in addition.
+/// Checks that every finalizer without a domain is a standard one, which most built-in kinds
+/// require.
 pub(super) fn validate_finalizers(object: &Value, errors: &mut FieldErrors) {
     for (at, finalizer) in fields::list(object, "/metadata/finalizers").iter().enumerate() {
         refuse_unknown_finalizer(finalizer, &format!("metadata.finalizers[{at}]"), errors);
     }
 }
 
-/// Checks a finalizer outside of metadata.
+/// Checks a finalizer outside of metadata, such as in the `spec` of a Namespace.
 pub(super) fn validate_finalizer(finalizer: &Value, field: &str, errors: &mut FieldErrors) {
     for why in qualified_name_problems(finalizer.as_str().unwrap_or_default()) {
         errors.invalid(field, finalizer, &why);
@@ -257,7 +259,7 @@ fn validate_owners(owners: &[Value], errors: &mut FieldErrors) {
     for owner in owners {
         let text = |field: &str| owner[field].as_str().unwrap_or_default();
         let api_version = text("apiVersion");
-        // A text with more than one slash has neither group nor version.
+        // An apiVersion with more than one slash has neither group nor version.
         let version = match api_version.split('/').collect::<Vec<_>>()[..] {
             [version] | [_, version] => version,
             _ => "",
@@ -313,7 +315,8 @@ fn validate_annotations(annotations: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks a change of metadata.
+/// Checks a change of metadata: immutable fields, labels, annotations, owners, and new finalizers
+/// of an object that is being deleted.
 pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
     if is_terminating(old) {
         let before = fields::list(old, "/metadata/finalizers");

@@ -1,9 +1,10 @@
 //! A Kubernetes object store: revisions, conflicts, a watch log, selectors and patches.
 //!
-//! The store is pure. [`Store::decide`] looks at the objects and a [`Command`] and returns the changes that
-//! would follow; [`Store::fold`] applies them. Replaying the events gives an equal store. A kind of object is
-//! data plus a few functions ([`ResourceDef`]); the machinery knows only namespaces and
-//! CustomResourceDefinitions by name.
+//! The store is pure: it does no I/O and reads no clock. [`Store::decide`] takes a [`Command`] and
+//! returns the changes that the command would make; [`Store::fold`] applies them. Two equal stores
+//! stay equal if the same events are folded into both. A [`ResourceDef`] describes a kind of object
+//! by data and a few functions. The rest of the code is the same for all kinds, except for special
+//! cases for custom kinds, Namespaces and CustomResourceDefinitions.
 
 mod addresses;
 mod admission;

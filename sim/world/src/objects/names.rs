@@ -1,4 +1,5 @@
-//! Rules for names, label keys and label values, in the words of the real server.
+//! Rules for names, label values, and keys of labels and data, with the error texts of the real
+//! server.
 
 use super::NameRule;
 
@@ -38,7 +39,7 @@ fn too_long(text: &str, n_max: usize) -> Option<String> {
     (text.len() > n_max).then(|| format!("must be no more than {n_max} characters"))
 }
 
-/// Problems of a name, in the words of the real server.
+/// Problems of a name under `rule`.
 pub(super) fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     match rule {
@@ -79,7 +80,8 @@ pub(super) fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
     problems
 }
 
-/// Problems of the key of a label, an annotation or a taint.
+/// Problems of a qualified name, such as `example.com/role`: the key of a label, an annotation or a
+/// taint, or a finalizer.
 pub(super) fn qualified_name_problems(key: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let parts: Vec<&str> = key.split('/').collect();

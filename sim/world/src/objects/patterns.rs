@@ -1,15 +1,15 @@
-//! Patterns as Go reads them: `\d`, `\w`, `\s` and `\b` match ASCII only, and invalid patterns are refused in
-//! the words of Go's `regexp`.
+//! Regular expressions with the meaning that they have in Go: `\d`, `\w`, `\s` and `\b` match ASCII
+//! only. Common errors have the texts of Go's `regexp`.
 
 use regex::Regex;
 use regex_syntax::ast::{
     self, Assertion, AssertionKind, Ast, ClassPerl, ClassPerlKind, ClassSetItem, ErrorKind,
 };
 
-/// Compiles a pattern of Go, which has no look-around either.
+/// Compiles a pattern in Go's syntax. Go, like the crate `regex`, has no look-around.
 ///
 /// # Errors
-/// Go's error text.
+/// Go's error text for a common error, a text of the regex crates for any other.
 pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
     let refused = |why: String| format!("error parsing regexp: {why}");
     let parsed = ast::parse::Parser::new().parse(pattern);
@@ -30,7 +30,8 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
     })
 }
 
-/// The parts of a pattern that mean more to this engine, with replacements that mean what Go means.
+/// The parts of a pattern that match other texts in the crate `regex` than in Go, each with a
+/// replacement that matches what Go matches.
 #[derive(Default)]
 struct Pieces(Vec<(ast::Span, &'static str)>);
 
@@ -81,7 +82,8 @@ impl ast::Visitor for Pieces {
     }
 }
 
-/// Error text with the part that Go quotes: the whole pattern, its end, or the faulty part.
+/// Returns Go's error text, which quotes the whole pattern, the pattern from the error on, or the
+/// faulty part. Errors without a known text of Go get that of the crate `regex_syntax`.
 fn in_go(pattern: &str, error: &ast::Error) -> String {
     let span = error.span();
     let found = pattern.get(span.start.offset..span.end.offset).unwrap_or_default();
@@ -109,7 +111,7 @@ fn in_go(pattern: &str, error: &ast::Error) -> String {
 mod tests {
     use super::compile;
 
-    /// The expectations are answers of the real server for a property with that pattern.
+    /// The expected values are answers of the real server for a property with that pattern.
     #[test]
     fn character_classes_of_a_pattern_are_limited_to_ascii() {
         for (pattern, fitting, others) in [

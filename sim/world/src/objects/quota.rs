@@ -1,7 +1,8 @@
 //! Quotas: the maximum number of objects of a kind in a namespace.
 //!
-//! Follows `apiserver: pkg/admission/plugin/resourcequota/controller.go`, for counts of objects. The real
-//! server reads quotas from ResourceQuota objects; here they are set from outside.
+//! Follows `apiserver: pkg/admission/plugin/resourcequota/controller.go`, for counts of objects.
+//! The real server reads quotas from ResourceQuota objects. Here the world passes them to
+//! [`Store::limit_with`].
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,23 +11,24 @@ use serde::{Deserialize, Serialize};
 
 use super::{GroupResource, ResourceDef, Status, Store};
 
-/// Prefix of the counts of a quota, as in `count/virtualmachines.vmoperator.vmware.com`.
+/// Prefix of the keys in [`Quota::hard`], as in `count/virtualmachines.vmoperator.vmware.com`.
 const COUNT: &str = "count/";
 
-/// The counts that one namespace must not exceed.
+/// Limits on the numbers of objects in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
     /// The namespace.
     pub namespace: String,
-    /// Name of the quota, for refusals.
+    /// Name of the quota, which the error for a refused object contains.
     pub name: String,
-    /// Maximum number of objects by count, such as `count/virtualmachines.vmoperator.vmware.com`.
+    /// Maximum number of objects by resource, with keys such as
+    /// `count/virtualmachines.vmoperator.vmware.com`.
     pub hard: BTreeMap<String, u64>,
 }
 
 impl Quota {
-    /// Returns the first limit that is not a count of objects.
+    /// Returns the first key of `hard` that is not a count of objects, if one exists.
     pub fn unknown(&self) -> Option<&str> {
         let is_count = |name: &&String| name.strip_prefix(COUNT).is_some_and(|it| !it.is_empty());
         self.hard.keys().find(|name| !is_count(name)).map(String::as_str)
@@ -34,14 +36,17 @@ impl Quota {
 }
 
 impl Store {
-    /// Limits the creation of objects by these quotas, which replace those before.
+    /// Limits the creation of objects by `quotas`, which replace all earlier quotas.
     ///
     /// The quotas belong to this store and its clones; a snapshot does not keep them.
     pub fn limit_with(&mut self, quotas: Vec<Quota>) {
         self.quotas = quotas;
     }
 
-    /// Refuses an object that would exceed a quota.
+    /// Refuses a new object that would exceed a quota.
+    ///
+    /// # Errors
+    /// 403 with the text of the real server.
     pub(super) fn within_quotas(
         &self,
         def: &ResourceDef,

@@ -1,4 +1,4 @@
-//! Kinds of objects as the store sees them: names, merge keys, and a strategy.
+//! Definitions of kinds of objects: their names, their strategy, and rules for merging lists.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::schema::{Struct, Types};
 use super::{Custom, FieldErrors, Scale, Status, Store};
 
-/// A resource and its API group; `nodes`, `leases.coordination.k8s.io`.
+/// A resource and its API group, written as `nodes` or `leases.coordination.k8s.io`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupResource {
     /// API group; empty for the core group.
@@ -59,43 +59,47 @@ impl<'de> Deserialize<'de> for GroupResource {
     }
 }
 
-/// A kind of object as data and a few functions.
+/// Definition of a kind of object: its properties as data, and its behavior as a [`Strategy`].
 #[derive(Clone, Debug)]
 pub struct ResourceDef {
     /// Group and plural name.
     pub id: GroupResource,
-    /// The served and stored version.
+    /// A version of the kind, such as `v1`: the only one of a built-in kind, the stored one of a
+    /// custom kind, or the one that the caller of [`Self::in_version`] chose.
     pub version: Cow<'static, str>,
-    /// The kind, `Node`.
+    /// The kind, such as `Node`.
     pub kind: Cow<'static, str>,
     /// Singular name in lower case.
     pub singular: Cow<'static, str>,
-    /// Short names for kubectl.
+    /// Short names of a built-in kind for kubectl; see also [`Self::all_short_names`].
     pub short_names: &'static [&'static str],
-    /// Categories of the resource, such as `all`.
+    /// Categories of a built-in kind, such as `all`; see also [`Self::all_categories`].
     pub categories: &'static [&'static str],
     /// True if the objects belong to namespaces.
     pub namespaced: bool,
-    /// True if the objects hold values that no message may repeat.
+    /// True if the objects contain values that messages must not repeat.
     pub confidential: bool,
-    /// True if a deletion answers with the object instead of a `Status`.
+    /// True if the answer to a deletion is the object instead of a `Status`.
     pub returns_deleted: bool,
-    /// True if the kind has a status subresource.
+    /// True if the kind has a status subresource in [`Self::version`].
     pub status: bool,
     /// Path of the objects in the real server's storage, which some messages contain.
     pub registry: Cow<'static, str>,
-    /// The kind as its CustomResourceDefinition describes it, if it comes from one.
+    /// The kind as its CustomResourceDefinition describes it; `None` for a built-in kind.
     pub custom: Option<Arc<Custom>>,
-    /// Warning for clients of the kind; empty if none.
+    /// Warning for clients of a built-in kind; empty if none. See also [`Self::warning`].
     pub deprecation: &'static str,
-    /// Fields that a field selector may name besides `metadata.name` and `metadata.namespace`.
+    /// Fields of a built-in kind that a field selector may name, besides `metadata.name` and
+    /// `metadata.namespace`.
     pub selectable: &'static [SelectableField],
-    /// Behavior that is particular to the kind.
+    /// Behavior that is specific to the kind.
     pub strategy: Strategy,
 }
 
 impl ResourceDef {
-    /// True if both come from the same state of a definition, in whatever version.
+    /// True if both describe the same built-in kind, or come from the same registration of a custom
+    /// kind. A store registers a custom kind again when the spec, the accepted names or the
+    /// establishment of its definition changes. The versions of the two may differ.
     pub fn is_same_as(&self, other: &Self) -> bool {
         match (&self.custom, &other.custom) {
             (None, None) => self.id == other.id,
@@ -104,7 +108,7 @@ impl ResourceDef {
         }
     }
 
-    /// The Go structure of a built-in kind.
+    /// The Go structure of a built-in kind; `None` for a custom kind.
     pub(super) fn structure(&self) -> Option<&'static Struct> {
         if self.custom.is_some() {
             return None;
@@ -112,12 +116,13 @@ impl ResourceDef {
         Types::builtin().kind(&self.id.group, &self.kind)
     }
 
-    /// True if clients see objects as they are kept: no conversion, no hidden fields.
+    /// True if clients see objects exactly as the store keeps them, without conversion or hidden
+    /// fields.
     pub fn is_shown_as_kept(&self) -> bool {
         self.custom.is_none() && self.strategy.hide.is_none()
     }
 
-    /// True if requests for this version are answered.
+    /// True if the API server serves this version.
     pub fn serves(&self, version: &str) -> bool {
         match &self.custom {
             None => self.version == version,
@@ -133,7 +138,7 @@ impl ResourceDef {
         }
     }
 
-    /// Returns the resource as clients of this version see it.
+    /// Returns the definition as clients of `version` see it.
     #[must_use]
     pub fn in_version(self, version: &str) -> Self {
         if self.custom.is_none() || self.version == version {
@@ -151,7 +156,7 @@ impl ResourceDef {
         }
     }
 
-    /// JSON pointers to the replicas in this version, if it has a scale subresource.
+    /// JSON pointers to the replicas in this version; `None` if it has no scale subresource.
     pub fn scale(&self, version: &str) -> Option<&Scale> {
         self.custom.as_ref()?.version(version)?.scale.as_ref()
     }
@@ -164,7 +169,7 @@ impl ResourceDef {
         }
     }
 
-    /// Short names for kubectl.
+    /// Short names for kubectl, of a built-in or a custom kind.
     pub fn all_short_names(&self) -> Vec<&str> {
         match &self.custom {
             None => self.short_names.to_vec(),
@@ -172,7 +177,7 @@ impl ResourceDef {
         }
     }
 
-    /// Categories of the resource.
+    /// Categories of a built-in or a custom kind.
     pub fn all_categories(&self) -> Vec<&str> {
         match &self.custom {
             None => self.categories.to_vec(),
@@ -180,7 +185,7 @@ impl ResourceDef {
         }
     }
 
-    /// The apiVersion of the group with this version: `v1`, `coordination.k8s.io/v1`.
+    /// The apiVersion of the kind's group with `version`, such as `v1` or `coordination.k8s.io/v1`.
     pub fn api_version(&self, version: &str) -> String {
         match self.id.group.as_ref() {
             "" => version.to_owned(),
@@ -189,82 +194,93 @@ impl ResourceDef {
     }
 }
 
-/// Assigns values that only the store knows. The arguments after the store are the new object and the
-/// existing one, if any.
+/// Function that assigns values which depend on other objects of the store. Its arguments are the
+/// store, the new object, and the existing object (`None` on creation).
 pub type Allocate = fn(&Store, &mut Value, Option<&Value>) -> Result<(), Status>;
 
-/// One check of an update. The real server checks metadata several times, and each of its errors then occurs
-/// several times among the causes.
+/// One check of an update. The real server checks metadata several times, so an error in metadata
+/// occurs several times among the causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// Metadata, as on creation.
     Metadata,
-    /// Changes of immutable metadata.
+    /// The change of metadata: immutable fields, labels, annotations, owners and finalizers.
     MetadataChange,
-    /// [`Strategy::validate`].
+    /// The schema of a custom kind, then [`Strategy::validate`].
     Whole,
     /// [`Strategy::validate_update`].
     Change,
-    /// [`Strategy::validate_status`].
+    /// The status in the schema of a custom kind, then [`Strategy::validate_status`].
     Status,
 }
 
-/// Behavior that is particular to a kind.
+/// Behavior that is specific to a kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Strategy {
     /// Rule for names.
     pub names: NameRule,
-    /// True if `metadata.generation` counts changes of everything except metadata and status.
+    /// True if `metadata.generation` counts changes of everything except metadata and status. For a
+    /// custom kind without a status subresource, it counts changes of the status too.
     pub generation: bool,
-    /// True if an update of a missing object creates it.
+    /// True if an update of a missing object creates the object.
     pub create_on_update: bool,
-    /// True if an update without resourceVersion is accepted.
+    /// True if an update without resourceVersion, or with resourceVersion 0, is accepted.
     pub unconditional_update: bool,
-    /// Fills in omitted fields from the body alone.
+    /// Fills in omitted fields of a body, and removes fields that the store does not keep. Depends
+    /// on nothing but the body.
     pub default: Option<fn(&mut Value)>,
-    /// Assigns values that need the whole store: unique numbers, values of other objects.
+    /// Assigns values that depend on other objects of the store, such as unique numbers.
     pub allocate: Option<Allocate>,
     /// Sets the initial state of a new object.
     pub begin: fn(&mut Value),
-    /// Carries over the fields that an update does not change, from the existing to the new object.
+    /// Adjusts the new object of an update (second argument) to the existing one (first argument),
+    /// for example restores a field that updates cannot change. Not called for changes through the
+    /// subresources status and finalize.
     pub carry_over: fn(&Value, &mut Value),
     /// Checks the new object on creation, and on updates with [`Check::Whole`].
     pub validate: fn(&Value, &mut FieldErrors),
-    /// Checks a change: the new and the existing object.
+    /// Checks an update. The arguments are the new and the existing object.
     pub validate_update: fn(&Value, &Value, &mut FieldErrors),
-    /// Checks a change through the status subresource: the new and the existing object.
+    /// Checks a change through the status subresource. The arguments are the new and the existing
+    /// object.
     pub validate_status: fn(&Value, &Value, &mut FieldErrors),
-    /// Hides fields that are kept but not shown; `None` if this object has none. Writes apply to the object
-    /// as it is kept.
+    /// Returns the object without the stored fields that clients do not see, or `None` if it has no
+    /// such field. Writes apply to the stored object.
     pub hide: Option<fn(&Value) -> Option<Value>>,
-    /// Checks a change through `finalize`: the new object.
+    /// Checks the new object of a change through the finalize subresource.
     pub validate_finalize: fn(&Value, &mut FieldErrors),
-    /// Returns the warnings for a client that writes such an object.
+    /// Returns the warnings for a client that writes this object.
     pub warn: fn(&Value) -> Vec<String>,
-    /// True if an update repeats warnings that applied to the existing object already.
+    /// True if an update returns all warnings about the new object; false if it leaves out those
+    /// that already applied to the existing object.
     pub repeats_warnings: bool,
     /// Checks of an update, in this order.
     pub checks: &'static [Check],
     /// Checks of a change through the status subresource, in this order.
     pub status_checks: &'static [Check],
-    /// True if finalizers without a domain have to be known ones.
+    /// True if a finalizer without a domain must be a standard one, such as `orphan`.
     pub knows_finalizers: bool,
-    /// True if a deletion in the foreground, or one that orphans dependents, waits for a garbage collector.
+    /// True if a deletion with propagation `Foreground` or `Orphan` adds a finalizer of the garbage
+    /// collector. A simulated cluster has no garbage collector, so the object stays until a client
+    /// removes this finalizer.
     pub collectable: bool,
-    /// Returns the grace period of a deletion in seconds, given the requested one; kinds without a function
-    /// have none.
+    /// Returns the grace period of a deletion in seconds, from the object and the requested grace
+    /// period. Kinds without this function have no grace period.
     pub grace: Option<fn(&Value, Option<i64>) -> i64>,
-    /// True if something besides finalizers keeps a deleted object.
+    /// True if something besides finalizers prevents the removal of an object that is marked for
+    /// deletion.
     pub is_held: fn(&Value) -> bool,
-    /// Marks an object that begins to terminate at this moment. Deletion of these kinds always takes this
-    /// step first; objects of other kinds go at once unless a finalizer or a grace period holds them.
+    /// Changes an object when it is marked for deletion; the second argument is the time. Objects
+    /// of a kind with this function are always deleted in two steps: first the mark, then the
+    /// removal. The store removes objects of other kinds at once, unless a finalizer or a grace
+    /// period holds them.
     pub begin_delete: Option<fn(&mut Value, &Value)>,
-    /// Returns the reason why the object of this name must not be deleted.
+    /// Returns the reason why clients must not delete the object of this name; `None` if they may.
     pub refuse_delete: fn(&str) -> Option<&'static str>,
 }
 
 impl Strategy {
-    /// A strategy that adds nothing to the machinery.
+    /// Strategy of a kind without specific behavior.
     pub const PLAIN: Self = Self {
         names: NameRule::Subdomain,
         generation: false,
@@ -301,7 +317,7 @@ pub enum NameRule {
     Label,
     /// RFC 1035 label.
     Label1035,
-    /// Any text that fits into a path segment.
+    /// Any text without `/` and `%`, except `.` and `..`.
     PathSegment,
 }
 
@@ -315,18 +331,19 @@ impl NameRule {
 /// Merge rule of the list at a path. Elements of lists do not count as steps of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeRule {
-    /// A list of maps; equal values of `key` mean the same element.
+    /// A list of maps. Two maps with equal values of `key` are the same element.
     ByKey {
-        /// Dotted path from the object's root, `status.conditions`.
+        /// Dotted path from the object's root, such as `status.conditions`.
         path: &'static str,
-        /// The field that identifies elements, `type`.
+        /// The field that identifies elements, such as `type`.
         key: &'static str,
-        /// True if patches of the elements contain `$retainKeys`; the directive is honored in any case.
+        /// True if patches of the elements usually contain `$retainKeys`. Merging does not read
+        /// this field and always applies the directive.
         retain_keys: bool,
     },
     /// A list of scalars that is a set.
     Set {
-        /// Dotted path from the object's root, `metadata.finalizers`.
+        /// Dotted path from the object's root, such as `metadata.finalizers`.
         path: &'static str,
     },
 }
@@ -353,10 +370,10 @@ impl MergeRule {
 /// A field that a field selector may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectableField {
-    /// Name in selectors, `involvedObject.name`.
+    /// Name in selectors, such as `involvedObject.name`.
     pub name: &'static str,
     /// JSON pointer to the value.
     pub pointer: &'static str,
-    /// Value of an object without the field.
+    /// Value that selectors compare with if the field is missing, null or an empty text.
     pub default: &'static str,
 }

@@ -1,4 +1,4 @@
-//! The built-in resources: one file of data and strategy each.
+//! The built-in resources. One file per resource has its data and its strategy.
 
 mod bootstrap;
 mod clusterrolebindings;
@@ -23,7 +23,7 @@ use serde_json::json;
 
 use super::{Command, GroupResource, ResourceDef, Store};
 
-/// All built-in resources.
+/// Returns the definitions of all built-in resources.
 pub(super) fn builtin() -> Vec<ResourceDef> {
     vec![
         clusterrolebindings::definition(),
@@ -45,7 +45,7 @@ pub(super) fn builtin() -> Vec<ResourceDef> {
     ]
 }
 
-/// Creates the initial objects of every cluster: roles, bindings, namespaces.
+/// Creates the initial objects of every cluster: RBAC roles, RBAC bindings and system namespaces.
 pub(super) fn found(store: &mut Store, now: Timestamp) {
     bootstrap::found(store, now);
     let namespaces = GroupResource::core("namespaces");

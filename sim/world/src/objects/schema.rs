@@ -1,7 +1,7 @@
-//! Go types of the built-in kinds, and their uses: decoding, merging, OpenAPI.
+//! Go types of the built-in kinds, for decoding, strategic merge patches and OpenAPI.
 //!
-//! The data comes from a real server and from the Go modules of its types, see `schemas/generate.py`. It is
-//! read once and never changes.
+//! The data comes from a real server and from the Go modules of its types; see
+//! `schemas/generate.py`. The program parses the data once.
 
 mod binary;
 mod decode;
@@ -19,6 +19,6 @@ pub(super) use quantity::is_whole;
 pub(super) use settled::is_settled;
 pub(super) use types::{Struct, Types};
 
-/// OpenAPI v3 schemas of the built-in kinds and of the types that they refer to, by name, as the real server
-/// publishes them: one JSON object.
+/// OpenAPI v3 schemas of the built-in kinds and of the types to which these refer, as the real
+/// server publishes them: one JSON object with the schemas by name.
 pub const OPENAPI: &str = include_str!("../../schemas/openapi.json");

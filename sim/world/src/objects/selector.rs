@@ -1,4 +1,4 @@
-//! Label and field selectors: their grammar, and the objects that they match.
+//! Label and field selectors: parsing, and matching of objects.
 
 mod fields;
 mod labels;
@@ -8,35 +8,36 @@ use serde_json::Value;
 pub use fields::FieldSelector;
 pub use labels::LabelSelector;
 
-/// A selection among the objects of a resource.
+/// Conditions that select some of the objects of a resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
-    /// Namespace of the objects; `None` for all namespaces.
+    /// Namespace of the selected objects; `None` for all namespaces.
     pub namespace: Option<String>,
-    /// Labels of the objects.
+    /// Requirements on labels.
     pub labels: LabelSelector,
-    /// Fields of the objects.
+    /// Conditions on fields.
     pub fields: FieldSelector,
 }
 
 impl Selection {
-    /// Selects all objects in `namespace`, or in all namespaces if it is empty.
+    /// Returns the selection of all objects in `namespace`, or in all namespaces if `namespace` is
+    /// empty.
     pub fn in_namespace(namespace: &str) -> Self {
         let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
         Self { namespace, ..Self::default() }
     }
 
-    /// True if labels and fields of `object` match. The namespace is not checked.
+    /// True if labels and fields of `object` match. Does not check the namespace.
     pub fn matches(&self, object: &Value) -> bool {
         self.labels.matches(object) && self.fields.matches(object)
     }
 
-    /// True if objects of `namespace` are selected.
+    /// True if `namespace` is the selected namespace, or all namespaces are selected.
     pub fn is_in_namespace(&self, namespace: &str) -> bool {
         self.namespace.as_deref().is_none_or(|ours| ours == namespace)
     }
 
-    /// True if neither labels nor fields are restricted.
+    /// True if the selection has no condition on labels or fields.
     pub fn selects_all(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }

@@ -1,7 +1,8 @@
 //! Sizes of objects, and their limits.
 //!
-//! The limits are etcd's, as a kube-apiserver 1.36 with its defaults passes them on. That server keeps its own kinds as protobuf;
-//! here all kinds count as JSON, which is a little longer.
+//! The limits are those of etcd and its client in a kube-apiserver 1.36 with default settings. That
+//! server stores built-in kinds as protobuf. This module measures all kinds as JSON, which is a
+//! little longer.
 
 use serde_json::Value;
 
@@ -13,7 +14,8 @@ const MAX_OBJECT: usize = 3 * 512 * 1024;
 /// Maximum size in bytes of an object that the API server's etcd client sends.
 const MAX_MESSAGE: usize = 2 * 1024 * 1024;
 
-/// Size of a value as JSON, in bytes. Characters that JSON escapes count once.
+/// Size of a value as JSON, in bytes. A character that JSON escapes counts with its unescaped
+/// length.
 pub(super) fn size(value: &Value) -> usize {
     match value {
         Value::Null => 4,
@@ -36,7 +38,7 @@ pub(super) fn size(value: &Value) -> usize {
 /// Refuses an object that etcd does not accept.
 ///
 /// # Errors
-/// 500 in the words of etcd, or of its client for an object above `MAX_MESSAGE`.
+/// 500 with the text of etcd, or with that of its client for an object above `MAX_MESSAGE`.
 pub(super) fn check(object: &Value) -> Result<(), Status> {
     let size = size(object);
     if size > MAX_MESSAGE {
@@ -75,7 +77,8 @@ mod tests {
     fn an_object_is_refused_from_one_byte_above_the_limit_on() {
         let of = |bytes: usize| Value::String("x".repeat(bytes - 2));
         assert_eq!(check(&of(MAX_OBJECT)), Ok(()));
-        let said = |bytes| check(&of(bytes)).expect_err("it is too large").message;
+        let said =
+            |bytes| check(&of(bytes)).expect_err("refusal of a value above the limit").message;
         assert_eq!(said(MAX_OBJECT + 1), "etcdserver: request is too large");
         assert_eq!(said(MAX_MESSAGE), "etcdserver: request is too large");
         assert!(said(MAX_MESSAGE + 1).ends_with("(2097153 vs. 2097152)"));

@@ -1,4 +1,4 @@
-//! Snapshots: the state of a store at one moment, to be kept and restored.
+//! Snapshots: the serializable state of a store at one moment.
 
 use std::sync::Arc;
 
@@ -10,15 +10,18 @@ use super::resources::{self, customresourcedefinitions};
 use super::{GroupResource, Key, Op, Store};
 use crate::Ids;
 
-/// Everything that a store of built-in resources knows, except its watch logs.
+/// The objects, the revision and the numbers of deletions of a store with the built-in resources.
+///
+/// A snapshot contains neither watch logs nor settings, such as quotas, the functions that replace
+/// webhooks, and outages of webhooks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
     revision: u64,
     objects: Vec<(Key, Arc<Value>)>,
-    /// Number of deletions by key.
+    /// Number of deletions by key, for resources whose deletions are counted.
     graves: Vec<(Key, u32)>,
-    /// Resources with too many deleted names to count.
+    /// Resources whose deletions are no longer counted, because they had too many names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     uncounted: Vec<GroupResource>,
 }
@@ -37,8 +40,8 @@ impl Store {
         Snapshot { revision: self.revision, objects, graves, uncounted }
     }
 
-    /// Returns the store as it was at the moment of `snapshot`. Watches from earlier revisions have to start
-    /// over.
+    /// Returns a store with the state in `snapshot`. Its watch logs are empty, so a client with a
+    /// watch from an earlier revision must list again.
     pub fn restore(ids: Ids, snapshot: Snapshot) -> Self {
         let Snapshot { revision, objects, graves, uncounted } = snapshot;
         let mut store = Self::empty(ids, resources::builtin());

@@ -1,4 +1,4 @@
-//! Failures of requests, in the words and the shape of the real API server.
+//! Failures of requests, with the texts and the form of the real API server.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::text::quote;
 use super::{FieldErrors, GroupResource};
 
-/// A failed request, as the `Status` object that the API answers.
+/// The failure of a request; the API server answers with it as a `Status` object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
     /// HTTP status code.
@@ -17,9 +17,9 @@ pub struct Status {
     pub reason: Cow<'static, str>,
     /// Message for people.
     pub message: String,
-    /// Details; absent for the simplest failures.
+    /// Object and causes of the failure, if the real server names any.
     pub details: Option<Box<Details>>,
-    /// Continue token, if an expired list can still be continued inconsistently.
+    /// Token with which the client can continue an expired list inconsistently, if it can.
     pub continue_token: Option<String>,
     /// Warnings for the client.
     pub warnings: Vec<String>,
@@ -36,7 +36,7 @@ pub struct Details {
     pub kind: String,
     /// The object's uid.
     pub uid: String,
-    /// Errors of single fields.
+    /// Causes, such as errors of single fields.
     pub causes: Vec<Cause>,
     /// Delay before the next attempt, in seconds; 0 for none.
     pub retry_after_seconds: u32,
@@ -78,7 +78,7 @@ impl Status {
         }
     }
 
-    /// Adds the named object of `resource` to the details.
+    /// Sets the details to the object `name` of `resource`.
     #[must_use]
     fn about(mut self, resource: &GroupResource, name: &str) -> Self {
         self.details = Some(Box::new(Details {
@@ -108,7 +108,7 @@ impl Status {
         Self::new(409, "Conflict", message).about(resource, name)
     }
 
-    /// 409: the write is based on an older version.
+    /// 409: the client wrote an object with an old resourceVersion.
     pub fn modified(resource: &GroupResource, name: &str) -> Self {
         Self::conflict(
             resource,
@@ -147,12 +147,12 @@ impl Status {
         status
     }
 
-    /// 410: the requested version is no longer known.
+    /// 410: the server has forgotten the requested resourceVersion.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    /// 504: the requested version is not known yet.
+    /// 504: the requested resourceVersion is newer than the current one.
     pub fn too_large_version(asked: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         let mut status = Self::new(504, "Timeout", message);
@@ -168,7 +168,8 @@ impl Status {
         status
     }
 
-    /// The `Status` object, fields in the order in which the real server writes them.
+    /// The `Status` object as JSON, with the fields in the order in which the real server writes
+    /// them.
     pub fn to_value(&self) -> Value {
         let mut metadata = Map::new();
         if let Some(token) = &self.continue_token {

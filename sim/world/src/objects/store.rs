@@ -15,16 +15,19 @@ use super::{
 };
 use crate::{Ids, Time};
 
-/// Default maximum of changes kept per resource; twice the number of objects if that is more. A watch that lags further behind
-/// has to start over. The window grows with the objects because all of them may change at one moment (Nodes whose kubelets
-/// report together do), and a watcher that has not read these changes yet is not slow.
+/// Default maximum of changes kept per resource; twice the number of objects if that is more. A
+/// client whose watch lags further behind must list again. The maximum grows with the number of
+/// objects because all of them may change at one moment (Nodes whose kubelets report together do),
+/// and a watcher that has not read these changes yet is not slow.
 const DEFAULT_WINDOW: usize = 4096;
 
-/// Number of changes of a resource that a compaction keeps regardless of their age; twice the number of objects if that is
-/// more. A watch cache also keeps the changes of a quiet resource beyond etcd's compaction.
+/// Minimum of changes of a resource that a compaction keeps regardless of their age; twice the
+/// number of objects if that is more. The watch cache of a real API server also keeps the changes
+/// of a quiet resource beyond etcd's compaction.
 const MIN_WINDOW: usize = 512;
 
-/// Interval between compactions (`--etcd-compaction-interval`). Each one forgets the changes made before the previous one.
+/// Interval between compactions (`--etcd-compaction-interval`). Each compaction forgets the changes
+/// made before the previous compaction.
 const COMPACTION: Duration = Duration::from_secs(5 * 60);
 
 /// Revision of a store without any change.
@@ -32,8 +35,9 @@ const FIRST_REVISION: u64 = 1;
 
 /// The objects of one cluster.
 ///
-/// Clones share the objects, so that cloning is cheap. Two stores are equal if they hold the same objects and the same graves
-/// at the same revision; the reach of their watch logs does not matter.
+/// Clones share the objects, so a clone copies only keys and references. Two stores are equal if
+/// they have the same objects, numbers of deletions and revision. Nothing else counts, such as
+/// watch logs, quotas and webhooks.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(super) ids: Ids,
@@ -42,32 +46,34 @@ pub struct Store {
     pub(super) objects: BTreeMap<GroupResource, Objects>,
     /// Changes by resource.
     pub(super) logs: BTreeMap<GroupResource, Log>,
-    /// Names of deleted objects, so that a successor gets another UID.
+    /// Numbers of deletions, so that a new object with the name of a deleted one gets another UID.
     pub(super) graves: Graves,
     pub(super) revision: u64,
-    /// Functions that convert between versions of custom kinds whose definitions ask for a webhook.
+    /// Functions that replace the conversion webhooks of custom kinds.
     pub(super) conversions: BTreeMap<GroupResource, Conversion>,
-    /// Substitutes for the admission webhooks of kinds.
+    /// Functions that replace the admission webhooks of kinds.
     pub(super) admissions: BTreeMap<GroupResource, Admission>,
-    /// The outage, while webhooks do not answer.
+    /// The outage of webhooks; `None` while they answer.
     pub(super) outage: Option<Outage>,
-    /// True while the store creates the objects that come with the program, which it does not validate again.
+    /// True while [`Store::founding`] creates initial objects. Meanwhile the store validates only
+    /// the metadata of new objects.
     pub(super) is_founding: bool,
     /// Limits on the number of objects.
     pub(super) quotas: Vec<Quota>,
-    /// Number of changes kept per resource; `None` for the default, [`DEFAULT_WINDOW`].
+    /// Maximum of changes kept per resource; `None` for the default, see [`DEFAULT_WINDOW`].
     window: Option<usize>,
-    /// Time of the next compaction, and the revision up to which it forgets.
+    /// Time of the next compaction, and the revision up to which it forgets changes.
     compaction: (Time, u64),
-    /// Number of times that all watches were ended.
+    /// Number of times that the store has ended all watches.
     watches_ended: u64,
 }
 
-/// Objects of one resource by [`Key::path`], which is the order of etcd's keys.
+/// Objects of one resource by [`Key::path`], in the order of etcd's keys.
 pub(super) type Objects = BTreeMap<String, Arc<Value>>;
 
 impl Store {
-    /// Returns a store with the built-in resources and the system's namespaces, which were created at the Unix epoch.
+    /// Returns a store with the built-in resources and the initial objects of every cluster: RBAC
+    /// roles, RBAC bindings and system namespaces, all created at the Unix epoch.
     pub fn new(ids: Ids) -> Self {
         Self::founded(ids, Timestamp::UNIX_EPOCH)
     }
@@ -79,7 +85,7 @@ impl Store {
         store
     }
 
-    /// Returns a store of these resources without any object.
+    /// Returns a store with the given resources and without objects.
     pub fn empty(ids: Ids, resources: Vec<ResourceDef>) -> Self {
         let resources = resources.into_iter().map(|def| (def.id.clone(), def)).collect();
         Self {
@@ -100,8 +106,9 @@ impl Store {
         }
     }
 
-    /// Lets `found` create the objects that come with the program. The store does not validate them: that would compile the
-    /// patterns of definitions, and tests have already shown that they compile.
+    /// Runs `found`, which creates initial objects, and meanwhile validates only metadata. A full
+    /// validation would compile the patterns in CustomResourceDefinitions at each start; a test
+    /// validates these definitions instead.
     pub(crate) fn founding(&mut self, found: impl FnOnce(&mut Self)) {
         self.is_founding = true;
         found(self);
@@ -128,7 +135,7 @@ impl Store {
         self.objects.get(&key.resource)?.get(&key.path())
     }
 
-    /// All objects of a resource, by namespace and name.
+    /// All objects of a resource, in the order of [`Key::path`].
     pub fn all(&self, resource: &GroupResource) -> impl Iterator<Item = &Arc<Value>> {
         self.objects.get(resource).into_iter().flat_map(BTreeMap::values)
     }
@@ -138,7 +145,8 @@ impl Store {
         self.objects.get(resource).map_or(0, BTreeMap::len)
     }
 
-    /// Applies `event`, which this store or its original must have decided.
+    /// Applies `event`, which must be the next event of a decision that this store, or an equal
+    /// one, has made.
     pub fn fold(&mut self, event: &Event) {
         let Event { key, op, revision, object } = event;
         let at = key.path();
@@ -151,7 +159,7 @@ impl Store {
             }
         };
         let n_objects = objects.len();
-        // A watcher whose selection the object leaves gets the previous object as it was read.
+        // A watcher whose selection the object leaves gets the previous object as a read gave it.
         let stored = previous;
         let previous = stored.as_ref().map(|object| self.read(&key.resource, object));
         let has_copy = match (&stored, &previous) {
@@ -168,8 +176,10 @@ impl Store {
         log.keep(self.window.unwrap_or_else(|| DEFAULT_WINDOW.max(2 * n_objects)));
     }
 
-    /// Registers the resource that a CustomResourceDefinition defines, or removes it. If the definition says the same as
-    /// before, its resource stays and watches of it continue.
+    /// Registers the resource that `definition` describes. Unregisters the resource if `op` is the
+    /// deletion of the definition, or if the definition is not established. If `before`, the
+    /// definition before the change, describes the same resource, the registration stays and
+    /// watches continue. Never changes a built-in resource.
     pub(super) fn register(&mut self, definition: &Value, op: Op, before: Option<&Value>) {
         let id = customresourcedefinitions::defined(definition);
         let is_same = before.is_some_and(|it| customresourcedefinitions::is_same(it, definition));
@@ -193,14 +203,16 @@ impl Store {
         }
     }
 
-    /// Uses `conversion` in place of the webhook that the definition of `resource` asks for.
+    /// Uses `conversion` in place of the conversion webhook that the definition of `resource`
+    /// names.
     ///
     /// The function belongs to this store and its clones; a snapshot does not keep it.
     pub fn convert_with(&mut self, resource: GroupResource, conversion: Conversion) {
         self.conversions.insert(resource, conversion);
     }
 
-    /// Keeps at most `window` changes per resource from now on; older watches have to start over.
+    /// Keeps at most `window` changes per resource from now on. A client whose watch needs older
+    /// changes must list again.
     pub fn set_window(&mut self, window: usize) {
         self.window = Some(window);
         self.compact(window);
@@ -211,8 +223,9 @@ impl Store {
         self.watches_ended += 1;
     }
 
-    /// Returns the store after a restore from `backup`, an earlier state of this store. Every watch ends, the logs begin at
-    /// the backup, and an object created anew under the name of a lost one gets another UID.
+    /// Returns the store after a restore from `backup`, an earlier state of this store. Every watch
+    /// ends, and the logs are empty and begin at the revision of the backup. An object created
+    /// later under the name of an object that the restore lost gets another UID than the lost one.
     pub(crate) fn replaced_by(&self, backup: &Self) -> Self {
         let mut restored = backup.clone();
         restored.watches_ended = self.watches_ended + 1;
@@ -232,21 +245,25 @@ impl Store {
         self.objects.get(resource).is_some_and(|objects| objects.contains_key(path))
     }
 
-    /// Number of times that all watches were ended. A watch that began under another count is over.
+    /// Number of times that the store has ended all watches. A watch that began at a lower number
+    /// is over.
     pub fn watches_ended(&self) -> u64 {
         self.watches_ended
     }
 
-    /// Lets time pass until `now`. Each compaction that is due forgets the changes that were there at the previous one.
+    /// Runs the compactions that are due at `now`. Each compaction forgets the changes made before
+    /// the previous one.
     ///
-    /// The store therefore keeps changes for 5 to 10 minutes, and a few of each resource for longer.
+    /// The store therefore keeps a change for 5 to 10 minutes, and the last changes of each
+    /// resource (see [`MIN_WINDOW`]) for longer. The limits on number ([`DEFAULT_WINDOW`]) and size
+    /// may drop a change earlier.
     pub(crate) fn pass(&mut self, now: Time) {
         let (due, until) = self.compaction;
         if now < due {
             return;
         }
         let missed = now.since(due).as_nanos() / COMPACTION.as_nanos();
-        // No object has changed since the first missed compaction.
+        // If several compactions are due, no object has changed since the first one was due.
         let until = if missed == 0 { until } else { self.revision };
         for (resource, log) in &mut self.logs {
             let n_objects = self.objects.get(resource).map_or(0, BTreeMap::len);
@@ -267,7 +284,7 @@ impl Store {
 impl PartialEq for Store {
     fn eq(&self, other: &Self) -> bool {
         let objects = |store: &Self| {
-            // A resource without objects equals one that never had any.
+            // A resource without objects equals a resource that never had any.
             let filled = |(_, objects): &(&GroupResource, &Objects)| !objects.is_empty();
             store.objects.iter().filter(filled).map(|(id, all)| (id.clone(), all.clone())).collect()
         };

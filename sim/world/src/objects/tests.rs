@@ -1,4 +1,4 @@
-//! Tests of the store through its interface: commands in, events and answers out.
+//! Tests of the store through its interface: commands, and the events and answers that they cause.
 
 mod definitions;
 mod histories;
@@ -33,7 +33,7 @@ impl Store {
         Ok(decision)
     }
 
-    /// Like [`run`](Self::run), for commands that must succeed; returns the effect.
+    /// Like [`run`](Self::run), but panics if the store refuses the command; returns the effect.
     fn done(&mut self, command: Command) -> Effect {
         self.run(command).unwrap().reply.effect
     }

@@ -1,4 +1,4 @@
-//! Strings as Go prints them.
+//! Texts in Go's formats: quoted strings, printed values, JSON, and error messages.
 
 mod json;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 pub use json::json_problem;
 
-/// Reads a number as Go's `strconv.ParseUint` does.
+/// Reads a decimal number of up to 64 bits as Go's `strconv.ParseUint` does.
 ///
 /// # Errors
 /// Go's error text.
@@ -21,12 +21,12 @@ pub fn parse_uint(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| format!("strconv.ParseUint: parsing {}: {why}", quote(text)))
 }
 
-/// Characters that Go calls printable: no spaces but the one of ASCII, no format characters, nothing
-/// unassigned.
+/// Pattern of one character that Go calls printable: a letter, mark, number, punctuation or symbol.
+/// The ASCII space, which is also printable, is not part of it.
 static PRINTED: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^[\p{L}\p{M}\p{N}\p{P}\p{S}]$").ok());
 
-/// `text` as Go's `%q` writes it.
+/// Returns `text` as Go's `%q` writes it.
 pub(super) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -63,7 +63,7 @@ fn is_printed(c: char) -> bool {
     c.is_ascii() || PRINTED.as_ref().is_some_and(is_listed)
 }
 
-/// A JSON value's type in the messages of Go's JSON decoder.
+/// Returns the name of a JSON value's type in the messages of Go's JSON decoder.
 pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -75,7 +75,7 @@ pub fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// A JSON value's kind in Go's reflection.
+/// Returns the name of a JSON value's kind in Go's reflection.
 pub(super) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "nil",
@@ -88,7 +88,7 @@ pub(super) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// `value` as Go's `%v` writes it.
+/// Returns `value` as Go's `%v` writes it, except that floats keep their JSON form.
 pub(super) fn go(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),
@@ -102,7 +102,7 @@ pub(super) fn go(value: &Value) -> String {
     }
 }
 
-/// `map` as Go's `%v` writes it.
+/// Returns `map` as Go's `%v` writes it.
 pub(super) fn go_map(map: &Map<String, Value>) -> String {
     let mut entries: Vec<String> =
         map.iter().map(|(field, value)| format!("{field}:{}", go(value))).collect();
@@ -110,8 +110,8 @@ pub(super) fn go_map(map: &Map<String, Value>) -> String {
     format!("map[{}]", entries.join(" "))
 }
 
-/// Writes `value` as Go writes JSON for which it has no structure: keys sorted, and characters of HTML markup
-/// escaped.
+/// Returns the JSON text that Go writes for a value without a Go structure: with sorted keys, and
+/// with escapes for `<`, `>`, `&`, U+2028 and U+2029.
 pub(crate) fn go_json(value: &Value) -> String {
     let text = super::custom::sorted(value.clone()).to_string();
     let escaped = |c: char| match c {

@@ -1,13 +1,16 @@
-//! Conversion of the VM Operator's kinds between their versions, as its webhook does it.
+//! Conversion of VM Operator's kinds between their versions, as its conversion webhook does it.
 //!
-//! Every conversion goes through the newest version, the hub. An older version (a spoke) has no place for some
-//! fields, so a conversion down to it adds an annotation with the whole object of the hub. A conversion up to the hub
-//! removes the annotation and restores these fields from it. A writer that drops the annotation drops the fields.
+//! Every conversion between two versions goes through the newest version, the hub. An older version
+//! (a spoke) lacks some fields. For VirtualMachines, services and groups, a conversion down to a
+//! spoke therefore adds an annotation with the object of the hub, without its metadata. A
+//! conversion up to the hub removes the annotation and restores these fields from it. A client that
+//! drops the annotation from an object loses these fields. The other kinds have no annotation and
+//! lose them in any case.
 //!
-//! Most fields have the same name and meaning in all versions. The conversion passes an object through
-//! the Go structures of the wanted version (`schemas/vmoperator.json`), which drop unknown fields. The
-//! modules here do the rest: fields that move, values with another spelling, and fields that are
-//! restored. Facts are from `vm-operator: api/v1alpha*/*_conversion.go`.
+//! Most fields have the same name and meaning in all versions. The conversion passes an object
+//! through the Go structures of the wanted version (`schemas/vmoperator.json`), which drop unknown
+//! fields. The modules here do the rest: fields that move, values with another spelling, and fields
+//! that are restored. Facts are from `vm-operator: api/v1alpha*/*_conversion.go`.
 
 mod document;
 mod image;
@@ -24,29 +27,31 @@ use serde_json::Value;
 use crate::objects::{GoKinds, go_json, json_problem};
 use document::{Document, text};
 
-/// The group of all these kinds.
+/// The API group of VM Operator's kinds.
 pub const GROUP: &str = "vmoperator.vmware.com";
 
-/// The annotation with the object of the hub, without its metadata.
+/// The annotation with the object in the hub version, without its metadata.
 pub const ANNOTATION: &str = "vmoperator.vmware.com/conversion";
 
-/// The version through which every conversion goes.
+/// The number of the hub version, `v1alpha6`, through which every conversion goes.
 const HUB: u8 = 6;
 
 static GO: LazyLock<GoKinds> =
     LazyLock::new(|| GoKinds::read(include_str!("../../schemas/vmoperator.json")));
 
-/// The conversion of one kind. The functions get the object to read, the object to write (at first a
-/// copy of the former), and the number of the version that is not the hub.
+/// The conversion of one kind. `down` and `up` get the object to read, the object to write
+/// (initially a copy of the former), and the number of the older version.
 struct Kind {
     name: &'static str,
     /// Converts from the hub to an older version.
     down: fn(&Value, &mut Document, u8),
     /// Converts from an older version to the hub.
     up: fn(&Value, &mut Document, u8),
-    /// Restores fields of the converted object from the annotation; `None` if the kind has no annotation.
+    /// Restores fields of the object in the hub version from the content of the annotation, the
+    /// second argument; the third is the number of the older version. `None` if the kind has no
+    /// annotation.
     restore: Option<fn(&mut Document, &Value, u8)>,
-    /// Completes an object of the hub without an annotation.
+    /// Completes an object in the hub version that had no annotation.
     unrestored: fn(&mut Document, u8),
 }
 
@@ -60,10 +65,11 @@ const KINDS: [Kind; 7] = [
     others::GROUP,
 ];
 
-/// Converts an object of one of the kinds to `wanted`, a group and version.
+/// Converts an object of one of VM Operator's kinds to `wanted`, a group and version.
 ///
 /// # Errors
-/// An unknown kind or version, a value of the wrong type, or an annotation that is not valid JSON.
+/// Fails for an unknown kind or version, a value of the wrong type, and an annotation that is not
+/// valid JSON.
 pub fn convert(object: &Value, wanted: &str) -> Result<Value, String> {
     let name = text(object, "/kind");
     let given = text(object, "/apiVersion");
@@ -78,7 +84,8 @@ pub fn convert(object: &Value, wanted: &str) -> Result<Value, String> {
         (_, HUB) => kind.raise(&read, from),
         _ => {
             let mut between = Document(kind.raise(&read, from)?);
-            // VM Operator does not set version and kind of the intermediate object, so the annotation must not have them.
+            // VM Operator does not set version and kind of the intermediate object, so the
+            // annotation must not contain them.
             between.remove("/apiVersion");
             between.remove("/kind");
             kind.lower(&between.0, to)
@@ -126,7 +133,8 @@ fn version(number: u8) -> String {
     format!("{GROUP}/v1alpha{number}")
 }
 
-/// The number of a version: `3` for `vmoperator.vmware.com/v1alpha3`.
+/// The number of a version: `3` for `vmoperator.vmware.com/v1alpha3`. `None` if the text is not one
+/// of v1alpha1 … v1alpha6 of this group.
 fn number(group_version: &str) -> Option<u8> {
     let number = group_version.strip_prefix(GROUP)?.strip_prefix("/v1alpha")?;
     let number = number.parse().ok().filter(|number| (1..=HUB).contains(number))?;

@@ -1,5 +1,5 @@
-//! Settings of VM Operator as a program that can be away: whether it reconciles, whether its webhooks answer, and two
-//! differences between releases in the status that it writes.
+//! Settings of VM Operator: whether it reconciles, whether its webhooks answer, and two differences
+//! between its releases in the status that it writes.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,14 +7,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct Operator {
-    /// True if it reconciles objects. Otherwise it does not create, power or remove machines, and writes no status.
+    /// True if VM Operator reconciles objects. Otherwise it does not create machines, change their
+    /// power or destroy them, and it does not write the status of objects.
     pub reconciles: bool,
-    /// True if its webhooks answer. Otherwise the API server refuses writes of VirtualMachines, and reads of VM
-    /// Operator's kinds in every version but the stored one.
+    /// True if VM Operator's webhooks answer. Otherwise the API server refuses to create or update
+    /// VirtualMachines (updates of the status succeed), and to convert objects of VM Operator's
+    /// kinds to or from versions other than the stored one.
     pub webhooks: bool,
-    /// True if `status.biosUUID` is in upper case.
+    /// True if VM Operator writes `status.biosUUID` in upper case.
     pub upper_case_uuids: bool,
-    /// True if it reports zones: it writes `status.zone` and the zone label of machines without one.
+    /// True if VM Operator reports zones: it writes `status.zone`, and copies it to the zone label.
     pub tells_zones: bool,
 }
 
@@ -28,32 +30,32 @@ impl Default for Operator {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct OperatorChange {
-    /// True if it reconciles objects.
+    /// True if VM Operator reconciles objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconciles: Option<bool>,
-    /// True if its webhooks answer.
+    /// True if VM Operator's webhooks answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhooks: Option<bool>,
-    /// True if `status.biosUUID` is in upper case.
+    /// True if VM Operator writes `status.biosUUID` in upper case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upper_case_uuids: Option<bool>,
-    /// True if it reports zones.
+    /// True if VM Operator reports zones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tells_zones: Option<bool>,
 }
 
 impl OperatorChange {
-    /// Stops reconciling and webhooks, as a restart of VM Operator's pod does.
+    /// A change that stops reconciling and webhooks, as a restart of VM Operator's pod does.
     pub fn away() -> Self {
         Self { reconciles: Some(false), webhooks: Some(false), ..Self::default() }
     }
 
-    /// Starts reconciling and webhooks again.
+    /// A change that starts reconciling and webhooks again.
     pub fn back() -> Self {
         Self { reconciles: Some(true), webhooks: Some(true), ..Self::default() }
     }
 
-    /// The settings after the change.
+    /// Returns the settings `before` with this change applied.
     pub(crate) fn of(self, before: Operator) -> Operator {
         let Self { reconciles, webhooks, upper_case_uuids, tells_zones } = self;
         Operator {

@@ -7,14 +7,14 @@ use uuid::Uuid;
 use crate::Ids;
 use crate::vcenter::{MoRef, NetworkCard};
 
-/// A machine's BIOS UUID, in the range that VMware hardware uses.
+/// A machine's BIOS UUID. Its first byte is 0x42, as in UUIDs that vSphere assigns.
 pub(crate) fn bios_uuid(ids: Ids, path: &str) -> Uuid {
     let mut bytes = *ids.uuid("bios", path).as_bytes();
     bytes[0] = 0x42;
     Uuid::from_bytes(bytes)
 }
 
-/// The `n`-th network card of a machine.
+/// Network card `n` (from 0) of a machine.
 pub(crate) fn card(n: u32, machine: MoRef, network: MoRef) -> NetworkCard {
     let [_, high, mid, low] = (machine.number * 4 + n).to_be_bytes();
     NetworkCard {
@@ -24,7 +24,7 @@ pub(crate) fn card(n: u32, machine: MoRef, network: MoRef) -> NetworkCard {
     }
 }
 
-/// An address for a machine that the topology did not plan, from `10.192.0.0/10`.
+/// An address from `10.192.0.0/10`, for a machine for which the topology plans no addresses.
 pub(crate) fn spare_address(vcenter: &str, number: u32) -> IpAddr {
     let vc = vcenter.bytes().fold(0_u32, |sum, byte| sum.wrapping_add(u32::from(byte)));
     let [_, high, mid, low] = number.to_be_bytes();

@@ -19,7 +19,7 @@ pub(super) struct Builder<'a> {
     vcenter: VCenter,
 }
 
-/// The pool and the hosts of a cluster or standalone host, for its new machines.
+/// The resource pool and the hosts of a cluster or standalone host, on which new machines run.
 struct Compute {
     pool: MoRef,
     hosts: Vec<MoRef>,
@@ -109,7 +109,9 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The addresses of machine `n`: `10.<32 × vCenter + …>`, never `.0` or `.255`.
+    /// The addresses of machine `n` (from 1): an IPv4 address and, with [`Topology::dual_stack`],
+    /// an IPv6 address. The IPv4 address is `10.a.b.c`, where `c` is 1 to 250, and `a` and `b`
+    /// count the blocks of 250 machines. The first block of vCenter `i` has `a` = 32 × `i`.
     fn planned(&self, n: u32) -> Vec<IpAddr> {
         let (block, low) = ((n - 1) / 250, (n - 1) % 250 + 1);
         let byte = |value: u32| u8::try_from(value % 256).unwrap_or(0);

@@ -1,4 +1,5 @@
-//! Initial objects of a Supervisor: zones, a class, an image, and a VirtualMachine for each generated machine.
+//! Initial objects of a Supervisor: zones, a class, an image, and a VirtualMachine for each
+//! generated machine.
 
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ const VCENTER: &str = "vc0";
 const CLASS: &str = "best-effort-small";
 const IMAGE: &str = "vmi-0123456789abcdef0";
 
-/// Adds a Supervisor with its initial objects to a fresh world.
+/// Adds a Supervisor with its initial objects to a world that a topology builds.
 pub(super) fn found(world: &mut World, topology: &Topology, with: &SupervisorTopology) {
     world.add_supervisor(VCENTER, with);
     let zones = zones(world, topology);
@@ -41,12 +42,12 @@ pub(super) fn found(world: &mut World, topology: &Topology, with: &SupervisorTop
     }
 }
 
-/// Names of zones, each with the id of its cluster.
+/// The zones of the Supervisor: the name of each and the id of its cluster.
 fn zones(world: &World, topology: &Topology) -> Vec<(String, String)> {
     let Some(vcenter) = world.vcenter(VCENTER) else { return Vec::new() };
     let clusters = vcenter.inventory.of_kind(Kind::Cluster).map(|(id, _)| id.to_string());
     let name = |(n, id): (u32, String)| match topology.zones {
-        // Without zones, the Supervisor has one zone with the name of its cluster.
+        // Without zones, the Supervisor has one zone, with the id of its cluster as its name.
         0 => (id.clone(), id),
         _ => (format!("zone-{}", letter(n)), id),
     };
@@ -111,5 +112,5 @@ fn create(
     let command = objects::Command::create(GroupResource::of(group, resource), namespace, object);
     world
         .apply(Time::ZERO, Command::Supervisor(command))
-        .expect("a fresh Supervisor takes what it begins with");
+        .expect("a new Supervisor accepts its initial objects");
 }

@@ -1,10 +1,11 @@
-//! Applies a change to an object, and names the properties that a client sees changed.
+//! Application of a change to an inventory object, and the paths of the properties that it changes.
 
 use super::entity::{Data, Entity};
 use super::inventory::Change;
 use super::machine::{Config, Guest, Machine};
 
-/// Applies `change` to `entity` and returns the property paths whose value differs now.
+/// Applies `change` to `entity` and returns the paths of the properties whose values it may have
+/// changed.
 pub(super) fn apply(entity: &mut Entity, change: &Change) -> Vec<&'static str> {
     match change {
         Change::Created(_) | Change::Removed => Vec::new(),

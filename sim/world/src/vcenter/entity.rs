@@ -31,7 +31,7 @@ impl HostConnection {
     }
 }
 
-/// The data of an object besides name and parent, by kind.
+/// The data of an inventory object besides its name and parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Data {
     /// A folder.
@@ -50,7 +50,7 @@ pub enum Data {
         /// Folder of networks.
         networks: MoRef,
     },
-    /// A cluster or the shell around a standalone host.
+    /// A cluster, or the `ComputeResource` that contains a standalone host.
     Compute {
         /// Its hosts.
         hosts: BTreeSet<MoRef>,
@@ -78,7 +78,7 @@ pub enum Data {
         owner: MoRef,
         /// Child pools.
         pools: BTreeSet<MoRef>,
-        /// Machines directly in it.
+        /// Machines directly in it, without those of its child pools.
         machines: BTreeSet<MoRef>,
         /// The folder of machines that shows it, if it is a vApp.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,7 +93,7 @@ pub enum Data {
     },
     /// A network.
     Network {
-        /// Machines connected to it.
+        /// Machines with a network card that is connected to it.
         machines: BTreeSet<MoRef>,
         /// Hosts connected to it.
         hosts: BTreeSet<MoRef>,

@@ -1,11 +1,12 @@
-//! Reasons of a vCenter's refusals: the part of the vim25 and vAPI fault catalogue that these operations raise.
+//! Reasons for which a vCenter refuses requests: the vim25 and vAPI faults that the simulated
+//! operations raise.
 
 use serde::{Deserialize, Serialize};
 
 use super::machine::Power;
 use super::refs::MoRef;
 
-/// The reason why a vCenter refused a request.
+/// The reason for which a vCenter refused a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum VcFault {
     /// The world has no vCenter of this name.
@@ -19,13 +20,13 @@ pub enum VcFault {
         /// The name.
         name: String,
     },
-    /// The object does not exist, or does not exist any more.
+    /// The object does not exist, or no longer exists.
     #[error(
         "The object 'vim.{kind}:{0}' has already been deleted or has not been completely created",
         kind = .0.kind.type_name()
     )]
     ManagedObjectNotFound(MoRef),
-    /// Wrong power state for the operation.
+    /// The machine has the wrong power state for the operation.
     #[error("The attempted operation cannot be performed in the current state ({}).", existing.label())]
     InvalidPowerState {
         /// The state that the operation needs.
@@ -33,18 +34,18 @@ pub enum VcFault {
         /// The present state.
         existing: Power,
     },
-    /// The operation is not possible in the present state, for another reason than power.
+    /// The object's present state does not allow the operation.
     #[error("The operation is not allowed in the current state.")]
     InvalidState,
-    /// The host does not answer.
+    /// The host does not answer, or cannot take a new machine.
     #[error("Unable to communicate with the remote host, since it is disconnected.")]
     HostNotConnected,
-    /// The guest cannot get the request, because VMware Tools does not run in it.
+    /// The guest cannot receive the request, because VMware Tools does not run in it.
     #[error(
         "Cannot complete operation because VMware Tools is not running in this virtual machine."
     )]
     ToolsUnavailable,
-    /// The name is taken.
+    /// Another object already has the name.
     #[error("The name '{name}' already exists.")]
     DuplicateName {
         /// The name.
@@ -61,7 +62,7 @@ pub enum VcFault {
     /// The object does not support the operation.
     #[error("The operation is not supported on the object.")]
     NotSupported,
-    /// Wrong user or password, or a locked account.
+    /// The user or password is wrong, or the account is locked.
     #[error("Cannot complete login due to an incorrect user name or password.")]
     InvalidLogin,
     /// The session table is full.
@@ -82,7 +83,7 @@ pub enum VcFault {
     /// The vCenter is stopped.
     #[error("the vCenter is stopped")]
     Stopped,
-    /// Only a stopped vCenter can be upgraded.
+    /// The vCenter is not stopped, which an upgrade requires.
     #[error("the vCenter `{0}` runs; stop it first with vcenter.stop")]
     Runs(String),
 }

@@ -1,7 +1,8 @@
-//! The inventory tree, with an index for every lookup of clients, so that no lookup scans.
+//! The inventory tree, with an index for every search of clients, so that a search does not scan
+//! all objects.
 //!
-//! Objects change only through [`Inventory::fold`], which updates the back references (children,
-//! machines of a host, of a pool, …), the indexes and the journal.
+//! Objects change only through [`Inventory::fold`]. It also updates the lists in other objects
+//! (children of a folder, machines of a host, of a pool, …), the indexes and the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -46,7 +47,7 @@ pub enum Change {
     },
     /// The report of a guest changed.
     Guest(Box<Guest>),
-    /// The report of a guest after its next boot changed.
+    /// The data that a guest will report after its next boot changed.
     Plan(Box<GuestPlan>),
     /// A machine's configuration changed.
     Config(Box<Config>),
@@ -56,7 +57,7 @@ pub enum Change {
     Maintenance(bool),
 }
 
-/// The indexes of all searches.
+/// The indexes for the searches of clients, and the children of each object by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Indexes {
     bios: BTreeMap<Uuid, BTreeSet<MoRef>>,
@@ -144,12 +145,12 @@ impl Inventory {
         &self.journal
     }
 
-    /// Machines with this BIOS UUID whose configuration is loaded, lowest number first.
+    /// Machines with this BIOS UUID whose configuration is readable, lowest number first.
     pub fn by_bios_uuid(&self, uuid: Uuid) -> impl Iterator<Item = MoRef> + '_ {
         self.indexes.bios.get(&uuid).into_iter().flatten().copied()
     }
 
-    /// Machines with this instance UUID whose configuration is loaded.
+    /// Machines with this instance UUID whose configuration is readable.
     pub fn by_instance_uuid(&self, uuid: Uuid) -> impl Iterator<Item = MoRef> + '_ {
         self.indexes.instance.get(&uuid).into_iter().flatten().copied()
     }
@@ -174,29 +175,30 @@ impl Inventory {
         self.indexes.machine_name.get(name).into_iter().flatten().copied()
     }
 
-    /// The child of `parent` called `name`.
+    /// The child of `parent` called `name`. A folder also has the vApps that it shows as children.
     pub fn child(&self, parent: MoRef, name: &str) -> Option<MoRef> {
         self.indexes.child.get(&(parent, name.to_owned())).copied()
     }
 
-    /// The object's parents, nearest first, up to the root folder.
+    /// The object's ancestors: its parent first, the root folder last.
     pub fn ancestors(&self, id: MoRef) -> impl Iterator<Item = MoRef> + '_ {
         std::iter::successors(self.get(id).and_then(|it| it.parent), |up| {
             self.get(*up).and_then(|it| it.parent)
         })
     }
 
-    /// The datacenter that contains the object, or is the object.
+    /// The datacenter that contains the object, or the object itself if it is a datacenter.
     pub fn datacenter_of(&self, id: MoRef) -> Option<MoRef> {
         std::iter::once(id).chain(self.ancestors(id)).find(|up| up.kind == Kind::Datacenter)
     }
 
-    /// Adds a change of a task to the journal. A task is not an inventory object, but clients can watch it.
+    /// Adds a change of a task to the journal. A task is not an inventory object, but clients can
+    /// watch it.
     pub(super) fn note(&mut self, id: MoRef, touch: Touch) {
         self.journal.push(id, touch);
     }
 
-    /// True if `id` is `top` or lies below it, by folder, host, pool or vApp.
+    /// True if `id` is `top`, or `top` contains it through folders, its host, its pool or its vApp.
     pub fn is_below(&self, id: MoRef, top: MoRef) -> bool {
         let is_above = |it: MoRef| it == top || self.ancestors(it).any(|up| up == top);
         if is_above(id) {
@@ -213,7 +215,7 @@ impl Inventory {
             || folder.is_some_and(is_above)
     }
 
-    /// Applies a change that has been checked already.
+    /// Applies a change without checks, because callers have made them.
     pub(super) fn fold(&mut self, id: MoRef, change: &Change) {
         match change {
             Change::Created(entity) => {
@@ -253,7 +255,7 @@ impl Inventory {
         paths
     }
 
-    /// Adds the object to every index if `present` is true, or removes it.
+    /// Adds the object to every index if `present` is true; otherwise removes it from every index.
     fn index(&mut self, id: MoRef, present: bool) {
         let Some(entity) = self.objects.get(&id) else { return };
         let indexes = &mut self.indexes;
@@ -293,7 +295,8 @@ impl Inventory {
         }
     }
 
-    /// The objects that list this object: its parent, a vApp's folder, and a machine's host, pool, datastore and networks.
+    /// The objects that list this object: its parent, the folder of a vApp, and the host, pool,
+    /// datastore and networks of a machine.
     fn holders(&self, id: MoRef) -> BTreeSet<MoRef> {
         let Some(entity) = self.objects.get(&id) else { return BTreeSet::new() };
         let mut holders: BTreeSet<MoRef> = entity.parent.into_iter().collect();
@@ -308,7 +311,8 @@ impl Inventory {
         holders
     }
 
-    /// Removes the object from the lists of holders that it left, and adds it to those of new holders.
+    /// Updates the lists of the object's holders, which were `before`: removes the object from
+    /// those that it left, and adds it to the new ones.
     fn relink(&mut self, id: MoRef, before: &BTreeSet<MoRef>) {
         let after = self.holders(id);
         for holder in before.symmetric_difference(&after) {
@@ -325,7 +329,8 @@ impl Inventory {
     }
 }
 
-/// The list in which a holder keeps objects of `kind`, and the property that shows it.
+/// The list in which an object with this data keeps objects of `kind`, and the property that shows
+/// the list; `None` if it keeps no list of this kind.
 fn members(data: &mut Data, kind: Kind) -> Option<(&mut BTreeSet<MoRef>, &'static str)> {
     match (data, kind) {
         (Data::Folder { children }, _) => Some((children, "childEntity")),

@@ -1,4 +1,5 @@
-//! The log of property changes, which property filters read instead of the inventory.
+//! The journal: a log of property changes. Property filters read it instead of comparing the
+//! inventory.
 
 use std::collections::VecDeque;
 
@@ -11,7 +12,8 @@ pub enum Touch {
     Created,
     /// The object was removed.
     Removed,
-    /// The object has another parent, host or pool. These paths changed, and its membership in views may have changed.
+    /// The object has another parent, host or pool. These property paths changed, and views may
+    /// have gained or lost the object.
     Moved(Vec<&'static str>),
     /// These property paths changed. A path covers everything below it.
     Changed(Vec<&'static str>),
@@ -28,7 +30,7 @@ pub struct Entry {
     pub touch: Touch,
 }
 
-/// Maximum number of entries kept; a reader that is further behind must start over.
+/// Maximum number of entries in a journal. A reader that is further behind must start over.
 const KEPT: usize = 262_144;
 
 /// A bounded log of property changes with consecutive versions.
@@ -53,8 +55,8 @@ impl Journal {
         }
     }
 
-    /// The changes after `version`, oldest first. `None` when some of them were dropped, or `version` is newer than the
-    /// newest change.
+    /// The changes after `version`, oldest first. `None` when some of them were dropped, or
+    /// `version` is newer than the newest change.
     pub fn since(&self, version: u64) -> Option<impl Iterator<Item = &Entry>> {
         let first_kept = self.head - self.entries.len() as u64;
         if version > self.head || version < first_kept {
@@ -65,7 +67,8 @@ impl Journal {
     }
 }
 
-/// True if a change of `changed` affects the property `asked`: the paths are equal, or one is below the other.
+/// True if a change of `changed` affects the property `asked`: the paths are equal, or one is below
+/// the other.
 pub fn touches(changed: &str, asked: &str) -> bool {
     let (short, long) =
         if changed.len() <= asked.len() { (changed, asked) } else { (asked, changed) };

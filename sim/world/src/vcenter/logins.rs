@@ -1,9 +1,9 @@
 //! Accounts and sessions of a vCenter, and the rules for logins and session expiry.
 //!
-//! SOAP and vAPI keep separate sessions, as two processes behind one proxy do. Rules and defaults are
-//! those of production servers: sessions end after 30 minutes of idleness; at most 2,000 sessions in
-//! all (SOAP, anonymous ones included) and 550 per user (vAPI); five bad passwords within three
-//! minutes lock an account for five minutes.
+//! SOAP and vAPI keep separate sessions, because they are two processes behind one proxy. Rules and
+//! defaults are those of production servers. Sessions end after 30 minutes of idleness. SOAP allows
+//! 2,000 sessions in all, including anonymous ones, and vAPI 550 sessions per user. Five wrong
+//! passwords within three minutes lock an account for five minutes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -57,13 +57,14 @@ pub enum Family {
 pub struct User {
     /// Its password.
     pub password: Password,
-    /// Objects that the account cannot see, with everything below them, as after a revoked permission.
+    /// Objects that the account cannot see, with everything below them, as after a revoked
+    /// permission.
     pub denied: Vec<MoRef>,
-    /// Number of bad passwords in a row within the window.
+    /// Number of consecutive wrong passwords within [`LoginRules::lockout_window`].
     pub failures: u32,
-    /// Time of the first of these bad passwords.
+    /// Time of the first of these wrong passwords.
     pub first_failure: Option<Time>,
-    /// End of the lock of the account.
+    /// Time until which the account is locked; may be past.
     pub locked_until: Option<Time>,
 }
 
@@ -72,17 +73,18 @@ pub struct User {
 pub struct Session {
     /// The process that keeps it.
     pub family: Family,
-    /// The key shown in `UserSession`; not the cookie.
+    /// The key in `UserSession`, which differs from the cookie.
     pub key: String,
-    /// The account, once logged in.
+    /// The account; `None` while the session is anonymous.
     pub user: Option<String>,
-    /// Time at which it was opened or logged in.
+    /// Time of its login; before the login, time at which it was opened.
     pub login_time: Time,
-    /// Time at which it was opened or logged in, or at which its last call began or ended.
+    /// Time of the latest of these: its opening, its login, the beginning or end of a call.
     pub last_active: Time,
-    /// Number of calls in flight. A session that waits for updates is not idle.
+    /// Number of calls in flight. A session with a call in flight, such as a wait for updates, is
+    /// not idle.
     pub in_flight: u32,
-    /// Number of calls so far.
+    /// Number of calls that have begun.
     pub calls: u64,
     /// The `User-Agent` of the call that opened it.
     pub user_agent: String,
@@ -99,9 +101,10 @@ pub struct LoginRules {
     pub soap_cap: u32,
     /// Maximum number of vAPI sessions per user.
     pub vapi_cap_per_user: u32,
-    /// Number of bad passwords in a row within the window that locks an account.
+    /// Number of consecutive wrong passwords within `lockout_window` that locks an account.
     pub lockout_after: u32,
-    /// Time since the first bad password after which the count starts again.
+    /// Time from the first wrong password, after which the next wrong password counts as the first
+    /// again.
     #[serde(with = "crate::duration")]
     pub lockout_window: Duration,
     /// Duration of the lock of an account.
@@ -132,7 +135,7 @@ pub enum EndReason {
     Expired,
     /// An administrator ended it.
     Terminated,
-    /// The vCenter stopped.
+    /// The vCenter stopped or got another instance UUID.
     Stopped,
 }
 
@@ -196,26 +199,27 @@ pub struct Logins {
     pub sessions: BTreeMap<String, Session>,
     /// The rules.
     pub rules: LoginRules,
-    /// Number of sessions ever opened, from which the next session gets its token.
+    /// Number of sessions ever opened; the token of the next session depends on it.
     pub opened: u64,
 }
 
 /// The reason why a login was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoginRefusal {
-    /// Wrong user or password, or a locked account: a real server does not say which.
+    /// The user or password is wrong, or the account is locked. A real server does not say which.
     InvalidLogin,
     /// The session table is full.
     TooManySessions,
 }
 
 impl Logins {
-    /// A live session.
+    /// The open session of this family with this token.
     pub fn session(&self, family: Family, token: &str) -> Option<&Session> {
         self.sessions.get(token).filter(|session| session.family == family)
     }
 
-    /// Checks a user name and password. Returns the change of the account, if any, on success and on failure.
+    /// Checks a user name and password. On success and on failure, returns the change of the
+    /// account (count of wrong passwords, lock), if any.
     pub(crate) fn check(
         &self,
         now: Time,
@@ -248,7 +252,8 @@ impl Logins {
         Err((LoginRefusal::InvalidLogin, Some(set(user))))
     }
 
-    /// True if the rules allow one more session of this family and user.
+    /// True if the rules allow one more session of this family; for vAPI, one more session of this
+    /// user.
     pub(crate) fn has_room(&self, family: Family, user: Option<&str>) -> bool {
         let same = self.sessions.values().filter(|session| session.family == family);
         match family {
@@ -260,7 +265,8 @@ impl Logins {
         }
     }
 
-    /// The time at which the next idle session expires, if no call comes before.
+    /// The time at which the next idle session expires, if it serves no call before. `None` if no
+    /// session is idle.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         self.sessions
             .values()
@@ -274,7 +280,7 @@ impl Logins {
         self.sessions.values().any(|session| session.in_flight > 0)
     }
 
-    /// The ends of the sessions that have been idle for too long.
+    /// The events that end those sessions that have been idle for too long at `now`.
     pub(crate) fn expired(&self, now: Time) -> Vec<LoginEvent> {
         self.sessions
             .iter()
@@ -288,7 +294,8 @@ impl Logins {
             .collect()
     }
 
-    /// Ends every call in flight, as the end of the process does, without an event.
+    /// Sets the number of calls in flight to 0 in every session, without an event, because the
+    /// process that served them has ended.
     pub(crate) fn hang_up(&mut self) {
         self.sessions.values_mut().for_each(|session| session.in_flight = 0);
     }

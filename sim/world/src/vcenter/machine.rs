@@ -1,4 +1,5 @@
-//! A virtual machine as vCenter knows it: configuration, power, placement and report of its guest.
+//! The state of a virtual machine in vCenter: configuration, power, placement and report of its
+//! guest.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -31,7 +32,7 @@ impl Power {
         }
     }
 
-    /// The text in messages to users.
+    /// The text of the power state in vCenter's messages.
     pub fn label(self) -> &'static str {
         match self {
             Self::PoweredOn => "Powered on",
@@ -51,9 +52,10 @@ pub enum Connection {
     Disconnected,
     /// The host has unregistered the machine without vCenter.
     Orphaned,
-    /// The storage is lost: the configuration is unreadable, and the search index does not contain the machine.
+    /// The storage is lost: the configuration is unreadable, and searches by BIOS or instance UUID
+    /// do not find the machine.
     Inaccessible,
-    /// The configuration file is corrupt.
+    /// The configuration file is corrupt; the effects are those of `Inaccessible`.
     Invalid,
 }
 
@@ -69,7 +71,8 @@ impl Connection {
         }
     }
 
-    /// True if vCenter has the machine's configuration, and so its UUIDs in the search index.
+    /// True if vCenter can read the machine's configuration. Only then searches by UUID find the
+    /// machine.
     pub fn has_config(self) -> bool {
         !matches!(self, Self::Inaccessible | Self::Invalid)
     }
@@ -107,7 +110,8 @@ pub struct Config {
     pub cards: Vec<NetworkCard>,
     /// True if the machine is a template.
     pub template: bool,
-    /// Version of this configuration, from 1; every change adds 1.
+    /// Version of this configuration, from 1; every reconfiguration and every change of the BIOS
+    /// UUID adds 1.
     pub change_version: u64,
     /// Time of creation.
     pub created: Time,
@@ -116,13 +120,13 @@ pub struct Config {
 /// A network interface as the guest reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestNic {
-    /// Port group name; absent when the backing is unknown.
+    /// Name of the network; `None` if vCenter does not know it.
     pub network: Option<String>,
     /// Addresses in the guest's order, link-local included.
     pub addresses: Vec<IpAddr>,
     /// MAC address.
     pub mac: String,
-    /// Key of the virtual card, `-1` for interfaces without one (docker0, cni0).
+    /// Key of the virtual card; `-1` for interfaces without a card (docker0, cni0).
     pub device: i32,
 }
 
@@ -130,9 +134,9 @@ pub struct GuestNic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Tools {
-    /// Not running: the guest reports nothing new.
+    /// VMware Tools does not run, so the report of the guest does not change.
     NotRunning,
-    /// Running.
+    /// VMware Tools runs.
     Running,
 }
 
@@ -157,22 +161,24 @@ pub struct Guest {
     pub host_name: Option<String>,
     /// The primary address.
     pub address: Option<IpAddr>,
-    /// Interfaces, in the order reported.
+    /// Interfaces in the guest's order.
     pub nics: Vec<GuestNic>,
 }
 
 impl Guest {
-    /// A guest that has never reported.
+    /// The empty report of a guest that has never reported.
     pub fn silent() -> Self {
         Self { tools: Tools::NotRunning, host_name: None, address: None, nics: Vec::new() }
     }
 
-    /// The report that vCenter shows of a stopped machine: without addresses, with the last host name.
+    /// The report that vCenter shows of a stopped machine: without addresses, with the last host
+    /// name.
     pub fn stopped(&self) -> Self {
         Self { host_name: self.host_name.clone(), ..Self::silent() }
     }
 
-    /// Every address under which the search index finds the machine.
+    /// Every address of the report, by which the search index finds the machine. An address may
+    /// occur twice.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.address
             .into_iter()
@@ -180,7 +186,7 @@ impl Guest {
     }
 }
 
-/// The report of a guest once it has booted.
+/// The data that a guest will report once it has booted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestPlan {
     /// Final host name.
@@ -197,7 +203,7 @@ pub struct GuestPlan {
 pub struct Machine {
     /// Configuration.
     pub config: Config,
-    /// Power state as vCenter last knew it.
+    /// Power state as last known to vCenter.
     pub power: Power,
     /// Connection to vCenter.
     pub connection: Connection,
@@ -211,26 +217,29 @@ pub struct Machine {
     pub booted: Option<Time>,
     /// The present report of the guest.
     pub guest: Guest,
-    /// The report of the guest after its next boot.
+    /// The data that the guest will report after its next boot.
     pub plan: GuestPlan,
-    /// Number of power changes. A timer of an earlier boot has another number and does nothing.
+    /// Number of power changes. A reaction of an earlier boot has another number and does nothing.
     pub boot: u32,
 }
 
 impl Machine {
-    /// The UUID that the guest's kubelet reports as `systemUUID`.
+    /// The UUID that the guest's kubelet reports as `systemUUID`; `None` if vCenter has not loaded
+    /// the BIOS UUID.
     pub fn system_uuid(&self) -> Option<Uuid> {
         let uuid = self.config.uuid?;
         Some(if self.plan.swapped_uuid { swap_uuid(uuid) } else { uuid })
     }
 
-    /// The UUID under which the search index finds the machine; `None` if it does not.
+    /// The BIOS UUID by which the search index finds the machine; `None` if it cannot be found by
+    /// UUID.
     pub fn searchable_uuid(&self) -> Option<Uuid> {
         self.config.uuid.filter(|_| self.connection.has_config())
     }
 }
 
-/// Reverses the bytes of the first three groups, as SMBIOS 2.6 prints a UUID. The function is its own inverse.
+/// Reverses the bytes of each of the first three groups, as SMBIOS 2.6 prints a UUID. The function
+/// is its own inverse.
 pub fn swap_uuid(uuid: Uuid) -> Uuid {
     Uuid::from_bytes(uuid.to_bytes_le())
 }

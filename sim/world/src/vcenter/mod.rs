@@ -1,4 +1,5 @@
-//! One simulated vCenter: inventory, tags, accounts and sessions, tasks, certificate, service.
+//! The state of one simulated vCenter: inventory, tags, accounts, sessions, tasks, release,
+//! certificate and availability.
 
 mod edit;
 mod entity;
@@ -39,9 +40,9 @@ use crate::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Service {
-    /// The vCenter answers.
+    /// The vCenter answers requests.
     Running,
-    /// The proxy answers 503, and nothing else answers.
+    /// The vCenter answers every request with status 503, as its proxy does during the start.
     Starting,
     /// The vCenter refuses connections.
     Stopped,
@@ -70,13 +71,13 @@ pub enum VcEvent {
     },
     /// vCenter forgot a completed task.
     TaskForgotten(MoRef),
-    /// The service started or stopped.
+    /// The availability of the vCenter changed.
     Service(Service),
-    /// The machine certificate was replaced; new handshakes show the certificate of this number.
+    /// The TLS certificate was replaced; new handshakes use the certificate of this number.
     Certificate(u32),
-    /// The server has another instance UUID, as after a restore into a new appliance.
+    /// The vCenter has another instance UUID, as after a restore into a new appliance.
     InstanceUuid(Uuid),
-    /// The server runs another release.
+    /// The vCenter runs another release.
     Upgraded(Release),
 }
 
@@ -88,7 +89,7 @@ pub struct VCenter {
     /// Version and build.
     #[serde(default)]
     pub release: Release,
-    /// The objects.
+    /// The inventory objects.
     pub inventory: Inventory,
     /// Accounts and sessions.
     pub logins: Logins,
@@ -98,14 +99,15 @@ pub struct VCenter {
     pub tasks: BTreeMap<MoRef, Task>,
     /// Its availability.
     pub service: Service,
-    /// Number of the current certificate.
+    /// Number of the current TLS certificate, from 0.
     pub certificate: u32,
-    /// The last number that an id got. All ids come from this one counter, which never decreases.
+    /// The highest number of an id so far. All ids of the vCenter use this counter, which never
+    /// decreases.
     pub last_number: u32,
 }
 
 impl VCenter {
-    /// An empty, running vCenter.
+    /// Creates a running vCenter without objects and accounts.
     pub fn new(instance_uuid: Uuid) -> Self {
         Self {
             instance_uuid,
@@ -125,7 +127,7 @@ impl VCenter {
         MoRef::new(Kind::Folder(FolderKind::Datacenters), 1)
     }
 
-    /// True if `user` may see `object`: neither the object nor an ancestor is denied.
+    /// True if `user` exists and neither `object` nor one of its ancestors is in [`User::denied`].
     pub fn may_see(&self, user: &str, object: MoRef) -> bool {
         let Some(user) = self.logins.users.get(user) else { return false };
         user.denied.is_empty()
@@ -134,7 +136,8 @@ impl VCenter {
                 .any(|up| user.denied.contains(&up))
     }
 
-    /// The time at which the next session expires.
+    /// The time at which the next session expires, if it serves no call before. `None` if no
+    /// session is idle.
     pub(crate) fn next_timer(&self) -> Option<Time> {
         self.logins.next_expiry()
     }

@@ -1,25 +1,25 @@
-//! Managed object references: a kind and a number, written the way vCenter writes them.
+//! Managed object references: a kind and a number, written as in vCenter, such as `vm-17`.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The tree that a folder belongs to.
+/// The tree of folders that a folder belongs to, which decides the objects that it may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum FolderKind {
-    /// The root folder and folders of datacenters: `group-d1`.
+    /// The root folder and folders of datacenters, with ids such as `group-d1`.
     Datacenters,
-    /// Machines and templates: `group-v3`.
+    /// Folders of machines, templates and vApps, with ids such as `group-v3`.
     Machines,
-    /// Clusters and standalone hosts: `group-h4`.
+    /// Folders of clusters and standalone hosts, with ids such as `group-h4`.
     Hosts,
-    /// Datastores: `group-s5`.
+    /// Folders of datastores, with ids such as `group-s5`.
     Datastores,
-    /// Networks: `group-n6`.
+    /// Folders of networks, with ids such as `group-n6`.
     Networks,
 }
 
-/// The type of an inventory object.
+/// The type of a managed object; each variant names its vim25 type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// `Folder`
@@ -103,13 +103,13 @@ impl Kind {
     }
 }
 
-/// A reference to an inventory object of one vCenter: `vm-17`.
+/// The id of a managed object within one vCenter, such as `vm-17`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct MoRef {
     /// The type.
     pub kind: Kind,
-    /// The number from the vCenter's one counter.
+    /// The number from the vCenter's counter, which all kinds share.
     pub number: u32,
 }
 
@@ -119,7 +119,8 @@ impl MoRef {
         Self { kind, number }
     }
 
-    /// Parses an id such as `vm-17`. `None` if no [`Kind`] has ids of this form.
+    /// Parses an id such as `vm-17`. `None` if no [`Kind`] has ids of this form, or the number does
+    /// not fit into 32 bits.
     pub fn parse(id: &str) -> Option<Self> {
         Kind::ALL.into_iter().find_map(|kind| {
             let digits = id.strip_prefix(kind.prefix())?;
@@ -145,7 +146,7 @@ impl TryFrom<String> for MoRef {
     type Error = String;
 
     fn try_from(id: String) -> Result<Self, Self::Error> {
-        Self::parse(&id).ok_or_else(|| format!("`{id}` is no managed object id"))
+        Self::parse(&id).ok_or_else(|| format!("invalid managed object id `{id}`"))
     }
 }
 

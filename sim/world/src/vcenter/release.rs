@@ -14,11 +14,12 @@ pub struct Release {
 }
 
 impl Release {
-    /// Creates a release; both parts must have the form that a vCenter shows.
+    /// Creates a release after checking the form of both parts.
     ///
     /// # Errors
     ///
-    /// [`VcFault::InvalidArgument`] when `version` is not three numbers, or `build` is not a number.
+    /// Returns [`VcFault::InvalidArgument`] if `version` is not three numbers with dots between
+    /// them, or `build` is not a number. Each number has 1 to 9 digits.
     pub fn new(version: String, build: String) -> Result<Self, VcFault> {
         let is_number = |text: &str| {
             !text.is_empty() && text.len() <= 9 && text.bytes().all(|it| it.is_ascii_digit())
@@ -34,7 +35,7 @@ impl Release {
         Ok(Self { version, build })
     }
 
-    /// `about.apiVersion`: the version of vim25 that goes with the release.
+    /// `about.apiVersion`: the version of the vim25 API in this release, such as `8.0.3.0`.
     pub fn api_version(&self) -> String {
         format!("{}.0", self.version)
     }

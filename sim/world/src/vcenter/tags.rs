@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::refs::MoRef;
 
-/// Number of tags of a category that one object may carry.
+/// Number of tags of one category that may be attached to the same object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Cardinality {
@@ -19,11 +19,11 @@ pub enum Cardinality {
 /// A tag category.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Category {
-    /// Its name, unique.
+    /// Its name, unique in the vCenter.
     pub name: String,
     /// Free text.
     pub description: String,
-    /// Number of its tags that one object may carry.
+    /// Number of its tags that may be attached to the same object.
     pub cardinality: Cardinality,
     /// Types of objects that its tags may be attached to; empty means any.
     pub associable_types: Vec<String>,
@@ -88,7 +88,7 @@ pub struct Tags {
     pub on_object: BTreeMap<MoRef, BTreeSet<String>>,
     /// Objects by tag id.
     pub on_tag: BTreeMap<String, BTreeSet<MoRef>>,
-    /// Number of categories and tags ever created, from which the next one gets its id.
+    /// Number of categories and tags ever created; the id of the next one depends on it.
     pub created: u64,
 }
 

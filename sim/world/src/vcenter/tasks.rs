@@ -10,7 +10,8 @@ use super::fault::VcFault;
 use super::refs::MoRef;
 use crate::Time;
 
-/// Settings of a machine to create or reconfigure. An absent setting gets its default, or stays as it is.
+/// Settings of a machine to create or reconfigure. An absent setting gets its default in a new
+/// machine, and keeps its value in an existing one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct MachineSpec {
@@ -30,7 +31,8 @@ pub struct MachineSpec {
     pub extra: BTreeMap<String, String>,
     /// Host name that the guest will report.
     pub host_name: Option<String>,
-    /// Addresses that the guest will report on its first card.
+    /// Addresses that the guest will report on its first card. If they are set, the guest will
+    /// report only link-local addresses on its other cards.
     pub addresses: Option<Vec<IpAddr>>,
 }
 
@@ -57,14 +59,16 @@ pub enum Work {
         spec: Box<MachineSpec>,
         /// Resource pool.
         pool: MoRef,
-        /// Host; if absent, the first host of the pool's cluster that is connected and not in maintenance mode.
+        /// Host; if absent, the first host of the pool's cluster that is connected and not in
+        /// maintenance mode.
         host: Option<MoRef>,
     },
     /// `RelocateVM_Task`
     Relocate {
         /// The new host.
         host: MoRef,
-        /// The new pool; if absent, the present pool, or the root pool of the host's cluster if the cluster changes.
+        /// The new pool; if absent, the present pool, or the root pool of the host's cluster if the
+        /// cluster changes.
         pool: Option<MoRef>,
     },
     /// `SearchDatastore_Task` in this directory of a datastore; empty for the root directory.
@@ -116,7 +120,7 @@ pub enum Progress {
     Error(VcFault),
 }
 
-/// A task.
+/// A task of a vCenter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// Its work.
@@ -131,6 +135,6 @@ pub struct Task {
     pub progress: Progress,
     /// Time at which it was accepted.
     pub queued: Time,
-    /// Time at which it ended.
+    /// Time at which it ended; `None` while it runs.
     pub completed: Option<Time>,
 }

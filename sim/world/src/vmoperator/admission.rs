@@ -1,7 +1,8 @@
 //! VM Operator's webhooks for VirtualMachines: defaults and validation.
 //!
-//! Follows `vm-operator: webhooks/virtualmachine`, with two exceptions. The defaulting omits fields for capabilities that
-//! this Supervisor does not have (immutable classes, groups, policies). The validation omits checks of the hardware.
+//! Follows `vm-operator: webhooks/virtualmachine`, with two exceptions. The defaulting omits fields
+//! of capabilities that the simulated Supervisor does not have (immutable classes, groups,
+//! policies). The validation omits the checks of virtual hardware.
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -9,7 +10,7 @@ use uuid::Uuid;
 use crate::Ids;
 use crate::objects::{Admission, FieldErrors};
 
-/// The webhooks.
+/// VM Operator's defaulting and validating webhooks for VirtualMachines.
 pub(crate) const ADMISSION: Admission = Admission {
     validating: "default.validating.virtualmachine.v1alpha6.vmoperator.vmware.com",
     mutating: "default.mutating.virtualmachine.v1alpha6.vmoperator.vmware.com",
@@ -59,7 +60,8 @@ fn default(object: &mut Value, ids: Ids, serial: &str) {
     }
 }
 
-/// A UUID of the form of a random one (version 4), which depends on the seed, `kind` and `serial`.
+/// A UUID in the form of a random UUID (version 4). It depends only on the seed, `kind` and
+/// `serial`.
 fn random(ids: Ids, kind: &str, serial: &str) -> Uuid {
     uuid::Builder::from_random_bytes(*ids.uuid(kind, serial).as_bytes()).into_uuid()
 }

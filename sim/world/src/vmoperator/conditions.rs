@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-/// The prerequisites in the order of their checks, which end at the first failure.
+/// The condition types of the prerequisites, in the order in which VM Operator checks them. It
+/// stops at the first prerequisite that is not met.
 const ORDER: [&str; 6] = [
     "VirtualMachineClassReady",
     "VirtualMachineImageReady",
@@ -12,9 +13,9 @@ const ORDER: [&str; 6] = [
     "VirtualMachineConditionPlacementReady",
 ];
 
-/// Results of the checks of the objects that a VirtualMachine names.
+/// Results of the checks of a VirtualMachine's prerequisites.
 pub(crate) struct Prerequisites {
-    /// For each check that applies, in order: its condition and its result.
+    /// The condition type and the result of each check that applies, in order.
     pub(crate) all: Vec<(&'static str, Result<(), Missing>)>,
 }
 
@@ -34,7 +35,7 @@ impl Prerequisites {
     pub(super) fn told(&self) -> impl Iterator<Item = Condition> + '_ {
         debug_assert!(
             self.all.iter().all(|(name, _)| ORDER.contains(name)),
-            "an unknown condition"
+            "a prerequisite has an unknown condition type"
         );
         let n_met = self.all.iter().take_while(|(_, met)| met.is_ok()).count();
         self.all.iter().take(n_met + 1).map(|(kind, met)| match met {
@@ -44,7 +45,7 @@ impl Prerequisites {
     }
 }
 
-/// True if the status has conditions of prerequisites, and all of them are met.
+/// True if the status has at least one condition of a prerequisite, and all of them are met.
 pub(super) fn are_met(object: &Value) -> bool {
     let conditions = object["status"]["conditions"].as_array();
     let told = || {
@@ -71,7 +72,7 @@ impl Condition {
         Self { kind, is_met: false, reason: reason.into(), message: message.into() }
     }
 
-    /// Replaces the reason.
+    /// Returns the condition with another reason.
     pub(super) fn because(self, reason: &str) -> Self {
         Self { reason: reason.into(), ..self }
     }
@@ -92,8 +93,9 @@ impl Condition {
     }
 }
 
-/// All conditions of a status, sorted by type as VM Operator keeps them. A condition keeps its transition time if its
-/// status stays the same.
+/// Returns all conditions of a status, sorted by type as VM Operator keeps them: the `wanted` ones,
+/// and those in `before` that have other types. A condition keeps its transition time if its status
+/// does not change.
 pub(super) fn write(before: &Value, wanted: &[Condition], now: &str) -> Value {
     let known = |kind: &str| {
         let mut all = before.as_array().into_iter().flatten();
@@ -101,7 +103,7 @@ pub(super) fn write(before: &Value, wanted: &[Condition], now: &str) -> Value {
     };
     let mut all: Vec<Value> =
         wanted.iter().map(|condition| condition.write(&known(condition.kind), now)).collect();
-    // Conditions of other writers stay.
+    // Conditions of other types stay.
     let others = before.as_array().into_iter().flatten();
     all.extend(others.filter(|it| !wanted.iter().any(|mine| it["type"] == mine.kind)).cloned());
     all.sort_by(|a, b| a["type"].as_str().cmp(&b["type"].as_str()));

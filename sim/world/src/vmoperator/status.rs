@@ -1,4 +1,5 @@
-//! The status of a VirtualMachine: the state of its machine in vCenter, in the fields of the stored version.
+//! The status of a VirtualMachine: the state of its machine in vCenter, in the fields of the stored
+//! version, `v1alpha6`.
 
 use std::net::IpAddr;
 
@@ -14,7 +15,8 @@ const HARDWARE_VERSION: i32 = 21;
 
 /// The status that `object` should have at `now`, given its machine in vCenter.
 ///
-/// If a created machine is not found, only the condition `VirtualMachineCreated` changes; the rest stays as last known.
+/// If vCenter no longer has a machine that VM Operator created, only the condition
+/// `VirtualMachineCreated` changes. All other fields keep their last values.
 pub(crate) fn status(
     object: &Value,
     found: Option<Found<'_>>,
@@ -48,7 +50,8 @@ pub(crate) fn status(
     sorted(out)
 }
 
-/// Writes the state of a machine in vCenter into a status and its conditions.
+/// Writes the state of a machine in vCenter into the status `out` and adds its conditions to
+/// `wanted`.
 fn told(
     object: &Value,
     found: Found<'_>,
@@ -77,7 +80,8 @@ fn told(
     set("powerState", spelled(machine.power).into());
     let host = vcenter.inventory.get(machine.host).map(|host| host.name.clone());
     set("nodeName", host.into());
-    // As in `reconcileStatusZone`: looks the zone up if the label is missing or was changed, and not after a vMotion.
+    // As in `reconcileStatusZone`: updates the zone if the zone label is missing or differs from
+    // the status, but not after a vMotion.
     let label = object["metadata"]["labels"][ZONE_LABEL].as_str();
     if operator.tells_zones && (label.is_none() || label != object["status"]["zone"].as_str()) {
         set("zone", Some(zone).filter(|zone| !zone.is_empty()).into());
@@ -98,14 +102,14 @@ fn told(
     });
 }
 
-/// True if the guest has a primary address and one of its interfaces has it too.
+/// True if the guest has a primary address and one of its interfaces has this address.
 fn is_synced(guest: &Guest) -> bool {
     guest
         .address
         .is_some_and(|primary| guest.nics.iter().any(|nic| nic.addresses.contains(&primary)))
 }
 
-/// The network of a running guest; null if the guest reports nothing.
+/// The `status.network` of a machine with a running guest; null if the guest reports nothing.
 fn network(guest: &Guest) -> Value {
     let mut out = Map::new();
     if let Some(name) = &guest.host_name {
@@ -143,8 +147,9 @@ fn interface((n, nic): (usize, &GuestNic)) -> Value {
     json!({"deviceKey": nic.device, "ip": ip, "name": format!("eth{n}")})
 }
 
-/// The guest's primary address, if it is of this family. Otherwise the usable address of this family on the card with the
-/// primary address, if the card has exactly one.
+/// The guest's primary address, if it is of this family. Otherwise the usable address of this
+/// family on the interface that has the primary address; `None` if this interface has no such
+/// address, or several.
 fn primary(guest: &Guest, is_family: fn(&IpAddr) -> bool) -> Option<IpAddr> {
     let named = guest.address?;
     if is_family(&named) {

@@ -26,7 +26,7 @@ fn the_state_of_an_object_decides_the_next_step_of_vm_operator() {
         ("accepted", object(&held, &json!({})), class.clone(), Some(Step::VmPrerequisites)),
         ("ready", object(&held, &class), class.clone(), Some(Step::VmCreated)),
         ("without a class", object(&held, &unmet), unmet.clone(), None),
-        ("told of nothing", object(&held, &json!({})), json!({}), None),
+        ("nothing to report", object(&held, &json!({})), json!({}), None),
         (
             "gone in vCenter",
             object(&held, &json!({"uniqueID": "vm-1"})),
@@ -34,7 +34,7 @@ fn the_state_of_an_object_decides_the_next_step_of_vm_operator() {
             Some(Step::VmStatus),
         ),
         (
-            "gone in vCenter, and told so",
+            "gone in vCenter, and reported as gone",
             object(&held, &json!({"uniqueID": "vm-1"})),
             json!({"uniqueID": "vm-1"}),
             None,

@@ -1,4 +1,4 @@
-//! Tests of a resumed world, of history in API servers, and of ids that change.
+//! Tests of a resumed world, of the watch history of API servers, and of machine ids that change.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn a_resumed_world_forgets_open_calls_and_its_idle_sessions_expire() {
     let mut ask = |seconds: u64, request: VcRequest| {
         let at = Time::after_start(Duration::from_secs(seconds));
         let command = Command::Request { vcenter: "vc0".into(), request };
-        world.apply(at, command).expect("vc0 does that").outcome
+        world.apply(at, command).expect("vc0 accepts the request").outcome
     };
     let login = VcRequest::Login {
         family: Family::Vapi,
@@ -21,7 +21,7 @@ fn a_resumed_world_forgets_open_calls_and_its_idle_sessions_expire() {
         password: password(),
         user_agent: String::new(),
     };
-    let Outcome::Session(token) = ask(1, login) else { panic!("a login opens a session") };
+    let Outcome::Session(token) = ask(1, login) else { panic!("the login opened no session") };
     ask(2, VcRequest::CallBegan { token: token.clone() });
     let put_away = world.state().clone();
     let later = "2026-03-02T08:00:00Z".parse().unwrap();
@@ -31,11 +31,11 @@ fn a_resumed_world_forgets_open_calls_and_its_idle_sessions_expire() {
     let lives = |world: &World| world.vcenter("vc0").unwrap().logins.sessions.contains_key(&token);
     assert!(lives(&world), "sessions outlive a restart");
     world.advance(Time::after_start(Duration::from_secs(24 * 3600)));
-    assert!(!lives(&world), "it is idle, and ends like any other");
+    assert!(!lives(&world), "an idle session expires");
 }
 
 #[test]
-fn api_servers_forget_changes_as_the_world_grows_older() {
+fn an_api_server_drops_changes_after_some_minutes() {
     let mut world = Topology::standard().build("2026-03-01T08:00:00Z".parse().unwrap(), 0);
     let maps = || GroupResource::core("configmaps");
     let key = || Key::new(maps(), "default", "a");
@@ -51,9 +51,9 @@ fn api_servers_forget_changes_as_the_world_grows_older() {
     }
     let told = |world: &World| world.cluster.watch_since(&maps(), &Selection::default(), before);
     world.advance(at(9 * 60));
-    assert_eq!(told(&world).expect("all of them are young").len(), 2_000);
+    assert_eq!(told(&world).expect("changes of the last 9 min are kept").len(), 2_000);
     world.advance(at(11 * 60));
-    assert_eq!(told(&world).expect_err("they are forgotten").code, 410);
+    assert_eq!(told(&world).expect_err("the changes were dropped").code, 410);
 }
 
 #[test]

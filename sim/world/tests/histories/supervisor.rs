@@ -1,5 +1,7 @@
-//! Histories of a world with a Supervisor. Clients create, change and delete VirtualMachines and the objects that
-//! these name, VM Operator reconciles, is held, stops and starts, and machines, guests and hosts change meanwhile.
+//! Property tests of a world with a Supervisor. In their histories, clients create, change and
+//! delete VirtualMachines, create and delete their classes, and delete zones. VM Operator
+//! reconciles the VirtualMachines, stops and starts, and histories hold some of its steps.
+//! Meanwhile machines, guests and hosts change.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -162,19 +164,20 @@ fn history() -> impl Strategy<Value = Vec<(u64, Command)>> {
     prop::collection::vec((0..40_u64, command), 1..40)
 }
 
-/// A world with this seed, from 0 to 2. The three worlds are built once and cloned.
+/// Returns a new world with this seed, from 0 to 2. Builds the three worlds once and clones them.
 fn fresh(seed: u64) -> World {
     static FOUNDED: LazyLock<Vec<World>> = LazyLock::new(|| {
-        let epoch = "2026-01-01T00:00:00Z".parse().expect("a moment");
+        let epoch = "2026-01-01T00:00:00Z".parse().expect("a valid timestamp");
         let found = |seed| Topology::zones(2).machines(4).supervisor().build(epoch, seed);
         (0..3).map(found).collect()
     });
-    let mut world = FOUNDED[usize::try_from(seed).expect("small")].clone();
+    let mut world = FOUNDED[usize::try_from(seed).expect("a seed below 3")].clone();
     world.retain(Retain::Everything);
     world
 }
 
-/// Starts VM Operator, ends held steps and lets an hour pass, after which no step may be left.
+/// Gives VM Operator its normal settings, ends held steps and lets an hour pass, so that every step
+/// ends.
 fn heal(world: &mut World) {
     let now = |world: &World| world.next_look();
     let steps = [
@@ -188,11 +191,11 @@ fn heal(world: &mut World) {
     ];
     for step in steps {
         let completion = Completion::Immediately;
-        world.apply(now(world), Command::SetTiming { step, completion }).expect("it is taken");
+        world.apply(now(world), Command::SetTiming { step, completion }).expect("a valid timing");
     }
     let back = Command::SetVmOperator(OperatorChange::back());
-    world.apply(now(world), back).expect("there is a Supervisor");
-    world.apply(now(world), Command::Tell { step: None, machine: None }).expect("it is taken");
+    world.apply(now(world), back).expect("a world with a Supervisor");
+    world.apply(now(world), Command::Tell { step: None, machine: None }).expect("a valid command");
     world.advance(Time::after_start(world.age() + Duration::from_secs(3600)));
 }
 
@@ -207,7 +210,9 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_world_with_a_supervisor_stays_sound_and_its_log_replays(history in history()) {
+    fn a_world_with_a_supervisor_keeps_its_invariants_and_its_log_replays_to_its_state(
+        history in history(),
+    ) {
         let mut world = fresh(0);
         play(&mut world, &history);
         replays(&world);
@@ -219,23 +224,27 @@ proptest! {
     }
 
     #[test]
-    fn a_snapshot_goes_on_like_the_original(history in history(), cut in 0..40_usize) {
+    fn a_restored_snapshot_continues_like_the_original(history in history(), cut in 0..40_usize) {
         goes_on(fresh(1), &history, cut);
     }
 
     #[test]
-    fn the_world_settles_once_vm_operator_is_back(history in history()) {
+    fn objects_stop_changing_after_vm_operator_starts_again(history in history()) {
         let mut world = fresh(2);
         play(&mut world, &history);
         heal(&mut world);
         prop_assert_eq!(world.violations(), Vec::<String>::new());
         let revision = world.supervisor.objects.revision();
         world.advance(Time::after_start(world.age() + Duration::from_secs(3600)));
-        prop_assert_eq!(world.supervisor.objects.revision(), revision, "it does not come to rest");
+        prop_assert_eq!(
+            world.supervisor.objects.revision(),
+            revision,
+            "objects still change an hour after VM Operator started"
+        );
     }
 }
 
-/// Checks that the histories reach the cases that the properties are about.
+/// Checks that random histories contain the cases that the properties are meant to test.
 #[test]
 fn random_histories_reach_the_cases_of_the_properties() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
@@ -268,7 +277,10 @@ fn random_histories_reach_the_cases_of_the_properties() {
         "lost",
         "VM Operator away",
     ] {
-        assert!(seen.get(what).is_some_and(|n| *n > 2), "{what} in {seen:?}");
+        assert!(
+            seen.get(what).is_some_and(|n| *n > 2),
+            "{what} must occur more than twice, found {seen:?}"
+        );
     }
 }
 
@@ -284,7 +296,7 @@ fn refusal(message: &str) -> &'static str {
     .map_or("refused otherwise", |(_, name)| name)
 }
 
-/// The case that an event shows.
+/// Returns the case of the property tests that an event belongs to.
 fn reached(event: &Event) -> &'static str {
     let Event::Supervisor(event) = event else {
         return match event {

@@ -1,4 +1,6 @@
-//! Writes to either side: whole objects with the version that was read, the status through its subresource.
+//! Writes of the mirror to either side. A replacement contains the whole object and the version
+//! that the mirror has read. A changed status goes through the status subresource, if the resource
+//! has one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +25,9 @@ impl Mirror {
         let object = unborn(&known.uids.there(ours));
         let created = self.client.create(&resource.collection(&key.namespace), &object).await?;
         let Some(created) = created else { return Ok(Attempt::Overtaken) };
-        // Admission taints a new Node. The world may have removed that taint already: any difference is a change to carry.
+        // Admission on the real server taints a new Node, and the world may have removed that taint
+        // already. Recording the copies as agreed with the taint makes its removal a change to
+        // carry.
         let mut as_created = Arc::clone(ours);
         let taints = &created["spec"]["taints"];
         if key.resource == Key::node("").resource && *taints != ours["spec"]["taints"] {
@@ -103,18 +107,22 @@ impl Mirror {
         Ok(())
     }
 
-    /// Changes the world; returns `None` if the object's UID or version has changed or it is gone.
+    /// Applies a command to the world; returns `None` if the object's UID or version has changed,
+    /// or if it no longer exists or already exists.
     fn apply(&self, key: &Key, command: Command) -> anyhow::Result<Option<Reply>> {
         match self.world.apply(world::Command::Cluster(command)).map(|it| it.outcome) {
             Ok(Outcome::Object(reply)) => Ok(Some(reply)),
             Err(Fault::Cluster(status)) if matches!(status.code, 404 | 409) => Ok(None),
-            Ok(other) => bail!("{key}: the world answers {other:?}"),
-            Err(fault) => Err(anyhow!(fault).context(format!("{key}: the world refuses"))),
+            Ok(other) => bail!("{key}: the world answers unexpectedly: {other:?}"),
+            Err(fault) => {
+                Err(anyhow!(fault).context(format!("{key}: the world rejects the change")))
+            }
         }
     }
 }
 
-/// Endpoints through which a change is written.
+/// API endpoints through which a change must be written: the object's own one, its status
+/// subresource, or both.
 struct Doors {
     main: bool,
     status: bool,
@@ -126,7 +134,7 @@ impl Doors {
         let rest = |object: &Value| {
             let fields = object.as_object().into_iter().flatten();
             let fields = fields.filter(|(name, _)| {
-                // Metadata is written through either endpoint.
+                // A write through the status subresource also carries the metadata.
                 !(name.as_str() == "status" && resource.has_status
                     || name.as_str() == "metadata" && status)
             });

@@ -7,7 +7,8 @@ use sim::world::{self, Named, Topology};
 
 use super::*;
 
-/// A world with two nodes, and a server that starts without them.
+/// A sim whose world has two nodes, a sim that stands for the real server and starts without nodes,
+/// and a mirror between them.
 struct Two {
     here: Sim,
     there: Sim,
@@ -18,7 +19,7 @@ impl Two {
     async fn start() -> Self {
         let here = Sim::builder().topology(Topology::zones(1).machines(2)).start();
         let there = Sim::builder().topology(Topology::zones(1).machines(0)).seed(1).start();
-        // Stops the time of both worlds, which the mirror does not use.
+        // Stops world time on both sides, because the mirror does not need it.
         here.world().set_pace(0);
         there.world().set_pace(0);
         let endpoints = there.listen(sim::ListenOptions::default()).await.unwrap();
@@ -69,7 +70,7 @@ async fn nodes_of_the_world_are_on_the_real_server_with_their_leases() {
     let two = Two::start().await;
     let (here, there) = (two.here(&node()).unwrap(), two.there(&node()).unwrap());
     assert_ne!(uids::of(&here), uids::of(&there));
-    assert_eq!(here["spec"], there["spec"], "no taint of admission either");
+    assert_eq!(here["spec"], there["spec"], "the taint of admission is removed");
     assert_eq!(here["status"], there["status"]);
     let leases = GroupResource::of("coordination.k8s.io", "leases");
     let lease = two.there(&Key::new(leases, "kube-node-lease", "node-0001")).unwrap();

@@ -1,4 +1,4 @@
-//! Addresses: the list to publish, and the patch that publishes it.
+//! Addresses of nodes: the list to publish, and the patch that publishes it.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,8 @@ use crate::{
     mutant::{Active, mutant},
 };
 
-/// Decides about the addresses of a node. Unknown addresses leave the published ones unchanged.
+/// Decides about the addresses of an initialized node. If the addresses are unknown, the published
+/// ones stay.
 pub(super) fn refresh_addresses(node: &Node, lookup: &Lookup<Metadata>, active: Active) -> Plan {
     let (addresses, order, reference) = match lookup {
         Lookup::Found(metadata) => match &metadata.addresses {
@@ -34,8 +35,13 @@ pub(super) fn refresh_addresses(node: &Node, lookup: &Lookup<Metadata>, active: 
     }
 }
 
-/// Returns the addresses to publish: the cloud's addresses, plus the node's own host name if the cloud has none,
-/// restricted by the node IP that kubelet was given.
+/// Returns the addresses to publish: those of the machine and, if the machine has addresses but no
+/// host name, the Node's own host names. The Node's annotation with the kubelet's node IP restricts
+/// and orders them.
+///
+/// # Errors
+///
+/// If the annotation is malformed, or one of its addresses is not among the others.
 pub(super) fn published(node: &Node, addresses: &[Address]) -> Result<Vec<Address>, String> {
     let mut addresses = addresses.to_vec();
     if !addresses.is_empty() && !addresses.iter().any(|a| a.kind == AddressKind::Hostname) {
@@ -48,9 +54,10 @@ pub(super) fn published(node: &Node, addresses: &[Address]) -> Result<Vec<Addres
     }
 }
 
-/// A patch of the status; `None` if the addresses are unchanged or empty.
+/// Returns a patch of the status with the addresses; `None` if they are unchanged or empty.
 ///
-/// The status subresource of nodes takes annotations too (kubelet uses that), so a reference needs no separate write.
+/// The status subresource of nodes also accepts annotations (kubelet uses that), so the reference
+/// needs no separate write.
 pub(super) fn status_patch(
     node: &Node,
     addresses: &[Address],
@@ -74,8 +81,9 @@ pub(super) fn status_patch(
         return None;
     }
     let mut list: Vec<Value> = addresses.iter().map(Address::to_json).collect();
-    // Without this entry the list merges by type, and a type with two addresses would lose one. It is needed even if no
-    // addresses are known, because the stored list may have some by now.
+    // Without this entry the API server merges the lists by type, and a type with two addresses
+    // would lose one. The patch has it even if the Node has no addresses in our store, because the
+    // Node may have some by now.
     list.push(json!({"$patch": "replace"}));
     let mut patch = json!({"metadata": {"uid": node.uid}, "status": {"addresses": list}});
     if let Some(reference) = reference {

@@ -1,4 +1,5 @@
-//! Labels: those to add, those that follow others, and the valid keys.
+//! Labels of nodes: the labels to add, the stable labels that follow beta labels, and the check of
+//! label keys.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +8,16 @@ use serde_json::json;
 use super::{Plan, Writes, metadata_json, news};
 use crate::model::{Lookup, Metadata, Node, Zone};
 
-/// Beta labels and the labels that follow them; the beta one wins (`ccm-framework` 1.7).
+/// Each beta label, and the stable label that follows it: if the values differ, that of the beta
+/// label wins (`ccm-framework` 1.7).
 const LABEL_PAIRS: [(&str, &str); 3] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
     ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
 ];
 
-/// Labels that initialization adds: zone, region and instance type, and those of the command line.
+/// Returns the labels that initialization adds or changes: zone, region, instance type, and those
+/// extra labels of the command line that are not reserved and that the node does not have.
 pub(super) fn at_initialization(
     node: &Node,
     zone: Option<&Zone>,
@@ -44,7 +47,8 @@ pub(super) fn at_initialization(
     labels
 }
 
-/// Zone and region labels that an initialized node lacks in both spellings, from the zone that its machine has by now.
+/// Returns zone and region labels for an initialized node whose machine got its zone later. A label
+/// that the node has in its beta or stable spelling stays unchanged.
 pub(super) fn of_late_zone(node: &Node, lookup: &Lookup<Metadata>) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let Lookup::Found(Metadata { zone: Ok(Some(zone)), .. }) = lookup else { return labels };
@@ -58,7 +62,8 @@ pub(super) fn of_late_zone(node: &Node, lookup: &Lookup<Metadata>) -> BTreeMap<S
     labels
 }
 
-/// Decides about the labels of an initialized node. Calls `lookup` only if it writes anyway.
+/// Decides about the stable labels of an initialized node: each gets the value of its beta label.
+/// Calls `lookup` only if a label must be written; that write also carries a new reference.
 pub(crate) fn reconcile_labels(node: &Node, lookup: impl FnOnce() -> Lookup<Metadata>) -> Plan {
     let mut labels = BTreeMap::new();
     for (beta, stable) in LABEL_PAIRS {
@@ -80,7 +85,7 @@ pub(crate) fn reconcile_labels(node: &Node, lookup: impl FnOnce() -> Lookup<Meta
     Plan::Write(Writes { node: Some(body), ..Writes::default() })
 }
 
-/// True if a key belongs to Kubernetes: `(^|\.)(kubernetes|k8s)\.io/`.
+/// True if a label key is reserved for Kubernetes: `(^|\.)(kubernetes|k8s)\.io/`.
 fn is_reserved(key: &str) -> bool {
     let Some((prefix, _)) = key.split_once('/') else { return false };
     ["kubernetes.io", "k8s.io"].iter().any(|domain| {
@@ -88,7 +93,7 @@ fn is_reserved(key: &str) -> bool {
     })
 }
 
-/// True if a key is a qualified name, as Kubernetes defines it.
+/// True if a label key is a qualified name, as Kubernetes defines it.
 pub(crate) fn valid_label(key: &str) -> bool {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),

@@ -1,4 +1,5 @@
-//! Decisions about one node. Pure: a node and the lookup of its machine in, writes out.
+//! Decisions about one node. Pure functions: they take a Node and the lookup of its machine, and
+//! return writes.
 
 mod addresses;
 mod labels;
@@ -23,26 +24,28 @@ pub(crate) use labels::{reconcile_labels, valid_label};
 /// Decision about a node.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Plan {
-    /// Nothing to do.
+    /// The node needs no write.
     Nothing,
-    /// Wait, for this reason.
+    /// The controller cannot write yet, for this reason.
     Wait(Unknown),
-    /// Write only the reference, which is not urgent.
+    /// Only the reference must be written, which is not urgent.
     Record(MachineReference),
-    /// Make these writes, in order.
+    /// The controller makes these writes now.
     Write(Writes),
 }
 
-/// Writes to one node, in the order of the fields.
+/// Writes to one node; the controller sends them in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Writes {
-    /// Strategic merge patch of the status: addresses first, so that no initialized node lacks them.
+    /// Strategic merge patch of the status with the addresses. It comes first, so that every
+    /// initialized node has addresses.
     pub status: Option<Value>,
-    /// Strategic merge patch of the node: provider ID, labels, reference and taints in one version.
+    /// Strategic merge patch of the node: provider ID, labels, reference and taints in one request.
     pub node: Option<Value>,
 }
 
-/// Decides about an uninitialized node.
+/// Decides how to initialize a node. Returns [`Plan::Wait`] while the machine, its addresses or its
+/// zone is unknown, or if the annotation with the node IP does not fit the addresses.
 pub(crate) fn initialize(
     node: &Node,
     lookup: &Lookup<Metadata>,
@@ -51,7 +54,8 @@ pub(crate) fn initialize(
 ) -> Plan {
     let metadata = match lookup {
         Lookup::Found(metadata) => metadata,
-        // A machine that is gone initializes nothing; another controller decides about its node.
+        // Without a machine the node cannot be initialized. The lifecycle controller decides if the
+        // Node is deleted.
         Lookup::Gone { .. } => return Plan::Wait(Unknown::NotSeen),
         Lookup::Unknown(why) => return Plan::Wait(why.clone()),
     };
@@ -66,7 +70,8 @@ pub(crate) fn initialize(
         Err(_) if hurry => None,
         Err(why) => return Plan::Wait(why.clone()),
     };
-    // During initialization the annotation is checked against the cloud's addresses alone.
+    // During initialization only addresses of the machine may match the annotation, not a host name
+    // of the node.
     if let Some(annotation) = &node.provided_node_ip
         && let Err(text) = provided_ip::apply(annotation, addresses)
         && !hurry
@@ -91,9 +96,12 @@ pub(crate) fn initialize(
     Plan::Write(Writes { status, node: Some(body) })
 }
 
-/// Decides about the addresses of an initialized node, and about a missing or old reference: another provider initialized
-/// the node, or its machine has moved. Without a reference the provider could not prove after a restart that the machine is
-/// gone, so the reference is recorded at once, in its own write if no other one is due.
+/// Decides about the addresses, the late zone labels and the reference of an initialized node.
+///
+/// The Node has no reference if another provider initialized it, and an old one if its machine has
+/// moved. Without the right reference the provider could not prove after a restart that the machine
+/// is gone. So the reference goes into any write that is due; if none is due, it is recorded in a
+/// separate write.
 pub(crate) fn refresh(
     node: &Node,
     lookup: &Lookup<Metadata>,
@@ -116,7 +124,7 @@ pub(crate) fn refresh(
         (Plan::Nothing | Plan::Wait(_), moved) if !labels.is_empty() => {
             Plan::Write(Writes { node: Some(body(moved)), ..Writes::default() })
         }
-        // The status carries the reference, but no labels.
+        // The patch of the status carries the reference, but no labels.
         (Plan::Write(writes), _) if !labels.is_empty() => {
             Plan::Write(Writes { node: Some(body(None)), ..writes })
         }
@@ -124,12 +132,13 @@ pub(crate) fn refresh(
     }
 }
 
-/// The machine's reference, if the node does not have it yet.
+/// Returns the machine's reference if the Node does not have it yet.
 fn news<'a>(node: &Node, metadata: &'a Metadata) -> Option<&'a MachineReference> {
     metadata.reference.as_ref().filter(|reference| node.reference.as_ref() != Some(reference))
 }
 
-/// A patch that records the reference of a node's machine. It needs no version: no one else writes this annotation.
+/// Returns a patch that writes the reference of a node's machine. The patch carries no version,
+/// because no other client writes this annotation.
 pub(super) fn reference_patch(node: &Node, reference: &MachineReference) -> Value {
     json!({"metadata": {"uid": node.uid, "annotations": annotations(reference)}})
 }

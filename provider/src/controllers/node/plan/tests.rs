@@ -1,4 +1,4 @@
-//! Tables of plans.
+//! Table tests of the decisions about nodes.
 
 use tokio::time::Instant;
 
@@ -155,7 +155,7 @@ fn addresses_are_written_only_when_the_set_differs() {
     };
     assert_eq!(refresh(&same, metadata()), Plan::Record(reference("vm-17")));
     let kept = || Metadata { order: AddressOrder::Kept, ..metadata() };
-    assert!(matches!(refresh(&same, kept()), Plan::Write(_)), "where the order says something");
+    assert!(matches!(refresh(&same, kept()), Plan::Write(_)), "the order has a meaning");
     let in_order = with(json!([
         {"type": "Hostname", "address": "n1"}, {"type": "InternalIP", "address": "10.0.0.1"},
     ]));
@@ -169,12 +169,12 @@ fn addresses_are_written_only_when_the_set_differs() {
     };
     let Plan::Write(writes) = refresh(&other, nameless) else { panic!() };
     let list = writes.status.unwrap()["status"]["addresses"].clone();
-    assert_eq!(list[1], json!({"type": "Hostname", "address": "n1"}), "the own name stays");
+    assert_eq!(list[1], json!({"type": "Hostname", "address": "n1"}), "the Node's host name stays");
     let empty = Metadata { addresses: Err(Unknown::NotSeen), ..metadata() };
     assert_eq!(
         refresh(&other, empty),
         Plan::Record(reference("vm-17")),
-        "the reference needs no address"
+        "the reference is recorded without addresses"
     );
     let nowhere = Metadata { addresses: Err(Unknown::NotSeen), reference: None, ..metadata() };
     assert_eq!(refresh(&other, nowhere), Plan::Wait(Unknown::NotSeen));
@@ -210,7 +210,7 @@ fn a_reference_that_the_node_does_not_have_is_recorded() {
     ] {
         assert_eq!(refreshed(&node, metadata), want, "{name}");
     }
-    // A write that is due anyway carries the reference too.
+    // A write of the addresses carries the reference too.
     let plan =
         refresh(&node(json!({})), &Lookup::Found(metadata()), LateZone::LeftOut, Active::default());
     let Plan::Write(writes) = plan else { panic!("{plan:?}") };
@@ -240,7 +240,7 @@ fn stable_labels_follow_beta_labels() {
 }
 
 #[test]
-fn extra_labels_are_added_and_never_those_of_kubernetes() {
+fn extra_labels_are_added_unless_they_are_reserved_for_kubernetes() {
     let extra =
         ["a.example/x", "b.example/y", "foo.kubernetes.io/z", "k8s.io/z", "mykubernetes.io/z"]
             .map(|key| (key.to_owned(), "1".to_owned()));
@@ -258,7 +258,7 @@ fn extra_labels_are_added_and_never_those_of_kubernetes() {
 }
 
 #[test]
-fn label_keys_are_checked_like_kubernetes_does() {
+fn label_keys_are_valid_if_kubernetes_accepts_them() {
     for (key, want) in [
         ("a", true),
         ("a.example/x", true),
@@ -274,7 +274,7 @@ fn label_keys_are_checked_like_kubernetes_does() {
 }
 
 #[test]
-fn a_zone_that_comes_late_is_added_where_that_is_wanted_and_never_changed() {
+fn late_zone_labels_are_added_if_enabled_and_replace_no_label() {
     let bare = json!({"spec": {"taints": []}});
     let labelled =
         |key: &str| json!({"spec": {"taints": []}, "metadata": {"labels": {key: "old"}}});
@@ -299,7 +299,7 @@ fn a_zone_that_comes_late_is_added_where_that_is_wanted_and_never_changed() {
     ] {
         let plan = refresh(&node(object), &Lookup::Found(metadata), late_zone, Active::default());
         let Plan::Write(writes) = plan else { panic!("{name}: {plan:?}") };
-        assert!(writes.status.is_some(), "{name}: addresses as always");
+        assert!(writes.status.is_some(), "{name}: no addresses");
         let labels = writes.node.map(|body| body["metadata"]["labels"].clone()).unwrap_or_default();
         let text = labels.as_object().into_iter().flatten();
         let text: Vec<String> = text.map(|(k, v)| format!("{k}={}", v.as_str().unwrap())).collect();

@@ -1,4 +1,5 @@
-//! Decisions about second writes, and what the controller remembers of deleted nodes.
+//! Tests of the decision about the second write, of the controller's memory of deleted nodes, and
+//! of writes to a node that is gone.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +31,7 @@ fn a_write_stays_valid_while_taints_provider_id_and_its_labels_are_unchanged() {
     assert!(!is_same(&labeled("vsphere://a", "a", "2", ("zone", "c"))));
 }
 
-/// A backend that is never asked.
+/// A backend for tests that look up no machine.
 struct Unasked;
 
 impl Instances for Unasked {
@@ -82,13 +83,13 @@ fn controller_over(client: kube::Client) -> Arc<NodeController> {
     NodeController::new(cluster, store, Arc::new(Unasked), events, Arc::default(), settings)
 }
 
-/// Lets the addresses of a node be due, and uses up its writes.
+/// Marks the addresses of node `n` as due, and uses up its address writes.
 fn write_too_often(controller: &NodeController) {
     controller.mark_due(std::iter::once("n".to_owned()));
     while controller.damping("n").is_none() {}
 }
 
-/// Numbers of nodes with addresses that are due, and with counted writes.
+/// Returns the number of nodes with due addresses, and the number of nodes with counted writes.
 fn n_remembered(controller: &NodeController) -> (usize, usize) {
     (controller.due.lock().unwrap().len(), controller.written.lock().unwrap().len())
 }
@@ -104,9 +105,9 @@ async fn a_deleted_node_is_forgotten_and_a_new_one_of_its_name_may_be_written() 
     assert_eq!(controller.damping("n"), None);
 }
 
-/// The node goes while it is worked on, and the work notes it once more after the deletion.
+/// The node is deleted while a worker syncs it, and the worker notes it again after the deletion.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_noted_after_its_deletion_is_forgotten_by_the_next_look() {
+async fn a_node_that_a_worker_noted_after_its_deletion_is_forgotten_by_the_next_sync() {
     let controller = controller();
     write_too_often(&controller);
     let looked = controller.sync("n", &mut Jitter::new(0, "test")).await;
@@ -114,7 +115,7 @@ async fn a_node_that_was_noted_after_its_deletion_is_forgotten_by_the_next_look(
     assert_eq!(n_remembered(&controller), (0, 0));
 }
 
-/// The API server says that the node does not exist, and the watch is silent about that.
+/// The API server answers that the node does not exist, but the watch never reports the deletion.
 #[tokio::test(start_paused = true)]
 async fn a_write_of_a_node_that_is_gone_is_not_repeated() {
     let n_sent = Arc::new(AtomicUsize::new(0));

@@ -1,7 +1,9 @@
-//! Chooses the addresses that a node reports in Supervisor mode. Pure: a machine object in, a list out.
+//! Chooses the addresses that the provider publishes on a Node in Supervisor mode. Pure: a machine
+//! object in, a list out.
 //!
-//! The selection follows `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/instances.go`,
-//! `createNodeAddresses`, text by text, with two quirks as options.
+//! The selection gives exactly the texts of
+//! `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/instances.go`,
+//! `createNodeAddresses`. Two quirks of upstream are options.
 
 use std::{
     collections::BTreeSet,
@@ -15,38 +17,41 @@ use crate::{
     supervisor::ClusterFamily,
 };
 
-/// Entry at the end of a list of addresses.
+/// Host name entry at the end of the published addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostnameEntry {
-    /// An empty host name, as upstream has it. It replaces kubelet's.
+    /// An empty host name, as upstream publishes it. It replaces the host name that kubelet has
+    /// set.
     #[default]
     Empty,
-    /// No entry, so that the node keeps kubelet's host name.
+    /// No entry, so that the Node keeps kubelet's host name.
     Omitted,
 }
 
-/// List for a machine that has addresses, none of them wanted.
+/// List to publish for a machine that has addresses, but none to choose: all have the wrong family,
+/// are link-local or are unreadable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NoneWanted {
-    /// An empty list, so that the node keeps its addresses.
+    /// An empty list, so that the Node keeps its addresses.
     #[default]
     Nothing,
-    /// The host name entry alone, as upstream has it. It replaces all addresses of the node.
+    /// Only the host name entry, as upstream publishes it. It replaces all addresses of the Node.
     HostnameEntry,
 }
 
-/// Rules for the addresses that a node reports.
+/// Rules for the addresses that the provider publishes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressPolicy {
-    /// Families of the cluster.
+    /// IP families of the cluster, the preferred one first.
     pub family: ClusterFamily,
     /// Entry at the end of the list.
     pub hostname: HostnameEntry,
-    /// List for a machine without a wanted address.
+    /// List for a machine that has addresses, but none to choose.
     pub none_wanted: NoneWanted,
 }
 
-/// Returns the addresses in publishing order; none while the machine has none.
+/// Returns the addresses in publishing order: an empty list if the machine has none, and the list
+/// of [`NoneWanted`] if it has none to choose.
 pub(super) fn node_addresses(machine: &MachineObject, policy: AddressPolicy) -> Vec<Address> {
     let MachineObject { primary4, primary6, interface_addresses, .. } = machine;
     if primary4.is_empty() && primary6.is_empty() && interface_addresses.is_empty() {
@@ -54,7 +59,7 @@ pub(super) fn node_addresses(machine: &MachineObject, policy: AddressPolicy) -> 
     }
     let mut chosen: Vec<&str> = Vec::new();
     let mut seen = BTreeSet::new();
-    // Primary addresses are taken unchecked.
+    // Primary addresses are published without a check.
     for family in policy.family.families() {
         let primary = match family {
             Family::V4 => primary4,
@@ -84,7 +89,7 @@ pub(super) fn node_addresses(machine: &MachineObject, policy: AddressPolicy) -> 
     addresses
 }
 
-/// Parses an address to the one form that it has for Go: IPv4 written as IPv6 is IPv4.
+/// Parses an address as Go does: an IPv4 address written as IPv6 counts as IPv4.
 fn parse(text: &str) -> Option<IpAddr> {
     text.parse::<IpAddr>().ok().map(|address| address.to_canonical())
 }

@@ -10,7 +10,7 @@ fn machine(primary4: &str, primary6: &str, rest: &[&str]) -> MachineObject {
     }
 }
 
-/// The list as text: addresses, and `-` for the empty host name.
+/// Returns the published list as texts: addresses, and `-` for the empty host name.
 fn listed(machine: &MachineObject, policy: AddressPolicy) -> Vec<String> {
     let text = |address: &Address| match (address.kind, address.address.as_str()) {
         (AddressKind::InternalIp, text) => text.to_owned(),

@@ -1,13 +1,14 @@
-//! Answers from the view, or names the request that must come first. Pure.
+//! Answers questions from the view, or returns the request that must come first. Pure.
 //!
-//! | view | machine in it | machine not in it |
+//! | view | if the machine is in it | if the machine is not in it |
 //! | --- | --- | --- |
-//! | current | answered | a proof (existence), one read by name (metadata) |
-//! | current, but shown by a read that contradicts a list | one read by name a minute, then answered | |
-//! | not current | one read by name, then answered | the same, then a proof |
-//! | poll | a list, when the last one is too old for the question | as if current, after it |
+//! | current | answered at once | a proof (existence), one read by name (metadata) |
+//! | current, but a read shows a machine that a list omits | one read by name a minute, then answered | |
+//! | not current | one read by name, then answered | one read by name, then a proof |
+//! | poll | a list if the last one is too old, then answered | a list if the last one is too old, then as if current |
 //!
-//! While the backend's own list or watch fails, questions send no request: the answer is unknown.
+//! While the backend's own list or watch fails, questions send no request. The answer is unknown
+//! then, unless the Supervisor has shown the machine within the last 5 s.
 
 use tokio::time::Instant;
 
@@ -31,20 +32,21 @@ pub(super) enum Answer<T> {
     Found(T),
     /// The answer is unknown, and a request would not help now.
     Unknown(Unknown),
-    /// Ask again once the first list is in, or its deadline has passed.
+    /// The caller must ask again once the first list has arrived, or the time to wait for it has
+    /// passed.
     NeedsSync,
-    /// Read the machine of this name, then ask again.
+    /// The caller must read the machine of this name, then ask again.
     NeedsGet(String),
-    /// Make a new list, then ask again.
+    /// The caller must make a new list, then ask again.
     NeedsList,
-    /// The machine is not where it should be. Only a proof shows whether it is gone.
+    /// The machine was not found. Only a proof shows whether it is gone.
     NeedsProof,
 }
 
 /// Result of a read of one machine by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// The machine exists; the view has it now.
+    /// A machine of that name exists. The view has it now, unless it knows of a later deletion.
     Seen,
     /// No machine has that name.
     NotFound,
@@ -55,12 +57,14 @@ pub(super) enum Read {
 /// A read of one machine by its name, for a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reading {
-    /// Name that was read. It need not be the node's.
+    /// Name of the machine that was read. It may differ from the node's name.
     pub machine: String,
-    /// Start of the read: a proof is as old as the start of its evidence.
+    /// Start of the read. A proof is as old as the start of its evidence.
     pub began_at: Instant,
-    /// End of the read: an answer is as young as its end, so a slow one is not requested again at once.
+    /// End of the read. The age of an answer counts from the end, so that a slow read is not
+    /// repeated at once.
     pub ended_at: Instant,
+    /// Result of the read.
     pub read: Read,
 }
 
@@ -69,27 +73,28 @@ pub(super) struct Reading {
 pub(super) struct Asked<'a> {
     pub view: &'a View,
     pub freshness: &'a Freshness,
-    /// Deadline of the wait for the first list.
+    /// Time until which questions wait for the first list.
     pub sync_deadline: Instant,
     pub node: &'a NodeIdentity,
-    /// Name under which the node's machine was last seen; the node's own, if never.
+    /// Last name under which the view had the node's machine; the node's name if the view never had
+    /// the machine.
     pub machine: &'a str,
-    /// The last read of a machine for this node.
+    /// The last read by name for this node.
     pub read: Option<&'a Reading>,
     pub now: Instant,
 }
 
-/// Match between a node and its machine.
+/// Quality of the match between a node and a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Match {
-    /// The machine is the node's.
+    /// The machine has the identity of the node: its UUID, or its name if the node has no UUID.
     Strict,
-    /// The machine has the node's name and another UUID, or none. It serves for addresses, as with v1, and for nothing
-    /// else.
+    /// The machine has the node's name and another UUID, or none. As in v1 mode, the node gets the
+    /// addresses and the zone of that machine. For all other purposes the machine does not count.
     ByNameOnly,
 }
 
-/// Returns the machine that the node is.
+/// Returns the machine with the identity of the node.
 pub(super) fn find_strict<'a>(
     view: &'a View,
     identity: &Identity,
@@ -101,7 +106,7 @@ pub(super) fn find_strict<'a>(
     }
 }
 
-/// Returns the machine whose addresses the node gets.
+/// Returns the machine whose addresses and zone the node gets.
 fn find<'a>(
     view: &'a View,
     identity: &Identity,
@@ -112,7 +117,8 @@ fn find<'a>(
         .or_else(|| view.by_name(&node.name).map(|entry| (entry, Match::ByNameOnly)))
 }
 
-/// Answers whether the machine exists. Never says that it does not.
+/// Answers whether the machine exists, or returns the request that must come first. If a current
+/// view does not have the machine, the answer is `NeedsProof`.
 pub(super) fn exists(asked: Asked<'_>) -> Answer<()> {
     let identity = match identity(asked.node) {
         Ok(identity) => identity,
@@ -128,7 +134,8 @@ pub(super) fn exists(asked: Asked<'_>) -> Answer<()> {
     }
 }
 
-/// Answers whether the machine is off. In this mode neither suspended nor a state that is not reported counts as off.
+/// Answers whether the machine is off, or returns the request that must come first. In Supervisor
+/// mode, neither a suspended machine nor an unreported state counts as off.
 pub(super) fn shutdown(asked: Asked<'_>) -> Answer<bool> {
     let identity = match identity(asked.node) {
         Ok(identity) => identity,
@@ -145,7 +152,8 @@ pub(super) fn shutdown(asked: Asked<'_>) -> Answer<bool> {
     Answer::Found(machine.power == PowerState::Off)
 }
 
-/// Answers with the metadata for the node, and with the match that found its machine.
+/// Answers with the metadata for the node and with the match that found its machine, or returns the
+/// request that must come first.
 pub(super) fn metadata(
     asked: Asked<'_>,
     wanted: ZoneWanted,
@@ -155,14 +163,14 @@ pub(super) fn metadata(
         Ok(identity) => identity,
         Err(why) => return Answer::Unknown(why),
     };
-    // Zones are wanted when a node is initialized.
+    // The caller needs a zone only to initialize a node, which requires a current view.
     let purpose = match wanted {
         ZoneWanted::Yes => Purpose::Life,
         ZoneWanted::No => Purpose::Addresses,
     };
     let found = find(asked.view, &identity, asked.node);
     if let Some(before) = asked.not_current(purpose, found.map(|(entry, _)| entry)) {
-        // Metadata have no use for a proof.
+        // A question about metadata needs no proof.
         return if before == Answer::NeedsProof {
             Answer::Unknown(Unknown::NotSeen)
         } else {
@@ -188,7 +196,8 @@ pub(super) fn metadata(
 }
 
 impl Asked<'_> {
-    /// Returns what must come before an answer, if neither the view nor the entry is young enough to be believed.
+    /// Returns the request or failure that comes before an answer, if neither the view nor the
+    /// entry is recent enough; `None` if the view can answer, with or without an entry.
     fn not_current<T>(&self, purpose: Purpose, entry: Option<&Entry>) -> Option<Answer<T>> {
         let Self { freshness, now, .. } = *self;
         if freshness.is_current(purpose, now) {
@@ -215,16 +224,18 @@ impl Asked<'_> {
         }
         let machine = entry.map_or(self.machine, |entry| &entry.machine.name);
         match self.recent_read(machine) {
-            // Another machine has the node's name, or none has. Only a list shows whether the node's own is elsewhere.
+            // The read found another machine of that name, or none. Only a list shows whether the
+            // node's machine exists under another name.
             Some(Read::Seen | Read::NotFound) => Some(Answer::NeedsProof),
             Some(Read::Failed(why)) => Some(Answer::Unknown(why.clone())),
             None => Some(Answer::NeedsGet(machine.to_owned())),
         }
     }
 
-    /// Returns what must come before the initialization of a node whose kubelet reports another UUID than its machine in the
-    /// view. The view may still have the machine that had the name before, and a provider ID is never changed. After a read
-    /// the machine of the node's name counts, as it does upstream.
+    /// Returns the request or failure that comes before the initialization of a node whose kubelet
+    /// reports another UUID than the machine in the view has; `None` for all other questions. The
+    /// view may still have an earlier machine of that name, and a provider ID is never changed.
+    /// After a read, the machine with the node's name counts, as it does upstream.
     fn may_be_predecessor<T>(
         &self,
         purpose: Purpose,
@@ -246,14 +257,16 @@ impl Asked<'_> {
         }
     }
 
-    /// Returns the result of a read of this machine that ended within [`WINDOW`].
+    /// Returns the result of the last read, if it was of this machine and ended within the last
+    /// [`WINDOW`].
     fn recent_read(&self, machine: &str) -> Option<&Read> {
         let reading = self.read.filter(|it| it.machine == machine)?;
         let age = self.now.saturating_duration_since(reading.ended_at);
         (age <= WINDOW).then_some(&reading.read)
     }
 
-    /// True if a read that ended a short while ago shows the entry, however long it took.
+    /// True if a read that ended within the last [`WINDOW`] shows the entry, however long the read
+    /// took.
     fn was_just_read(&self, entry: &Entry) -> bool {
         self.recent_read(&entry.machine.name) == Some(&Read::Seen)
             && self.read.is_some_and(|reading| entry.seen_at >= reading.began_at)
@@ -264,7 +277,7 @@ fn unreadable(machine: &MachineObject, what: &str) -> Unknown {
     Unknown::Incomplete(format!("{what} of VirtualMachine {} cannot be read", machine.name))
 }
 
-/// Builds the metadata of a node with this machine; the texts are those of v1.
+/// Builds the metadata of a node from this machine. The texts are those of v1 mode.
 pub(super) fn describe(
     node: &NodeIdentity,
     machine: &MachineObject,
@@ -272,7 +285,7 @@ pub(super) fn describe(
     policy: AddressPolicy,
 ) -> Result<Metadata, Unknown> {
     let id = match (&node.provider_id, how) {
-        // The node has another identity than this machine, and keeps it.
+        // The node has another identity than this machine, and keeps its provider ID.
         (Some(own), Match::ByNameOnly) => own.clone(),
         _ if machine.bios_uuid.is_empty() => {
             let what = format!("VirtualMachine {} has no BIOS UUID yet", machine.name);

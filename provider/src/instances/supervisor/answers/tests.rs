@@ -34,7 +34,8 @@ fn machine(name: &str, uuid: &str) -> MachineObject {
     }
 }
 
-/// A view with `n/AA` and `e/` (no UUID yet), listed at the start.
+/// A view of the machines `n` with the UUID `AA` and `e` without a UUID, listed at the start, and a
+/// time of the question.
 struct Stage {
     view: View,
     freshness: Freshness,
@@ -162,7 +163,7 @@ async fn the_existence_answer_depends_on_the_view_and_the_last_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_under_another_name_is_read_under_its_own() {
+async fn a_machine_with_another_name_than_its_node_is_read_by_its_own_name() {
     let stage = Stage::new(Mode::Watch).later(181);
     let renamed = node("other", Some("vsphere://AA"));
     assert_eq!(stage.exists(&renamed), Answer::NeedsGet("n".to_owned()));
@@ -227,7 +228,7 @@ async fn a_node_gets_the_same_metadata_as_in_v1_mode() {
         let zone = Zone { zone: "zone-a".to_owned(), region: String::new() };
         assert_eq!(metadata.zone, Ok(Some(zone)), "{name}");
         assert_eq!((metadata.instance_type, metadata.reference), (None, None), "{name}");
-        // The relaxation applies to metadata, not to existence.
+        // A match by name alone counts for metadata, not for existence.
         let want = if how == Match::Strict { Answer::Found(()) } else { Answer::NeedsProof };
         assert_eq!(stage.exists(&node), want, "{name}");
     }

@@ -1,8 +1,9 @@
-//! Reads a VirtualMachine object as far as the provider needs it, in any API version.
+//! Reads from a VirtualMachine object what the provider needs, in any API version.
 //!
-//! The paths are the same in v1alpha2, v1alpha5 and v1alpha6 (an older version lacks some), so one reader serves all.
-//! The rest is dropped at once: a namespace of ten thousand machines of ten kilobytes each must not stay in memory. A
-//! field of an unexpected type costs that field, never the object.
+//! The paths are the same in v1alpha2, v1alpha5 and v1alpha6 (an older version lacks some), so one
+//! reader serves all. The rest of the object is dropped at once, because a namespace of ten
+//! thousand machines of ten kilobytes each must not stay in memory. A field of an unexpected type
+//! makes only that field unreadable, not the object.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use crate::model::{parse_uuid, swap_byte_order};
 
-/// The label that holds a machine's zone.
+/// Label whose value is the machine's zone.
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// Power state of a machine.
@@ -21,9 +22,9 @@ pub(super) enum PowerState {
     On,
     /// Switched off.
     Off,
-    /// Suspended. Not shut down in this mode, as upstream has it.
+    /// Suspended. As upstream, the backend does not count this as shut down.
     Suspended,
-    /// Not reported, or not a state that the provider knows.
+    /// Not reported, or a state that the provider does not support.
     #[default]
     Unknown,
 }
@@ -44,7 +45,7 @@ pub(super) enum Field {
 /// A machine as the provider reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MachineObject {
-    /// `metadata.name`, which is the node's name too.
+    /// `metadata.name`; usually also the name of the node.
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
@@ -56,9 +57,9 @@ pub(super) struct MachineObject {
     pub deleting: bool,
     /// The label `topology.kubernetes.io/zone`, when not empty.
     pub zone: Option<String>,
-    /// `status.biosUUID` as written; empty if not known yet.
+    /// `status.biosUUID` as written; empty if not set yet.
     pub bios_uuid: String,
-    /// `spec.biosUUID`, in versions that have it.
+    /// `spec.biosUUID` as written, in versions that have it; else empty.
     pub wanted_uuid: String,
     /// `status.powerState`.
     pub power: PowerState,
@@ -68,7 +69,8 @@ pub(super) struct MachineObject {
     pub primary6: String,
     /// Addresses of all interfaces in order, without prefix lengths.
     pub interface_addresses: Vec<String>,
-    /// Parts that could not be read; their fields have the default or the earlier value.
+    /// Parts that could not be read. Their fields have the default value, or that of the view's
+    /// earlier object.
     pub odd: BTreeSet<Field>,
 }
 
@@ -77,14 +79,15 @@ pub(super) struct MachineObject {
 #[error("a VirtualMachine without a name")]
 pub(super) struct Nameless;
 
-/// Normalizes a UUID for comparison: trimmed, in lower case, with dashes. Upstream normalizes only the one that it
-/// looks for, and adds no dashes.
+/// Normalizes a UUID for comparison: trimmed, in lower case, with dashes. A text that is not a UUID
+/// gets no dashes. Upstream normalizes only the UUID that it searches for, and adds no dashes.
 pub(super) fn uuid_key(text: &str) -> String {
     parse_uuid(text)
         .map_or_else(|| text.trim().to_lowercase(), |uuid| uuid.hyphenated().to_string())
 }
 
-/// Returns the ways to write the UUID of a key: as it is, and in the byte order in which a guest reports it.
+/// Returns the UUID of a key in both byte orders: as it is, and swapped. A key that is not a UUID
+/// has only one.
 pub(super) fn byte_orders(key: &str) -> impl Iterator<Item = String> + use<> {
     let swapped = parse_uuid(key).map(|uuid| swap_byte_order(uuid).hyphenated().to_string());
     std::iter::once(key.to_owned()).chain(swapped)
@@ -112,7 +115,7 @@ impl MachineObject {
             "PoweredOn" => PowerState::On,
             "PoweredOff" => PowerState::Off,
             "Suspended" => PowerState::Suspended,
-            // The provider does not act upon a state that it does not know.
+            // The provider does not act on a state that it does not support.
             _ => PowerState::Unknown,
         };
         Ok(Self {
@@ -132,12 +135,13 @@ impl MachineObject {
         })
     }
 
-    /// Returns the UUID that the machine is found by; `None` if it has none (yet).
+    /// Returns the normalized `status.biosUUID`; `None` if the machine has none (yet).
     pub(super) fn uuid_key(&self) -> Option<String> {
         Some(uuid_key(&self.bios_uuid)).filter(|key| !key.is_empty())
     }
 
-    /// Replaces what could not be read by the values from `before`, if that is the same object.
+    /// Replaces fields that could not be read by their values from `before`, if that is the same
+    /// object (the same UID).
     pub(super) fn or_as_before(mut self, before: &Self) -> Self {
         if self.uid != before.uid {
             return self;
@@ -160,7 +164,8 @@ impl MachineObject {
         self
     }
 
-    /// True if both give a node the same metadata.
+    /// True if both objects have the same UID and the same values for a node's metadata. The set of
+    /// unreadable parts does not count.
     pub(super) fn tells_the_same(&self, other: &Self) -> bool {
         let it = |m: &Self| {
             (
@@ -183,7 +188,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads a text; a missing or null value is empty.
+    /// Reads a text; empty if the value is missing or null.
     fn text(&mut self, pointer: &str, field: Field) -> String {
         let value = self.value;
         let mut parents = pointer.match_indices('/').map(|(at, _)| &pointer[..at]).skip(1);
@@ -201,6 +206,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads a label; empty if it is missing or null.
     fn label(&mut self, key: &str) -> String {
         match self.value.pointer("/metadata/labels") {
             None | Some(Value::Null) => String::new(),
@@ -219,7 +225,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `status.network.interfaces[].ip.addresses[].address`, each up to its first slash.
+    /// Reads `status.network.interfaces[].ip.addresses[].address`, each up to its first slash.
     fn interface_addresses(&mut self) -> Vec<String> {
         let value = self.value;
         let mut addresses = Vec::new();
@@ -249,6 +255,7 @@ impl Reader<'_> {
         addresses
     }
 
+    /// Reads a list inside `status.network`; empty if it is missing or null.
     fn list<'v>(&mut self, value: Option<&'v Value>) -> &'v [Value] {
         match value {
             None | Some(Value::Null) => &[],

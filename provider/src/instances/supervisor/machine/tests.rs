@@ -2,7 +2,8 @@ use serde_json::json;
 
 use super::*;
 
-/// Returns a machine as the API shows it in a version. Versions differ in what the provider does not read.
+/// Returns a machine object as the API returns it in this version. The versions differ only in
+/// fields that the provider does not read.
 fn object(version: &str) -> Value {
     let host = if version == "v1alpha2" { "host" } else { "nodeName" };
     let mut value = json!({
@@ -101,7 +102,7 @@ fn a_machine_without_a_network_has_no_addresses() {
     }
 }
 
-/// Reads the addresses of interfaces.
+/// Returns the addresses that the provider reads from this list of interfaces.
 fn interfaces(list: Value) -> Vec<String> {
     let value = json!({"metadata": {"name": "n"}, "status": {"network": {"interfaces": list}}});
     let machine = MachineObject::from_json(&value).unwrap();
@@ -148,15 +149,16 @@ fn an_unreadable_field_makes_no_other_field_unreadable() {
         let machine = MachineObject::from_json(&value).unwrap();
         let want = BTreeSet::from([field]);
         assert_eq!(machine.odd, want, "{pointer}: {odd}");
-        // With the earlier values the machine is whole again, and its parts still count as odd.
+        // With the earlier values the machine is complete again, and the part still counts as
+        // unreadable.
         let whole = machine.clone().or_as_before(&sound);
         assert_eq!(MachineObject { odd: BTreeSet::new(), ..whole.clone() }, sound, "{pointer}");
         assert_eq!(whole.odd, want);
-        // Values of another object of that name are not used.
+        // The values of another object with the same name are not used.
         let other = MachineObject { uid: "u2".to_owned(), ..sound };
         assert_eq!(machine.clone().or_as_before(&other), machine, "{pointer}");
     }
-    // A status of another type makes all its parts unreadable.
+    // If `status` is not an object, all its parts are unreadable.
     let value = json!({"metadata": {"name": "n"}, "status": "gone"});
     let odd = MachineObject::from_json(&value).unwrap().odd;
     assert_eq!(odd, BTreeSet::from([Field::Uuid, Field::Power, Field::Network]));

@@ -1,8 +1,10 @@
-//! Judges whether a machine is proved gone. Pure: a claim and evidence in, a verdict out.
+//! Judges whether evidence proves that a machine is gone. Pure: a claim and evidence in, a verdict
+//! out.
 //!
-//! Nodes deleted because a look-up failed are the oldest class of reports against this provider. The proof therefore
-//! first rules out every way in which "not found" can be reported for a machine that exists (`cpi-supervisor` 3.5). The
-//! lifecycle controller has the guard against mass disappearance (rule 4 there), one for both backends.
+//! Nodes deleted because a lookup failed are the oldest class of bug reports against this provider.
+//! The proof therefore first rules out every known way in which a Supervisor can report "not found"
+//! for a machine that exists (`cpi-supervisor` 3.5). The guard against mass disappearance (rule 4
+//! there) is in the lifecycle controller, for both backends.
 
 use tokio::time::Instant;
 
@@ -18,23 +20,24 @@ use crate::{
     mutant::{Active, mutant},
 };
 
-/// Reason for an unknown answer while no node has its machine.
+/// Reason for an unknown answer while no node has been matched to a machine.
 pub(crate) const NEVER_MATCHED: &str = "no node was matched to a machine since the start; check the Supervisor's address, namespace and credentials";
 
 /// The claim that a node's machine is gone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim<'a> {
     pub node: &'a NodeIdentity,
-    /// Name under which its machine was last seen; the node's own, if never.
+    /// Last name under which the view had the node's machine; the node's name if the view never had
+    /// the machine.
     pub machine: &'a str,
-    /// Earliest time at which evidence may have been requested.
+    /// Earliest time at which the request for evidence may have begun, according to the caller.
     pub after: Instant,
-    /// Time at which a machine of this name or UUID last came, went or became another one. Older evidence does not show
-    /// that.
+    /// Time at which a machine with the node's name or UUID last appeared, disappeared or became
+    /// another one. Older evidence does not show that change.
     pub changed_at: Option<Instant>,
-    /// True if this node was matched to its machine before.
+    /// True if this node has been matched to a machine.
     pub matched: bool,
-    /// True if any node was matched to a machine since the start.
+    /// True if any node has been matched to a machine since the start.
     pub any_matched: bool,
     pub now: Instant,
     pub active: Active,
@@ -45,11 +48,11 @@ pub(super) struct Claim<'a> {
 pub(super) enum Verdict {
     /// The machine exists.
     Present,
-    /// The machine is gone, according to evidence that was requested at that time.
+    /// The machine is gone, according to evidence whose request began at `proved_at`.
     Gone { proved_at: Instant },
-    /// A list is needed that begins no earlier than this.
+    /// The caller must make a list that begins at `after` or later.
     NeedsList { after: Instant },
-    /// The claim's machine must be read, no earlier than this.
+    /// The caller must read the claim's machine by name, at `after` or later.
     NeedsGet { after: Instant },
     /// The evidence cannot decide.
     Unknown(Unknown),
@@ -68,19 +71,21 @@ impl Claim<'_> {
         if self.any_matched || mutant!(self.active, NeverMatchedSkipped) {
             return Ok(identity);
         }
-        // The provider runs on a node of this cluster. If none of the nodes has a machine here, it looks in the wrong
-        // place.
+        // The provider runs on a node of this cluster. If no node has a machine in this namespace,
+        // the provider looks in the wrong place.
         Err(Unknown::Unavailable(NEVER_MATCHED.to_owned()))
     }
 
-    /// Earliest start of evidence that counts.
+    /// Returns the earliest start of evidence that counts: not before `after`, not older than
+    /// [`EVIDENCE_AGE`], and not before the last change.
     fn earliest(&self) -> Instant {
         let youngest_of_old = self.now.checked_sub(EVIDENCE_AGE).unwrap_or(self.after);
         self.after.max(youngest_of_old).max(self.changed_at.unwrap_or(self.after))
     }
 }
 
-/// Judges a claim by a complete list of machines. Asks for a new list if `evidence` is missing or too old.
+/// Judges a claim by a complete list of machines. Returns `NeedsList` if `evidence` is missing or
+/// too old.
 pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict {
     let identity = match claim.identity() {
         Ok(identity) => identity,
@@ -107,29 +112,32 @@ pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict 
     }
     if listing.n_unreadable() > 0 {
         let n = listing.n_unreadable();
-        let why = format!("{n} VirtualMachines of the list do not say which machines they are");
+        let why = format!("{n} VirtualMachines of the list have no readable name or UUID");
         return Verdict::Unknown(Unknown::Incomplete(why));
     }
     Verdict::Gone { proved_at: listing.began_at }
 }
 
-/// True if the object does not say which machine it is: it may be any.
+/// True if the object has no UUID in its status or specification, so that it may be any machine.
 fn is_nameless(machine: &MachineObject) -> bool {
     machine.uuid_key().is_none() && machine.wanted_uuid.trim().is_empty()
 }
 
+/// Returns the reason for an unknown answer because of an object without a UUID.
 fn nameless(machine: &MachineObject) -> Unknown {
-    let why = format!("VirtualMachine {} does not say yet which machine it is", machine.name);
+    let why = format!("VirtualMachine {} has no BIOS UUID yet", machine.name);
     Unknown::Incomplete(why)
 }
 
-/// True if a provider ID without a UUID makes the node match no machine, which only happens with the mutant.
+/// True if a node that is identified by name must match no machine, because its provider ID has no
+/// UUID. Only a mutant causes this.
 pub(super) fn is_disowned(active: Active, node: &NodeIdentity) -> bool {
     node.provider_id.is_some() && mutant!(active, EmptyUuidIsGone)
 }
 
-/// Judges by a read of the claim's machine, where lists are forbidden. A read proves less, so it counts only for a node
-/// that is identified by name, or that had the machine of that name. A read of another name proves nothing.
+/// Judges a claim by a read of its machine by name, where lists are forbidden. A read proves less
+/// than a list, so it counts only for a node that is identified by name, or that was matched to the
+/// machine of that name. A read of another name proves nothing.
 pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&Reading>) -> Verdict {
     let identity = match claim.identity() {
         Ok(identity) => identity,
@@ -148,14 +156,15 @@ pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&Reading>) -> Verdict 
         }
         (Read::Seen, Identity::Name) => Verdict::Present,
         (Read::NotFound | Read::Seen, _) => {
-            let why = "listing is forbidden, and only a list would tell where its machine is";
+            let why = "listing is forbidden, and only a list would show where its machine is";
             Verdict::Unknown(Unknown::Incomplete(why.to_owned()))
         }
     }
 }
 
-/// Returns the objection of a read by name to a list without the node's machine, if any. A list can omit objects although
-/// it claims to be complete, and it can show an object as it was before. `view` has the result of the read.
+/// Returns the reason why a read by name contradicts a proof of absence, if it does. A list can
+/// omit objects although it claims to be complete, and it can show an earlier state of an object.
+/// The caller has applied the read to `view`.
 pub(super) fn objection(node: &NodeIdentity, reading: &Reading, view: &View) -> Option<Unknown> {
     match &reading.read {
         Read::NotFound => None,
@@ -166,7 +175,7 @@ pub(super) fn objection(node: &NodeIdentity, reading: &Reading, view: &View) -> 
                 Err(why) => return Some(why),
             };
             match view.by_name(&reading.machine).map(|entry| &*entry.machine) {
-                // The name belongs to another machine now.
+                // Another machine has the name now.
                 Some(other) if !is_its && !is_nameless(other) => None,
                 Some(machine) if !is_its => Some(nameless(machine)),
                 _ => {

@@ -18,7 +18,7 @@ fn node(name: &str, provider_id: Option<&str>) -> NodeIdentity {
     }
 }
 
-/// Machines `name/status UUID/spec UUID`.
+/// Returns machines from texts `name/status UUID/spec UUID`.
 fn machines(texts: &[&str]) -> Vec<MachineObject> {
     let machine = |text: &&str| {
         let mut parts = text.split('/').map(str::to_owned);
@@ -33,12 +33,12 @@ fn machines(texts: &[&str]) -> Vec<MachineObject> {
     texts.iter().map(machine).collect()
 }
 
-/// A read of the machine `n` that was answered at once.
+/// A read of the machine `n` that began and ended at this time.
 fn reading(at: Instant, read: Read) -> Reading {
     Reading { machine: "n".to_owned(), began_at: at, ended_at: at, read }
 }
 
-/// A claim made a hundred seconds after the start of the clock, about evidence of up to five seconds before.
+/// A claim made 100 s after `start`, whose evidence may be up to 5 s old.
 fn claim(node: &NodeIdentity, start: Instant) -> Claim<'_> {
     let now = start + seconds(100);
     let after = now - seconds(5);
@@ -65,12 +65,12 @@ async fn a_complete_list_without_the_machine_proves_that_it_is_gone() {
         ("nothing there", &uuid, &[][..], &gone),
         ("others there", &uuid, &["x/bb", "y/cc/dd"], &gone),
         ("there", &uuid, &["n/aa"], &Verdict::Present),
-        ("there in other letters", &uuid, &["n/ AA "], &Verdict::Present),
+        ("there in another spelling", &uuid, &["n/ AA "], &Verdict::Present),
         ("there under another name", &uuid, &["x/aa"], &Verdict::Present),
         ("twice there", &uuid, &["x/aa", "y/aa"], &Verdict::Present),
-        ("about to become it", &uuid, &["x//aa"], &Verdict::Present),
-        ("made anew under its name", &uuid, &["n/bb"], &gone),
-        ("to be made anew under its name", &uuid, &["n//bb"], &gone),
+        ("another machine whose spec has its UUID", &uuid, &["x//aa"], &Verdict::Present),
+        ("another machine under its name", &uuid, &["n/bb"], &gone),
+        ("another machine under its name, with a UUID only in its spec", &uuid, &["n//bb"], &gone),
         ("by name: there", &name, &["n/bb"], &Verdict::Present),
         ("by name: there without UUID", &name, &["n/"], &Verdict::Present),
         ("by name: gone", &name, &["x/bb"], &gone),
@@ -94,7 +94,7 @@ async fn a_complete_list_without_the_machine_proves_that_it_is_gone() {
     let verdict = by_list(&renamed, Some(&listing));
     assert!(
         matches!(verdict, Verdict::Unknown(Unknown::Incomplete(_))),
-        "under its last name: {verdict:?}"
+        "the machine under its last name has no UUID: {verdict:?}"
     );
     let mut odd = machines(&["x/"]);
     odd[0].odd = BTreeSet::from([Field::Uuid]);
@@ -126,14 +126,14 @@ async fn old_evidence_proves_nothing() {
     let changed = |at| Claim { changed_at: Some(at), ..usual };
     let moment = Duration::from_millis(1);
     for (what, claim, began_at, want) in [
-        ("none", usual, None, needs(after)),
-        ("asked for before", usual, Some(after - moment), needs(after)),
-        ("asked for then", usual, Some(after), gone(after)),
-        ("never older than a minute", lenient, Some(limit - moment), needs(limit)),
-        ("a minute", lenient, Some(limit), gone(limit)),
+        ("no list", usual, None, needs(after)),
+        ("a list from before `after`", usual, Some(after - moment), needs(after)),
+        ("a list from `after`", usual, Some(after), gone(after)),
+        ("a list older than a minute", lenient, Some(limit - moment), needs(limit)),
+        ("a list from a minute ago", lenient, Some(limit), gone(limit)),
         ("before the last change", changed(now - moment), Some(after), needs(now - moment)),
         ("after the last change", changed(after), Some(now), gone(now)),
-        ("the change itself", changed(now), Some(now), gone(now)),
+        ("at the last change", changed(now), Some(now), gone(now)),
     ] {
         let listing = began_at.map(|at| Listing::new(at, "1".to_owned(), Vec::new(), 0));
         assert_eq!(by_list(&claim, listing.as_ref()), want, "{what}");
@@ -150,7 +150,7 @@ async fn a_foreign_node_or_a_view_without_matches_is_never_proved_gone() {
         let claim = claim(&node, start);
         let is_foreign = |verdict| matches!(verdict, Verdict::Unknown(Unknown::NotOurs(_)));
         assert!(is_foreign(by_list(&claim, Some(&listing))), "{foreign}");
-        assert!(is_foreign(by_list(&claim, None)), "{foreign}: and nothing is asked");
+        assert!(is_foreign(by_list(&claim, None)), "{foreign}: without a list");
         assert!(is_foreign(by_read(&claim, Some(&read))), "{foreign}");
     }
     let node = node("n", None);
@@ -167,13 +167,13 @@ async fn a_read_proves_absence_only_of_a_machine_known_under_that_name() {
     let (uuid, name) = (node("n", Some("vsphere://aa")), node("n", None));
     let failed = Unknown::Unavailable("503".to_owned());
     for (what, node, matched, read, want) in [
-        ("by name, gone", &name, false, Read::NotFound, Some(Verdict::Gone { proved_at: at })),
-        ("by name, there", &name, false, Read::Seen, Some(Verdict::Present)),
-        ("had it, gone", &uuid, true, Read::NotFound, Some(Verdict::Gone { proved_at: at })),
-        ("never had it", &uuid, false, Read::NotFound, None),
-        ("another one there", &uuid, true, Read::Seen, None),
+        ("by name, not found", &name, false, Read::NotFound, Some(Verdict::Gone { proved_at: at })),
+        ("by name, found", &name, false, Read::Seen, Some(Verdict::Present)),
+        ("matched, not found", &uuid, true, Read::NotFound, Some(Verdict::Gone { proved_at: at })),
+        ("never matched, not found", &uuid, false, Read::NotFound, None),
+        ("matched, another machine found", &uuid, true, Read::Seen, None),
         (
-            "not readable",
+            "the read failed",
             &uuid,
             true,
             Read::Failed(failed.clone()),
@@ -194,5 +194,5 @@ async fn a_read_proves_absence_only_of_a_machine_known_under_that_name() {
     let other = reading(at, Read::NotFound);
     let renamed = Claim { machine: "m", ..claim };
     let verdict = by_read(&renamed, Some(&other));
-    assert_eq!(verdict, Verdict::NeedsGet { after: claim.after }, "of another name");
+    assert_eq!(verdict, Verdict::NeedsGet { after: claim.after }, "a read of another name");
 }

@@ -1,4 +1,4 @@
-//! Tests of the loops against a small fake Supervisor, in virtual time.
+//! Tests of the Supervisor backend with its tasks against a small fake Supervisor, in virtual time.
 
 #[path = "../../../../tests/it/supervisor.rs"]
 #[allow(dead_code, reason = "the tests of the whole provider use the rest")]
@@ -26,7 +26,7 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// A backend that runs until the lab is dropped.
+/// A backend with its fake Supervisor. The backend runs until the lab is dropped.
 struct Lab {
     fake: Fake,
     instances: SupervisorInstances,
@@ -51,7 +51,7 @@ fn node(name: &str, provider_id: Option<&str>) -> NodeIdentity {
     }
 }
 
-/// Returns the initialized node of the fake's machine with this number.
+/// Returns the initialized node of the machine with this number in the fake.
 fn nth(i: usize) -> NodeIdentity {
     node(&format!("n{i:04}"), Some(&format!("vsphere://e{i:04}")))
 }
@@ -60,12 +60,13 @@ async fn seconds(n: u64) {
     sleep(Duration::from_secs(n)).await;
 }
 
-/// Waits long enough for everything that is running.
+/// Waits 500 ms, long enough for all running requests to end.
 async fn moment() {
     sleep(Duration::from_millis(500)).await;
 }
 
-/// Returns metadata once they are known. While they are pending, waits for the promised news of the node.
+/// Returns the metadata once they are known. While they are pending, waits until the backend
+/// announces the node.
 async fn metadata(
     instances: &dyn Instances,
     node: &NodeIdentity,
@@ -77,12 +78,12 @@ async fn metadata(
             return answer;
         }
         let word = async { while !instances.changed().await.contains(&node.name) {} };
-        timeout(Duration::from_secs(120), word).await.expect("a word was promised");
+        timeout(Duration::from_secs(120), word).await.expect("`Pending` promises an announcement");
     }
 }
 
 impl Lab {
-    /// Starts a backend and does not wait for it.
+    /// Starts a backend without waiting for its first list.
     fn new(fake: Fake, mode: InstancesMode) -> Self {
         Self::with(fake, mode, Active::default())
     }
@@ -96,7 +97,8 @@ impl Lab {
         Self { fake, instances, telemetry, stop }
     }
 
-    /// Starts a backend that knows these nodes, and waits for the first list.
+    /// Starts a backend that tracks the nodes of the first `n_nodes` machines, and waits for the
+    /// first list.
     async fn started(fake: Fake, mode: InstancesMode, n_nodes: usize) -> Self {
         let lab = Self::new(fake, mode);
         for i in 0..n_nodes {
@@ -118,10 +120,13 @@ impl Lab {
         metadata(&self.instances, node, zone).await
     }
 
+    /// Takes the calls that the fake has received since the last take.
     fn calls(&self) -> Vec<String> {
         self.fake.take_calls()
     }
 
+    /// Takes the calls that the fake has received since the last take, and returns the numbers of
+    /// reads by name, lists and watches.
     fn count(&self) -> [usize; 3] {
         let calls = self.calls();
         ["GET ", "LIST", "WATCH"].map(|kind| calls.iter().filter(|it| it.starts_with(kind)).count())
@@ -132,11 +137,13 @@ fn is_gone(answer: &Lookup<()>) -> bool {
     matches!(answer, Lookup::Gone { .. })
 }
 
+/// Answers watches, lists or both with 403.
 fn forbidden(watch: bool, list: bool) -> Refusals {
     let code = |is| if is { Some(403) } else { None };
     Refusals { watch: code(watch), list: code(list), get: None }
 }
 
+/// Answers every request with 503.
 fn down() -> Refusals {
     Refusals { get: Some(503), list: Some(503), watch: Some(503) }
 }
@@ -160,7 +167,7 @@ async fn two_thousand_machines_cost_one_list_and_one_watch() {
     }
     let [n_gets, n_lists, n_watches] = lab.count();
     assert_eq!(n_gets, 0);
-    assert!((1..=2).contains(&n_lists), "{n_lists} lists in fifty minutes, for safety");
+    assert!((1..=2).contains(&n_lists), "{n_lists} periodic lists in fifty minutes");
     assert!((5..=12).contains(&n_watches), "{n_watches} watches in fifty minutes");
     assert_eq!(lab.instances.n_missing(), 0);
 }
@@ -180,7 +187,7 @@ async fn changed_machines_are_announced_within_two_seconds() {
     assert_eq!(told().await, ["n0001"]);
     let Lookup::Found(metadata) = lab.instances.metadata(&nth(1), ZoneWanted::No) else { panic!() };
     assert_eq!(metadata.addresses.unwrap()[0].address, "10.9.9.9");
-    // A power state is not announced: the monitor asks for it by itself.
+    // A power state is not announced, because the lifecycle controller asks for it itself.
     lab.fake.set("n0002", "/status/powerState", json!("PoweredOff"));
     moment().await;
     assert_eq!(lab.instances.shutdown(&nth(2)), Lookup::Found(true));
@@ -211,7 +218,7 @@ async fn a_node_that_comes_before_its_machine_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_list_proves_all_that_is_gone() {
+async fn one_list_proves_the_absence_of_all_machines_that_are_gone() {
     let lab = Lab::started(Fake::with(40), InstancesMode::Auto, 40).await;
     for i in 0..20 {
         lab.fake.delete(&nth(i).name);
@@ -231,7 +238,8 @@ async fn one_list_proves_all_that_is_gone() {
         }
     }
     assert_eq!(lab.calls(), ["LIST"]);
-    // The list is reused for a question that accepts its age, and made anew for one that does not.
+    // The backend uses the list again for a question that accepts its age, and makes a new one for
+    // a question that does not.
     let minute_ago = asked_at.checked_sub(Duration::from_secs(5)).unwrap();
     assert!(is_gone(&Instances::exists(&lab.instances, &nodes[0], minute_ago).await));
     assert!(lab.calls().is_empty());
@@ -253,7 +261,7 @@ async fn a_machine_that_the_list_shows_under_any_name_is_not_gone() {
     lab.fake.cut();
     moment().await;
     assert_eq!(lab.exists(&nth(0)).await, Lookup::Found(()));
-    // A new machine has the name: the old one is gone, whatever the new one is.
+    // A new machine has the name, so the old one is gone, whatever the state of the new one is.
     lab.fake.delete("n0001");
     lab.fake.put(object("n0001", "other", "10.0.0.1"));
     moment().await;
@@ -264,7 +272,7 @@ async fn a_machine_that_the_list_shows_under_any_name_is_not_gone() {
     moment().await;
     let answer = lab.exists(&nth(2)).await;
     assert!(matches!(answer, Lookup::Unknown(Unknown::Incomplete(_))), "{answer:?}");
-    // The provider ID is that of another provider.
+    // The node has the provider ID of another provider.
     let answer = lab.exists(&node("n0000", Some("aws:///i-1"))).await;
     assert!(matches!(answer, Lookup::Unknown(Unknown::NotOurs(_))), "{answer:?}");
 }
@@ -284,11 +292,11 @@ async fn machines_that_a_list_does_not_show_count_as_missing() {
     lab.fake.delete("n0000");
     moment().await;
     assert_eq!(lab.instances.n_missing(), 1);
-    // The store lost machines; only the list shows it.
+    // The store lost machines without events; only a list shows that.
     lab.fake.lose("n0001");
     lab.fake.lose("n0002");
     assert!(is_gone(&lab.exists(&nth(0)).await));
-    assert_eq!(lab.instances.n_missing(), 3, "so that the guard of the controller holds");
+    assert_eq!(lab.instances.n_missing(), 3, "the guard of the controller counts all of them");
 }
 
 #[tokio::test(start_paused = true)]
@@ -304,7 +312,7 @@ async fn an_old_version_leads_to_a_new_list() {
     assert_eq!(lab.state(), ViewState::Fresh);
     assert!(is_gone(&lab.exists(&nth(0)).await));
     assert_eq!(lab.exists(&nth(1)).await, Lookup::Found(()));
-    // The same, when the request for a watch is answered with 410.
+    // The same happens if the server answers the request for a watch with 410.
     seconds(2).await;
     lab.calls();
     lab.fake.refuse(Refusals { watch: Some(410), ..Refusals::default() });
@@ -316,7 +324,7 @@ async fn an_old_version_leads_to_a_new_list() {
     seconds(30).await;
     lab.fake.delete("n0001");
     moment().await;
-    assert_eq!(lab.instances.n_missing(), 2, "watched again");
+    assert_eq!(lab.instances.n_missing(), 2, "the watch works again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -325,7 +333,7 @@ async fn a_paged_list_starts_again_when_a_page_expires() {
     fake.pages_of(3, 1);
     let lab = Lab::started(fake, InstancesMode::Auto, 7).await;
     let want = ["LIST", "LIST …", "LIST", "LIST …", "LIST …", "WATCH"];
-    assert_eq!(lab.calls(), want, "a page that is too old begins it again");
+    assert_eq!(lab.calls(), want, "the list starts again when a page is too old");
     for i in 0..7 {
         assert_eq!(lab.exists(&nth(i)).await, Lookup::Found(()));
     }
@@ -390,7 +398,7 @@ async fn a_silent_watch_makes_the_view_stale_and_machines_are_read_singly() {
     lab.calls();
     assert_eq!(lab.exists(&nth(0)).await, Lookup::Found(()));
     assert_eq!(lab.calls(), ["GET n0000"]);
-    // The last read is young enough for this question.
+    // The last read is recent enough for this question.
     assert_eq!(lab.instances.shutdown(&nth(0)), Lookup::Found(false));
     lab.fake.delete("n0001");
     assert!(is_gone(&lab.exists(&nth(1)).await));
@@ -408,7 +416,7 @@ async fn without_permission_to_watch_machines_are_listed_on_demand() {
     assert_eq!(lab.calls(), ["LIST", "WATCH"]);
     assert_eq!(lab.state(), ViewState::Poll);
     let nodes: Vec<NodeIdentity> = (0..10).map(nth).collect();
-    // A tick of the monitor with ten nodes that are not ready.
+    // Six periods of the lifecycle controller with ten nodes that are not ready.
     for _tick in 0..6 {
         seconds(5).await;
         let answers = futures::future::join_all(nodes.iter().map(|node| lab.exists(node))).await;
@@ -420,7 +428,7 @@ async fn without_permission_to_watch_machines_are_listed_on_demand() {
     let [n_gets, n_lists, n_watches] = lab.count();
     assert!((3..=6).contains(&n_lists), "{n_lists} lists in six ticks");
     assert_eq!((n_gets, n_watches), (0, 0));
-    // A pass over addresses accepts the last list.
+    // The periodic update of addresses accepts the last list.
     for node in &nodes {
         assert!(matches!(lab.instances.metadata(node, ZoneWanted::No), Lookup::Found(_)));
     }
@@ -434,7 +442,8 @@ async fn without_permission_to_watch_machines_are_listed_on_demand() {
     seconds(10).await;
     let answer = lab.metadata(&node("late", None), ZoneWanted::Yes).await;
     assert!(matches!(answer, Lookup::Found(_)), "{answer:?}");
-    // An hour without questions: twelve lists, one more for a try to watch that falls between two, and six such tries.
+    // An hour without questions: twelve lists, one more for a try to watch that falls between two
+    // of them, and six such tries.
     seconds(300).await;
     lab.calls();
     seconds(3600).await;
@@ -442,7 +451,7 @@ async fn without_permission_to_watch_machines_are_listed_on_demand() {
     assert_eq!(n_gets, 0);
     assert!((12..=13).contains(&n_lists), "{n_lists}");
     assert!((5..=6).contains(&n_watches), "{n_watches}");
-    // The watch is permitted at last.
+    // The Supervisor permits the watch now.
     lab.fake.refuse(Refusals::default());
     seconds(900).await;
     assert_eq!(lab.state(), ViewState::Fresh);
@@ -461,7 +470,7 @@ async fn poll_mode_never_watches() {
     assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
     lab.calls();
     assert!(matches!(lab.exists(&nth(1)).await, Lookup::Unknown(_)));
-    assert!(lab.calls().is_empty(), "known to be down");
+    assert!(lab.calls().is_empty(), "the backend knows that the Supervisor is down");
     lab.fake.refuse(Refusals::default());
     seconds(40).await;
     assert_eq!(lab.exists(&nth(0)).await, Lookup::Found(()));
@@ -481,12 +490,13 @@ async fn without_permission_to_list_machines_are_read_by_name() {
     seconds(10).await;
     lab.fake.delete("n0000");
     lab.fake.delete("n0002");
-    assert!(is_gone(&lab.exists(&nth(0)).await), "it had the machine of its name");
+    assert!(is_gone(&lab.exists(&nth(0)).await), "the node was matched to the machine of its name");
     assert_eq!(lab.instances.n_missing(), 1);
     let answer = lab.exists(&nth(2)).await;
     assert!(matches!(answer, Lookup::Unknown(Unknown::Incomplete(_))), "never seen: {answer:?}");
-    assert!(is_gone(&lab.exists(&node("n0002", None)).await), "it is nothing but its name");
-    // A 404 about something else, such as a resource that is not served any more, does not count as absence.
+    assert!(is_gone(&lab.exists(&node("n0002", None)).await), "the node is identified by its name");
+    // A 404 about something else, such as a resource that is not served any more, does not count as
+    // absence.
     lab.fake.refuse(Refusals { get: Some(404), ..forbidden(true, true) });
     for known in [nth(1), node("n0001", None)] {
         let answer = lab.exists(&known).await;
@@ -494,7 +504,7 @@ async fn without_permission_to_list_machines_are_read_by_name() {
     }
     lab.calls();
     seconds(600).await;
-    assert_eq!(lab.count(), [0, 10, 0], "every minute");
+    assert_eq!(lab.count(), [0, 10, 0], "a try to list every minute");
     lab.fake.refuse(Refusals::default());
     seconds(61).await;
     assert_eq!(lab.state(), ViewState::Fresh);
@@ -511,7 +521,7 @@ async fn an_api_version_that_is_not_served_is_an_error_and_proves_no_absence() {
     moment().await;
     lab.calls();
     seconds(300).await;
-    assert_eq!(lab.count(), [0, 10, 0], "every half minute");
+    assert_eq!(lab.count(), [0, 10, 0], "a try to list every half minute");
     lab.fake.refuse(Refusals::default());
     seconds(31).await;
     assert_eq!(lab.exists(&nth(0)).await, Lookup::Found(()));
@@ -546,7 +556,7 @@ async fn an_event_with_an_unreadable_field_does_not_lose_the_machine() {
     moment().await;
     assert_eq!(lab.exists(&nth(0)).await, Lookup::Found(()));
     let Lookup::Found(metadata) = lab.instances.metadata(&nth(1), ZoneWanted::No) else { panic!() };
-    assert!(metadata.addresses.is_err(), "what is published stays");
+    assert!(metadata.addresses.is_err(), "the published addresses stay");
     assert_eq!(lab.calls(), ["LIST", "WATCH"]);
 }
 
@@ -597,11 +607,11 @@ async fn a_list_in_flight_does_not_bring_back_a_machine_deleted_meanwhile() {
     assert_eq!(lab.instances.n_missing(), 2);
     lab.calls();
     assert!(is_gone(&lab.exists(&nth(1)).await));
-    assert_eq!(lab.calls(), ["LIST"], "the one of before shows it");
+    assert_eq!(lab.calls(), ["LIST"], "the earlier list still shows the machine");
 }
 
 #[tokio::test(start_paused = true)]
-async fn questions_before_the_first_list_are_answered_with_it() {
+async fn questions_before_the_first_list_are_answered_when_it_arrives() {
     let lab = Lab::new(Fake::with(3), InstancesMode::Auto);
     let asked_at = Instant::now();
     let (there, absent) = (nth(0), nth(9));

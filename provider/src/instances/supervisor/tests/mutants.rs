@@ -1,13 +1,16 @@
-//! Tests of the deliberate defects of this mode: with each, the backend answers differently than without it.
+//! Tests of the deliberate defects (mutants) of Supervisor mode: with each, the backend answers
+//! differently than without it.
 
 use super::*;
 use crate::mutant::Mutant;
 
+/// Returns the settings without and with the mutant.
 fn with(mutant: Mutant) -> [Active; 2] {
     [Active { mutant: None }, Active { mutant: Some(mutant) }]
 }
 
-/// Starts a backend whose view has these machines, and that knows their nodes.
+/// Starts a backend that tracks the nodes of the first `n_nodes` machines, and waits for the first
+/// list.
 async fn started(fake: Fake, mode: InstancesMode, active: Active, n_nodes: usize) -> Lab {
     let lab = Lab::with(fake, mode, active);
     for i in 0..n_nodes {

@@ -1,10 +1,11 @@
-//! Tests with a Supervisor that answers slowly, in part, or not for now.
+//! Tests with a Supervisor that answers slowly, only some requests, or not for a while.
 
 use futures::StreamExt as _;
 
 use super::*;
 
-/// Runs a tick of the lifecycle controller: every question has twenty seconds.
+/// Runs one period of the lifecycle controller: asks whether the machine of each node exists, with
+/// 20 s per question.
 async fn tick(lab: &Lab, nodes: &[NodeIdentity]) -> Vec<Lookup<()>> {
     let ask = |node: NodeIdentity| async move {
         let asked = lab.exists(&node);
@@ -87,7 +88,7 @@ async fn a_uuid_in_another_spelling_is_the_same_machine() {
         assert_eq!(lab.exists(&spelled).await, Lookup::Found(()), "{spelling}");
         assert_eq!(lab.instances.shutdown(&spelled), Lookup::Found(false), "{spelling}");
         let list = lab.fake.take_calls();
-        assert_eq!(list, ["LIST", "WATCH"], "{spelling}: known from the view");
+        assert_eq!(list, ["LIST", "WATCH"], "{spelling}: the view has the machine");
         lab.fake.delete("m");
         moment().await;
         assert!(is_gone(&lab.exists(&spelled).await), "{spelling}");
@@ -116,7 +117,8 @@ async fn a_429_with_a_retry_after_of_0_or_1_s_still_backs_off() {
         lab.fake.ask_to_wait(pause);
         lab.fake.refuse(Refusals { get: Some(429), list: Some(429), watch: Some(429) });
         lab.fake.cut();
-        // Without a pause, a fast server would be asked for ever at one instant of the virtual clock.
+        // Without a pause, the backend would send requests to a fast server for ever at one instant
+        // of the virtual clock.
         lab.calls();
         seconds(300).await;
         let [_, n_lists, n_watches] = lab.count();
@@ -141,7 +143,7 @@ async fn a_list_that_is_forbidden_for_a_moment_is_tried_again_after_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_list_that_fails_holds_a_proof_up_for_seconds() {
+async fn one_failed_list_delays_a_proof_by_seconds_and_repeated_failures_by_more() {
     let lab = Lab::started(Fake::with(3), InstancesMode::Auto, 3).await;
     lab.fake.delete("n0000");
     moment().await;
@@ -150,7 +152,7 @@ async fn one_list_that_fails_holds_a_proof_up_for_seconds() {
     let minute_ago = || Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
     seconds(100).await;
     lab.calls();
-    // The monitor asks about all nodes at once, and they share the failure.
+    // The lifecycle controller asks about all nodes at once, and all answers share the failure.
     let asked = (0..20).map(|_| Instances::exists(&lab.instances, &gone, minute_ago()));
     for answer in futures::future::join_all(asked).await {
         assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
@@ -159,7 +161,7 @@ async fn one_list_that_fails_holds_a_proof_up_for_seconds() {
     lab.fake.refuse(Refusals::default());
     seconds(6).await;
     assert!(is_gone(&Instances::exists(&lab.instances, &gone, minute_ago()).await));
-    // A list that fails again and again is requested less and less often.
+    // While lists fail repeatedly, the backend requests them at growing intervals.
     lab.fake.refuse(Refusals { list: Some(500), ..Refusals::default() });
     seconds(61).await;
     lab.calls();
@@ -195,6 +197,6 @@ async fn a_list_that_outlives_its_questions_is_finished_and_answers_later_ones()
                 seconds(5).await;
             }
         };
-        timeout(Duration::from_secs(120), proof).await.expect("a whole list in the end");
+        timeout(Duration::from_secs(120), proof).await.expect("a list that becomes complete");
     }
 }

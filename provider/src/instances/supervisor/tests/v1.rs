@@ -1,8 +1,9 @@
-//! Compares the calls of mode v1 with upstream's, one by one (`cpi-supervisor` 2.6).
+//! Compares the calls of v1 mode with those of upstream, one by one (`cpi-supervisor` 2.6).
 
 use super::*;
 use crate::instances::supervisor::SupervisorV1;
 
+/// A backend in v1 mode with its fake Supervisor.
 struct Old {
     fake: Fake,
     instances: SupervisorV1,
@@ -36,7 +37,7 @@ impl Old {
         assert_eq!(self.instances.metadata(node, zone), Lookup::Unknown(Unknown::Pending));
         assert_eq!(self.instances.changed().await, BTreeSet::from([node.name.clone()]));
         let answer = self.instances.metadata(node, zone);
-        // The controller asks again when it writes: the answer is the same, and costs no call.
+        // The controller asks again when it writes. The answer is the same and costs no call.
         assert_eq!(self.instances.metadata(node, zone), answer);
         answer
     }
@@ -47,11 +48,11 @@ impl Old {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_cost_what_they_cost_upstream() {
+async fn a_question_about_metadata_makes_the_same_calls_as_upstream() {
     use ZoneWanted::{No, Yes};
     for (what, node, zone, want, calls) in [
         (
-            "a node begins",
+            "a new node",
             node("n0000", None),
             Yes,
             Some("vsphere://e0000"),
@@ -78,7 +79,7 @@ async fn metadata_cost_what_they_cost_upstream() {
         ("without an ID", node("n0000", None), No, Some("vsphere://e0000"), &["GET n0000"]),
         ("nowhere", node("none", Some("vsphere://xyz")), No, None, &["LIST", "GET none"]),
         (
-            "somebody else's",
+            "provider ID of another provider",
             node("n0000", Some("aws:///i")),
             No,
             Some("aws:///i"),
@@ -101,15 +102,15 @@ async fn metadata_cost_what_they_cost_upstream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_is_repeated_while_it_is_asked_costs_no_more() {
+async fn a_question_repeated_while_it_is_being_answered_costs_no_more_calls() {
     let old = Old::new();
     let node = node("n0000", None);
     let pending = Lookup::Unknown(Unknown::Pending);
-    // A refused look-up pauses before it is tried again.
+    // A refused lookup pauses before the next attempt.
     old.fake.refuse(Refusals { get: Some(403), ..Refusals::default() });
     assert_eq!(old.instances.metadata(&node, ZoneWanted::Yes), pending);
     tokio::time::sleep(Duration::from_millis(10)).await;
-    assert_eq!(old.fake.take_calls(), ["GET n0000"], "it is under way");
+    assert_eq!(old.fake.take_calls(), ["GET n0000"], "the lookup is running");
     assert_eq!(old.instances.metadata(&node, ZoneWanted::Yes), pending);
     old.fake.refuse(Refusals::default());
     assert_eq!(old.instances.changed().await, BTreeSet::from([node.name.clone()]));
@@ -119,7 +120,7 @@ async fn a_question_that_is_repeated_while_it_is_asked_costs_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tick_costs_what_it_costs_upstream() {
+async fn a_question_about_existence_makes_the_same_calls_as_upstream() {
     for (what, node, want, calls) in [
         ("there", nth(0), Some(false), &["LIST", "LIST"][..]),
         (
@@ -156,13 +157,13 @@ async fn a_failing_request_is_tried_twenty_times() {
     let answer = old.metadata(&nth(1), ZoneWanted::No).await;
     assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
     let calls = old.fake.take_calls();
-    assert_eq!(calls.len(), 40, "by its UUID and by its name");
+    assert_eq!(calls.len(), 40, "20 tries by UUID and 20 by name");
     old.fake.refuse(Refusals::default());
     assert_eq!(old.exists(&nth(0)).await, Lookup::Found(()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_forgotten_holds_up_no_other() {
+async fn a_deleted_node_does_not_delay_the_answer_for_another_node() {
     for is_forgotten in [true, false] {
         let old = Old::new();
         let (first, second) = (nth(0), nth(1));

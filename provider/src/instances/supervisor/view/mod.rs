@@ -1,7 +1,7 @@
-//! The machines of the namespace as last seen, found by name and by UUID. Pure.
+//! The machines of the namespace as the backend last saw them, indexed by name and by UUID. Pure.
 //!
-//! News may come late: the answer to a read may be newer than the next event of the watch. Resource versions decide,
-//! where they are numbers.
+//! Lists, reads and watch events may arrive out of order: the answer to a read may be newer than
+//! the next event of the watch. Resource versions decide which is newer, if they are numbers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,33 +17,36 @@ use super::{
 };
 use crate::mutant::{Active, mutant};
 
-/// Time for which a change of a machine is remembered; no evidence that old is used.
+/// Time for which the view remembers a change of a machine. No proof uses evidence that is older.
 pub(super) const EVIDENCE_AGE: Duration = Duration::from_secs(60);
 
-/// One machine and when it was last confirmed.
+/// A machine, and the time at which the Supervisor last showed it.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub machine: Arc<MachineObject>,
-    /// Start of the last request, or time of the last event, that confirmed the machine.
+    /// Start of the last request, or time of the last event, that showed the machine.
     pub seen_at: Instant,
-    /// True if only a read by name shows the machine, at a version that the view had already taken in without it.
-    /// Either the list or the watch omitted it, or the read was answered from an old cache: another read will tell.
+    /// True if the view learned of the machine only from a read by name or from a list as evidence,
+    /// with a lower resource version than the view already had. Either an earlier list or the watch
+    /// omitted the machine, or an old cache gave the answer. Another read will show which.
     pub in_doubt: bool,
 }
 
 impl Entry {
-    /// True if the machine must be read again before it is believed.
+    /// True if the machine is in doubt and its last read is older than [`EVIDENCE_AGE`], so that
+    /// another read must confirm it.
     pub(super) fn must_be_read(&self, now: Instant) -> bool {
         self.in_doubt && now.saturating_duration_since(self.seen_at) > EVIDENCE_AGE
     }
 }
 
-/// Machines whose nodes may have news.
+/// Machines that have appeared or changed, so that the answers about their nodes may have changed.
+/// Machines that disappear are not included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     /// Names of the machines.
     pub names: BTreeSet<String>,
-    /// UUIDs that these machines have or had.
+    /// UUIDs that these machines have, or had before the change.
     pub uuids: BTreeSet<String>,
 }
 
@@ -63,10 +66,12 @@ impl Changes {
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     machines: BTreeMap<String, Entry>,
+    /// Names of the machines with each UUID.
     by_uuid: BTreeMap<String, BTreeSet<String>>,
-    /// Resource version up to which the view has taken in everything.
+    /// Resource version up to which the view has applied all changes.
     version: String,
-    /// Time at which a machine of this name or UUID last came, went or became another one.
+    /// For each name and UUID: time at which a machine with it last appeared, disappeared or became
+    /// another one.
     touched: BTreeMap<Key, Instant>,
     pub active: Active,
 }
@@ -77,7 +82,7 @@ enum Key {
     Uuid(String),
 }
 
-/// True if version `a` is before version `b`. Versions that are not numbers are never before each other.
+/// True if version `a` is a lower number than version `b`. False if either is not a number.
 fn is_before(a: &str, b: &str) -> bool {
     matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if a < b)
 }
@@ -87,8 +92,9 @@ fn is_number(version: &str) -> bool {
 }
 
 impl View {
-    /// Replaces the machines with a complete list; `None` if the list is older than the view, which happens when an API
-    /// server answers from an old cache.
+    /// Replaces the machines with those of a complete list. Machines that a read has shown in a
+    /// newer version stay. Returns `None` and changes nothing if the list is older than the view,
+    /// which happens when an API server answers from an old cache.
     pub(super) fn replace(&mut self, listing: &Listing, now: Instant) -> Option<Changes> {
         if self.is_ahead_of(listing) {
             return None;
@@ -98,14 +104,15 @@ impl View {
             .machines
             .iter()
             .filter(|(name, entry)| {
-                // A later read may have shown a machine that the list does not have.
+                // The machine may be newer than the list, if a read has shown it.
                 let is_newer = is_before(&listing.version, &entry.machine.resource_version);
                 listing.by_name(name).is_none() && !is_newer
             })
             .map(|(name, _)| name.clone())
             .collect();
         for name in gone {
-            // The list shows the absence, so it proves it as well: the change is as old as the list.
+            // The time of the change is that of the list, so that the same list can prove the
+            // absence.
             self.take_out(&name, listing.began_at);
         }
         for machine in listing.machines() {
@@ -116,18 +123,19 @@ impl View {
         Some(changes)
     }
 
-    /// True if the view is newer than a list.
+    /// True if the view has applied changes after the resource version of this list.
     pub(super) fn is_ahead_of(&self, listing: &Listing) -> bool {
         is_before(&listing.version, &self.version)
     }
 
-    /// Drops the machines and the version: versions begin anew, as after a restore of the store.
+    /// Drops the machines and the version, because the versions of the server count from an earlier
+    /// number, as after a restore of its store.
     pub(super) fn start_over(&mut self) {
         let touched = std::mem::take(&mut self.touched);
         *self = Self { touched, active: self.active, ..Self::default() };
     }
 
-    /// Applies an event of the watch.
+    /// Applies an `ADDED` or `MODIFIED` event of the watch.
     pub(super) fn apply(&mut self, machine: MachineObject, now: Instant) -> Changes {
         let mut changes = Changes::default();
         self.advance(&machine.resource_version);
@@ -135,14 +143,15 @@ impl View {
         changes
     }
 
-    /// Applies what a read or a list that began at `begun_at` shows, if that is news.
+    /// Applies an object from a read, or from a list as evidence, that began at `begun_at`, unless
+    /// the view has a newer state or cannot tell which state is newer.
     pub(super) fn inject(&mut self, machine: &Arc<MachineObject>, begun_at: Instant) -> Changes {
         let mut changes = Changes::default();
         let known = self.machines.get(&machine.name);
         let is_news = if known.is_some() {
             is_number(&machine.resource_version)
         } else {
-            // A machine that the watch reported as deleted meanwhile must not come back.
+            // A machine that the watch has reported as deleted meanwhile must stay deleted.
             let changed_at = self.changed_at(&machine.name, machine.uuid_key().as_deref());
             changed_at.is_none_or(|changed_at| changed_at < begun_at)
         };
@@ -160,8 +169,9 @@ impl View {
         changes
     }
 
-    /// Applies a read that began at `begun_at`, even at an older version than the known one, unless the known one was
-    /// seen later: a restored store counts from an earlier version.
+    /// Applies a read that began at `begun_at`, even if it shows an older version than the view
+    /// has. Exception: the view has seen its own version since `begun_at`. After a restore, the
+    /// versions of the store count from an earlier number.
     pub(super) fn overrule(&mut self, machine: &Arc<MachineObject>, begun_at: Instant) -> Changes {
         let known = self.machines.get(&machine.name);
         let is_back = known.is_some_and(|entry| {
@@ -177,7 +187,8 @@ impl View {
         changes
     }
 
-    /// Removes a machine in doubt that a read begun at `begun_at` did not find.
+    /// Removes a machine in doubt, because a read that began at `begun_at` did not find it, unless
+    /// a later read has shown it.
     pub(super) fn not_found(&mut self, name: &str, begun_at: Instant) {
         let known = self.machines.get(name);
         if known.is_some_and(|entry| entry.in_doubt && entry.seen_at <= begun_at) {
@@ -185,7 +196,8 @@ impl View {
         }
     }
 
-    /// Removes a machine that the watch reports as deleted, unless another one of that name has taken its place.
+    /// Removes a machine that the watch reports as deleted, unless the view has another machine
+    /// (another UID) of that name.
     pub(super) fn remove(&mut self, machine: &MachineObject, now: Instant) {
         self.advance(&machine.resource_version);
         let known = self.machines.get(&machine.name).map(|entry| &entry.machine.uid);
@@ -194,13 +206,16 @@ impl View {
         }
     }
 
-    /// Notes the version up to which the watch has delivered.
+    /// Stores the resource version up to which the watch has delivered, unless it is lower than the
+    /// stored one.
     pub(super) fn advance(&mut self, version: &str) {
         if !version.is_empty() && !is_before(version, &self.version) {
             version.clone_into(&mut self.version);
         }
     }
 
+    /// Adds or updates a machine, unless the view has a newer version, and adds the change to
+    /// `changes`.
     fn put(&mut self, machine: &Arc<MachineObject>, now: Instant, changes: &mut Changes) {
         let Some(known) = self.machines.get_mut(&machine.name) else {
             changes.note(machine);
@@ -234,6 +249,7 @@ impl View {
         }
     }
 
+    /// Removes a machine that disappeared at this time.
     fn take_out(&mut self, name: &str, at: Instant) {
         if let Some(entry) = self.machines.remove(name) {
             self.unindex(&entry.machine, at);
@@ -265,8 +281,9 @@ impl View {
         self.machines.get(name)
     }
 
-    /// Returns the machine with this UUID as written, else in the other byte order. Of several (a restored copy has the
-    /// UUID of its original) takes the one with the node's name, else one that is not being deleted, else the oldest.
+    /// Returns the machine with this UUID, else the one with the UUID in the other byte order. Of
+    /// several machines (a restored copy has the UUID of its original), returns the one with the
+    /// node's name, else one that is not being deleted, else the oldest.
     pub(super) fn by_uuid(&self, key: &str, node_name: &str) -> Option<&Entry> {
         byte_orders(&uuid_key(key)).find_map(|key| self.by_key(&key, node_name))
     }
@@ -282,8 +299,8 @@ impl View {
         })
     }
 
-    /// Returns the time at which a machine of this name or UUID last came, went or became another one, unless that is
-    /// long ago.
+    /// Returns the time at which a machine of this name or UUID last appeared, disappeared or
+    /// became another one; `None` if that is longer ago than about [`EVIDENCE_AGE`].
     pub(super) fn changed_at(&self, name: &str, uuid: Option<&str>) -> Option<Instant> {
         let name = self.touched.get(&Key::Name(name.to_owned()));
         let keys = uuid.into_iter().flat_map(byte_orders);
@@ -295,7 +312,7 @@ impl View {
         self.machines.len()
     }
 
-    /// Number of UUIDs that several machines have.
+    /// Returns the number of UUIDs that several machines have.
     pub(super) fn n_duplicates(&self) -> usize {
         self.by_uuid.values().filter(|names| names.len() > 1).count()
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::instances::supervisor::machine::Field;
 
-/// A machine `name/uuid@version`, its uid being its name.
+/// Returns a machine from a text `name/uuid@version`. Its `metadata.uid` is its name.
 fn machine(text: &str) -> MachineObject {
     let (name, rest) = text.split_once('/').unwrap();
     let (uuid, version) = rest.split_once('@').unwrap();
@@ -89,7 +89,8 @@ async fn an_event_older_than_the_view_is_ignored() {
     }
     assert!(view.by_uuid("u", "a").is_none(), "the index follows");
     assert!(view.by_uuid("w", "a").is_some());
-    // The machine was deleted, and another one of that name came before the event of the deletion.
+    // The machine was deleted, and another one of that name was created before the event of the
+    // deletion arrived.
     let mut other = machine("a/w@9");
     other.uid = "other".to_owned();
     view.apply(other, now);
@@ -101,13 +102,13 @@ async fn an_event_older_than_the_view_is_ignored() {
 async fn a_list_replaces_everything_that_is_not_newer() {
     let now = Instant::now();
     let mut view = view("5", &["a/u@3", "b/v@4"]);
-    assert!(view.replace(&listing("4", &[]), now).is_none(), "a list of before");
+    assert!(view.replace(&listing("4", &[]), now).is_none(), "a list older than the view");
     assert_eq!(view.len(), 2);
     let mut restored = view.clone();
     restored.start_over();
     restored.replace(&listing("4", &["a/u@2"]), now).unwrap();
     assert_eq!(listed(&restored), ["a/u@2"]);
-    // Single reads that are newer than the next list.
+    // Reads by name that are newer than the next list.
     view.inject(&Arc::new(machine("c/w@8")), now);
     view.inject(&Arc::new(machine("b/v2@9")), now);
     view.replace(&listing("7", &["b/v1@6"]), now).unwrap();
@@ -115,15 +116,15 @@ async fn a_list_replaces_everything_that_is_not_newer() {
     assert_eq!(view.version, "7");
     view.replace(&listing("9", &["b/v2@9"]), now).unwrap();
     assert_eq!(listed(&view), ["b/v2@9"]);
-    // Versions of a server that are not numbers.
+    // A server whose versions are not numbers.
     view.replace(&listing("zz", &["a/u@x"]), now).unwrap();
     assert_eq!(listed(&view), ["a/u@x"]);
     view.inject(&Arc::new(machine("a/u@y")), now);
-    assert_eq!(listed(&view), ["a/u@x"], "which of them is newer nobody knows");
+    assert_eq!(listed(&view), ["a/u@x"], "the versions do not show which one is newer");
     view.inject(&Arc::new(machine("b/v@y")), now);
-    assert_eq!(view.len(), 1, "asked for before it went");
+    assert_eq!(view.len(), 1, "the read began before the machine disappeared");
     view.inject(&Arc::new(machine("b/v@y")), now + Duration::from_secs(1));
-    assert_eq!(view.len(), 2, "what is not there yet is news");
+    assert_eq!(view.len(), 2, "a machine that the view does not have is added");
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,11 +144,11 @@ async fn changes_list_the_names_and_uuids_of_changed_machines() {
     assert_eq!(names(&view.apply(addressed.clone(), now)), ["a"]);
     let mut off = MachineObject { resource_version: "5".to_owned(), ..addressed };
     off.power = super::super::machine::PowerState::Off;
-    assert_eq!(view.apply(off.clone(), now), Changes::default(), "the monitor looks for that");
+    assert_eq!(view.apply(off.clone(), now), Changes::default(), "a power state is not announced");
     off.zone = Some("z".to_owned());
     off.resource_version = "6".to_owned();
     assert_eq!(names(&view.apply(off, now)), ["a"]);
-    // A machine that got another UUID concerns the nodes of both.
+    // A machine that gets another UUID concerns the nodes of both UUIDs.
     let changes = view.apply(machine("b/w@7"), now);
     assert_eq!(changes.uuids, BTreeSet::from(["v".to_owned(), "w".to_owned()]));
 }
@@ -177,7 +178,7 @@ async fn the_view_remembers_when_a_machine_came_or_went() {
     view.remove(&machine("a/u@3"), later);
     assert_eq!(view.changed_at("x", Some("u")), Some(later));
     assert_eq!(view.changed_at("a", None), Some(later));
-    // A list that shows the machine gone counts from its start.
+    // If a list shows that a machine is gone, the time of the change is the start of the list.
     view.apply(machine("b/v@4"), later);
     let listing = listing("5", &[]);
     tokio::time::advance(Duration::from_secs(10)).await;
@@ -200,9 +201,9 @@ async fn a_read_that_contradicts_the_view_is_repeated_and_then_believed() {
     assert!(doubted(&view, later(3)), "the view had it and lost it");
     view.inject(&Arc::new(machine("a/u@2")), later(3));
     assert!(!doubted(&view, later(3)), "shown again");
-    assert!(doubted(&view, later(5)), "and still by reads alone");
+    assert!(doubted(&view, later(5)), "still only reads show it");
     view.not_found("a", later(2));
-    assert_eq!(view.len(), 1, "asked for before it was shown");
+    assert_eq!(view.len(), 1, "this read began before the one that showed it");
     view.not_found("a", later(5));
     assert_eq!((view.len(), view.changed_at("a", Some("u"))), (0, Some(later(5))));
 
@@ -212,5 +213,5 @@ async fn a_read_that_contradicts_the_view_is_repeated_and_then_believed() {
     view.inject(&Arc::new(machine("c/w@12")), start);
     assert!(!view.by_name("c").unwrap().in_doubt, "it may have come after the list");
     view.not_found("c", later(9));
-    assert_eq!(listed(&view), ["b/v@11", "c/w@12"], "nobody doubts it");
+    assert_eq!(listed(&view), ["b/v@11", "c/w@12"], "c is not in doubt");
 }

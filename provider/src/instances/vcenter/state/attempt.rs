@@ -1,4 +1,5 @@
-//! Rounds of asking every vCenter for the machine of a node, and the conclusion from the answers.
+//! Lookups ("attempts"): asks every vCenter for the machine of a node, and decides from the
+//! answers.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,23 +10,26 @@ use super::{
 };
 use crate::model::Unknown;
 
-/// Validity of an "absent" answer of one vCenter while another one is in trouble.
+/// Time for which the answer "absent" of one vCenter is reused while some vCenter is in trouble.
 const ABSENCE_HOLDS: Duration = Duration::from_secs(60);
 
-/// Validity of the answer that a machine is in an excluded datacenter; a question after that starts a new lookup.
+/// Time for which the answer that a machine is in an excluded datacenter is reused. A question
+/// after that starts a new lookup.
 const OUTSIDE_PAUSE: Duration = Duration::from_secs(60);
 
 impl Tracked {
-    /// Time of the first hit, while other vCenters have not answered.
+    /// Returns the time of the first hit, if other vCenters have not answered yet.
     fn hit_at(&self) -> Option<Instant> {
         self.attempt.as_ref()?.hit_at
     }
 }
 
 impl State {
-    /// Starts a round of asking, unless one is running.
+    /// Starts a lookup of the node's machine, unless one is running. For a provider ID of another
+    /// provider, only stores the failure.
     ///
-    /// While one vCenter is in trouble and may have the machine, the others are asked once per [`ABSENCE_HOLDS`].
+    /// While some vCenter is in trouble, a vCenter that answered "absent" within [`ABSENCE_HOLDS`]
+    /// is not asked again.
     pub(in crate::instances::vcenter) fn start_attempt(
         &mut self,
         name: &str,
@@ -48,7 +52,8 @@ impl State {
             attempt: self.attempts,
             name: candidates.is_empty().then(|| name.to_lowercase()),
             candidates,
-            // Without a provider ID, the node has not been matched to this machine yet.
+            // A reference counts only with a provider ID. Without one, the node has not been
+            // matched to that machine yet.
             reference: tracked
                 .identity
                 .reference
@@ -75,7 +80,11 @@ impl State {
         }
     }
 
-    /// Applies the answer of one vCenter.
+    /// Applies the answer of one vCenter to the lookup with this number. Decides the lookup if all
+    /// vCenters have answered, or if one has a hit and all that have not answered are in trouble.
+    ///
+    /// The answer to an earlier lookup counts only if it is a hit on a second machine with the UUID
+    /// of the link. Then the link ends.
     pub(in crate::instances::vcenter) fn answer(
         &mut self,
         vcenter: VcenterIndex,
@@ -87,7 +96,8 @@ impl State {
     ) {
         let Some(tracked) = self.nodes.get_mut(name) else { return };
         let Some(attempt) = tracked.attempt.as_mut().filter(|a| a.number == number) else {
-            // The attempt was decided without this vCenter. A second machine is still news.
+            // The lookup was decided without this vCenter. If it has a second machine with the same
+            // UUID, the link was wrong.
             if let (Outcome::Hit(machine, uuid), Some(link)) = (&outcome, &tracked.link)
                 && (link.vcenter != vcenter || link.machine != *machine)
                 && link.uuid == *uuid
@@ -121,7 +131,7 @@ impl State {
         }
     }
 
-    /// Decides every attempt whose first hit has waited for slower vCenters as long as `grace`.
+    /// Decides every lookup whose first hit has waited for slower vCenters for at least `grace`.
     pub(in crate::instances::vcenter) fn decide_hits(
         &mut self,
         now: Instant,
@@ -136,11 +146,13 @@ impl State {
         }
     }
 
-    /// Time of the oldest hit that waits for slower vCenters.
+    /// Returns the time of the oldest hit that waits for slower vCenters.
     pub(in crate::instances::vcenter) fn oldest_hit(&self) -> Option<Instant> {
         self.nodes.values().filter_map(Tracked::hit_at).min()
     }
 
+    /// Ends a lookup with the answers that have arrived: links the node to its machine, or stores
+    /// the failure.
     fn decide(&mut self, name: &str, now: Instant, effects: &mut Effects) {
         let Some(attempt) = self.nodes.get_mut(name).and_then(|t| t.attempt.take()) else {
             return;
@@ -163,8 +175,8 @@ impl State {
         }
         let link = hits.pop();
         let before = self.nodes.get(name).and_then(|t| t.link.clone());
-        // The old link ends even if the new one is refused below: of two nodes with each other's machines, one has to
-        // let go first.
+        // The old link ends even if the new one is refused below. If two nodes are linked to each
+        // other's machines, one of them must release its machine first.
         if before.is_some() && before != link && ambiguous.is_none() && link.is_some() {
             self.unlink(name, effects);
         }
@@ -201,11 +213,12 @@ impl State {
                 vcenter.desired.insert(link.machine.clone(), name.to_owned());
                 let is_lost = vcenter.machines.get(&link.machine).is_some_and(|m| !m.present);
                 if is_lost {
-                    // The view lost the machine, and a lookup found it. It waits for the view like one that was never
-                    // delivered.
+                    // The view lost the machine, and a lookup found it. Now the machine waits for
+                    // the view like one that the view has never delivered.
                     vcenter.machines.remove(&link.machine);
                     if vcenter.in_view.remove(&link.machine) {
-                        // The machine may still be a member, and adding a member again would not make it enter.
+                        // The machine may still be a member of the view. It must be removed first,
+                        // because a member that is added again does not enter.
                         vcenter.lost.insert(link.machine.clone());
                     }
                 }
@@ -214,7 +227,8 @@ impl State {
                 if is_new || is_lost {
                     tracked.linked_at = Some(now);
                 }
-                // A confirmed link is not news: the reader of the news would ask again at once.
+                // A confirmed link is not announced, because the reader would only ask again at
+                // once.
                 if is_new {
                     effects.changed.insert(name.to_owned());
                 }

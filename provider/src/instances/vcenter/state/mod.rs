@@ -1,7 +1,7 @@
 //! State of the vCenter backend under one lock: nodes, their links to machines, and the machines.
 //!
-//! [`attempt`] finds the machine of a node. The state is pure bookkeeping: no code here awaits, so the lock is held
-//! briefly and never across an await.
+//! [`attempt`] decides which machine a node is linked to. The state makes no calls and no code here
+//! awaits, so the lock is held only briefly and never across an await.
 
 mod attempt;
 #[cfg(test)]
@@ -19,10 +19,10 @@ use super::{machine::Machine, scope::Known, zone_reader::ZoneCache};
 use crate::instances::forgotten::Forgotten;
 use crate::model::{MachineId, MachineReference, NodeIdentity, Unknown};
 
-/// Index of a vCenter in the backend's list.
+/// Index of a vCenter in the backend's list of vCenters.
 pub(super) type VcenterIndex = usize;
 
-/// The machine of a node.
+/// The machine that the backend has matched to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub vcenter: VcenterIndex,
@@ -33,21 +33,26 @@ pub(super) struct Link {
 /// Answer of one vCenter to the lookup of a node's machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
+    /// Exactly one machine matches, with this UUID.
     Hit(MoRef, MachineId),
+    /// The vCenter shows no such machine.
     Absent,
+    /// Several machines match.
     Ambiguous(String),
-    /// The machine exists, in a datacenter that the configuration excludes.
+    /// The machine exists in a datacenter that the configuration excludes.
     Outside(String),
+    /// The vCenter could not answer, for this reason.
     Failed(String),
 }
 
-/// One round of asking all vCenters for a node's machine.
+/// A running lookup: one round of questions to the vCenters for a node's machine.
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub number: u64,
+    /// vCenters that have not answered yet.
     pub waiting: BTreeSet<VcenterIndex>,
     pub answers: BTreeMap<VcenterIndex, Outcome>,
-    /// Time of the first hit, while other vCenters have not answered.
+    /// Time of the first hit, if other vCenters had not answered then.
     pub hit_at: Option<Instant>,
 }
 
@@ -56,45 +61,54 @@ pub(super) struct Attempt {
 pub(super) struct Tracked {
     pub identity: NodeIdentity,
     pub link: Option<Link>,
-    /// Time at which the link was made, or found again after the view had lost the machine.
+    /// Time at which the link was made, or at which a lookup confirmed it after the view had lost
+    /// the machine.
     pub linked_at: Option<Instant>,
-    /// True if the node ever had a link.
+    /// True if the node has had a link since its record was created.
     pub matched: bool,
+    /// The running lookup, if any.
     pub attempt: Option<Attempt>,
-    /// Reason for which the last attempt found nothing; the next question takes it.
+    /// Reason why the last lookup found no machine for the node, or why a late answer ended the
+    /// link. The next question about metadata that has no other answer takes the reason.
     pub failure: Option<Unknown>,
-    /// Time at which all vCenters first answered, without error, that they show no such machine.
+    /// Time since which no vCenter has shown such a machine, according to lookups and proofs;
+    /// `None` after a lookup with another result.
     pub absent_since: Option<Instant>,
-    /// vCenters that did not show the machine, with the time of the answer.
+    /// vCenters whose last answer was "absent", with the time of the answer.
     pub absent_in: BTreeMap<VcenterIndex, Instant>,
-    /// Reason for which existence cannot be learned now, and the time until which no question tries again.
+    /// Reason why neither existence nor absence can be proved now, and the time until which no
+    /// question repeats the proof. A person's confirmation that the machine is gone ends the wait.
     pub hidden: Option<(Unknown, Instant)>,
-    /// Reason for which the machine does not count, and the time until which that holds.
+    /// Reason why the machine is outside the configured datacenters, and the time until which that
+    /// answer holds.
     pub outside: Option<(String, Instant)>,
-    /// Time at which absence was last proved.
+    /// Start of the last proof of absence.
     pub gone: Option<Instant>,
-    /// Number of times in a row that a direct read or a search found the machine although the view does not show it,
-    /// and the time until which the last result holds.
+    /// Number of times in a row that a direct read or a search found the machine although the view
+    /// does not show it, and the time until which the last of these results holds.
     pub seen: Option<(u32, Instant)>,
-    /// When polling: time of the last question about existence, until the question about the power state takes it.
+    /// In polling mode: time of the last question about existence, until the question about the
+    /// power state takes it.
     pub asked_at: Option<Instant>,
 }
 
 /// Request to one vCenter to find the machine of one node.
 #[derive(Clone, Debug)]
 pub(super) struct JoinRequest {
+    /// Number of the lookup that the answer belongs to.
     pub attempt: u64,
+    /// UUIDs that the machine may have, the likelier one first.
     pub candidates: Vec<MachineId>,
     /// DNS name to search by, if the node has no UUID.
     pub name: Option<String>,
-    /// Reference to the machine from the node, if the node was initialized.
+    /// Reference to the machine from the node's annotation, if the node has a provider ID.
     pub reference: Option<MachineReference>,
 }
 
-/// A failed read of machines.
+/// A failed read of machines, in polling mode.
 #[derive(Clone, Debug)]
 pub(super) struct ReadFailure {
-    /// Time at which the read began, or was given up.
+    /// Time at which the read began, or at which a caller gave it up.
     pub at: Instant,
     pub why: String,
     pub retry: Retry,
@@ -103,36 +117,43 @@ pub(super) struct ReadFailure {
 /// State of one vCenter.
 #[derive(Debug, Default)]
 pub(super) struct VcenterState {
+    /// Requests that the join task has not taken yet, by name of the node.
     pub pending: BTreeMap<String, JoinRequest>,
     /// Machines that nodes are linked to, with the name of the node.
     pub desired: BTreeMap<MoRef, String>,
-    /// Nodes whose machine is linked to another node, by machine. The end of that link starts a new lookup for them.
+    /// Nodes whose machine is linked to another node, by machine. When that link ends, a new lookup
+    /// starts for them.
     pub awaited: BTreeMap<MoRef, BTreeSet<String>>,
-    /// Machines that were given to the view; when polling, machines that were read.
+    /// Machines that the provider has added to the view; in polling mode, machines that it has
+    /// read.
     pub in_view: BTreeSet<MoRef>,
-    /// Members that exist although the view does not show them; they must be removed before they are added again.
+    /// Machines that a lookup found although the view had lost them. They may still be members of
+    /// the view on the server, so the provider removes them before it adds them again.
     pub lost: BTreeSet<MoRef>,
     pub machines: BTreeMap<MoRef, Machine>,
-    /// True if the view is current: built, delivered whole, and being waited on. When polling: if the last read
-    /// succeeded.
+    /// True if the view is current: built, completely delivered, and without a failed wait since.
+    /// In polling mode, true if the last read succeeded.
     pub fresh: bool,
-    /// True if the last call failed; lookups do not wait for such a vCenter.
+    /// True after a failed lookup, wait or read of machines, until a later one or a keep-alive
+    /// succeeds. A lookup that has a hit does not wait for such a vCenter.
     pub troubled: bool,
-    /// Number of machines in the inventory at the last whole read, or an estimate after an abandoned one.
+    /// Number of machines in the last complete read of the inventory or of the configured
+    /// datacenters. After an abandoned read, a guess: twice the number that it read.
     pub inventory_size: Option<usize>,
-    /// Resolved datacenters of the configuration; `None` before they are needed.
+    /// Resolved datacenter names of the configuration; `None` before the first read of them.
     pub scope: Option<Known>,
     pub zones: ZoneCache,
+    /// Nodes that wait for the zone reader.
     pub zone_wanted: BTreeSet<String>,
-    /// When polling: start of the last read that covered all machines.
+    /// In polling mode: start of the last successful read that covered all machines.
     pub read_at: Option<Instant>,
-    /// When polling: end of the last read of each machine.
+    /// In polling mode: end of the last read of each machine.
     pub read_times: BTreeMap<MoRef, Instant>,
-    /// The last read, if it failed.
+    /// In polling mode: the last read, if it failed.
     pub read_failure: Option<ReadFailure>,
-    /// Nodes that wait for a read.
+    /// In polling mode: nodes that wait for a read.
     pub read_wanted: BTreeSet<String>,
-    /// Properties that this vCenter does not know.
+    /// In polling mode: property paths that this vCenter rejects.
     pub refused: BTreeSet<String>,
 }
 
@@ -141,43 +162,47 @@ pub(super) struct VcenterState {
 pub(super) struct State {
     pub nodes: BTreeMap<String, Tracked>,
     pub vcenters: Vec<VcenterState>,
+    /// Number of lookups that the backend has started, which is also the number of the last one.
     attempts: u64,
-    /// Deleted nodes by UID: a question that was running when a node was deleted must not restore its record.
+    /// UIDs of deleted nodes. A question that was running when its node was deleted must not create
+    /// the node's record again.
     forgotten: Forgotten,
 }
 
 /// Work for other tasks after a change of state.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Effects {
-    /// vCenters with new pending joins.
+    /// vCenters with new pending requests to find machines.
     pub join: BTreeSet<VcenterIndex>,
-    /// vCenters whose view needs other members.
+    /// vCenters whose view needs other members, or in which a poll is due.
     pub view: BTreeSet<VcenterIndex>,
-    /// Nodes with news.
+    /// Nodes whose answers may have changed.
     pub changed: BTreeSet<String>,
     /// True if a hit waits for slower vCenters.
     pub grace: bool,
 }
 
-/// Longest validity of a search or direct read that found a machine which the view does not show.
+/// Longest time for which a machine counts as existing without a new read, after a search or direct
+/// read found it although the view does not show it.
 const SEEN_AT_MOST: Duration = Duration::from_secs(60);
 
 impl Tracked {
-    /// Notes that a direct read or a search found the machine. The first result is not kept, so that the next look
-    /// reads again. If the server keeps contradicting itself, results hold for 10 s, then twice as long each time, up
-    /// to [`SEEN_AT_MOST`].
+    /// Notes that a direct read or a search found the machine although the view does not show it.
+    /// The first result is not reused, so that the next question reads again. Further results in a
+    /// row hold for 10 s, then twice as long each time, up to [`SEEN_AT_MOST`].
     pub(super) fn note_seen(&mut self, now: Instant) {
         let n = self.seen.map_or(0, |(n, _)| n);
         let pause = if n == 0 { Duration::ZERO } else { Duration::from_secs(5 << n.min(6)) };
         self.seen = Some((n + 1, now + pause.min(SEEN_AT_MOST)));
     }
 
-    /// True if the machine was found a moment ago, though the view does not show it.
+    /// True while the machine counts as existing because of a direct read or a search; see
+    /// [`Self::note_seen`].
     pub(super) fn was_just_seen(&self, now: Instant) -> bool {
         self.seen.is_some_and(|(_, until)| now < until)
     }
 
-    /// Returns why the machine does not count, while that answer holds.
+    /// Returns why the machine is outside the configured datacenters, while that answer holds.
     pub(super) fn outside(&self, now: Instant) -> Option<String> {
         self.outside.as_ref().filter(|(_, until)| now < *until).map(|(why, _)| why.clone())
     }
@@ -189,20 +214,23 @@ impl State {
         Self { nodes: BTreeMap::new(), vcenters, attempts: 0, forgotten: Forgotten::default() }
     }
 
-    /// Tracks a node that exists now according to the cluster. See [`Self::track`].
+    /// Tracks a node that the cluster shows now, even if it was deleted before. See
+    /// [`Self::track`].
     pub(super) fn observe(&mut self, node: &NodeIdentity, effects: &mut Effects) -> bool {
         self.forgotten.recall(&node.uid);
         self.track(node, effects)
     }
 
-    /// Finds or creates the record of a node; a changed node gets a new one, unless the change confirms its link.
-    /// Returns true if the record is new. A forgotten node gets none.
+    /// Creates the record of a node, unless it has one. A node with a changed identity gets a new
+    /// record, unless the change confirms its link. Returns true if the record is new. A deleted
+    /// node gets none.
     pub(super) fn track(&mut self, node: &NodeIdentity, effects: &mut Effects) -> bool {
         let known = self.nodes.get_mut(&node.name);
         if let Some(tracked) = known
             && tracked.identity.uid == node.uid
         {
-            // A provider ID that names the linked machine confirms the link; any other change starts a new lookup.
+            // A change confirms the link if the UUIDs that the machine may have still include that
+            // of the link, or if none are left. Any other change leads to a new record.
             let confirms = tracked.link.as_ref().is_none_or(|link| {
                 node.candidates().is_ok_and(|c| c.is_empty() || c.contains(&link.uuid))
             });
@@ -215,7 +243,8 @@ impl State {
             return false;
         }
         self.forget(&node.name, effects);
-        // The same node may have another identity, and `forget` has just noted its UID.
+        // `forget` has just noted the UID as deleted. The node may be the same one with another
+        // provider ID.
         self.forgotten.recall(&node.uid);
         self.nodes.insert(
             node.name.clone(),
@@ -238,7 +267,7 @@ impl State {
         true
     }
 
-    /// Drops a node; its machine leaves the view.
+    /// Drops a deleted node and its link, so that its machine leaves the view.
     pub(super) fn forget(&mut self, name: &str, effects: &mut Effects) {
         for vcenter in &mut self.vcenters {
             vcenter.pending.remove(name);
@@ -251,14 +280,15 @@ impl State {
         self.forgotten.note(gone.identity.uid, Instant::now());
     }
 
-    /// Ends a link: the reference no longer stands for the node's machine. Starts a new lookup for nodes that were
-    /// refused because of this link.
+    /// Ends the link of a node. Starts a new lookup for each node that was refused this machine
+    /// because of the link.
     pub(super) fn unlink(&mut self, name: &str, effects: &mut Effects) {
         let Some(link) = self.nodes.get_mut(name).and_then(|t| t.link.take()) else { return };
         let vcenter = &mut self.vcenters[link.vcenter];
         vcenter.desired.remove(&link.machine);
-        // A machine that has left needs no call to leave the view. Others stay known while the view shows them: a node
-        // may be linked to them again before the view is changed.
+        // A machine that the view does not show needs no call to be removed. Others are kept while
+        // the view shows them, because a node may be linked to them again before the view is
+        // changed.
         if !vcenter.machines.get(&link.machine).is_some_and(|m| m.present) {
             vcenter.in_view.remove(&link.machine);
             vcenter.machines.remove(&link.machine);
@@ -271,7 +301,11 @@ impl State {
         }
     }
 
-    /// Applies a change of a machine from the collector, and announces news of its node, if any.
+    /// Applies a change that a delivery or a read shows of a linked machine or a member of the
+    /// view. `change` gets the earlier properties, and returns `None` to change nothing.
+    ///
+    /// Announces the linked node, if any, unless the machine has left the view. If the machine has
+    /// another UUID than the link, ends the link and starts a new lookup instead.
     pub(super) fn machine_changed(
         &mut self,
         vcenter: VcenterIndex,
@@ -289,8 +323,8 @@ impl State {
         if before == Some(&after) {
             return;
         }
-        // The departure of a machine is not announced: nothing can be published from it, and a controller asks about
-        // existence only for a node that is not ready.
+        // The departure of a machine is not announced. The provider can publish nothing from such a
+        // machine, and a controller asks about existence only for a node that is not ready.
         let is_news = after.present;
         let uuid = after.uuid;
         state.machines.insert(machine.clone(), after);
@@ -298,7 +332,7 @@ impl State {
         let linked = self.nodes.get(&name).and_then(|t| t.link.as_ref());
         let is_other = linked.is_some_and(|link| uuid.is_some_and(|uuid| uuid != link.uuid));
         if is_news && is_other {
-            tracing::warn!(node = %name, machine = %machine, "the recorded reference names another machine now; ignoring it");
+            tracing::warn!(node = %name, machine = %machine, "the recorded reference names another machine now; searching for the machine again");
             self.unlink(&name, effects);
             self.start_attempt(&name, Instant::now(), effects);
         } else if is_news {

@@ -1,4 +1,4 @@
-//! Tests of lookup rounds without calls: the state of a node after each answer.
+//! Tests of lookups without calls: the state of a node after each answer.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn machine() -> MoRef {
     MoRef::new("VirtualMachine", "vm-1")
 }
 
-/// Returns the state after every vCenter was asked for the machine of node `a`.
+/// Returns a state with node `a`, whose lookup waits for the answer of every vCenter.
 fn asked(n_vcenters: usize) -> State {
     let mut state = State::new(n_vcenters);
     let provider_id = format!("vsphere://{}", id());
@@ -33,7 +33,7 @@ fn asked(n_vcenters: usize) -> State {
     state
 }
 
-/// Applies the answer of one vCenter to the open attempt.
+/// Applies the answer of one vCenter to the running lookup.
 fn answer(state: &mut State, vcenter: VcenterIndex, outcome: Outcome) -> Effects {
     let number = state.nodes["a"].attempt.as_ref().map_or(0, |it| it.number);
     let mut effects = Effects::default();
@@ -65,7 +65,7 @@ async fn a_machine_that_is_found_is_neither_gone_nor_hidden_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_the_view_lost_is_taken_out_before_it_is_shown_again() {
+async fn a_machine_that_the_view_lost_is_removed_before_it_is_added_again() {
     for (in_view, present, is_lost) in
         [(true, false, true), (false, false, false), (true, true, false)]
     {
@@ -104,7 +104,7 @@ async fn a_provider_id_of_another_cloud_fails_as_not_ours_without_a_search() {
     state.start_attempt("a", Instant::now(), effects);
     let failure = state.nodes["a"].failure.as_ref();
     assert!(matches!(failure, Some(Unknown::NotOurs(_))), "{failure:?}");
-    assert!(effects.join.is_empty(), "nobody is asked");
+    assert!(effects.join.is_empty(), "no vCenter is asked");
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +123,7 @@ async fn a_hit_waits_for_slower_vcenters_and_not_for_those_in_trouble() {
     state.vcenters[1].troubled = true;
     let effects = answer(&mut state, 0, hit());
     assert!(!effects.grace && state.nodes["a"].link.is_some());
-    // The slower vCenter has the machine too: the first answer was a guess.
+    // The slower vCenter has a machine with the same UUID, so the link was wrong.
     let number = 1;
     let mut effects = Effects::default();
     state.answer(1, "a", number, hit(), Instant::now(), &mut effects);
@@ -169,7 +169,7 @@ async fn nodes_that_have_each_others_machines_exchange_them() {
         let node = NodeIdentity { name: (*name).to_owned(), uid, ..node(Some(&provider_id)) };
         state.observe(&node, effects);
     }
-    // Each node first gets the machine of the next one, then its own.
+    // Each node is first linked to the machine of the next node, then to its own.
     for offset in [1, 0] {
         names.iter().for_each(|name| state.start_attempt(name, Instant::now(), effects));
         for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Answers the questions of the controllers, each with the calls that upstream makes for it.
+//! Answers each question of the controllers with the calls that upstream makes for it.
 
 use provider_vcenter::{CallError, Chain, FilterSpec, MoRef, ObjectContent};
 use tokio::time::Instant;
@@ -15,12 +15,13 @@ use crate::{
     },
 };
 
-/// Property that upstream reads to learn whether a machine exists. To learn whether it is off, upstream reads the whole
-/// summary.
+/// Property that upstream reads to find out whether a machine exists. To find out whether it is
+/// off, upstream reads the whole `summary`.
 const STATE: &str = "summary.runtime.powerState";
 
-/// Converts the UUID that a kubelet reports to vCenter's byte order. A value without dashes is a machine ID in place of
-/// the firmware's UUID; upstream keeps its byte order, because it is shorter.
+/// Converts the system UUID that a kubelet reports to vCenter's byte order. A value without dashes
+/// is a machine ID, which some systems report in place of the firmware's UUID. It keeps its byte
+/// order, because upstream converts only the longer form with dashes.
 fn as_upstream_reads_it(shown: &str) -> Option<MachineId> {
     let uuid = parse_uuid(shown)?;
     Some(if shown.contains('-') { swap_byte_order(uuid) } else { uuid })
@@ -30,6 +31,8 @@ fn unavailable(err: &CallError) -> Unknown {
     Unknown::Unavailable(Chain(err).to_string())
 }
 
+/// Returns the power state from the property `path`, which is the state itself or the whole
+/// `summary`.
 fn power_state(object: &ObjectContent, path: &str) -> Option<String> {
     let value = object.properties.get(path)?;
     let value = match path {
@@ -40,7 +43,8 @@ fn power_state(object: &ObjectContent, path: &str) -> Option<String> {
 }
 
 impl State {
-    /// Notes a node; returns true if it is new.
+    /// Stores a node that the cluster shows. Returns true if it is new, and queues the lookup of
+    /// its machine then.
     pub(super) fn note_seen(&mut self, node: &NodeIdentity) -> bool {
         if self.is_seen(node) {
             self.seen.insert(node.name.clone(), node.clone());
@@ -52,11 +56,12 @@ impl State {
         true
     }
 
-    /// True if this node exists: a node with the same name and another UID is another node.
+    /// True if this node is stored. A node with the same name and another UID is another node.
     fn is_seen(&self, node: &NodeIdentity) -> bool {
         self.seen.get(&node.name).is_some_and(|seen| seen.uid == node.uid)
     }
 
+    /// Drops a deleted node.
     pub(super) fn forget(&mut self, name: &str) {
         self.seen.remove(name);
         self.registrations.remove(name);
@@ -66,7 +71,8 @@ impl State {
 }
 
 impl Shared {
-    /// Finds the machine of a new node. Tries once, as upstream does; the next question about the node tries again.
+    /// Finds the machine of a new node by the UUID that its kubelet reports, if any. Tries once, as
+    /// upstream does; the next question about the node tries again.
     pub(super) async fn register(&self, node: &NodeIdentity) {
         let Some(uuid) = node.system_uuid.as_deref().and_then(as_upstream_reads_it) else { return };
         let noted = match self.discover_by_uuid(uuid).await {
@@ -75,19 +81,21 @@ impl Shared {
             Err(why) => Err(why),
         };
         if let Err(why) = noted {
-            tracing::info!(node = %node.name, reason = %why, "machine of a new node not found");
+            tracing::info!(node = %node.name, reason = %why, "machine of a new node not found; the next question searches again");
         }
     }
 
-    /// Notes the location of a node's machine.
+    /// Returns the location of a node's machine, and stores it unless the node was deleted
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// If the machine is not the node's, or also belongs to another node.
+    /// If the node belongs to another provider, if the machine has another UUID than the node, or
+    /// if the machine already belongs to another node.
     fn note(&self, node: &NodeIdentity, found: &Found) -> Result<Known, Unknown> {
         let candidates = node.candidates().map_err(|err| Unknown::NotOurs(err.to_string()))?;
         if !candidates.is_empty() && !candidates.contains(&found.uuid) {
-            let why = format!("the machine that answers to it has the UUID {}", found.uuid);
+            let why = format!("the machine found for the node has another UUID, {}", found.uuid);
             return Err(Unknown::Ambiguous(why));
         }
         let known =
@@ -102,26 +110,27 @@ impl Shared {
                 let why = format!("its machine already belongs to node {owner}");
                 return Err(Unknown::Ambiguous(why));
             }
-            // The reference now stands for another machine than when that node was matched.
+            // The reference now means another machine than at the time when that node was matched.
             Some((owner, _)) => drop(state.known.remove(&owner)),
             None => {}
         }
         state.absent.remove(&node.name);
-        // The node may have been deleted meanwhile.
+        // Nothing is stored for a node that was deleted meanwhile.
         if state.is_seen(node) {
             state.known.insert(node.name.clone(), known.clone());
         }
         Ok(known)
     }
 
+    /// Returns the last known location of a node's machine.
     fn known(&self, node: &NodeIdentity) -> Option<Known> {
         let state = self.lock();
         let is_it = state.is_seen(node);
         state.known.get(&node.name).filter(|_| is_it).cloned()
     }
 
-    /// Returns the UUID to look for: from the provider ID, else from the last known location, else from a search by the
-    /// node's name.
+    /// Returns the UUID of the node's machine: from the provider ID, else from the last known
+    /// location, else from a search by the node's name.
     async fn uuid_of(&self, node: &NodeIdentity) -> Result<MachineId, Unknown> {
         if let Some(id) = &node.provider_id {
             let id = id.parse::<ProviderId>();
@@ -136,7 +145,7 @@ impl Shared {
         self.note(node, &found).map(|known| known.uuid)
     }
 
-    /// Reads the metadata of a machine: its location, its zone, and its properties twice.
+    /// Reads the metadata of a node's machine: first its zone, then its location and properties.
     pub(super) async fn metadata(
         &self,
         node: &NodeIdentity,
@@ -145,7 +154,8 @@ impl Shared {
         let uuid = self.uuid_of(node).await?;
         let known = match self.known(node) {
             Some(known) => known,
-            // Upstream gives up here, and the node stays as it is until something else finds the machine.
+            // Upstream gives up here, and the Node stays unchanged until something else finds the
+            // machine.
             None => {
                 let found = self.discover_by_uuid(uuid).await?.ok_or(Unknown::NotSeen)?;
                 self.note(node, &found)?
@@ -156,7 +166,7 @@ impl Shared {
         let known = self.note(node, &found)?;
         let zone = match wanted {
             ZoneWanted::Yes => describe::zone_if_whole(&found.machine, zone),
-            // The zone was read all the same, as upstream does; the caller has no use for it.
+            // The zone was read nevertheless, as upstream does, but the caller does not need it.
             ZoneWanted::No => Ok(None),
         };
         let instance = self.vcenters[known.vcenter].instance_uuid().and_then(parse_uuid);
@@ -171,7 +181,8 @@ impl Shared {
         })
     }
 
-    /// Answers whether the machine exists. Also reads whether it is off, because the framework asks for that next.
+    /// Answers whether the machine exists. If it does, also reads whether it is off, because the
+    /// controller asks for that next.
     pub(super) async fn exists(&self, node: &NodeIdentity) -> Lookup<()> {
         let began_at = Instant::now();
         let uuid = match self.uuid_of(node).await {
@@ -180,7 +191,7 @@ impl Shared {
         };
         let place = match self.discover_by_uuid(uuid).await {
             Ok(Some(found)) => {
-                // A machine that also belongs to another node exists all the same.
+                // The machine exists even if it belongs to another node.
                 let _ = self.note(node, &found);
                 Ok((found.vcenter, found.reference))
             }
@@ -197,22 +208,25 @@ impl Shared {
         }
     }
 
-    /// Reads the machine's reference after an empty search. Returns its location if it exists, else the answer. A proof is as old as
-    /// that search, which began at `began_at`.
+    /// Reads the machine under its reference after an empty search. Returns the location if the
+    /// machine exists, else the answer as an error. A proof of absence is as old as that search,
+    /// which began at `began_at`.
     async fn absent(
         &self,
         node: &NodeIdentity,
         uuid: MachineId,
         began_at: Instant,
     ) -> Result<(VcenterIndex, MoRef), Lookup<()>> {
-        // A node without a provider ID was never ours, so the provider may not delete it.
+        // This provider did not initialize a node without a provider ID, so it may not delete that
+        // node.
         if node.provider_id.is_none() {
             return Err(Lookup::Unknown(Unknown::NotOurs("no provider ID".to_owned())));
         }
         if self.skip_deletion {
             return Err(Lookup::Unknown(Unknown::NotSeen));
         }
-        // A reference from a server that did not say which vCenter it is may be that of another server.
+        // If the vCenter reported its instance UUID only after the first login, the reference may
+        // be one of another server.
         let known = self.known(node).filter(|it| !self.vcenters[it.vcenter].was_identified_late());
         let is_known = known.is_some();
         let (vcenter, machine) = match (known, &node.reference) {
@@ -228,7 +242,8 @@ impl Shared {
             }
             (None, None) => return self.nowhere(node, uuid).await,
         };
-        // The call is upstream's, except for a reference that this process did not find itself.
+        // The call is that of upstream, except that it also reads the UUID under a reference from
+        // the node's annotation.
         let paths: &[&str] = if is_known { &[STATE] } else { &[STATE, "config.uuid"] };
         let spec = FilterSpec::of_objects("VirtualMachine", paths, vec![machine.clone()]);
         let is_another = |object: &ObjectContent| {
@@ -236,7 +251,7 @@ impl Shared {
             shown.is_some_and(|shown| shown != uuid && shown != swap_byte_order(uuid))
         };
         match self.vcenters[vcenter].retrieve(&spec).await {
-            // vCenter reuses references after a restore from backup.
+            // After a restore from backup, vCenter reuses references for other machines.
             Ok(objects) if objects.first().is_some_and(is_another) => {
                 Err(Lookup::Unknown(Unknown::Unproven(proof::UNPROVEN.to_owned())))
             }
@@ -245,7 +260,7 @@ impl Shared {
             Ok(objects) => match objects.first().map(|object| power_state(object, STATE)) {
                 Some(Some(_)) => Ok((vcenter, machine)),
                 Some(None) => {
-                    let why = "no power state".to_owned();
+                    let why = "the vCenter reports no power state of its machine".to_owned();
                     Err(Lookup::Unknown(Unknown::Incomplete(why)))
                 }
                 None => Err(Lookup::Unknown(Unknown::Hidden(proof::NOT_VISIBLE.to_owned()))),
@@ -253,8 +268,10 @@ impl Shared {
         }
     }
 
-    /// Searches again for a machine whose reference is gone. vCenters are searched one after the other, so a machine that moved
-    /// meanwhile may have been in the other one each time. With one vCenter the search before suffices.
+    /// Answers for a machine whose reference is gone. With several vCenters, searches again:
+    /// vCenters are searched one after the other, so a machine that moved between them during the
+    /// search may have been in the other one each time. With one vCenter the earlier search
+    /// suffices. If the searches may have left out datacenters, one more search covers all of them.
     async fn moved(
         &self,
         node: &NodeIdentity,
@@ -271,7 +288,8 @@ impl Shared {
             Ok(None) => {}
             Err(why) => return Err(Lookup::Unknown(why)),
         }
-        // The searches cover the configured datacenters, and the machine may have been registered anew in another one.
+        // The searches covered only the configured datacenters. The machine may be registered again
+        // in another one.
         let is_narrowed = self.lock().is_narrowed.contains(&true);
         if is_narrowed && let Some((vcenter, machine)) = self.anywhere(uuid).await? {
             let why = format!(
@@ -283,7 +301,8 @@ impl Shared {
         Err(Lookup::Gone { proved_at: began_at, matched: true })
     }
 
-    /// Searches every vCenter, without regard to datacenters, for a machine with this UUID in either byte order.
+    /// Searches every vCenter, in all its datacenters, for a machine with this UUID in either byte
+    /// order. Returns the first one found.
     async fn anywhere(&self, uuid: MachineId) -> Result<Option<(VcenterIndex, MoRef)>, Lookup<()>> {
         for (vcenter, client) in self.vcenters.iter().enumerate() {
             for uuid in [uuid, swap_byte_order(uuid)] {
@@ -298,9 +317,10 @@ impl Shared {
         Ok(None)
     }
 
-    /// Decides about a machine without a reference. Upstream believes one empty search of the configured datacenters.
-    /// This backend needs a person's confirmation, two searches a period apart, one search of everything, and a census
-    /// without doubt.
+    /// Answers for a machine without a reference after an empty search. Upstream believes one empty
+    /// search of the configured datacenters. This backend needs a person's confirmation, two empty
+    /// searches a period apart, one empty search of all datacenters, and a census that rules out
+    /// that the machine exists.
     async fn nowhere(
         &self,
         node: &NodeIdentity,
@@ -330,7 +350,8 @@ impl Shared {
         Err(Lookup::Gone { proved_at: now, matched: false })
     }
 
-    /// Returns why the machine may be in this vCenter although no search finds it. Upstream does not check this.
+    /// Returns why the machine may be in this vCenter although no search finds it; `None` if a
+    /// census rules that out. Upstream makes no such check.
     async fn doubt(
         &self,
         vcenter: VcenterIndex,
@@ -344,6 +365,7 @@ impl Shared {
         Ok(self.censuses.after(vcenter, since).await.doubt(uuid, client.name()))
     }
 
+    /// Reads whether the machine is not powered on.
     async fn is_off(&self, vcenter: VcenterIndex, machine: &MoRef) -> Lookup<bool> {
         let spec = FilterSpec::of_objects("VirtualMachine", &["summary"], vec![machine.clone()]);
         match self.vcenters[vcenter].retrieve(&spec).await {
@@ -351,7 +373,9 @@ impl Shared {
             Ok(objects) => {
                 match objects.first().and_then(|object| power_state(object, "summary")) {
                     Some(power) => Lookup::Found(power != "poweredOn"),
-                    None => Lookup::Unknown(Unknown::Incomplete("no power state".to_owned())),
+                    None => Lookup::Unknown(Unknown::Incomplete(
+                        "the vCenter reports no power state of its machine".to_owned(),
+                    )),
                 }
             }
         }
@@ -373,7 +397,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_kept_of_a_node_that_is_forgotten() {
+    async fn the_state_keeps_nothing_of_a_node_that_was_deleted() {
         let mut state = State::default();
         let node = serde_json::json!({"metadata": {"name": "a", "uid": "uid"}});
         let node = crate::model::Node::from_json(&node).unwrap().identity();

@@ -1,7 +1,8 @@
-//! Resolves the datacenters to search, anew before every search, as upstream does.
+//! Resolves the configured datacenter names anew before every search, as upstream does.
 //!
-//! A name is searched in the whole tree of folders, a path is walked, and the ancestors of an object id are read.
-//! Unlike upstream, a name that only looks like an object id is then searched as a name.
+//! The provider searches a name in the whole tree of folders, follows a path from the root folder,
+//! and reads the ancestors of an object id. Unlike upstream, it searches a value that looks like an
+//! object id and matches none as a name.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use provider_vcenter::{Chain, FilterSpec, MoRef, Vcenter};
 
 use crate::instances::datacenters::{decode, is_like};
 
-/// Kinds of objects that ids begin with (`govmomi: object/types.go`).
+/// Prefixes of object ids (`govmomi: object/types.go`).
 const ID_PREFIXES: [&str; 10] = [
     "datacenter",
     "datastore",
@@ -26,16 +27,17 @@ const ID_PREFIXES: [&str; 10] = [
 /// Datacenters to search.
 pub(super) struct Resolved {
     pub(super) datacenters: Vec<MoRef>,
-    /// True if the vCenter may have other datacenters.
+    /// True if the vCenter may have other datacenters than these.
     pub(super) is_narrowed: bool,
-    /// Problems with the names, name by name.
+    /// Messages about names that do not resolve, at most one per name. Without names, at most one
+    /// message, if no datacenter was found.
     pub(super) problems: Vec<String>,
 }
 
-/// Returns the datacenters that these names stand for, or all datacenters if `names` is empty.
+/// Resolves these names, or returns all datacenters if `names` is empty.
 pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> Resolved {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
-    // Every datacenter, once a search of the whole tree has shown them.
+    // All datacenters of the vCenter, once a search of the whole tree has found them.
     let mut all = None;
     if names.is_empty() {
         match anywhere(client, "*", &mut all).await {
@@ -55,8 +57,8 @@ pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> Resolved {
         match named.as_deref() {
             Ok([one]) if !found.contains(one) => found.push(one.clone()),
             Ok([_]) => {}
-            Ok([]) => problems.push(format!("{name:?} is no datacenter that the login can see")),
-            Ok(_) => problems.push(format!("{name:?} stands for several datacenters")),
+            Ok([]) => problems.push(format!("{name:?} is not a datacenter that the login can see")),
+            Ok(_) => problems.push(format!("{name:?} matches several datacenters")),
             Err(why) => problems.push(why.clone()),
         }
     }
@@ -64,7 +66,7 @@ pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> Resolved {
     Resolved { datacenters: found, is_narrowed: !is_everything, problems }
 }
 
-/// Returns the object id that a value looks like.
+/// Returns the object id in a value that looks like one.
 fn id_of(value: &str) -> Option<&str> {
     if let Some(id) = value.strip_prefix("Datacenter:") {
         return Some(id);
@@ -73,6 +75,7 @@ fn id_of(value: &str) -> Option<&str> {
     (ID_PREFIXES.contains(&prefix) && !rest.is_empty()).then_some(value)
 }
 
+/// Finds the datacenter with this id; `None` if no visible datacenter has it.
 async fn by_id(client: &Vcenter, id: &str) -> Result<Option<MoRef>, String> {
     let datacenter = MoRef::new("Datacenter", id);
     match client.retrieve(&FilterSpec::ancestors(vec![datacenter.clone()])).await {
@@ -83,8 +86,9 @@ async fn by_id(client: &Vcenter, id: &str) -> Result<Option<MoRef>, String> {
     }
 }
 
-/// Finds every datacenter of this name, folder by folder. Looks into no folder twice, because an answer that puts a
-/// folder into itself would be followed for ever. Notes every datacenter in `all`.
+/// Finds every datacenter whose name matches, folder by folder. Reads no folder twice, so that an
+/// answer that puts a folder into itself does not lead to an endless search. Stores all datacenters
+/// in `all`.
 async fn anywhere(
     client: &Vcenter,
     name: &str,
@@ -112,14 +116,14 @@ async fn anywhere(
     Ok(found)
 }
 
-/// Finds every datacenter at this path, from the root folder on.
+/// Finds every datacenter whose path from the root folder matches.
 async fn along(client: &Vcenter, path: &str) -> Result<Vec<MoRef>, String> {
     let session = client.session().await.map_err(|err| Chain(&err).to_string())?;
     let is_absolute = path.starts_with('/');
     let mut folders =
         vec![if is_absolute { session.content.root_folder } else { root(client).await? }];
     let names: Vec<&str> = path.trim_matches('/').split('/').collect();
-    let (last, above) = names.split_last().ok_or_else(|| format!("{path:?} is no path"))?;
+    let (last, above) = names.split_last().ok_or_else(|| format!("{path:?} is not a path"))?;
     for name in above {
         let mut next = Vec::new();
         for folder in folders {
@@ -149,6 +153,7 @@ async fn root(client: &Vcenter) -> Result<MoRef, String> {
     Ok(root)
 }
 
+/// Returns the folders and datacenters that are directly in a folder, with their names.
 async fn children(client: &Vcenter, folder: MoRef) -> Result<Vec<(MoRef, String)>, String> {
     let objects = client.retrieve(&FilterSpec::children(folder)).await;
     let objects = objects.map_err(|err| Chain(&err).to_string())?;

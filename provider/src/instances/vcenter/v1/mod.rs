@@ -1,15 +1,17 @@
-//! Makes upstream's calls one for one, for comparison and rollback: no view, a search of every datacenter per question.
+//! vCenter backend that makes upstream's calls one for one, for comparison and rollback. It keeps
+//! no view, and searches the configured datacenters for each question.
 //!
-//! | part | what it is |
+//! | part | task |
 //! | --- | --- |
 //! | [`search`], [`datacenters`] | finds a machine (`pkg/common/connectionmanager/search.go`, `pkg/common/vclib/datacenter.go`) |
-//! | [`zones`] | reads its zone (`pkg/cloudprovider/vsphere/zones.go`, `pkg/common/connectionmanager/zones.go`) |
-//! | [`whole`] | converts its whole properties |
+//! | [`zones`] | reads the zone of a machine (`pkg/cloudprovider/vsphere/zones.go`, `pkg/common/connectionmanager/zones.go`) |
+//! | [`whole`] | converts the whole properties of a machine |
 //! | [`troubles`] | reports nodes whose vCenter is replaced or not configured; upstream does not |
-//! | [`answers`] | orders these calls (`pkg/cloudprovider/vsphere/{nodemanager,instances,instances_v2}.go`) |
+//! | [`answers`] | answers questions with these calls (`pkg/cloudprovider/vsphere/{nodemanager,instances,instances_v2}.go`) |
 //!
-//! Calls are upstream's as long as they succeed. Where upstream crashes, takes an error for an absence or never
-//! recovers, this backend does not; `docs/differences-from-upstream.md` has the list.
+//! As long as the calls succeed and find the machine, they are those of upstream. Where upstream
+//! crashes, takes an error for an absence or never recovers, this backend does not.
+//! `docs/differences-from-upstream.md` lists these differences.
 
 mod answers;
 mod datacenters;
@@ -44,28 +46,30 @@ struct Shared {
     vcenters: Vec<Vcenter>,
     policy: Policy,
     tuning: Tuning,
-    /// Upstream's `SKIP_NODE_DELETION`, which spares one call.
+    /// Value of upstream's `SKIP_NODE_DELETION`. If true, no machine counts as gone, which spares
+    /// the read after an empty search.
     skip_deletion: bool,
     state: Mutex<State>,
     desk: Desk,
-    /// Reads of whole inventories, for nodes without a known location.
+    /// Reads of whole inventories, for nodes without a known location and without a reference.
     censuses: Censuses,
 }
 
 #[derive(Default)]
 struct State {
-    /// Existing nodes by name.
+    /// Nodes that exist according to the cluster, by name.
     seen: BTreeMap<String, NodeIdentity>,
     /// New nodes whose machines have not been looked up yet, by name.
     registrations: BTreeMap<String, NodeIdentity>,
     /// Last known location of each node's machine.
     known: BTreeMap<String, Known>,
-    /// Time of the first empty search per node, for nodes without a known location whose machine a person confirmed as
-    /// gone.
+    /// Time of the first empty search per node; only for nodes without a known location and without
+    /// a reference, after a person has confirmed that the machine is gone.
     absent: BTreeMap<String, Instant>,
-    /// True for each vCenter in which the last search succeeded.
+    /// For each vCenter: true unless the last search that tried to connect to it failed to do so.
     is_well: Vec<bool>,
-    /// True for each vCenter whose last search may have left datacenters out.
+    /// For each vCenter: true if the last search in it may have left out datacenters, and before
+    /// the first search.
     is_narrowed: Vec<bool>,
 }
 
@@ -78,7 +82,7 @@ struct Known {
 }
 
 impl VcenterV1 {
-    /// Creates a backend over these vCenters; no call is made before [`VcenterV1::spawn`].
+    /// Creates a backend for these vCenters. It makes no call before [`VcenterV1::spawn`].
     pub(crate) fn new(
         vcenters: Vec<Vcenter>,
         policy: Policy,
@@ -95,7 +99,8 @@ impl VcenterV1 {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Starts the task that makes the calls for the node controller, and one per vCenter for the [`Censuses`].
+    /// Starts the task that answers the node controller's questions, and for each vCenter one task
+    /// that reads its inventory for [`Censuses`].
     pub(crate) fn spawn(&self, tasks: &Tasks) {
         for index in 0..self.shared.vcenters.len() {
             let shared = Arc::clone(&self.shared);
@@ -109,12 +114,13 @@ impl VcenterV1 {
         tasks.spawn_droppable(span, async move { shared.run().await });
     }
 
-    /// Ends every login. Called after the tasks have stopped.
+    /// Logs out of every vCenter. The caller has stopped the tasks before.
     pub(crate) async fn close(&self) {
         futures::future::join_all(self.shared.vcenters.iter().map(Vcenter::close)).await;
     }
 
-    /// Returns a function that reports [`VcenterV1::health`], and nothing once the backend is dropped.
+    /// Returns a function that returns [`VcenterV1::health`], or an empty list once the backend is
+    /// dropped.
     pub(crate) fn probe(&self) -> Box<dyn Fn() -> Vec<(String, bool)> + Send> {
         let shared = Arc::downgrade(&self.shared);
         Box::new(move || {
@@ -122,8 +128,9 @@ impl VcenterV1 {
         })
     }
 
-    /// Health of each vCenter by name: true if the last search in it succeeded or none was made yet, and no other vCenter answers
-    /// under its name.
+    /// Returns the name and the health of each vCenter. A vCenter is unhealthy if the last search
+    /// that tried to connect to it failed to do so, or if the last login led to another vCenter
+    /// than the first login.
     pub(crate) fn health(&self) -> Vec<(String, bool)> {
         let state = self.shared.lock();
         let vcenters = self.shared.vcenters.iter().zip(&state.is_well);
@@ -139,7 +146,8 @@ impl Shared {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Registers new nodes, then answers questions, one after the other.
+    /// Looks up the machines of new nodes first, then answers questions, one after the other. Never
+    /// ends.
     async fn run(&self) {
         loop {
             self.desk.wait().await;
@@ -161,7 +169,7 @@ impl Shared {
 }
 
 impl Instances for VcenterV1 {
-    /// Queues a lookup of the machine only when the node is seen for the first time.
+    /// Queues a lookup of the machine only if the node is new.
     fn observe(&self, node: &NodeIdentity) {
         let is_new = self.shared.lock().note_seen(node);
         if is_new {
@@ -190,7 +198,7 @@ impl Instances for VcenterV1 {
         self.shared.desk.take_off(&node.name)
     }
 
-    /// Limits the questions to one node at a time, as the framework's loop does.
+    /// One question about existence at a time, as in the loop of upstream's framework.
     fn n_at_once(&self) -> usize {
         1
     }

@@ -1,7 +1,8 @@
-//! Finds a machine: searches every datacenter of one vCenter after the other, until one vCenter has it.
+//! Finds a machine: searches one vCenter after the other, datacenter by datacenter, and stops at
+//! the first vCenter that has the machine.
 //!
-//! If several datacenters have the machine, upstream takes the one that answered last; this backend takes none. A
-//! failed read of properties does not count as absence.
+//! If several datacenters have a matching machine, upstream takes the one that answered last, and
+//! this backend takes none. A failed read of properties does not count as absence.
 
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use crate::{
     model::{MachineId, Unknown, swap_byte_order},
 };
 
-/// Number of attempts to connect to a vCenter per visit, and the pause after each failure.
+/// Number of attempts to connect to a vCenter before a search in it, and the pause after each
+/// failure.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -25,7 +27,7 @@ enum By<'a> {
     Address(&'a str),
 }
 
-/// A machine that was found, as its whole properties show it.
+/// A machine that was found, with its properties.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub vcenter: VcenterIndex,
@@ -39,8 +41,8 @@ fn unavailable(err: &CallError) -> Unknown {
 }
 
 impl Shared {
-    /// Finds the machine with this UUID in either byte order, and reads it; `None` if every vCenter answered that it
-    /// has none.
+    /// Finds the machine with this UUID in either byte order, and reads it. Returns `None` if every
+    /// vCenter answered that its configured datacenters have none.
     pub(super) async fn discover_by_uuid(&self, uuid: MachineId) -> Result<Option<Found>, Unknown> {
         for uuid in [uuid, swap_byte_order(uuid)] {
             if let Some(found) = self.search(By::Uuid(uuid)).await? {
@@ -50,7 +52,8 @@ impl Shared {
         Ok(None)
     }
 
-    /// Finds the machine whose guest has this name, or this address; `None` as in [`Self::discover_by_uuid`].
+    /// Finds the machine whose guest has this DNS name or this address, and reads it; `None` as in
+    /// [`Self::discover_by_uuid`].
     pub(super) async fn discover_by_name(&self, name: &str) -> Result<Option<Found>, Unknown> {
         let name = name.trim().to_lowercase();
         for by in [By::DnsName(&name), By::Address(&name)] {
@@ -61,13 +64,15 @@ impl Shared {
         Ok(None)
     }
 
-    /// Reads the machine once more, as upstream does.
+    /// Reads the properties of the machine a second time, as upstream does.
     async fn described(&self, found: Found) -> Result<Found, Unknown> {
         let client = &self.vcenters[found.vcenter];
         let machine = read(client, &found.reference, whole::DESCRIBED).await?;
         Ok(Found { machine, ..found })
     }
 
+    /// Searches one vCenter after the other; `None` if every vCenter answered that its configured
+    /// datacenters have no such machine.
     async fn search(&self, by: By<'_>) -> Result<Option<Found>, Unknown> {
         let mut trouble = None;
         for index in 0..self.vcenters.len() {
@@ -75,21 +80,21 @@ impl Shared {
             let visit = self.visit(index, by, &mut found, &mut trouble).await;
             self.lock().is_well[index] = visit.is_ok();
             if let Err(why) = visit {
-                tracing::warn!(vcenter = self.vcenters[index].name(), reason = %why, "searching a vCenter failed");
+                tracing::warn!(vcenter = self.vcenters[index].name(), reason = %why, "searching a vCenter failed; continuing without it");
                 trouble = Some(why);
             }
             match found.len() {
                 0 => {}
                 1 => return Ok(found.pop()),
-                n => return Err(Unknown::Ambiguous(format!("{n} machines answer to {by:?}"))),
+                n => return Err(Unknown::Ambiguous(format!("{n} machines match {by:?}"))),
             }
         }
-        // A place that could not be searched may have the machine.
+        // A vCenter or datacenter that could not be searched may have the machine.
         trouble.map_or(Ok(None), Err)
     }
 
-    /// Searches the datacenters of one vCenter. An error ends the visit; `trouble` gets errors that concern one
-    /// datacenter.
+    /// Searches the datacenters of one vCenter, and adds the machines to `found`. Returns an error
+    /// if it cannot connect to the vCenter. Stores any other problem in `trouble` and continues.
     async fn visit(
         &self,
         index: VcenterIndex,
@@ -124,14 +129,14 @@ impl Shared {
                 }
             };
             if machines.len() > 1 {
-                let why = format!("{} machines answer to {by:?}", machines.len());
+                let why = format!("{} machines match {by:?}", machines.len());
                 *trouble = Some(Unknown::Ambiguous(why));
                 continue;
             }
             for reference in machines {
                 match read(client, &reference, whole::FOUND).await {
                     Ok(machine) => match machine.uuid {
-                        // A server may ignore the datacenter, and then finds the same machine again.
+                        // A server that ignores the datacenter finds the same machine again.
                         Some(_) if found.iter().any(|it| it.reference == reference) => {}
                         Some(uuid) => {
                             found.push(Found { vcenter: index, reference, uuid, machine });
@@ -148,6 +153,7 @@ impl Shared {
         Ok(())
     }
 
+    /// Makes sure that a session exists, with up to [`ATTEMPTS`] tries.
     async fn connect(&self, index: VcenterIndex) -> Result<(), CallError> {
         let mut n_failed = 0;
         loop {
@@ -166,6 +172,7 @@ impl Shared {
     }
 }
 
+/// Reads these properties of a machine.
 async fn read(
     client: &provider_vcenter::Vcenter,
     machine: &MoRef,
@@ -175,7 +182,7 @@ async fn read(
     let objects = client.retrieve(&spec).await.map_err(|err| unavailable(&err))?;
     let object = objects.first();
     let object = object.ok_or_else(|| {
-        Unknown::Unavailable("its machine is not visible to this login".to_owned())
+        Unknown::Unavailable("a search finds its machine, but this login cannot read it".to_owned())
     })?;
     Ok(whole::machine(object))
 }

@@ -1,4 +1,5 @@
-//! Reports nodes whose machines are out of reach, as far as the backend knows without a call. Upstream reports none.
+//! Finds the nodes whose machines this backend cannot manage, as far as it can tell without a call.
+//! Upstream reports none.
 
 use provider_vcenter::Vcenter;
 
@@ -12,7 +13,7 @@ use crate::{
 };
 
 impl Shared {
-    /// Returns all such nodes, in order of name.
+    /// Returns all nodes whose machines the backend cannot manage, in order of name.
     pub(super) fn troubles(&self) -> Vec<Trouble> {
         let state = self.lock();
         let found = state.seen.values().filter_map(|node| {
@@ -23,6 +24,7 @@ impl Shared {
     }
 }
 
+/// Returns the trouble of one node, if any.
 fn trouble(
     vcenters: &[Vcenter],
     state: &State,
@@ -34,12 +36,14 @@ fn trouble(
     }
     let noted = node.reference.as_ref()?;
     for client in vcenters {
-        // Before the first login, the instance UUID of the vCenter is unknown.
+        // The instance UUID of a vCenter is unknown before the first login, so the vCenter may be
+        // the one of the reference.
         if client.instance_uuid().and_then(parse_uuid)? == noted.vcenter {
             return other(client);
         }
     }
-    // A configured vCenter may still have the machine, because a restored vCenter has another instance UUID.
+    // A configured vCenter may still have the machine, because a restored vCenter has another
+    // instance UUID.
     let was_looked_for = !state.registrations.contains_key(&node.name);
     was_looked_for.then(|| (TroubleKind::UnknownVcenter, proof::elsewhere(noted)))
 }

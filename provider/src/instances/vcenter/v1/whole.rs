@@ -1,15 +1,17 @@
-//! Converts the whole `config`, `summary` and `guest` of a machine, which upstream reads where leaves would do.
+//! Converts the whole properties `config`, `summary` and `guest` of a machine. Upstream reads
+//! these, although a few of their leaves would suffice.
 
 use provider_vcenter::{ObjectContent, PropertyChange, xml::Element};
 
 use crate::instances::vcenter::machine::{Machine, PATHS};
 
-/// Properties to read of a machine that was found.
+/// Properties that the first read of a found machine requests.
 pub(super) const FOUND: &[&str] = &["config", "summary", "guest"];
-/// The same properties, in upstream's order, for the second read, which describes the machine.
+/// Properties that the second read of a found machine requests: those of [`FOUND`] in upstream's
+/// order.
 pub(super) const DESCRIBED: &[&str] = &["guest", "summary", "config"];
 
-/// Builds a machine from whole properties, as if its leaves had been read.
+/// Builds a machine from whole properties as if the provider had read their leaves.
 pub(super) fn machine(object: &ObjectContent) -> Machine {
     let is_read = |path: &&&str| {
         let root = path.split(['.', '[']).next().unwrap_or_default();
@@ -33,10 +35,10 @@ pub(super) fn machine(object: &ObjectContent) -> Machine {
     machine
 }
 
-/// Returns the value of a leaf inside whole properties.
+/// Returns the value of the leaf at this path inside whole properties.
 fn leaf(object: &ObjectContent, path: &str) -> Option<Element> {
     match path {
-        // As in upstream: the UUID comes from the summary.
+        // As in upstream, the UUID comes from `summary`.
         "config.uuid" => at(object, "summary.config.uuid").cloned(),
         "guest.net" => {
             let guest = object.properties.get("guest")?;
@@ -55,6 +57,7 @@ fn leaf(object: &ObjectContent, path: &str) -> Option<Element> {
     }
 }
 
+/// Returns the element at a path of names separated by dots.
 fn at<'a>(object: &'a ObjectContent, path: &str) -> Option<&'a Element> {
     let mut names = path.split('.');
     let root = object.properties.get(names.next()?)?;

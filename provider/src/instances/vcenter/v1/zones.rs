@@ -1,7 +1,9 @@
-//! Reads the zone of a machine as upstream does: a vAPI login for each path, object by object, tag by tag.
+//! Reads the zone of a machine as upstream does: with one vAPI login per path, the tags of each
+//! object separately, and each tag separately.
 //!
-//! If one path lacks a tag, the next one is tried. Unlike upstream, the nearest tag wins for both categories, and a
-//! failed read ends the search: a tag from farther up in its place would be final.
+//! If one path lacks a tag, the next path is tried. Unlike upstream, the nearest tag wins for both
+//! categories, and a failed read ends the search. A tag from farther up, in place of the unread
+//! one, would give the node labels that the provider never corrects.
 
 use provider_vcenter::{CallError, Chain, FilterSpec, MoRef, Retry, Vcenter};
 
@@ -11,7 +13,7 @@ use crate::{
     model::{Unknown, Zone},
 };
 
-/// Reason for the lack of a zone.
+/// Reason why a machine has no zone: a failed call or a [`ZoneError`].
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
@@ -30,7 +32,7 @@ impl From<Failure> for Unknown {
 }
 
 impl Shared {
-    /// Zone and region; none when zones are off.
+    /// Reads zone and region of the machine at this location; `None` if zones are off.
     pub(super) async fn zone(&self, known: &Known) -> Result<Option<Zone>, Unknown> {
         let Some(categories) = &self.policy.zones else { return Ok(None) };
         let zone = zone(&self.vcenters[known.vcenter], &known.machine, categories).await;
@@ -38,6 +40,7 @@ impl Shared {
     }
 }
 
+/// Tries the paths from the host, the resource pool and the machine, in this order.
 async fn zone(
     client: &Vcenter,
     machine: &MoRef,
@@ -45,7 +48,8 @@ async fn zone(
 ) -> Result<Zone, Failure> {
     let host = reference(client, machine, "summary.runtime.host").await?;
     let host = host.ok_or(ZoneError::NoHost)?;
-    // Needed when the host's path lacks a tag; until then its failure does not matter.
+    // The pool is needed only if the host's path lacks a tag. Otherwise a failure of this read does
+    // not matter.
     let pool = reference(client, machine, "resourcePool").await;
     let spec = FilterSpec::of_objects("HostSystem", &["summary"], vec![host.clone()]);
     client.retrieve(&spec).await?;
@@ -65,12 +69,12 @@ async fn zone(
     }
 }
 
-/// True if the next path may have what this one lacks.
+/// True if the path lacks a tag or an object of it is not visible, so that the next path is tried.
 fn is_elsewhere(err: &ZoneError) -> bool {
     matches!(err, ZoneError::Missing(_) | ZoneError::NotVisible(_))
 }
 
-/// Reads one property of the machine that is a reference.
+/// Reads a property of the machine whose value is a reference.
 async fn reference(
     client: &Vcenter,
     machine: &MoRef,
@@ -81,7 +85,7 @@ async fn reference(
     Ok(objects.first().and_then(|object| object.reference(path)))
 }
 
-/// Reads zone and region from the object and everything above it, in a separate login.
+/// Reads zone and region from the tags of the object and its ancestors, in a separate vAPI login.
 async fn along(
     client: &Vcenter,
     start: &MoRef,
@@ -93,6 +97,7 @@ async fn along(
     zone
 }
 
+/// Reads the tags object by object, upwards from `start`, until both zone and region are found.
 async fn walk(
     client: &Vcenter,
     start: &MoRef,

@@ -1,31 +1,35 @@
-//! State machine of one view: it decides from the outcome of each call which call comes next. Pure.
+//! State machine of one view: decides from the outcome of each call which call comes next. Pure.
 //!
-//! Two calls keep a view: the wait for changes, and the change of its members. Either can fail without the loss of the
-//! view, and neither may drop its unfinished work. A failed wait starts again from the last version or from none; a
-//! failed change of members is repeated after a pause.
+//! Two calls keep a view: the wait for changes (`WaitForUpdatesEx`) and the change of its members
+//! (`ModifyListView`). Either can fail without the loss of the view, and a failure must not drop
+//! unfinished work. A failed wait starts again from the last version or from none. A failed change
+//! of members is repeated after a pause.
 
 use std::time::Duration;
 
 use provider_vcenter::{Backoff, CallError, FaultKind, Retry};
 use tokio::time::Instant;
 
-/// Consecutive failures of either call that a view survives; the next one rebuilds it.
+/// Maximum number of consecutive failures of the same call that a view survives. After the next
+/// one, the view is rebuilt.
 const MAX_FAILURES: u32 = 2;
-/// The longest pause that a server may ask for.
+/// Longest pause that the client grants if a server asks for one.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// Effect of a failed call on the view.
+/// Loss that a failed call means for the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// The session or the view is gone.
+    /// The session or the view no longer exists on the server, or the same call would fail again.
     Final,
-    /// The version of the collector is gone; the filter may still be there.
+    /// The server no longer accepts the collector version, or has ended the wait. The filter may
+    /// still exist.
     Version,
-    /// Nothing is lost. The pause is at least that which the server asks for, if any.
+    /// Nothing is lost. Holds the minimum pause that the server asks for, if any.
     Passing(Option<Duration>),
 }
 
 impl Loss {
+    /// Returns the loss that this error means.
     pub(super) fn of(err: &CallError) -> Self {
         match err.retry() {
             Retry::AfterLogin | Retry::Never => Self::Final,
@@ -40,50 +44,54 @@ fn is_version_lost(err: &CallError) -> bool {
     matches!(err.fault(), Some(FaultKind::InvalidCollectorVersion | FaultKind::RequestCanceled))
 }
 
-/// The outcome of a call.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Happened {
-    /// The wait ended with a delivery, or without news.
+    /// The wait ended with a delivery, or without a change. `truncated` is true if more updates are
+    /// pending.
     Delivered { truncated: bool },
     /// The wait failed.
     WaitFailed(Loss),
-    /// The members of the view are the wanted ones.
+    /// All due changes of the members succeeded.
     Changed,
-    /// The members could not be changed.
+    /// A call that changes the members failed.
     ChangeFailed(Loss),
 }
 
 /// Next step after an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Wait on, from the last version.
+    /// Wait again, from the last version.
     WaitOn,
-    /// The first delivery is complete: settle it, then wait on.
+    /// The first delivery is complete: apply its end, then wait again.
     Settle,
-    /// Everything has to be delivered again: wait from no version.
+    /// Wait from no version, so that the server delivers everything again.
     BeginAgain,
-    /// Pause, at least as long as `wanted`; then wait on, or begin again if `begin_again` is set.
+    /// Pause, at least as long as `wanted`. Then wait from no version if `begin_again` is set, else
+    /// from the last one.
     Pause { wanted: Option<Duration>, begin_again: bool },
-    /// Build the view anew.
+    /// Build a new view.
     Rebuild,
 }
 
 /// Progress of one view.
 #[derive(Debug)]
 pub(super) struct Course {
-    /// True if everything was delivered once since the filter, or the version, was made.
+    /// True if the server has delivered all members once since the filter was created or the
+    /// version was dropped.
     is_whole: bool,
-    /// True if the last delivery was truncated.
+    /// True if more updates were pending after the last delivery.
     is_truncated: bool,
     /// Number of failed waits in a row.
     n_wait_failures: u32,
-    /// Number of failed changes of members in a row, and the time of the next try.
+    /// Number of failed changes of members in a row.
     n_change_failures: u32,
+    /// Time of the next try to change the members, after a failure.
     change_at: Option<Instant>,
 }
 
 impl Course {
-    /// The course of a view that was just built.
+    /// Returns the course of a new view.
     pub(super) fn new() -> Self {
         Self {
             is_whole: false,
@@ -94,28 +102,31 @@ impl Course {
         }
     }
 
-    /// True if everything was delivered once.
+    /// True if the server has delivered all members once, since the filter was created or the
+    /// version was dropped.
     pub(super) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// True if the wait may block: everything was delivered, and the view has survived the last failure.
+    /// True if the next wait may block on the server: all members were delivered, and the last wait
+    /// did not fail.
     pub(super) fn may_block(&self) -> bool {
         self.is_whole && self.n_wait_failures == 0
     }
 
-    /// True if answers may come from the view.
+    /// True if the backend may answer from the view: all members were delivered, and the last wait
+    /// did not fail.
     pub(super) fn is_current(&self) -> bool {
         self.is_whole && self.n_wait_failures == 0
     }
 
-    /// Time at which a failed change of members is tried again.
+    /// Returns the time at which a failed change of members is tried again.
     pub(super) fn change_at(&self) -> Option<Instant> {
         self.change_at
     }
 
-    /// Applies an outcome and returns the next step. `backoff` gives the pause before another try to change the
-    /// members.
+    /// Applies an outcome and returns the next step. `backoff` supplies the pause before another
+    /// try to change the members.
     pub(super) fn next(&mut self, happened: Happened, backoff: &mut Backoff) -> Next {
         match happened {
             Happened::Delivered { truncated } => {
@@ -252,7 +263,7 @@ mod tests {
         course.next(CHANGE, &mut backoff);
         let at = course.change_at().expect("it failed");
         assert!(at > Instant::now() && at <= Instant::now() + Duration::from_secs(2), "{at:?}");
-        // A delivery in between does not cancel the retry.
+        // A delivery in between leaves the retry scheduled.
         course.next(WHOLE, &mut backoff);
         assert_eq!(course.change_at(), Some(at));
         course.next(Happened::Changed, &mut backoff);
@@ -260,7 +271,7 @@ mod tests {
         let wanted = Duration::from_secs(9);
         course.next(Happened::ChangeFailed(Loss::Passing(Some(wanted))), &mut backoff);
         assert_eq!(course.change_at(), Some(Instant::now() + wanted));
-        // A server that asks for no pause does not end the back-off.
+        // A server that asks for a pause of zero does not shorten the back-off.
         let at_once = Loss::Passing(Some(Duration::ZERO));
         course.next(Happened::ChangeFailed(at_once), &mut backoff);
         let at = course.change_at().expect("it failed");

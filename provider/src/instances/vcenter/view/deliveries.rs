@@ -7,7 +7,7 @@ use provider_vcenter::{MoRef, UpdateKind, UpdateSet};
 use super::members::left;
 use crate::instances::vcenter::{Shared, machine::Machine, state::VcenterIndex};
 
-/// Applies a delivery; `entered` collects the machines that enter with it.
+/// Applies a delivery. Adds the machines that enter the view with it to `entered`, if set.
 pub(super) fn deliver(
     shared: &Shared,
     index: VcenterIndex,
@@ -37,7 +37,8 @@ pub(super) fn deliver(
     });
 }
 
-/// Ends a complete delivery: members that did not enter are not visible.
+/// Ends the first complete delivery: marks the members that did not enter as not visible, and logs
+/// that the view is current.
 pub(super) fn settle(shared: &Shared, index: VcenterIndex, entered: &BTreeSet<MoRef>) {
     let missing: Vec<MoRef> =
         shared.lock().vcenters[index].in_view.difference(entered).cloned().collect();

@@ -1,4 +1,5 @@
-//! Builds the view on the server, changes its members, and frees it.
+//! Creates the view and its filter on the server, changes the members of the view, and destroys
+//! both.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,10 +11,11 @@ use crate::instances::vcenter::{
     state::{VcenterIndex, VcenterState},
 };
 
-/// References per `ModifyListView`.
+/// Maximum number of references in one call of `CreateListView`. One call of `ModifyListView` may
+/// add as many and remove as many.
 const CHUNK: usize = 1000;
 
-/// A built view.
+/// A view on the server with its filter.
 pub(super) struct Built {
     pub(super) session: Session,
     view: MoRef,
@@ -22,7 +24,8 @@ pub(super) struct Built {
     pub(super) paths: Vec<&'static str>,
 }
 
-/// Builds view and filter for all machines that nodes are linked to. `refused` are paths that this server does not know.
+/// Creates a view and a filter for all machines that nodes are linked to. `refused` holds the paths
+/// that this server rejects; the function adds further ones.
 pub(super) async fn build(
     shared: &Shared,
     index: VcenterIndex,
@@ -41,7 +44,8 @@ pub(super) async fn build(
     let (first, others) = wanted.split_at(wanted.len().min(CHUNK));
     let (view, others) = match client.create_list_view(&session, first).await {
         Ok(view) => (view, others),
-        // One of the machines is gone. An empty view accepts the others and returns those that the server cannot find.
+        // One of the machines is gone. `ModifyListView` on an empty view accepts the others and
+        // returns those that the server cannot find.
         Err(err) if err.is_object_gone() && !first.is_empty() => {
             (client.create_list_view(&session, &[]).await?, wanted.as_slice())
         }
@@ -62,7 +66,7 @@ pub(super) async fn build(
     }
 }
 
-/// Creates the filter of a view; returns it with the paths that it reads.
+/// Creates the filter of a view. Returns it with the paths that it reads.
 async fn filter(
     client: &Vcenter,
     session: &Session,
@@ -86,6 +90,7 @@ async fn filter(
     }
 }
 
+/// Adds machines to a new view, and marks those that the server cannot find as not visible.
 async fn add(
     shared: &Shared,
     index: VcenterIndex,
@@ -102,12 +107,13 @@ async fn add(
     Ok(())
 }
 
-/// True if the objects of the session still exist on the server after this error.
+/// True if the view and filter of the session may still exist on the server after this error.
 fn is_left_by(why: &CallError) -> bool {
     why.retry() != Retry::AfterLogin && !why.is_object_gone()
 }
 
-/// Frees the view and its filter on the server, if the session still exists.
+/// Destroys the filter and then the view on the server, if they may still exist after the error
+/// `why`.
 pub(super) async fn abandon(shared: &Shared, index: VcenterIndex, built: &Built, why: &CallError) {
     if !is_left_by(why) {
         return;
@@ -118,15 +124,16 @@ pub(super) async fn abandon(shared: &Shared, index: VcenterIndex, built: &Built,
     }
 }
 
-/// A change of the members that one call makes.
+/// A change of the members by one call.
 struct Change {
     add: Vec<MoRef>,
     remove: Vec<MoRef>,
-    /// True if the removed machines are to be added again: the view lost them although they exist.
+    /// True if the removed machines will be added again, because the view has lost them although
+    /// they exist.
     is_repair: bool,
 }
 
-/// Returns the next change of the members, if one is needed.
+/// Returns the next change of the members; `None` if the view has the wanted ones.
 fn next_change(vcenter: &VcenterState) -> Option<Change> {
     let lost: Vec<MoRef> = vcenter.lost.iter().take(CHUNK).cloned().collect();
     if !lost.is_empty() {
@@ -139,7 +146,7 @@ fn next_change(vcenter: &VcenterState) -> Option<Change> {
     (!add.is_empty() || !remove.is_empty()).then_some(Change { add, remove, is_repair: false })
 }
 
-/// Records a change that the server has answered.
+/// Records a change after the server has answered the call.
 fn note(vcenter: &mut VcenterState, change: &Change) {
     for machine in &change.remove {
         if change.is_repair {
@@ -152,14 +159,15 @@ fn note(vcenter: &mut VcenterState, change: &Change) {
     vcenter.in_view.extend(change.add.iter().cloned());
 }
 
-/// Adds machines to the view that joined since, and removes those that parted. Records only changes that the server has
-/// answered, so that a failed one stays due. Repeating a change whose answer was lost has no effect.
+/// Adds newly linked machines to the view, and removes those without a link. Records only changes
+/// that the server has answered, so that a failed one is still due. Repeating a change whose answer
+/// was lost does no harm.
 pub(super) async fn adjust(
     shared: &Shared,
     index: VcenterIndex,
     built: &Built,
 ) -> Result<(), CallError> {
-    // Several changes of one moment become one call.
+    // Combines changes within 20 ms into one call.
     tokio::time::sleep(Duration::from_millis(20)).await;
     let client = &shared.vcenters[index].client;
     loop {
@@ -167,14 +175,14 @@ pub(super) async fn adjust(
         let (add, remove) = (&change.add, &change.remove);
         let missing = client.modify_list_view(&built.session, &built.view, add, remove).await?;
         note(&mut shared.lock().vcenters[index], &change);
-        // Removed machines may not exist any more.
+        // Only added machines count: a removed machine may be gone.
         for machine in missing.iter().filter(|machine| add.contains(machine)) {
             left(shared, index, machine);
         }
     }
 }
 
-/// Notes that the collector does not show a machine.
+/// Marks a machine as not visible, because the collector does not show it.
 pub(in crate::instances::vcenter) fn left(shared: &Shared, index: VcenterIndex, machine: &MoRef) {
     shared.with(|state, effects| {
         state.machine_changed(

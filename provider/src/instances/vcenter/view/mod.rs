@@ -1,11 +1,12 @@
-//! Keeps the machines of joined nodes in one list view with one filter, and waits for changes.
+//! Keeps the machines of linked nodes in one list view with one filter, and waits for changes.
 //!
-//! While the wait blocks, another call adds joined machines to the view and removes parted ones; the collector then
-//! delivers them to the same wait. After the loss of a session, a restart or a lost collector version, the view is
-//! rebuilt: one login, one view, one filter, one delivery. Until then the old state stays, and the backend concludes no
-//! absence from it.
+//! While the wait blocks, another call adds newly linked machines to the view and removes those
+//! without a link. The collector then delivers the added machines to the same wait. After the loss
+//! of the session or a restart of vCenter, the view is rebuilt: one login, one view, one filter,
+//! one delivery. After the loss of the collector version alone, the next wait delivers everything
+//! again. Until then the backend keeps the old state and concludes no absence from it.
 //!
-//! [`course`] decides what each outcome means; this file makes the calls.
+//! [`course`] decides what follows from the outcome of each call; this file makes the calls.
 
 mod course;
 mod deliveries;
@@ -25,15 +26,15 @@ use self::{
 use super::{Shared, idle::keep_alive, reread::Reread, state::VcenterIndex};
 use crate::mutant::mutant;
 
-/// Interval of keep-alive calls while no machine is watched. vCenter ends a session after 30 idle minutes; an
-/// administrator may shorten that, and a login costs more than this call.
+/// Interval of keep-alive calls while the view has no machine. vCenter ends a session after 30 idle
+/// minutes, and an administrator may shorten that. A login costs more than this call.
 const KEEP_ALIVE: Duration = Duration::from_secs(300);
 
-/// Lifetime from which on a view counts as a success: its loss begins a new series of pauses. A view that is lost
-/// sooner is part of the trouble, however much it delivered.
+/// Lifetime from which on a view counts as a success, so that its loss begins a new series of
+/// pauses. The loss of a younger view lengthens the pauses, however much the view delivered.
 const LIVED: Duration = Duration::from_secs(5);
 
-/// Serves the view for ever.
+/// Keeps the view of one vCenter. Never ends.
 pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     let backend = &shared.vcenters[index];
     let jitter = Jitter::new(shared.tuning.seed, &format!("{}/view", backend.client.name()));
@@ -54,8 +55,8 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         let is_first = backoff.failures() == 0;
         let pause = backoff.fail();
         let is_logged_out = err.retry() == Retry::AfterLogin;
-        // vCenter has answered if it says that the session is gone. The login that follows need not wait, unless the
-        // last one did not help.
+        // An answer that the session is gone shows that vCenter works. The following login need not
+        // wait, unless the last login did not help.
         let is_answered = is_logged_out && !was_logged_out;
         was_logged_out = is_logged_out;
         {
@@ -65,7 +66,8 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         }
         let pause = match err.retry() {
             _ if is_answered => Duration::ZERO,
-            // The loss is on our side of the wire; the first attempt to rebuild need not wait.
+            // The login or the objects of the view are lost, and vCenter answers. The first attempt
+            // to rebuild need not wait.
             Retry::AfterLogin | Retry::Never if is_first => Duration::ZERO,
             _ if is_first && is_session_bound_loss(&err) => Duration::ZERO,
             retry => retry.pause(pause),
@@ -75,7 +77,8 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     }
 }
 
-/// Waits for a machine to watch; after [`KEEP_ALIVE`] without one, keeps the session alive.
+/// Waits until a node is linked to a machine. After [`KEEP_ALIVE`] without one, keeps the session
+/// alive.
 async fn idle(shared: &Shared, index: VcenterIndex) {
     let backend = &shared.vcenters[index];
     if tokio::time::timeout(KEEP_ALIVE, backend.view.notified()).await.is_ok() {
@@ -84,6 +87,7 @@ async fn idle(shared: &Shared, index: VcenterIndex) {
     keep_alive(shared, index).await;
 }
 
+/// True if the server says that the version, the wait or an object of the session is gone.
 fn is_session_bound_loss(err: &CallError) -> bool {
     matches!(
         err.fault(),
@@ -95,10 +99,10 @@ fn is_session_bound_loss(err: &CallError) -> bool {
     )
 }
 
-/// The outcome of one wait for changes.
+/// Result of one wait for changes; `None` if nothing changed.
 type Delivery = Result<Option<UpdateSet>, CallError>;
 
-/// Waits for changes until the view is lost; returns the error that it was lost with.
+/// Waits for changes until the view is lost. Returns the error that caused the loss.
 async fn watch(
     shared: &Shared,
     index: VcenterIndex,
@@ -115,13 +119,14 @@ async fn watch(
     let built_at = Instant::now();
     let mut reread = Reread::new(shared, index, &built.paths);
     loop {
-        // Another call may have learned that the session has ended; view and filter have ended with it.
+        // Another call may have found that the session has ended. View and filter have ended with
+        // it.
         if let Err(err) = client.still_holds(&built.session) {
             return err;
         }
         reread.plan(course.is_whole());
-        // The first delivery comes at once or not at all. The wait may not block before everything was delivered, nor
-        // before it is known whether the view survived a failure.
+        // The first delivery comes at once or not at all. The wait may not block before all members
+        // were delivered, nor after a failure until the next wait succeeds.
         let wait = if course.may_block() { client.poll() } else { Duration::ZERO };
         let waited = {
             let poll = client.wait_for_updates(&built.session, &version, wait);
@@ -191,17 +196,19 @@ async fn watch(
     }
 }
 
-/// Restarts the wait from no version. The filter may still exist, and one call then delivers everything again.
+/// Makes the next wait start from no version. If the filter still exists, the wait then delivers
+/// everything again.
 fn begin_again(version: &mut String, entered: &mut BTreeSet<MoRef>) {
     version.clear();
     entered.clear();
 }
 
-/// Waits for changes; meanwhile changes the members of the view, and reads incomplete machines again.
+/// Waits for changes. Meanwhile changes the members of the view when needed, and reads incomplete
+/// machines again.
 ///
 /// # Errors
 ///
-/// If the members could not be changed and the view must be rebuilt for that.
+/// If a change of the members failed in a way that requires a new view.
 async fn wait_and_change(
     shared: &Shared,
     index: VcenterIndex,
@@ -218,7 +225,7 @@ async fn wait_and_change(
             }
         };
         tokio::select! {
-            // Deliveries first: the next change of the view may depend on them.
+            // Deliveries come first, because the next change of the view may depend on them.
             biased;
             result = &mut poll => return Ok(result),
             () = change => {

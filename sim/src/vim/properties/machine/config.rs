@@ -1,4 +1,4 @@
-//! `config`: the configuration that the hypervisor knows, and its devices.
+//! Property `config` of a virtual machine: its configuration and its devices.
 
 use sim_world::vcenter::{Machine, NetworkCard};
 

@@ -1,4 +1,4 @@
-//! `guest`: what VMware Tools reports.
+//! Property `guest` of a virtual machine: the values that VMware Tools reports.
 
 use sim_world::vcenter::GuestNic;
 

@@ -1,4 +1,4 @@
-//! `summary`: a short form of the other properties.
+//! Property `summary` of a virtual machine: a short form of its other properties.
 
 use super::{
     RUNTIME, STORAGE, full_name, guest_id, heartbeat, int, readable, reporting, running,

@@ -1,7 +1,8 @@
-//! Lists the virtual machines of a vCenter, even if it is busy for a moment.
+//! Lists the virtual machines of a vCenter, even if the vCenter is busy for a moment.
 //!
-//! Tries a call up to three times, with pauses, if the connection breaks or the status is neither 200 nor 500, such as
-//! 503. Logs in again, once, if the vCenter has forgotten the session. Every other fault is an error.
+//! Makes a call up to three times, with pauses, if the connection breaks or the status is neither
+//! 200 nor 500, for example 503. Logs in again, once, if the vCenter has ended the session. Every
+//! other fault is an error.
 
 mod soap;
 
@@ -26,11 +27,11 @@ pub struct Machine {
 /// Reason for which [`list`] failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The certificate to trust cannot be used.
-    #[error("the certificate authority is no PEM")]
+    /// The certificate authority is invalid.
+    #[error("invalid certificate authority: expected certificates as PEM")]
     Authority(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The vCenter refuses user or password.
-    #[error("{user} may not log in")]
+    /// The vCenter refuses the user name or the password.
+    #[error("the vCenter refused the login of {user}: check user name and password")]
     Login {
         /// Name of the user.
         user: String,
@@ -45,7 +46,7 @@ pub enum Error {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The vCenter answers with a fault.
-    #[error("{operation} was refused with {fault}")]
+    #[error("the vCenter refused {operation} with the fault {fault}")]
     Fault {
         /// Name of the operation.
         operation: &'static str,
@@ -53,7 +54,7 @@ pub enum Error {
         fault: String,
     },
     /// The answer lacks a required element.
-    #[error("the answer to {operation} has no {missing}")]
+    #[error("the answer to {operation} has no element {missing}")]
     Answer {
         /// Name of the operation.
         operation: &'static str,
@@ -62,7 +63,7 @@ pub enum Error {
     },
 }
 
-/// Returns every virtual machine, sorted by name. Ends its session if it succeeds.
+/// Returns every virtual machine, sorted by name. Logs out at the end if it succeeds.
 ///
 /// # Errors
 /// See [`Error`]. A vCenter that is busy for a moment does not cause an error.
@@ -82,7 +83,7 @@ pub async fn list(
     let (root, views, collector) =
         (part("rootFolder")?, part("viewManager")?, part("propertyCollector")?);
     vcenter.log_in().await?;
-    // A view ends with its session, so the list begins again after a lost session.
+    // A view ends with its session, so after a lost session the list starts over with a new view.
     let mut listed = vcenter.machines(root, views, collector).await;
     if matches!(&listed, Err(Error::Fault { fault, .. }) if fault == "NotAuthenticated") {
         vcenter.log_in().await?;
@@ -148,7 +149,8 @@ impl VCenter<'_> {
         }
     }
 
-    /// Makes one call, and repeats it while the vCenter is busy. Returns the body of the answer.
+    /// Makes one call, and repeats it while the vCenter is busy, [`TRIES`] times in all. Returns
+    /// the body of the answer.
     async fn ask(
         &mut self,
         operation: &'static str,
@@ -171,7 +173,7 @@ impl VCenter<'_> {
             tokio::time::sleep(pause).await;
             pause *= 2;
         }
-        unreachable!("the loop ends by returning")
+        unreachable!("the loop returns at the latest after {TRIES} tries")
     }
 }
 

@@ -1,4 +1,5 @@
-//! `inventory URL USER CA` prints the virtual machines of a vCenter, one per line. Reads the password from standard input.
+//! `inventory URL USER CA` prints the virtual machines of a vCenter, one per line. It reads the
+//! password from standard input. CA is a file with the certificates to trust.
 
 use std::io::{Read as _, Write as _};
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! A minimal SOAP client over TLS or plain HTTP, with the features that a list needs.
+//! A minimal SOAP client over TLS or plain HTTP, with the features that a list of machines needs.
 
 use std::sync::Arc;
 
@@ -18,14 +18,15 @@ use crate::Error;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// A method, the object it is called on (type and id), and its arguments as XML.
+/// A SOAP call: the method, the object on which it is called (type and id), and its arguments as
+/// XML.
 pub(crate) struct Call<'a> {
     pub(crate) operation: &'static str,
     pub(crate) this: (&'static str, &'a str),
     pub(crate) arguments: &'a str,
 }
 
-/// A client that keeps the session cookie.
+/// A SOAP client that keeps the session cookie.
 pub(crate) struct Soap {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     url: String,
@@ -92,8 +93,8 @@ pub(crate) fn fault(body: &str) -> String {
     class.unwrap_or("a fault without a class").to_owned()
 }
 
-/// Returns the content of the first element with this name. Needs answers in which no element contains another one with
-/// the same name.
+/// Returns the content of the first element with this name. Works only for answers in which
+/// elements of this name are not nested.
 pub(crate) fn element<'a>(xml: &'a str, name: &'static str) -> Option<&'a str> {
     elements(xml, name).next()
 }
@@ -128,14 +129,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_are_found_by_their_whole_name() {
+    fn an_element_is_found_only_by_its_whole_name() {
         let xml = r#"<a><names>x</names><name type="T">one</name><name>two</name></a>"#;
         assert_eq!(elements(xml, "name").collect::<Vec<_>>(), ["one", "two"]);
         assert_eq!(element(xml, "nam"), None);
     }
 
     #[test]
-    fn a_fault_has_a_class() {
+    fn the_class_of_a_fault_is_the_type_of_its_detail() {
         let body = r#"<detail><InvalidLoginFault xmlns="urn:vim25" xsi:type="InvalidLogin"></InvalidLoginFault></detail>"#;
         assert_eq!(fault(body), "InvalidLogin");
     }

@@ -1,4 +1,4 @@
-//! Tests of the program against a simulated vCenter that fails on demand.
+//! Tests of the program `inventory` and its library against a simulated vCenter with fault rules.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -9,7 +9,7 @@ use sim_testcontainers::{Rule, Sim, SimContainer};
 
 /// Lists the machines of `vc0` with the library under test.
 async fn listed(sim: &SimContainer) -> Result<Vec<Machine>, Error> {
-    let vcenter = sim.vcenter("vc0").expect("every world has one");
+    let vcenter = sim.vcenter("vc0").expect("every world has vc0");
     let account = &vcenter.administrator;
     list(&vcenter.url, &account.username, &account.password, sim.ca_pem().as_bytes()).await
 }
@@ -21,7 +21,7 @@ fn machine(name: &str, power: &str) -> Machine {
 #[tokio::test]
 async fn the_inventory_lists_every_machine_and_logs_out() {
     let sim = Sim::new().machines(3).nodes(0).start().await.expect("a sim");
-    sim.admin().happen(&json!({"vm.powerOff": "node-0002"})).await.expect("it happens");
+    sim.admin().happen(&json!({"vm.powerOff": "node-0002"})).await.expect("the event applies");
     assert_eq!(
         listed(&sim).await.expect("a list"),
         [
@@ -35,17 +35,17 @@ async fn the_inventory_lists_every_machine_and_logs_out() {
 }
 
 #[tokio::test]
-async fn a_busy_vcenter_is_asked_again_and_not_too_often() {
+async fn a_call_to_a_busy_vcenter_is_made_at_most_three_times() {
     let sim = Sim::new().machines(2).nodes(0).start().await.expect("a sim");
     let admin = sim.admin();
 
-    admin.add(Rule::new("busy").op("Login").first(2).status(503)).await.expect("a good rule");
+    admin.add(Rule::new("busy").op("Login").first(2).status(503)).await.expect("the rule is valid");
     assert_eq!(listed(&sim).await.expect("a list").len(), 2);
-    assert_eq!(admin.counts().await.expect("counts").of("Login"), 3, "two failed, one did not");
+    assert_eq!(admin.counts().await.expect("counts").of("Login"), 3, "two failures, one success");
 
-    admin.heal().await.expect("no rules");
-    admin.add(Rule::new("down").op("Retrieve*").reset()).await.expect("a good rule");
-    let error = listed(&sim).await.expect_err("nothing answers");
+    admin.heal().await.expect("the admin port removes all rules");
+    admin.add(Rule::new("down").op("Retrieve*").reset()).await.expect("the rule is valid");
+    let error = listed(&sim).await.expect_err("every connection breaks");
     assert!(
         matches!(error, Error::Unavailable { operation: "RetrieveServiceContent", .. }),
         "{error}"
@@ -53,7 +53,7 @@ async fn a_busy_vcenter_is_asked_again_and_not_too_often() {
     let broken = admin.ledger(0).await.expect("a ledger");
     let broken: Vec<_> =
         broken.iter().filter_map(|it| it.ended.as_ref()?.broken.as_deref()).collect();
-    assert_eq!(broken, ["reset"; 3], "it gives up");
+    assert_eq!(broken, ["reset"; 3], "the library gives up after three tries");
     assert_eq!(admin.faults().await.expect("rules")[0].fired, 3);
 }
 
@@ -62,16 +62,16 @@ async fn a_lost_session_is_replaced_once() {
     let sim = Sim::new().machines(250).nodes(0).start().await.expect("a sim");
     let lost =
         Rule::new("lost").op("ContinueRetrievePropertiesEx").nth(1).soap_fault("NotAuthenticated");
-    sim.admin().add(lost).await.expect("a good rule");
+    sim.admin().add(lost).await.expect("the rule is valid");
     assert_eq!(listed(&sim).await.expect("a list").len(), 250, "three pages");
     let counts = sim.admin().counts().await.expect("counts");
     assert_eq!(counts.of("Login"), 2, "{counts:?}");
 }
 
 #[tokio::test]
-async fn the_binary_says_who_may_not_log_in() {
+async fn the_binary_names_the_user_whose_login_is_refused() {
     let sim = Sim::new().machines(1).nodes(0).start().await.expect("a sim");
-    let vcenter = sim.vcenter("vc0").expect("every world has one");
+    let vcenter = sim.vcenter("vc0").expect("every world has vc0");
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let ca = directory.join(format!("ca-{}.pem", std::process::id()));
     std::fs::write(&ca, sim.ca_pem()).expect("a file");
@@ -84,14 +84,18 @@ async fn the_binary_says_who_may_not_log_in() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary runs");
-        child.stdin.take().expect("a pipe").write_all(password.as_bytes()).expect("it reads");
-        child.wait_with_output().expect("it ends")
+        child.stdin.take().expect("a pipe").write_all(password.as_bytes()).expect("a reader");
+        child.wait_with_output().expect("the binary ends")
     };
     let listed = run(&vcenter.administrator.password);
     assert_eq!(String::from_utf8_lossy(&listed.stdout), "node-0001\tpoweredOn\n");
     let refused = run("wrong");
     assert_eq!(refused.status.code(), Some(1));
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(said, format!("error: {} may not log in\n", vcenter.administrator.username));
-    std::fs::remove_file(&ca).expect("it is there");
+    let user = &vcenter.administrator.username;
+    assert_eq!(
+        said,
+        format!("error: the vCenter refused the login of {user}: check user name and password\n")
+    );
+    std::fs::remove_file(&ca).expect("the file exists");
 }

@@ -1,4 +1,4 @@
-//! Tests of the expiry of events, and of its watch events.
+//! Tests of the expiry of Kubernetes Events, and of the watch events that it causes.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ impl Lab {
     }
 
     fn write(&mut self, seconds: u64, write: Write) {
-        self.0.apply(at(seconds), Command::Cluster(write)).expect("a good object");
+        self.0.apply(at(seconds), Command::Cluster(write)).expect("the write is valid");
     }
 
     fn create(&mut self, seconds: u64, name: &str) {
@@ -30,7 +30,7 @@ impl Lab {
         self.write(seconds, Write::create(events(), "default", event));
     }
 
-    /// Names of the events that exist at this second.
+    /// Advances to this second and returns the names of the Events that exist.
     fn names(&mut self, seconds: u64) -> Vec<&str> {
         self.0.advance(at(seconds));
         self.0.cluster.all(&events()).map(|it| it["metadata"]["name"].as_str().unwrap()).collect()
@@ -45,7 +45,7 @@ fn events() -> GroupResource {
     GroupResource::core("events")
 }
 
-/// The extra time of a lease is 5 % of the TTL.
+/// The extra duration of a lease is 5 % of the TTL: 15 s of 300 s.
 #[test]
 fn events_expire_after_the_ttl_of_the_topology() {
     let epoch = "2026-03-01T08:00:00Z".parse().unwrap();
@@ -76,7 +76,7 @@ fn events_of_one_minute_expire_together_an_hour_later() {
         .map(|WatchEvent { kind, object, revision }| {
             let metadata = &object["metadata"];
             assert_eq!(metadata["resourceVersion"], revision.to_string());
-            assert_eq!(metadata["deletionTimestamp"], json!(null), "nobody deleted it");
+            assert_eq!(metadata["deletionTimestamp"], json!(null), "no client deleted it");
             (*kind, metadata["name"].as_str().unwrap(), *revision - before)
         })
         .collect();

@@ -1,4 +1,4 @@
-//! Tests of requests to guests through VMware Tools.
+//! Tests of power requests to guests through VMware Tools.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of kubelets by the Nodes and leases in the cluster.
+//! Tests of kubelets. They check the Nodes and leases in the workload cluster.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn at(seconds: u64) -> Time {
 }
 
 fn node(world: &World) -> &Value {
-    world.cluster.get(&Key::node(NODE)).expect("the node is there")
+    world.cluster.get(&Key::node(NODE)).expect("the Node exists")
 }
 
 fn lease(world: &World) -> Option<&Value> {
@@ -43,7 +43,7 @@ fn taints(world: &World) -> Vec<String> {
 }
 
 fn apply(world: &mut World, seconds: u64, command: Command) {
-    world.apply(at(seconds), command).expect("the world can do that");
+    world.apply(at(seconds), command).expect("the world accepts the command");
 }
 
 #[test]
@@ -57,14 +57,14 @@ fn a_stopped_kubelet_makes_its_node_unreachable_until_the_next_start() {
     apply(&mut world, 3, Command::StopKubelet(NODE.into()));
     let noticed = at(3) + GRACE_PERIOD;
     world.advance(at(3) + (GRACE_PERIOD - Duration::from_millis(1)));
-    assert_eq!(ready(&world), ("True", "KubeletReady"), "nobody has noticed yet");
+    assert_eq!(ready(&world), ("True", "KubeletReady"), "the grace period has not ended");
     world.advance(noticed);
     assert_eq!(ready(&world), ("Unknown", "NodeStatusUnknown"));
     let unreachable = ["NoSchedule", "NoExecute"]
         .map(|effect| format!("node.kubernetes.io/unreachable:{effect}"));
     assert_eq!(taints(&world), [WAITS, &unreachable[0], &unreachable[1]]);
     world.advance(at(3600));
-    assert_eq!(ready(&world), ("Unknown", "NodeStatusUnknown"), "that is all that happens");
+    assert_eq!(ready(&world), ("Unknown", "NodeStatusUnknown"), "it stays Unknown");
 
     apply(&mut world, 3605, Command::StartKubelet(NODE.into()));
     assert_eq!(ready(&world), ("True", "KubeletReady"));
@@ -86,12 +86,12 @@ fn the_lease_is_renewed_while_the_kubelet_runs() {
     let before = node(&world)["metadata"]["resourceVersion"].clone();
     world.advance(Time::ZERO + LEASE_PERIOD * 3);
     assert_eq!(lease(&world).unwrap()["spec"]["renewTime"], "2026-03-01T08:00:30.000000Z");
-    assert_eq!(node(&world)["metadata"]["resourceVersion"], before, "leases do not touch nodes");
+    assert_eq!(node(&world)["metadata"]["resourceVersion"], before, "leases do not change Nodes");
     world.advance(Time::ZERO + LEASE_PERIOD * 30);
     assert_ne!(
         node(&world)["metadata"]["resourceVersion"],
         before,
-        "the status came with the 30th"
+        "the status report comes with the 30th renewal"
     );
 }
 
@@ -111,7 +111,7 @@ fn the_lease_of_a_node_without_a_machine_is_deleted_with_the_node() {
     let mut world = lab();
     apply(&mut world, 3, Command::DeleteMachine(NODE.into()));
     world.advance(at(120));
-    assert!(lease(&world).is_some(), "the Node is still there");
+    assert!(lease(&world).is_some(), "the Node still exists");
     apply(&mut world, 120, Command::Cluster(Write::delete(Key::node(NODE))));
     assert_eq!(lease(&world), None);
 }
@@ -132,9 +132,9 @@ fn a_restore_brings_lost_objects_back_at_their_old_versions() {
     assert_eq!(world.cluster.revision(), before.revision());
     assert_eq!(node(&world)["metadata"]["uid"], uid);
     assert_eq!(world.cluster.watches_ended(), before.watches_ended() + 1);
-    assert_eq!(ready(&world), ("True", "KubeletReady"), "as the backup has it");
+    assert_eq!(ready(&world), ("True", "KubeletReady"), "as in the backup");
     world.advance(at(5) + GRACE_PERIOD);
-    assert_eq!(ready(&world).0, "Unknown", "no kubelet reports for it");
+    assert_eq!(ready(&world).0, "Unknown", "no kubelet reports its status");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_node_lost_by_a_restore_registers_anew_with_another_uid() {
     apply(&mut world, 4, Command::StartKubelet(NODE.into()));
     let uid = node(&world)["metadata"]["uid"].clone();
     apply(&mut world, 5, Command::RestoreCluster);
-    assert!(world.cluster.get(&Key::node(NODE)).is_none(), "the backup does not know it");
+    assert!(world.cluster.get(&Key::node(NODE)).is_none(), "the backup does not contain it");
     apply(&mut world, 6, Command::StopKubelet(NODE.into()));
     apply(&mut world, 7, Command::StartKubelet(NODE.into()));
     assert_ne!(node(&world)["metadata"]["uid"], uid);

@@ -1,4 +1,5 @@
-//! Tests of VM Operator's steps from a VirtualMachine to its machine and back.
+//! Tests of VM Operator's steps: from a VirtualMachine to its machine, and from the machine's state
+//! to the object's status.
 
 use std::time::Duration;
 
@@ -85,7 +86,7 @@ fn a_machine_of_the_topology_starts_with_a_complete_object() {
     );
     let before = lab.0.supervisor.objects.revision();
     lab.at(3600.0);
-    assert_eq!(lab.0.supervisor.objects.revision(), before, "nothing is left to do");
+    assert_eq!(lab.0.supervisor.objects.revision(), before, "VM Operator writes nothing");
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn a_vmotion_keeps_the_zone_and_a_changed_zone_label_is_recomputed() {
 }
 
 #[test]
-fn a_machine_is_made_in_the_order_of_vm_operator() {
+fn a_machine_is_created_in_the_steps_of_vm_operator() {
     let mut lab = Lab::new(0);
     let made = lab.create(usual()).unwrap();
     let bios = made["spec"]["biosUUID"].clone();
@@ -132,7 +133,8 @@ fn a_machine_is_made_in_the_order_of_vm_operator() {
             last = now;
         }
     }
-    // Each line: tenths of a second, then finalizer, conditions, id, UUID, power state, address.
+    // Each line: time in tenths of a second; whether the object has finalizers, conditions, an id
+    // and the BIOS UUID; its power state; and whether it has an address.
     insta::assert_snapshot!(
         seen.iter().map(|(at, what)| format!("{at} {what}\n")).collect::<String>(),
         @r#"
@@ -144,7 +146,7 @@ fn a_machine_is_made_in_the_order_of_vm_operator() {
     282 [true,true,true,true,"PoweredOn",true]
     "#
     );
-    assert!(lab.0.cluster.get(&Key::node("new")).is_some(), "its kubelet registered");
+    assert!(lab.0.cluster.get(&Key::node("new")).is_some(), "its kubelet has registered a Node");
 }
 
 #[test]
@@ -186,7 +188,7 @@ fn a_machine_follows_the_power_state_of_its_object() {
     lab.0.apply(now, Command::PowerOff("node-0001".into())).unwrap();
     lab.at(120.0);
     let machine = lab.0.vcenter("vc0").unwrap().inventory.machines().next().unwrap();
-    assert_eq!(machine.2.power, Power::PoweredOn, "what is asked for wins");
+    assert_eq!(machine.2.power, Power::PoweredOn, "VM Operator restores spec.powerState");
 }
 
 #[test]
@@ -198,7 +200,7 @@ fn a_machine_lost_in_vcenter_keeps_its_object_with_a_false_condition() {
     let created =
         conditions.as_array().unwrap().iter().find(|it| it["type"] == "VirtualMachineCreated");
     assert_eq!(created.unwrap()["status"], "False");
-    assert!(lab.at_pointer("node-0001", "/status/biosUUID").is_string(), "it still exists");
+    assert!(lab.at_pointer("node-0001", "/status/biosUUID").is_string(), "the object remains");
 }
 
 #[test]
@@ -206,7 +208,7 @@ fn a_finalizer_holds_a_deleted_object_until_its_machine_is_gone() {
     let mut lab = Lab::new(2);
     lab.send(objects::Command::delete(Lab::key("node-0002"))).unwrap();
     lab.at(1.0);
-    assert!(lab.object("node-0002").is_some(), "its finalizer holds it");
+    assert!(lab.object("node-0002").is_some(), "its finalizer delays the deletion");
     lab.at(10.0);
     assert_eq!(lab.object("node-0002"), None);
     assert_eq!(lab.0.vcenter("vc0").unwrap().inventory.machines().count(), 1);

@@ -1,4 +1,5 @@
-//! Embedded objects, which `x-kubernetes-embedded-resource` declares.
+//! Decoding and checks of embedded objects, which a schema declares by
+//! `x-kubernetes-embedded-resource`.
 //!
 //! Follows `apiextensions-apiserver: pkg/apiserver/schema/objectmeta`.
 
@@ -8,11 +9,11 @@ use super::structural::{Others, Structural};
 use crate::objects::schema::{Words, decode_metadata};
 use crate::objects::{FieldErrors, NameRule, meta, names};
 
-/// Reads the metadata of embedded objects: drops the fields that metadata does not have and adds them to
-/// `unknown`. The metadata of the root object is read elsewhere.
+/// Decodes the metadata of embedded objects: drops unknown fields of metadata and adds complaints
+/// about them to `unknown`. The caller decodes the metadata of the root object.
 ///
 /// # Errors
-/// The real server's error text for metadata of the wrong type.
+/// The real server's error text for an apiVersion, kind or metadata of the wrong type.
 pub(super) fn coerce(
     schema: &Structural,
     value: &mut Value,
@@ -62,7 +63,7 @@ fn coerce_types(
     Ok(())
 }
 
-/// Checks embedded objects: apiVersion, kind and metadata.
+/// Checks apiVersion, kind and metadata of all embedded objects in a value.
 pub(in crate::objects) fn validate(
     schema: &Structural,
     value: &Value,
@@ -114,7 +115,7 @@ fn validate_object(object: &Value, path: &str, errors: &mut FieldErrors) {
     if object["metadata"].is_object() {
         let mut named = object.clone();
         if meta::text(&named, "name").is_empty() {
-            // An embedded object needs no name.
+            // An embedded object may have no name. The check requires one, so it gets a valid one.
             named["metadata"]["name"] = "fakename".into();
         }
         let namespaced = !meta::text(&named, "namespace").is_empty();
@@ -137,7 +138,8 @@ fn type_problem(field: &str, text: &str) -> Option<String> {
     (!why.is_empty()).then(|| format!("may have mixed case, but should otherwise match: {why}"))
 }
 
-/// The schema and the path of a field.
+/// Returns the schema and the path of the field `name`; `None` if `schema` does not describe the
+/// field.
 fn below<'a>(schema: &'a Structural, name: &str, path: &str) -> Option<(&'a Structural, String)> {
     if let Some(known) = schema.properties.get(name) {
         let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };

@@ -1,7 +1,8 @@
-//! Formats of texts that schemas can ask for.
+//! Checks of the string formats that a schema can require.
 //!
-//! Follows `kube-openapi: pkg/validation/strfmt`. `uri`, `email`, `isbn*` and `creditcard` allow any text.
-//! Formats that the real server does not know are not checked there either.
+//! Follows `kube-openapi: pkg/validation/strfmt`. Unlike the real server, this module allows any
+//! text for `uri`, `email`, `isbn*` and `creditcard`. Like the real server, it allows any text for
+//! unknown formats.
 
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;
@@ -12,7 +13,8 @@ use crate::objects::{NameRule, addresses, names, patterns};
 
 const BASE64: &str =
     "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$";
-/// Pattern of the text after `t`. Any one character may stand before the fraction.
+/// Pattern of the part of a lower-case `date-time` after `t`. Any one character may stand before
+/// the fraction.
 const TIME: &str = r"^([01]\d|2[0-3]):[0-5]\d:[0-5]\d(.\d+)?(z|[+-]\d{2}:\d{2})$";
 
 const DURATION: &str = r"(\d+)\s*([A-Za-zµ]+)";
@@ -29,7 +31,7 @@ const UUID_5: &str =
     "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$";
 const MAC: &str = "^([0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}((:[0-9a-fA-F]{2}){2}|(:[0-9a-fA-F]{2}){14})?|[0-9a-fA-F]{2}(-[0-9a-fA-F]{2}){5}((-[0-9a-fA-F]{2}){2}|(-[0-9a-fA-F]{2}){14})?|[0-9a-fA-F]{4}(\\.[0-9a-fA-F]{4}){2}(\\.[0-9a-fA-F]{4}|(\\.[0-9a-fA-F]{4}){7})?)$";
 
-/// Formats of texts, without dashes.
+/// The string formats that the real server knows, without dashes.
 const OF_TEXTS: [&str; 26] = [
     "bsonobjectid",
     "uri",
@@ -59,7 +61,8 @@ const OF_TEXTS: [&str; 26] = [
     "k8slongname",
 ];
 
-/// The formats that a pattern describes.
+/// Patterns by format, and two patterns for parts of a text: `time of day` and
+/// `pieces of a duration`.
 static PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     let all = [
         ("byte", BASE64),
@@ -80,7 +83,8 @@ static PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     all.into_iter().filter_map(|(name, it)| Some((name, patterns::compile(it).ok()?))).collect()
 });
 
-/// True if the real server knows the format for values of type `kind`; an empty type counts as a text.
+/// True if the real server knows the format for values of type `kind`; an empty type counts as
+/// `string`.
 pub(in crate::objects) fn is_known(kind: &str, format: &str) -> bool {
     match kind {
         "" | "string" => OF_TEXTS.contains(&format.replace('-', "").as_str()),
@@ -119,8 +123,8 @@ fn matches(name: &str, text: &str) -> bool {
     pattern(name).is_some_and(|pattern| pattern.is_match(text))
 }
 
-/// True for a date, `t` and a time of day, in upper or lower case. A second `t` and the rest after it are
-/// ignored.
+/// True for a date, `t` and a time of day, in upper or lower case. Ignores a second `t` and the
+/// text after it.
 fn is_time(text: &str) -> bool {
     let text = text.to_lowercase();
     let mut parts = text.split('t');
@@ -137,7 +141,8 @@ fn is_date(text: &str) -> bool {
     is_formed && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// True for a duration of Go, or a text that contains numbers with units of Scala: `3 hours`.
+/// True for a Go duration, or for a text that contains a number with a unit of Scala's durations,
+/// such as `3 hours`.
 fn is_duration(text: &str) -> bool {
     if matches("duration", text) {
         return true;
@@ -153,7 +158,8 @@ fn is_duration(text: &str) -> bool {
     is_any
 }
 
-/// True for the name of a unit. Long names may end in any way: `min`, `minutes`.
+/// True for the name of a unit of time. A long name is known by its beginning: `min` and `minutes`
+/// are units.
 fn is_unit(unit: &str) -> bool {
     const EXACT: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
     const BEGIN: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
@@ -212,6 +218,6 @@ mod tests {
             assert!(fits(format, good), "{format}: {good}");
             assert!(!fits(format, bad), "{format}: {bad}");
         }
-        assert!(fits("anything", "at all"), "what nobody knows nobody checks");
+        assert!(fits("anything", "at all"), "an unknown format must allow any text");
     }
 }

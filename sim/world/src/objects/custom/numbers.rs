@@ -1,8 +1,9 @@
-//! Numbers: conversion to those of Go, and checks against schemas.
+//! Conversion of numbers to Go's number types, and checks of numbers against schemas.
 //!
-//! Follows `apimachinery: pkg/util/json` and `kube-openapi: pkg/validation/validate/values.go`. Whole numbers
-//! are integers from the start here. The real server makes them integers when it writes them: before, it
-//! tells `1.0` from `1` in a set and divides `1.0` as a float.
+//! Follows `apimachinery: pkg/util/json` and `kube-openapi: pkg/validation/validate/values.go`.
+//! This module turns whole floats such as `1.0` into integers before any check. The real server
+//! converts them only when it writes the object. Its checks therefore distinguish `1.0` from `1` in
+//! a set and divide `1.0` as a float.
 
 use std::cmp::Ordering;
 use std::str::FromStr;
@@ -15,7 +16,7 @@ use crate::objects::FieldErrors;
 /// Largest whole number up to which floats hold all whole numbers exactly.
 const MAX_WHOLE: f64 = 9_007_199_254_740_991.0;
 
-/// Converts all numbers to those of Go.
+/// Converts all numbers in `value` to Go's `int64` or `float64`.
 pub(super) fn settle(value: &mut Value) {
     match value {
         Value::Number(_) => settle_one(value, false),
@@ -25,8 +26,9 @@ pub(super) fn settle(value: &mut Value) {
     }
 }
 
-/// Turns whole floats into integers, and numbers beyond `i64` into floats. If an integer is wanted, a float
-/// that may have lost digits stays a float.
+/// Turns a whole float in the range of `i64` into an integer, and an integer beyond this range into
+/// a float. With `wants_integer`, a float whose absolute value is above [`MAX_WHOLE`] stays a
+/// float, because it may have lost digits.
 pub(super) fn settle_one(value: &mut Value, wants_integer: bool) {
     let Some(float) = value.as_f64().filter(|_| value.is_number() && !value.is_i64()) else {
         return;
@@ -36,13 +38,14 @@ pub(super) fn settle_one(value: &mut Value, wants_integer: bool) {
     *value = whole.map_or_else(|| float.into(), Into::into);
 }
 
-/// Converts a whole float by way of its text: Go writes the fewest digits that identify a float, and reads
-/// them again.
+/// Converts a whole float to an integer; `None` for other floats and for floats beyond the range of
+/// the integer type. Converts by way of text, because Go writes the fewest digits that identify a
+/// float and parses them again.
 fn as_whole<T: FromStr>(float: f64) -> Option<T> {
     if float.fract() == 0.0 { float.to_string().parse().ok() } else { None }
 }
 
-/// Type of a number in messages of the real server.
+/// Returns the type of a number in messages of the real server; empty for other values.
 pub(super) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Number(number) if number.is_i64() => "int64",
@@ -51,7 +54,8 @@ pub(super) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// True if `allowed` contains the value. A float is truncated before a comparison with an integer.
+/// True if `allowed` contains the value. A value that is a float is truncated before a comparison
+/// with an allowed integer.
 pub(super) fn is_among(value: &Value, allowed: &[Value]) -> bool {
     let is_same = |one: &Value| match (value.as_f64(), one.as_f64()) {
         (Some(float), Some(at)) if value.is_f64() && one.is_i64() => float.trunc() == at,
@@ -78,13 +82,15 @@ pub(super) fn check(schema: &Structural, value: &Value, path: &str, errors: &mut
     }
 }
 
-/// True if a number, of a value or of the schema, fits the schema's type and format.
+/// True if a number fits the schema's type and format. The number is the checked value or part of
+/// the schema.
 fn is_in_range(schema: &Structural, value: &Value) -> bool {
     let float = value.as_f64().unwrap_or_default();
     match (schema.kind.as_str(), schema.format.as_str()) {
         ("integer", "int32") => as_whole::<i32>(float).is_some(),
         ("integer", _) => value.is_i64() || as_whole::<i64>(float).is_some(),
-        // Numbers less than half of the last place above the maximum are still rounded down to it.
+        // A number above the maximum by less than half a unit in the last place is rounded to the
+        // maximum.
         ("number", "float") => float.abs() < f64::from(f32::MAX) + 2_f64.powi(103),
         _ => true,
     }
@@ -127,7 +133,8 @@ fn check_multiple(value: &Value, factor: f64, path: &str, errors: &mut FieldErro
     }
 }
 
-/// True if a float is whole except for the error of a division. Floats below 1 have to be exactly whole.
+/// True if a float is whole, or above a whole number by a relative rounding error below about 2e-9.
+/// A float below 1 must be exactly whole. False if the absolute value is above [`MAX_WHOLE`].
 fn is_nearly_whole(float: f64) -> bool {
     if float.abs() > MAX_WHOLE {
         return false;
@@ -136,8 +143,9 @@ fn is_nearly_whole(float: f64) -> bool {
     float == whole || whole > 0.0 && (float - whole) / (float + whole) < 1e-9
 }
 
-/// Compares integers as such, with the truncated bound, unless the type asks for an integer and the bound is
-/// not one.
+/// Checks a number against a bound of the schema. Compares an integer with the truncated bound. If
+/// the number is not an integer, or the bound does not fit the schema's type or an `i64`, compares
+/// floats.
 fn check_bound(
     schema: &Structural,
     value: &Value,
@@ -163,7 +171,7 @@ fn check_bound(
     }
 }
 
-/// Converts a float to the JSON number used here.
+/// Converts a float to a JSON number, which is an integer if the float is whole and fits an `i64`.
 fn number(float: f64) -> Value {
     let mut value = Value::from(float);
     settle(&mut value);
@@ -192,7 +200,7 @@ mod tests {
         message.trim_start_matches(" \"\" is invalid: ").to_owned()
     }
 
-    /// Compares with the real server's answers for a property of that schema.
+    /// The expected texts are the real server's answers for a property of that schema.
     #[test]
     fn numbers_are_checked_as_the_real_server_does() {
         let integer = json!({"type": "integer"});

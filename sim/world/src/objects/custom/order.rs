@@ -5,8 +5,8 @@ pub fn compare_versions(one: &str, other: &str) -> std::cmp::Ordering {
     priority(other).cmp(&priority(one))
 }
 
-/// Ranks versions as Kubernetes does: `v2` before `v1` before `v1beta2` before `v1alpha1` before
-/// everything else.
+/// Returns the rank of a version, which is greater for a preferred one. As in Kubernetes, `v2`
+/// ranks above `v1`, then follow `v1beta2`, `v1alpha1` and everything else.
 pub(super) fn priority(name: &str) -> (bool, u8, u32, u32, std::cmp::Reverse<String>) {
     let parsed = || {
         let rest = name.strip_prefix('v')?;

@@ -1,4 +1,4 @@
-//! Structural schemas: the fields of values, and the treatment of nulls, defaults and unknown fields.
+//! Structural schemas, and the treatment of nulls, defaults and unknown fields that they demand.
 //!
 //! Follows `apiextensions-apiserver: pkg/apiserver/schema/{pruning,defaulting}`.
 
@@ -13,13 +13,13 @@ use crate::objects::patterns;
 /// The schema of a value.
 #[derive(Debug, Default)]
 pub(in crate::objects) struct Structural {
-    /// `object`, `integer`, ...; empty for any type.
+    /// Type, such as `object` or `integer`; empty for any type.
     pub(super) kind: String,
     pub(super) format: String,
     pub(super) is_int_or_string: bool,
     pub(super) is_nullable: bool,
     pub(super) keeps_unknown: bool,
-    /// True for an object with a kind of its own.
+    /// True for an embedded object, which has its own apiVersion, kind and metadata.
     pub(super) is_embedded: bool,
     pub(super) properties: BTreeMap<String, Self>,
     pub(super) others: Option<Others>,
@@ -41,7 +41,7 @@ pub(in crate::objects) struct Structural {
     pub(super) not: Option<Box<Self>>,
 }
 
-/// Properties that the schema does not name.
+/// Rule for properties that the schema does not name (`additionalProperties`).
 #[derive(Debug)]
 pub(super) enum Others {
     Any,
@@ -129,7 +129,9 @@ impl Structural {
         }
     }
 
-    /// Removes the fields that the schema does not know from a whole object; `paths` gets their paths.
+    /// Removes unknown fields from a whole object, and appends their paths to `paths`. Converts the
+    /// numbers in known fields to Go's number types. Leaves apiVersion, kind and metadata as they
+    /// are.
     pub(super) fn prune_root(&self, object: &mut Value, paths: &mut Vec<String>) {
         self.prune(object, "", true, paths);
     }
@@ -175,7 +177,7 @@ impl Structural {
         }
     }
 
-    /// Removes nulls that are not allowed and that no default replaces.
+    /// Removes null fields that the schema neither allows nor replaces by a default.
     pub(super) fn remove_nulls(&self, value: &mut Value) {
         match value {
             Value::Object(map) => map.retain(|name, value| {
@@ -192,7 +194,7 @@ impl Structural {
         }
     }
 
-    /// Returns the schema of a field of this name.
+    /// Returns the schema of the field `name`; `None` if this schema does not describe the field.
     fn field(&self, name: &str) -> Option<&Self> {
         match (self.properties.get(name), &self.others) {
             (None, Some(Others::Like(like))) => Some(like),
@@ -200,7 +202,7 @@ impl Structural {
         }
     }
 
-    /// Removes nulls that are not allowed and fills in defaults.
+    /// Removes null fields that the schema does not allow, then fills in defaults.
     pub(in crate::objects) fn settle(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {
@@ -242,14 +244,14 @@ impl Structural {
     }
 }
 
-/// True if a value has fields that its schema does not know.
+/// True if a value has fields that its schema does not allow.
 pub(in crate::objects) fn has_unknown(schema: &Structural, value: &Value) -> bool {
     let mut paths = Vec::new();
     schema.prune(&mut value.clone(), "", false, &mut paths);
     !paths.is_empty()
 }
 
-/// Returns the format, or an empty text for a number whose format is not one of numbers.
+/// Returns the format; empty if the type is numeric and the format does not belong to this type.
 fn format(kind: &Value, format: String) -> String {
     let counts = match kind.as_str() {
         Some(kind @ ("integer" | "number")) => formats::is_known(kind, &format),

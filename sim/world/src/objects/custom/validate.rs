@@ -1,8 +1,9 @@
-//! Checks of values against a structural schema, in the real server's words.
+//! Checks of values against a structural schema, with the real server's error texts.
 //!
-//! Follows `kube-openapi: pkg/validation/validate` and, for the words,
-//! `apiextensions-apiserver: pkg/apiserver/validation/validation.go`. The real server checks the properties of
-//! an object in random order; here the order is that of their names.
+//! Follows `kube-openapi: pkg/validation/validate` and, for the texts,
+//! `apiextensions-apiserver: pkg/apiserver/validation/validation.go`. The real server checks the
+//! properties of an object in random order; this module checks them in the sorted order of the
+//! object.
 
 use serde_json::{Map, Value};
 
@@ -12,14 +13,16 @@ use super::numbers;
 use super::structural::{ListType, Others, Structural};
 use crate::objects::{FieldErrors, text};
 
-/// Checks a whole object except its own metadata, which is checked elsewhere.
+/// Checks a whole object, or a part of one, against its schema. Also checks embedded objects and
+/// the uniqueness of list elements. Does not check the general rules for metadata of the object
+/// itself; `meta::validate` does.
 pub(in crate::objects) fn validate(schema: &Structural, object: &Value, errors: &mut FieldErrors) {
     check(schema, object, "", errors);
     validate_embedded(schema, object, "", errors);
     check_lists(schema, object, "", errors);
 }
 
-/// Checks a value by itself, without the uniqueness of list elements and without embedded objects.
+/// Checks a value, except for the uniqueness of list elements and for embedded objects.
 pub(in crate::objects) fn validate_value(
     schema: &Structural,
     value: &Value,
@@ -28,7 +31,8 @@ pub(in crate::objects) fn validate_value(
     check(schema, value, "", errors);
 }
 
-/// Checks only the status, as a write to it does: paths in messages begin below the status.
+/// Checks only the status, as the real server does on a write to the status subresource: the paths
+/// inside messages begin below `status`.
 pub(in crate::objects) fn validate_status(
     schema: &Structural,
     object: &Value,
@@ -43,7 +47,8 @@ pub(in crate::objects) fn validate_status(
     errors.add_below("status", found);
 }
 
-/// Checks a number of replicas, which has 32 bits and is not negative, whatever the schema says.
+/// Checks that the number of replicas at `pointer`, if it exists, is from 0 to the maximum of an
+/// `i32`, even if the schema allows more.
 pub(in crate::objects) fn int32_at(object: &Value, pointer: &str, errors: &mut FieldErrors) {
     let Some(value) = object.pointer(pointer) else { return };
     let field = pointer.replace('/', ".");
@@ -157,7 +162,7 @@ fn check_text(schema: &Structural, text: &str, path: &str, errors: &mut FieldErr
     }
 }
 
-/// Reports only the first problem of a text's length or pattern.
+/// Checks the length and the pattern of a text; reports only the first problem.
 fn check_shape(schema: &Structural, text: &str, path: &str, errors: &mut FieldErrors) {
     let n_chars = text.chars().count() as u64;
     let (min, max) = schema.lengths;
@@ -218,7 +223,7 @@ fn check_object(
     }
 }
 
-/// Reports equal elements of lists whose type demands unique ones.
+/// Reports duplicate elements of lists of type `set` or `map`.
 fn check_lists(schema: &Structural, value: &Value, path: &str, errors: &mut FieldErrors) {
     match value {
         Value::Array(list) => {
@@ -272,7 +277,8 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// Returns a value as messages about alternatives show it: lists and objects by their type.
+/// Returns a value in the form for messages about `anyOf`, `oneOf` and `not`: the type of a list or
+/// an object, any other value itself.
 fn shown(value: &Value) -> Value {
     match value {
         Value::Array(_) | Value::Object(_) => type_of(value).into(),
@@ -280,7 +286,7 @@ fn shown(value: &Value) -> Value {
     }
 }
 
-/// Field in errors; the whole object has no name.
+/// Returns the path for error messages; `<nil>` for the whole object.
 fn field(path: &str) -> &str {
     if path.is_empty() { "<nil>" } else { path }
 }

@@ -1,4 +1,4 @@
-//! Reads bodies: checks that a body has the right kind, and the right types where they are known.
+//! Decoding of request bodies, with checks of kind, apiVersion and the types of fields.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::objects::{
     FieldErrors, FieldValidation, Key, PatchKind, ResourceDef, Status, custom, meta,
 };
 
-/// A body as Go reads it, and the warnings for the client.
+/// A body as Go's decoder returns it, and the warnings for the client.
 pub(super) struct Body {
     pub(super) object: Value,
     pub(super) warnings: Vec<String>,
@@ -18,7 +18,8 @@ pub(super) struct Body {
 /// Reads the body of a create or an update.
 ///
 /// # Errors
-/// 400 in the words of the real decoder; 422 if a custom object has another kind.
+/// 400 with the text of the real decoder; 422 if the kind of a custom object is not the expected
+/// one.
 pub(super) fn read(request: &Request<'_>, body: Value) -> Result<Body, Status> {
     let Request { def, version, .. } = request;
     let kind = def.kind.as_ref();
@@ -73,10 +74,11 @@ pub(super) fn read(request: &Request<'_>, body: Value) -> Result<Body, Status> {
     Ok(Body { object, warnings })
 }
 
-/// Reads the document that a patch results in; `strange` lists the complaints about the patch itself.
+/// Reads the document that results from a patch. `strange` contains the complaints about the patch
+/// itself.
 ///
 /// # Errors
-/// 422 in the words of the real decoder; 500 if a custom object has no apiVersion.
+/// 422 with the text of the real decoder; 500 if a custom object has no apiVersion.
 pub(super) fn read_patched(
     request: &Request<'_>,
     document: Value,
@@ -91,7 +93,7 @@ pub(super) fn read_patched(
         } else {
             match (kind, patch) {
                 (PatchKind::StrategicMerge, Value::Object(patch)) => go_map(patch),
-                // Go writes the result of a merge from a map and sorts its keys.
+                // Go writes the result of a merge from a map, with sorted keys.
                 (PatchKind::Merge, _) => custom::sorted(document.clone()).to_string(),
                 _ => document.to_string(),
             }
@@ -109,7 +111,7 @@ pub(super) fn read_patched(
     }
     let words = if kind == PatchKind::StrategicMerge { Words::Converter } else { Words::Json };
     let Decoded { object, mut unknown } = typed(request, &document, words).map_err(invalid)?;
-    // The real decoder gets a merged document sorted.
+    // The real server sorts the fields of a patched document before it decodes the document.
     unknown.sort();
     let prefix = if kind == PatchKind::Json { "json patch " } else { "" };
     let twice = |path: &String| format!("{prefix}{}", twice(path));
@@ -120,8 +122,8 @@ pub(super) fn read_patched(
     Ok(Body { object, warnings })
 }
 
-/// Checks that a custom object names its kind and apiVersion. A later check compares them with the expected
-/// ones.
+/// Checks that a custom object has a kind and an apiVersion. [`OtherType::of`] compares them with
+/// the expected values later.
 fn has_kind(document: &Value, invalid: &impl Fn(String) -> Status) -> Result<(), Status> {
     for field in ["kind", "apiVersion"] {
         if !document[field].is_null() && !document[field].is_string() {
@@ -144,7 +146,8 @@ fn has_kind(document: &Value, invalid: &impl Fn(String) -> Status) -> Result<(),
     Ok(())
 }
 
-/// Group and kind that a patched custom object names, if they are not the expected ones.
+/// Group and kind of a patched custom object whose kind or apiVersion is not the expected one, and
+/// the errors about these two fields.
 pub(super) struct OtherType {
     pub(super) group: String,
     pub(super) kind: String,
@@ -152,7 +155,8 @@ pub(super) struct OtherType {
 }
 
 impl OtherType {
-    /// Returns `None` if kind and apiVersion are the expected ones.
+    /// Compares kind and apiVersion with the expected values. Returns `None` if they are equal or
+    /// if the kind is built in.
     pub(super) fn of(request: &Request<'_>, object: &Value) -> Option<Self> {
         let Request { def, version, .. } = request;
         def.custom.as_ref()?;
@@ -169,7 +173,9 @@ impl OtherType {
     }
 }
 
-/// Refuses a patch that changes the kind. Errors of the document as an object of the other kind come first.
+/// Refuses a patch that changes the kind or apiVersion of a built-in object. If the new kind is
+/// built in too and the document cannot be decoded as that kind, the refusal is the decoder's
+/// error.
 fn same_kind(request: &Request<'_>, document: &Value) -> Result<(), String> {
     let Request { def, version, .. } = request;
     let expected = def.api_version(version);
@@ -188,7 +194,8 @@ fn same_kind(request: &Request<'_>, document: &Value) -> Result<(), String> {
     Err(another_kind(def, api_version, kind))
 }
 
-/// Explains why an object of another kind is refused: the kind is unknown, or it cannot be converted.
+/// Returns the error text for an object of another kind: the server does not know the kind, or has
+/// no conversion from it.
 fn another_kind(def: &ResourceDef, api_version: &str, kind: &str) -> String {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let of_group = def.id.group.split('.').next().unwrap_or_default();
@@ -205,7 +212,8 @@ fn knows_kind(group: &str, kind: &str) -> bool {
     Types::builtin().kind(group, kind).is_some()
 }
 
-/// True if a body needs neither a change nor a complaint.
+/// True only if decoding would neither change the document nor complain about it. Always false for
+/// custom kinds.
 fn is_plain(request: &Request<'_>, document: &Value) -> bool {
     let is_settled = |root| is_settled(root, document);
     request.duplicates.is_empty() && request.def.structure().is_some_and(is_settled)
@@ -218,7 +226,7 @@ fn typed(request: &Request<'_>, document: &Value, words: Words) -> Result<Decode
     }
     match def.structure() {
         Some(root) => decode(root, document, words),
-        // An object whose kind is neither built in nor custom stays as it is.
+        // Objects of a kind without a Go structure and without a definition stay unchanged.
         None => Ok(Decoded { object: document.clone(), unknown: Vec::new() }),
     }
 }
@@ -227,7 +235,8 @@ fn twice(path: &str) -> String {
     format!("duplicate field \"{path}\"")
 }
 
-/// Complaints about duplicate fields. For built-in kinds, fields that are also unknown are left out.
+/// Returns a complaint about each duplicate field. For built-in kinds, leaves out fields at or
+/// below an unknown field.
 fn duplicates(request: &Request<'_>, unknown: &[String]) -> Vec<String> {
     let is_known = |path: &&String| {
         let is_below = |complaint: &String| {
@@ -241,7 +250,8 @@ fn duplicates(request: &Request<'_>, unknown: &[String]) -> Vec<String> {
     request.duplicates.iter().filter(is_known).map(|path| twice(path)).collect()
 }
 
-/// Drops complaints, or turns them into warnings or the reason of a refusal, as `validation` says.
+/// Handles complaints as `validation` requires: drops them, returns them as warnings, or returns an
+/// error with all of them.
 fn judge(validation: FieldValidation, complaints: Vec<String>) -> Result<Vec<String>, String> {
     match validation {
         FieldValidation::Ignore => Ok(Vec::new()),
@@ -252,7 +262,8 @@ fn judge(validation: FieldValidation, complaints: Vec<String>) -> Result<Vec<Str
     }
 }
 
-/// Returns the position in `body` of the field that a complaint names: the decoder complains in that order.
+/// Returns the position in `body` of the field that a complaint names: its index on each level. The
+/// real decoder reports complaints in the order of these positions.
 fn position(complaint: &str, body: &Value) -> Vec<usize> {
     let mut rest = complaint.split('"').nth(1).unwrap_or_default();
     let mut value = body;
@@ -279,10 +290,10 @@ fn position(complaint: &str, body: &Value) -> Vec<usize> {
     position
 }
 
-/// Checks that the body names the object of the path.
+/// Checks that the name in the body is the name in the URL.
 ///
 /// # Errors
-/// 400 if the body has no name or another one.
+/// 400 if the body has no name or a different one.
 pub(super) fn check_name(key: &Key, body: &Value) -> Result<(), Status> {
     let name = meta::text(body, "name");
     if name.is_empty() {
@@ -300,14 +311,15 @@ pub(super) fn check_name(key: &Key, body: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// Fills in defaults and puts every field where Go writes it.
+/// Fills in the kind's defaults and puts the fields into the order in which Go writes them. Does
+/// nothing for a kind without defaults.
 pub(super) fn fill_in(def: &ResourceDef, object: &mut Value) {
     let Some(default) = def.strategy.default else { return };
     default(object);
     reorder(def, object);
 }
 
-/// Puts every field where Go writes it.
+/// Puts the fields of a built-in kind into the order in which Go writes them.
 pub(super) fn reorder(def: &ResourceDef, object: &mut Value) {
     if let Some(root) = def.structure()
         && let Some(read) = reordered(root, object)
@@ -316,7 +328,9 @@ pub(super) fn reorder(def: &ResourceDef, object: &mut Value) {
     }
 }
 
-/// Puts an object into the order in which the real server writes it.
+/// Sets kind and apiVersion, drops empty and unknown fields of `metadata`, and orders the fields of
+/// the top level and of `metadata` as the real server does. Orders all fields of a custom object by
+/// name instead.
 pub(super) fn arrange(def: &ResourceDef, version: &str, object: &mut Value) {
     meta::arrange(object, &def.api_version(version), &def.kind);
     if def.custom.is_some() {
@@ -324,7 +338,7 @@ pub(super) fn arrange(def: &ResourceDef, version: &str, object: &mut Value) {
     }
 }
 
-/// Checks everything but metadata.
+/// Checks everything but metadata: the schema of a custom kind, then the rules of the kind.
 pub(super) fn validate(def: &ResourceDef, version: &str, object: &Value, errors: &mut FieldErrors) {
     if let Some(version) = def.custom.as_ref().and_then(|custom| custom.version(version)) {
         version.check(object, errors);
@@ -341,7 +355,7 @@ fn given<'a>(body: &'a Value, field: &str) -> Result<Option<&'a str>, Status> {
     }
 }
 
-/// Error text for a `value` that cannot be a kind or an apiVersion.
+/// Returns the error text for a kind or an apiVersion that is not a string.
 fn no_type(field: &str, value: &Value) -> String {
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{field} of type string",

@@ -33,7 +33,7 @@ impl Store {
         warned(self.create_checked(request, object), warnings)
     }
 
-    /// Creates an object from a body that has been read.
+    /// Decides the creation of an object from a decoded body.
     pub(super) fn create_checked(
         &self,
         request: Request<'_>,
@@ -122,7 +122,8 @@ impl Store {
         body::arrange(def, version, object);
     }
 
-    /// Takes the name from the body or generates one; returns true if it was generated.
+    /// Sets the name in `key` to that of the body, or generates a name for `key` and body. Returns
+    /// true if the name was generated.
     fn settle_name(&self, key: &mut Key, object: &mut Value) -> bool {
         let base = meta::text(object, "generateName").to_owned();
         let name = meta::text(object, "name").to_owned();
@@ -182,7 +183,8 @@ impl Store {
     }
 }
 
-/// 409; the message also tells if the name was generated or the object is being deleted.
+/// Returns status 409 for a new object whose name the existing object has. The message also says if
+/// the server generated the name or if the existing object is being deleted.
 fn already_there(def: &ResourceDef, existing: &Value, is_generated: bool) -> Status {
     let mut status = Status::already_exists(&def.id, meta::text(existing, "name"));
     if is_generated {
@@ -198,7 +200,10 @@ fn already_there(def: &ResourceDef, existing: &Value, is_generated: bool) -> Sta
     status
 }
 
-/// Fills in the namespace of the path; refuses a body with another namespace.
+/// Sets the namespace of the body to that of the key, or removes it for a cluster-wide resource.
+///
+/// # Errors
+/// 400 if the body has a different namespace than the key.
 pub(super) fn settle_namespace(key: &Key, object: &mut Value) -> Result<(), Status> {
     let given = meta::text(object, "namespace").to_owned();
     let metadata = fields::map_mut(object, "metadata");

@@ -1,4 +1,5 @@
-//! Consequences of a change of a CustomResourceDefinition, and versions of custom objects.
+//! Effects of a change of a CustomResourceDefinition, and conversion of custom objects between
+//! versions.
 
 use std::sync::Arc;
 
@@ -11,8 +12,10 @@ use crate::objects::{
 };
 
 impl Store {
-    /// Returns an object as clients of `version` see it. The stored object is read by the schema of its own
-    /// version, and then converted. The schema of the other version removes unknown fields and fills in nothing.
+    /// Returns an object as clients of `version` see it, without hidden fields.
+    ///
+    /// First the current schema of the version in which the object is stored completes it. After a
+    /// conversion, the schema of `version` removes unknown fields but fills in no defaults.
     ///
     /// # Errors
     /// 500 or 501 if the object cannot be converted.
@@ -27,7 +30,7 @@ impl Store {
         Ok(hidden.map_or(object, Arc::new))
     }
 
-    /// Returns an object converted to another version; unlike [`shown`](Self::shown), hides no fields.
+    /// Returns an object converted to `version`; unlike [`shown`](Self::shown), hides no fields.
     pub(in crate::objects) fn in_version(
         &self,
         def: &ResourceDef,
@@ -48,7 +51,7 @@ impl Store {
         Ok(Arc::new(custom::sorted(shown)))
     }
 
-    /// Returns an object as it is read from the store.
+    /// Returns a stored object as a read gives it: completed by the current schema of its version.
     pub(in crate::objects) fn read(
         &self,
         resource: &GroupResource,
@@ -62,7 +65,8 @@ impl Store {
         }
     }
 
-    /// Converts an object to the stored version, in the form in which it will be read.
+    /// Converts an object to the stored version and completes the result by that version's schema.
+    /// Returns an object that already has this version unchanged.
     pub(in crate::objects) fn stored(
         &self,
         def: &ResourceDef,
@@ -81,7 +85,8 @@ impl Store {
         Ok(custom::sorted(stored))
     }
 
-    /// Fails as the real server does when a conversion webhook does not answer.
+    /// Fails with the real server's error if the kind has a conversion webhook and webhooks do not
+    /// answer ([`Store::cut_off_webhooks`]).
     fn converting(
         &self,
         def: &ResourceDef,
@@ -97,24 +102,26 @@ impl Store {
         }
     }
 
-    /// Returns the error for a reader of `version` while the conversion webhook of a kind does not answer; `None`
-    /// if that version needs no conversion.
+    /// Returns the error that a client of `version` gets while the conversion webhook of the kind
+    /// does not answer; `None` if `version` needs no conversion.
     pub fn unconverted(&self, def: &ResourceDef, version: &str, outage: &Outage) -> Option<Status> {
         let kept = &self.resources.get(&def.id)?.version;
         let is_converted = def.custom.as_ref().is_some_and(|custom| custom.is_converted);
         (is_converted && kept != version).then(|| unconverted(def, &def.api_version(kept), outage))
     }
 
-    /// True if writing the same object again would not change it: it is kept in the current stored version and
-    /// follows the current schema.
+    /// True if the object is stored in the current stored version and conforms to the current
+    /// schema, so that writing it again would not change it.
     pub(super) fn is_current(&self, def: &ResourceDef, object: &Arc<Value>) -> bool {
         let Some(custom) = &def.custom else { return true };
         object["apiVersion"] == def.api_version(&def.version).as_str()
             && custom.completed(def, object) == *object
     }
 
-    /// Adds the immediate actions of the real server's controllers after a change of a definition. They accept its
-    /// names and establish it; if the definition is being deleted, they delete its objects first.
+    /// Adds the changes that the real server's controllers make right after a change of a
+    /// definition. They accept its names and establish it, unless another resource of its group has
+    /// one of these names. If the definition is being deleted, they delete the objects of its kind
+    /// and then the definition.
     pub(super) fn follow_up(
         &self,
         now: Timestamp,
@@ -137,8 +144,9 @@ impl Store {
         Ok(decision)
     }
 
-    /// Deletes the objects of a definition regardless of their finalizers, which no client could remove any more.
-    /// Then deletes the definition itself, unless it has other finalizers.
+    /// Deletes the objects of a definition's kind regardless of their finalizers, which no client
+    /// could remove any more. Then deletes the definition itself, or only removes its cleanup
+    /// finalizer if it has others.
     fn clear_out(&self, definition: &Event, events: &mut Vec<Event>) {
         let id = definitions::defined(&definition.object);
         let mut revision = definition.revision;
@@ -165,7 +173,8 @@ impl Store {
     }
 }
 
-/// 500 in the words of the real server (`apiextensions-apiserver: pkg/apiserver/conversion/webhook_converter.go`).
+/// Returns status 500 with the text of the real server
+/// (`apiextensions-apiserver: pkg/apiserver/conversion/webhook_converter.go`).
 fn unconverted(def: &ResourceDef, from: &str, outage: &Outage) -> Status {
     let (Outage { service, why }, kind) = (outage, &def.kind);
     let call = format!("Post \"{service}/convert?timeout=30s\": {why}");

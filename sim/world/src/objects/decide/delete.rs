@@ -1,4 +1,4 @@
-//! Deletion of an object, at once or after its finalizers.
+//! Deletion of an object: at once, or after its finalizers and its grace period.
 
 use std::sync::Arc;
 
@@ -50,8 +50,9 @@ impl Store {
         Ok(self.change(key.clone(), Op::Modified, Effect::Terminating, object))
     }
 
-    /// Removes the object at `key` because its time is over, if it still has this revision. The object is not
-    /// marked first, and its finalizers do not count.
+    /// Returns the removal of the object at `key` at the end of its lifetime; `None` if no object
+    /// of this revision exists there. Does not mark the object for deletion first and ignores its
+    /// finalizers.
     pub(crate) fn expire(&self, key: &Key, revision: u64) -> Option<Event> {
         let last = self.get(key)?;
         if meta::text(last, "resourceVersion") != revision.to_string() {
@@ -61,8 +62,8 @@ impl Store {
         self.change(key.clone(), Op::Deleted, Effect::Deleted, last).events.pop()
     }
 
-    /// Removes the object now. Kinds with a grace period are marked first, so that their watchers see the
-    /// object end before it is gone.
+    /// Removes the object at once. If `is_marked` (for kinds with a grace period), first records
+    /// the object with its deletion mark, so that watchers see it terminating before it is gone.
     fn end(
         &self,
         request: &Request<'_>,
@@ -86,8 +87,8 @@ impl Store {
         decision
     }
 
-    /// Handles kinds whose deletion always takes two steps: marks the object, or removes a marked one that
-    /// nothing holds.
+    /// Deletes an object of a kind whose deletion always takes two steps: marks the object. If the
+    /// object is already marked, removes it, unless finalizers or the kind hold it.
     fn begin_delete(
         &self,
         request: &Request<'_>,
@@ -118,7 +119,7 @@ impl Store {
 /// Checks uid and resourceVersion against the preconditions.
 ///
 /// # Errors
-/// 409 if one of them differs.
+/// 409 if the uid or the resourceVersion differs.
 fn check_preconditions(
     request: &Request<'_>,
     preconditions: &Preconditions,
@@ -152,8 +153,9 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Returns the grace period in seconds, if the kind has one. The second value is true if the object is
-/// terminating already and the request does not shorten its grace period.
+/// Returns the new grace period in seconds; `None` if the kind has none or the request does not
+/// change it. The second value is true if the object is terminating already, with a grace period
+/// above 0 that the request does not shorten.
 fn grace(request: &Request<'_>, existing: &Value, how: &Deletion) -> (Option<i64>, bool) {
     let Some(grace) = request.def.strategy.grace else { return (None, false) };
     let asked = how.grace_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
@@ -168,7 +170,9 @@ fn grace(request: &Request<'_>, existing: &Value, how: &Deletion) -> (Option<i64
     }
 }
 
-/// Sets `deletionTimestamp` and `deletionGracePeriodSeconds`.
+/// Marks the object for deletion, or shortens the grace period of a marked object: sets
+/// `deletionTimestamp` and `deletionGracePeriodSeconds`. A new mark also increments
+/// `metadata.generation`, if the object has one.
 fn mark(object: &mut Value, now: Timestamp, mut grace: i64) {
     let was_terminating = meta::is_terminating(object);
     let metadata = fields::map_mut(object, "metadata");
@@ -177,9 +181,10 @@ fn mark(object: &mut Value, now: Timestamp, mut grace: i64) {
         metadata.get("deletionTimestamp").and_then(Value::as_str).and_then(|it| it.parse().ok());
     let after = |from: Timestamp, n: i64| from.checked_add(SignedDuration::from_secs(n));
     let end = match then {
-        // The grace period is over already.
+        // The object had no grace period left, so its end stays.
         Some(then) if before == 0 => then,
-        // A shorter grace period counts from the start of the first one, and ends no earlier than now.
+        // A shorter grace period counts from the start of the first one, and ends no earlier than
+        // now.
         Some(then) => {
             let end = after(then, grace - before).unwrap_or(now);
             if end < now && grace > 0 {
@@ -196,7 +201,8 @@ fn mark(object: &mut Value, now: Timestamp, mut grace: i64) {
     }
 }
 
-/// Sets the garbage collector's finalizers as the deletion asks; returns true if they changed.
+/// Sets or removes the garbage collector's finalizers as the requested propagation demands; returns
+/// true if the finalizers changed.
 fn collect(object: &mut Value, how: &Deletion) -> bool {
     let before = fields::list(object, "/metadata/finalizers").to_vec();
     let is_system = |it: &Value| it == meta::ORPHAN || it == meta::FOREGROUND;
@@ -204,7 +210,7 @@ fn collect(object: &mut Value, how: &Deletion) -> bool {
         Some(Propagation::Orphan) => Some(meta::ORPHAN),
         Some(Propagation::Foreground) => Some(meta::FOREGROUND),
         Some(Propagation::Background) => None,
-        // The existing finalizers already say what is wanted.
+        // Without a requested propagation, the existing finalizers decide.
         None => return false,
     };
     let mut after: Vec<Value> = before.iter().filter(|it| !is_system(it)).cloned().collect();

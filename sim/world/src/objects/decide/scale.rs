@@ -1,4 +1,4 @@
-//! The scale subresource: the number of replicas, whatever the kind calls them.
+//! The scale subresource: the number of replicas, in the same form for every kind.
 
 use serde_json::{Value, json};
 
@@ -9,8 +9,8 @@ use crate::objects::{
 };
 
 impl Store {
-    /// Returns the scale, in the form of `autoscaling/v1`, of an object as [`shown`](Store::shown) in
-    /// `version`.
+    /// Returns the scale of an object as an `autoscaling/v1` Scale. `object` must have the form
+    /// that [`shown`](Store::shown) returns for `version`.
     ///
     /// # Errors
     /// 404 if the kind has no scale subresource in this version.
@@ -24,7 +24,8 @@ impl Store {
         Ok(write(scale, object))
     }
 
-    /// Changes the desired number of replicas.
+    /// Decides an update or a patch of the scale, which changes the desired number of replicas. The
+    /// reply contains the new Scale.
     pub(super) fn scale(&self, request: Request<'_>, action: Action) -> Result<Decision, Status> {
         let Request { def, key, version, .. } = &request;
         let scale = def.scale(version).ok_or_else(no_such_resource)?;
@@ -35,7 +36,7 @@ impl Store {
             Action::Update { object } => object,
             Action::Patch { kind: PatchKind::Merge, patch } => merge_patch(&before, &patch)?,
             Action::Patch { kind: PatchKind::Json, patch } => json_patch(&before, &patch)?,
-            // A scale has no lists, so that a strategic merge patch acts as a merge patch.
+            // A scale has no lists, so a strategic merge patch acts as a merge patch.
             Action::Patch { kind: PatchKind::StrategicMerge, patch } => {
                 merge_patch(&before, &patch)?
             }
@@ -90,7 +91,7 @@ fn write(scale: &Scale, object: &Value) -> Value {
     })
 }
 
-/// Puts `value` at a JSON pointer and creates the maps on the way.
+/// Puts `value` at a JSON pointer; creates missing maps on the way.
 fn set(object: &mut Value, pointer: &str, value: Value) {
     let mut steps = pointer.trim_start_matches('/').split('/').peekable();
     let mut here = object;

@@ -1,4 +1,4 @@
-//! Changes of an object, as a whole or by patch.
+//! Changes of an existing object by update or by patch.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Store {
         warned(self.update_checked(request, object), warnings)
     }
 
-    /// Updates an object from a body that has been read.
+    /// Decides the update of an object from a decoded body.
     fn update_checked(&self, request: Request<'_>, mut object: Value) -> Result<Decision, Status> {
         let Request { def, key, .. } = &request;
         settle_namespace(key, &mut object)?;
@@ -170,8 +170,9 @@ impl Store {
         Ok(self.change(key, Op::Modified, Effect::Updated, object))
     }
 
-    /// Removes an object whose last finalizer is gone. Watchers get the object as it was; the client gets the
-    /// object as changed, with its old resourceVersion.
+    /// Removes an object that is marked for deletion and that nothing holds any more. Watchers get
+    /// the object as it was before the update, with the new resourceVersion. The client gets the
+    /// updated object with the old resourceVersion.
     fn emptied(
         &self,
         def: &ResourceDef,
@@ -179,7 +180,7 @@ impl Store {
         existing: &Arc<Value>,
         object: Value,
     ) -> Result<Decision, Status> {
-        // The object as it is kept: a conversion there and back could change it.
+        // Takes the object from the store, because converting `existing` back could change it.
         let kept = self.get(&key).unwrap_or(existing);
         let last = self.in_version(def, &def.version, kept)?.as_ref().clone();
         let mut decision = self.change(key, Op::Deleted, Effect::Deleted, last);
@@ -187,7 +188,11 @@ impl Store {
         Ok(decision)
     }
 
-    /// Checks the resourceVersion (optimistic lock).
+    /// Checks that the resourceVersion in the body, if any, is that of the existing object
+    /// (optimistic lock).
+    ///
+    /// # Errors
+    /// 409 if it differs, 422 if it is missing and the kind requires it, 500 if it is not a number.
     fn check_version(
         &self,
         request: &Request<'_>,
@@ -216,7 +221,7 @@ impl Store {
     }
 }
 
-/// True if a client asks to forget all field managers, by an empty list or one empty entry.
+/// True if a document clears `metadata.managedFields` by an empty list or by one empty entry.
 fn forgets_managers(document: &Value) -> bool {
     let managed = document["metadata"]["managedFields"].as_array();
     managed.is_some_and(|all| {
@@ -225,7 +230,8 @@ fn forgets_managers(document: &Value) -> bool {
     })
 }
 
-/// Returns the field managers after this write; `None` if they are not tracked.
+/// Returns `metadata.managedFields` with this write recorded. Returns `None` if nothing is to be
+/// recorded: the write names no manager or clears the field, or the existing object has no entries.
 fn managed(request: &Request<'_>, existing: &Value, object: &Value) -> Option<Value> {
     let is_tracked = !fields::list(existing, "/metadata/managedFields").is_empty();
     if request.manager.is_empty() || !is_tracked || request.forgets_managers {
@@ -238,11 +244,14 @@ fn managed(request: &Request<'_>, existing: &Value, object: &Value) -> Option<Va
     )
 }
 
-/// Runs all checks of the real server for an update, in its order.
+/// Runs the checks of an update in the order of the real server.
+///
+/// # Errors
+/// 422 with all errors that the checks found.
 fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), Status> {
     let Request { def, version, subresource, .. } = request;
     let mut errors = FieldErrors::default();
-    // Unchanged metadata has been checked before.
+    // An earlier write has already checked unchanged metadata.
     if object["metadata"] != existing["metadata"] {
         meta::validate(object, NameRule::PathSegment, def.namespaced, &mut errors);
         meta::validate_update(object, existing, &mut errors);
@@ -251,7 +260,8 @@ fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), 
         errors.append(problems.clone());
         return Err(Status::invalid(group, kind, meta::text(object, "name"), errors));
     }
-    // Valid metadata is not checked again, except for the rules of the kind.
+    // The kind's checks of metadata repeat the ones above. They run only after an error, which the
+    // real server then reports again. The rule for finalizers runs whenever metadata has changed.
     let is_fine = errors.is_empty();
     let strategy = &def.strategy;
     let checks = match subresource {
@@ -296,7 +306,7 @@ fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), 
     Err(Status::invalid(&def.id.group, &def.kind, meta::text(object, "name"), errors))
 }
 
-/// 409 for a body with the uid of an earlier or later object of the same name.
+/// Returns status 409 for a body whose uid is not that of the existing object.
 fn other_uid(request: &Request<'_>, given: &str, uid: &str) -> Status {
     let Request { def, key, .. } = request;
     let why = format!(
@@ -307,12 +317,12 @@ fn other_uid(request: &Request<'_>, given: &str, uid: &str) -> Status {
     Status::conflict(&def.id, &key.name, &why)
 }
 
-/// 500 for a resourceVersion that is not a number.
+/// Returns status 500 for a resourceVersion that is not a number.
 fn no_number(why: String) -> Status {
     Status::new(500, "", why)
 }
 
-/// Takes only `parts` from a write to a subresource; the rest stays as it was.
+/// Keeps only the fields `parts` of the new object; takes all other fields from the existing one.
 fn keep_all_but(existing: &Value, object: &mut Value, parts: &[&str]) {
     let given = fields::as_map(object);
     let mut kept = Map::new();
@@ -330,7 +340,8 @@ fn keep_all_but(existing: &Value, object: &mut Value, parts: &[&str]) {
     *given = kept;
 }
 
-/// Restores the fields that an update can never change.
+/// Restores from the existing object the metadata that an update cannot change. Leaves a changed
+/// uid, and a deletion mark on an object that is not being deleted, to later checks.
 fn keep_system_fields(existing: &Value, object: &mut Value) {
     let old = &existing["metadata"];
     let metadata = fields::map_mut(object, "metadata");
@@ -353,7 +364,7 @@ fn keep_system_fields(existing: &Value, object: &mut Value) {
     }
 }
 
-/// True if anything but metadata differs; the status counts only with `counts_status`.
+/// True if any field except `metadata` differs; `status` counts only with `counts_status`.
 fn is_other_spec(new: &Value, old: &Value, counts_status: bool) -> bool {
     let counts =
         |field: &&String| field.as_str() != "metadata" && (counts_status || *field != "status");
@@ -364,7 +375,8 @@ fn is_other_spec(new: &Value, old: &Value, counts_status: bool) -> bool {
         || new.as_object().into_iter().flat_map(Map::keys).filter(counts).any(differs)
 }
 
-/// 415 for a kind without known merge rules for its lists.
+/// Returns status 415 for a strategic merge patch of a kind without a Go structure, such as a
+/// custom kind.
 fn no_strategic_merge() -> Status {
     let message = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
     Status::new(415, "UnsupportedMediaType", message)

@@ -1,9 +1,9 @@
-//! Continue tokens, compared with answers of the real server (1.36.3).
+//! Tests of continue tokens. The expected texts are answers of the real server (1.36.3).
 
 use super::*;
 
 #[test]
-fn tokens_are_read_as_by_go() {
+fn continue_tokens_decode_as_in_go() {
     let mismatch = |found: &str, field: &str, go: &str| {
         format!(
             "json: cannot unmarshal {found} into Go struct field continueToken.{field} of type {go}"

@@ -1,4 +1,5 @@
-//! The three kinds of patch: documents in, document out.
+//! The three formats of patches. The function for a format takes a document and a patch, and
+//! returns the new document.
 
 mod plain;
 mod strategic;
@@ -10,7 +11,8 @@ pub(super) use strategic::typed_merge_patch;
 
 use super::Status;
 
-/// Applies a strategic merge patch to an object of a built-in resource, as the store does.
+/// Applies a strategic merge patch to an object of a built-in resource, by the rules that the store
+/// uses.
 #[cfg(fuzzing)]
 pub fn strategic_merge_patch_of(
     def: &super::ResourceDef,
@@ -21,7 +23,7 @@ pub fn strategic_merge_patch_of(
     typed_merge_patch(document, patch, structure)
 }
 
-/// 422 for a well-formed patch that does not apply.
+/// Returns status 422 for a well-formed patch that cannot be applied to the document.
 fn rejected() -> Status {
     let mut status = Status::new(
         422,

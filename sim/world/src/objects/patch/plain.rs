@@ -1,7 +1,8 @@
-//! JSON patches (RFC 6902) and JSON merge patches (RFC 7386), as the real server's library reads them.
+//! JSON patches (RFC 6902) and JSON merge patches (RFC 7386), applied as the real server's library
+//! does.
 //!
-//! Follows `evanphx/json-patch` v4 with its peculiarities: `replace` adds a missing field, `test` reads a
-//! missing field as null, indexes may count from the end.
+//! Follows `evanphx/json-patch` v4 with its peculiarities: `replace` adds a missing field, `test`
+//! reads a missing field as null, and negative indexes count from the end.
 
 use serde_json::{Map, Value};
 
@@ -9,18 +10,20 @@ use super::rejected;
 use crate::objects::text::json_type;
 use crate::objects::{FieldValidation, PatchKind, Status};
 
-/// Maximum number of operations, as in the real server.
+/// Maximum number of operations in a JSON patch, as in the real server.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// Maximum size that copies may add, in bytes of JSON, as in the real server.
+/// Maximum size in bytes of JSON that all `copy` operations of a patch may add, as in the real
+/// server.
 const MAX_COPIED: usize = 3 << 20;
 
-/// Maximum depth at which an operation may put values. A body is at most 128 deep; without this limit,
-/// operations that move one value into another would make documents too deep for any stack.
+/// Maximum depth of nesting that an operation may reach. A request body is at most 128 levels deep.
+/// Without this limit, operations that move one value into another would make documents too deep
+/// for the stack.
 const MAX_DEPTH: usize = 256;
 
-/// Maximum number of times that one patch measures the depth of the document. The cost grows with the
-/// document's size.
+/// Maximum number of times that applying one patch measures the depth of the document. The cost of
+/// a measurement grows with the document's size.
 const MAX_MEASURED: usize = 64;
 
 /// Fields of an operation.
@@ -29,7 +32,8 @@ const OPERATION: [&str; 4] = ["op", "path", "from", "value"];
 /// Applies an RFC 6902 patch.
 ///
 /// # Errors
-/// 400 if the patch is malformed, 413 if it is too long, 422 if it does not apply.
+/// 400 if the patch is not a list of objects, 413 if it has too many operations, 422 if an
+/// operation does not apply, or if the patch copies too much or nests too deeply.
 pub fn json_patch(document: &Value, patch: &Value) -> Result<Value, Status> {
     let Some(operations) = patch.as_array() else {
         if patch.is_null() {
@@ -56,7 +60,7 @@ pub fn json_patch(document: &Value, patch: &Value) -> Result<Value, Status> {
     for operation in operations {
         n_copied += copied(&mut patched, operation);
         if reach(operation, deep) > MAX_DEPTH && n_measured < MAX_MEASURED {
-            // The estimate so far can only grow, so measure the depth.
+            // `deep` is an estimate that never shrinks, so measure the real depth.
             (deep, n_measured) = (depth(&patched), n_measured + 1);
         }
         deep = deep.max(reach(operation, deep));
@@ -68,7 +72,7 @@ pub fn json_patch(document: &Value, patch: &Value) -> Result<Value, Status> {
     Ok(patched)
 }
 
-/// Number of bytes that an operation copies.
+/// Number of bytes of JSON that an operation copies; 0 for operations other than `copy`.
 fn copied(document: &mut Value, operation: &Value) -> usize {
     match (operation["op"].as_str(), operation["from"].as_str()) {
         (Some("copy"), Some(from)) => get(document, from).map_or(0, |it| it.to_string().len()),
@@ -76,7 +80,8 @@ fn copied(document: &mut Value, operation: &Value) -> usize {
     }
 }
 
-/// Maximum depth that an operation reaches in a document whose depth is at most `deep`.
+/// Maximum depth that an operation reaches in a document whose depth is at most `deep`; 0 for
+/// operations that cannot deepen a document.
 fn reach(operation: &Value, deep: usize) -> usize {
     let steps = |field: &str| operation[field].as_str().unwrap_or_default().split('/').count() - 1;
     let value = match operation["op"].as_str() {
@@ -109,8 +114,9 @@ pub fn merge_patch(document: &Value, patch: &Value) -> Result<Value, Status> {
     Ok(patched)
 }
 
-/// Checks a patch as the strict decoder does before it is applied, unless unknown fields are to be ignored.
-/// Returns complaints about unknown fields of operations.
+/// Checks a patch as the real server's strict decoder does before it applies the patch. Returns
+/// complaints about unknown fields of operations. Checks nothing for `FieldValidation::Ignore`, a
+/// strategic merge patch or a null patch.
 ///
 /// # Errors
 /// 400 if the patch is malformed.
@@ -235,7 +241,8 @@ fn remove(document: &mut Value, path: &str) -> Option<Value> {
     }
 }
 
-/// Returns the value at a path; null for a missing field of a map.
+/// Returns the value at a path; null if only the last step is missing and leads into a map, `None`
+/// if the path leads nowhere.
 fn get(document: &mut Value, path: &str) -> Option<Value> {
     let (holder, key) = find(document, path)?;
     match holder {
@@ -248,7 +255,8 @@ fn get(document: &mut Value, path: &str) -> Option<Value> {
     }
 }
 
-/// Returns the holder of the last step of a path, and that step.
+/// Returns the map or list that contains the last step of a path, and this step without escapes;
+/// `None` if an earlier step is missing, or if the path has no `/`.
 fn find<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
     let mut steps: Vec<&str> = path.split('/').collect();
     if steps.len() < 2 {
@@ -273,7 +281,8 @@ fn unescape(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }
 
-/// Position in a list of this length; negative numbers count from the end.
+/// Position in a list of this length; negative numbers count from the end. `None` outside of the
+/// list.
 fn index(text: &str, length: usize) -> Option<usize> {
     let at: i64 = text.parse().ok()?;
     let length = i64::try_from(length).ok()?;
@@ -281,7 +290,8 @@ fn index(text: &str, length: usize) -> Option<usize> {
     usize::try_from(at).ok().filter(|_| at < length)
 }
 
-/// Merges recursively, as deep as the patch, which the JSON parser has bounded.
+/// Merges `patch` into `document` recursively. The recursion is as deep as the patch, whose depth
+/// the JSON parser has bounded.
 fn merge(document: &mut Value, patch: &Value) {
     let (Value::Object(document), Value::Object(patch)) = (document, patch) else { return };
     for (field, value) in patch {
@@ -290,7 +300,7 @@ fn merge(document: &mut Value, patch: &Value) {
                 document.shift_remove(field);
             }
             Some(known @ Value::Object(_)) if value.is_object() => merge(known, value),
-            // A value in place of a map keeps its nulls.
+            // A value that replaces a map keeps its nulls.
             Some(known @ Value::Object(_)) => *known = value.clone(),
             _ => {
                 document.insert(field.clone(), without_nulls(value));
@@ -299,7 +309,7 @@ fn merge(document: &mut Value, patch: &Value) {
     }
 }
 
-/// Returns a new value without the nulls of its maps; those in its lists stay.
+/// Returns a new value without null fields of maps; null elements of lists stay.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -343,7 +353,8 @@ mod tests {
         let deepest = json_patch(&document, &patch(5)).unwrap();
         assert!(depth(&deepest) > 200);
         assert_eq!(json_patch(&document, &patch(1000)).unwrap_err(), rejected());
-        // Moves back and forth do not make the document deeper.
+        // The patch may move a value back and forth as often as it wants, because the depth does
+        // not grow.
         let about = [
             json!({"op": "move", "from": "/x", "path": "/y/z"}),
             json!({"op": "move", "from": "/y/z", "path": "/x"}),
@@ -359,6 +370,10 @@ mod tests {
         let patch = json!([{"op": "add", "path": "/b", "value": 2}, {"op": "test", "path": "/a", "value": 3}]);
         assert_eq!(json_patch(&document, &patch).unwrap_err(), rejected());
         assert_eq!(document, json!({"a": 1}));
-        assert_eq!(json_patch(&document, &Value::Null).unwrap(), document, "as Go reads null");
+        assert_eq!(
+            json_patch(&document, &Value::Null).unwrap(),
+            document,
+            "a null patch changes nothing"
+        );
     }
 }

@@ -1,8 +1,9 @@
-//! Strategic merge patches: lists of maps merge by key, directives delete, replace and order.
+//! Strategic merge patches, which merge lists of maps by key and contain directives to delete,
+//! replace and order.
 //!
-//! Follows `kubernetes/apimachinery: pkg/util/strategicpatch/patch.go`, `mergeMap` and the functions that it
-//! calls, including the order of elements: those of the patch come before those that only the object had,
-//! unless both were there before.
+//! Follows `kubernetes/apimachinery: pkg/util/strategicpatch/patch.go`, `mergeMap` and the
+//! functions that it calls, including the order of elements: elements of the patch come before
+//! elements that only the object has, unless the object already has both in the other order.
 
 mod order;
 
@@ -20,11 +21,13 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 
-/// Applies a strategic merge patch, with `rules` for the lists that merge.
+/// Applies a strategic merge patch. `rules` name the lists that merge; a patch replaces other
+/// lists.
 ///
 /// # Errors
-/// 400 if a directive is malformed, 422 for lists of lists, 500 in the real server's words if an element
-/// lacks its merge key.
+/// 400 if the patch is not a map, if `$retainKeys` is not a list that covers the patch, or if
+/// `$deleteFromPrimitiveList` or `$setElementOrder` names no field. 422 for lists of lists. 500
+/// with the real server's text for other problems, such as an element without its merge key.
 pub fn strategic_merge_patch(
     document: &Value,
     patch: &Value,
@@ -38,7 +41,8 @@ pub fn strategic_merge_patch(
     })
 }
 
-/// Applies a strategic merge patch to an object of a built-in kind, whose types define how lists merge.
+/// Applies a strategic merge patch to an object of a built-in kind, whose types define how lists
+/// merge. The errors are those of [`strategic_merge_patch`].
 pub(in crate::objects) fn typed_merge_patch(
     document: &Value,
     patch: &Value,
@@ -107,11 +111,11 @@ impl From<Problem> for Status {
 
 type Object = Map<String, Value>;
 
-/// Treatment of a list.
+/// Treatment of a list in a patch.
 #[derive(Clone, Copy)]
 enum Strategy {
     Replace,
-    /// Maps by this key; scalars as a set if the key is empty.
+    /// Merges maps by this key, or scalars as a set if the key is empty.
     Merge(&'static str),
 }
 
@@ -160,7 +164,7 @@ impl Merger<'_> {
                 (Some(Value::Array(old)), Value::Array(new)) => {
                     Some(Value::Array(self.merge_list(old, new, &here, deletes)?))
                 }
-                // The value to delete from is not a list, or is missing.
+                // The object has no list from which the patch could delete.
                 (old, _) if deletes => old,
                 (_, value) => without_directives(without_nulls(value)),
             };
@@ -273,7 +277,8 @@ impl Merger<'_> {
     }
 }
 
-/// `Some(Some(field))` if `name` is `<directive>/field`; `Some(None)` if the field is missing.
+/// Returns `Some(Some(field))` if `name` is `<directive>/field`, `Some(None)` if the directive has
+/// no field, and `None` if `name` does not begin with the directive.
 fn directed<'a>(name: &'a str, directive: &str) -> Option<Option<&'a str>> {
     let rest = name.strip_prefix(directive)?;
     Some(rest.strip_prefix('/'))
@@ -297,7 +302,8 @@ fn retain_keys(ours: &mut Object, patch: &mut Object) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Carries out `$patch` elements of a list; returns the other elements of both lists.
+/// Applies the elements of the patch's list that contain `$patch`. Returns the old and the new list
+/// that remain to be merged.
 fn special_elements(
     mut old: Vec<Value>,
     new: Vec<Value>,
@@ -327,7 +333,10 @@ fn special_elements(
     Ok(if replaces { (plain, Vec::new()) } else { (old, plain) })
 }
 
-/// Returns true for lists of maps and false for lists of scalars; both lists must agree.
+/// Returns true for lists of maps, and false for lists of scalars and for empty lists.
+///
+/// # Errors
+/// If not all elements of both lists have the same type, or if an element is a list.
 fn element_kind(old: &[Value], new: &[Value]) -> Result<bool, Problem> {
     let mut kind: Option<&'static str> = None;
     for element in old.iter().chain(new) {
@@ -377,7 +386,8 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// Returns the value to keep where none was before; `None` for a directive.
+/// Returns a value of the patch for a place without an old value, without the maps that contain
+/// `$patch`; `None` if the value itself is one of these maps.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,

@@ -1,7 +1,7 @@
-//! The roles and bindings that the real server creates on its first start.
+//! The RBAC roles and bindings that the real server creates on its first start.
 //!
-//! All have the first revision of the store, so that they do not shift the revisions of later objects. The
-//! data comes from a real server, see `schemas/generate.py`.
+//! All have the first revision of the store, so that they do not shift the revisions of later
+//! objects. The data comes from a real server; see `schemas/generate.py`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -13,7 +13,7 @@ use super::clusterroles::GROUP;
 use crate::objects::schema::{Words, decode};
 use crate::objects::{GroupResource, Key, Store, fields, meta};
 
-/// Resources with their objects as the real server writes them. The data never changes once it is read.
+/// The roles and bindings by resource, in the form in which the real server writes them.
 static OBJECTS: LazyLock<Vec<(String, Vec<Value>)>> = LazyLock::new(|| {
     let text = include_str!("../../../schemas/rbac.json");
     let file: BTreeMap<String, Vec<Value>> =
@@ -37,7 +37,7 @@ static OBJECTS: LazyLock<Vec<(String, Vec<Value>)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Adds the objects to an empty store.
+/// Adds the roles and bindings to an empty store.
 pub(super) fn found(store: &mut Store, now: Timestamp) {
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
     for (resource, objects) in OBJECTS.iter() {
@@ -49,7 +49,7 @@ pub(super) fn found(store: &mut Store, now: Timestamp) {
             let path = format!("{GROUP}/{resource}/{}/{}#0", key.namespace, key.name);
             let old = std::mem::take(fields::map_mut(&mut object, "metadata"));
             let mut metadata = Map::new();
-            // The order of the real server: names, identity, then labels and what follows.
+            // The order of the real server: first names, then identity, then all other fields.
             let (names, rest): (Vec<_>, Vec<_>) = old
                 .into_iter()
                 .partition(|(name, _)| matches!(name.as_str(), "name" | "namespace"));

@@ -1,4 +1,5 @@
-//! `clusterrolebindings.rbac.authorization.k8s.io`, and the parts that both kinds of bindings share.
+//! `clusterrolebindings.rbac.authorization.k8s.io`, and the parts that both kinds of bindings
+//! share.
 
 use serde_json::{Value, json};
 
@@ -35,7 +36,7 @@ pub(super) fn definition() -> ResourceDef {
     }
 }
 
-/// Fills in the API groups that follow from kinds.
+/// Fills in the API groups of the role and of subjects that are users or groups.
 pub(super) fn default(binding: &mut Value) {
     let reference = fields::map_mut(binding, "roleRef");
     if reference.get("apiGroup").and_then(Value::as_str).is_none_or(str::is_empty) {
@@ -50,8 +51,8 @@ pub(super) fn default(binding: &mut Value) {
     }
 }
 
-/// Follows `kubernetes: pkg/apis/rbac/validation/validation.go`, `ValidateRoleBinding`; `kinds` are the kinds
-/// of roles that the binding can grant.
+/// Checks a binding; follows `kubernetes: pkg/apis/rbac/validation/validation.go`,
+/// `ValidateRoleBinding`. `kinds` are the kinds of roles that the binding can grant.
 pub(super) fn validate(binding: &Value, kinds: &[&str], errors: &mut FieldErrors) {
     let reference = |field: &str| binding["roleRef"][field].as_str().unwrap_or_default();
     if reference("apiGroup") != GROUP {
@@ -107,7 +108,7 @@ fn validate_subject(subject: &Value, path: &str, is_namespaced: bool, errors: &m
     }
 }
 
-/// Checks that a binding keeps its role.
+/// Checks that an update does not change the role of a binding.
 pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
     let reference = &new["roleRef"];
     if reference != &old["roleRef"] {

@@ -43,16 +43,17 @@ pub(super) fn definition() -> ResourceDef {
     }
 }
 
-/// Extent of a role.
+/// Scope of the rules of a role.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// Everything, including paths that are not resources.
+    /// All resources, and URL paths that are not resources.
     Cluster,
     /// The resources of one namespace.
     Namespace,
 }
 
-/// Follows `kubernetes: pkg/apis/rbac/validation/validation.go`, `ValidatePolicyRule`.
+/// Checks the rules of a role; follows `kubernetes: pkg/apis/rbac/validation/validation.go`,
+/// `ValidatePolicyRule`.
 pub(super) fn validate_rules(role: &Value, scope: Scope, errors: &mut FieldErrors) {
     for (at, rule) in fields::list(role, "/rules").iter().enumerate() {
         let path = format!("rules[{at}]");

@@ -1,4 +1,4 @@
-//! `configmaps`: data for programs.
+//! `configmaps`: configuration data for programs.
 
 use serde_json::Value;
 
@@ -30,7 +30,8 @@ pub(super) fn definition() -> ResourceDef {
     }
 }
 
-/// Checks that an immutable object stays immutable and keeps these fields. Secrets have the same rule.
+/// Checks that an update of an immutable ConfigMap or Secret changes neither `immutable` nor
+/// `fields`.
 pub(super) fn validate_immutable(
     new: &Value,
     old: &Value,
@@ -49,10 +50,11 @@ pub(super) fn validate_immutable(
     }
 }
 
-/// 1 MiB.
+/// Maximum size of the data of a ConfigMap or a Secret, in bytes (1 MiB).
 const MAX_BYTES: usize = 1 << 20;
 
-/// Checks the keys of `field` and returns the total size of its values in bytes. Secrets have the same rule.
+/// Checks the keys of `field` in a ConfigMap or a Secret. Returns the total size of the texts under
+/// these keys, in bytes. `is_taken` is true for keys that another field has.
 pub(super) fn validate_keys(
     object: &Value,
     field: &str,
@@ -74,15 +76,14 @@ pub(super) fn validate_keys(
     n_bytes
 }
 
-/// Returns the number of bytes that the base64 texts of `field` stand for, without the padding of the last
-/// group.
+/// Returns the total number of bytes to which the base64 texts of `field` decode.
 pub(super) fn decoded(object: &Value, field: &str) -> usize {
     let texts = object[field].as_object().into_iter().flatten();
     let texts = texts.map(|(_, value)| value.as_str().unwrap_or_default());
     texts.map(|text| text.trim_end_matches('=').len() * 3 / 4).sum()
 }
 
-/// Refuses more data than the real server stores.
+/// Refuses more than [`MAX_BYTES`] of data, as the real server does.
 pub(super) fn refuse_large(n_bytes: usize, field: &str, errors: &mut FieldErrors) {
     if n_bytes > MAX_BYTES {
         errors.too_long(field, MAX_BYTES);

@@ -1,7 +1,8 @@
 //! `customresourcedefinitions.apiextensions.k8s.io`: kinds that users define.
 //!
-//! [`Custom`](crate::objects::Custom) holds the kind that follows from a definition. Schemas have to be
-//! structural, as in the real server. CEL (`x-kubernetes-validations`) is refused.
+//! [`Custom`](crate::objects::Custom) describes the kind that a definition defines. Schemas must be
+//! structural, as in the real server. Validation refuses CEL rules (`x-kubernetes-validations`),
+//! unlike the real server.
 
 mod conversion;
 mod defaults;
@@ -56,12 +57,12 @@ pub(super) fn definition() -> ResourceDef {
     }
 }
 
-/// The resource of definitions.
+/// The resource of definitions themselves.
 pub(in crate::objects) fn id() -> GroupResource {
     GroupResource::of("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-/// The resource that a definition makes.
+/// The resource that a definition defines.
 pub(in crate::objects) fn defined(definition: &Value) -> GroupResource {
     GroupResource {
         group: fields::text(definition, "/spec/group").to_owned().into(),
@@ -69,7 +70,8 @@ pub(in crate::objects) fn defined(definition: &Value) -> GroupResource {
     }
 }
 
-/// True if two states of a definition define the same resource.
+/// True if two states of a definition define the same resource: spec, accepted names and
+/// establishment are equal.
 pub(in crate::objects) fn is_same(one: &Value, other: &Value) -> bool {
     let names = |it: &Value| it.pointer("/status/acceptedNames").cloned();
     is_established(one) == is_established(other)
@@ -88,7 +90,7 @@ fn default(definition: &mut Value) {
     fields::default_to(spec, "conversion", json!({"strategy": "None"}));
 }
 
-/// Records in the status the versions in which objects may have been kept.
+/// Adds the current stored version to the versions in the status in which objects may be stored.
 fn note_stored(definition: &mut Value) {
     let spec = fields::map_mut(definition, "spec");
     let versions = spec.get("versions").and_then(Value::as_array).into_iter().flatten();
@@ -112,7 +114,7 @@ fn note_stored(definition: &mut Value) {
     status.insert("storedVersions".into(), kept);
 }
 
-/// Finalizer that holds a definition until its objects have gone.
+/// Cleanup finalizer: holds a definition until the objects of its kind are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 fn begin_delete(definition: &mut Value, now: &Value) {
@@ -130,13 +132,13 @@ fn begin_delete(definition: &mut Value, now: &Value) {
     }));
 }
 
-/// True if the objects of a definition have to be deleted.
+/// True if the definition is being deleted and the objects of its kind must be deleted before it.
 pub(in crate::objects) fn is_cleaned_up(definition: &Value) -> bool {
     meta::is_terminating(definition)
         && fields::list(definition, "/metadata/finalizers").iter().any(|it| it == CLEANUP)
 }
 
-/// Removes the finalizer of a definition whose objects have gone.
+/// Removes the cleanup finalizer of a definition.
 pub(in crate::objects) fn clean_up(definition: &mut Value) {
     let metadata = fields::map_mut(definition, "metadata");
     fields::as_list(metadata, "finalizers").retain(|it| it != CLEANUP);
@@ -160,7 +162,7 @@ fn validate(definition: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Returns the schemas of all versions; a schema that all share counts once.
+/// Returns the schemas of all versions, or only one if all versions have the same schema.
 fn schemas(spec: &Value) -> Vec<&Value> {
     let all = fields::list(spec, "/versions").iter();
     let all: Vec<&Value> = all.map(|version| &version["schema"]["openAPIV3Schema"]).collect();

@@ -88,7 +88,7 @@ fn validate_address(address: &Value, path: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Refuses addresses that no service can lead to.
+/// Refuses unspecified, loopback and link-local addresses, which services cannot use.
 ///
 /// Follows `kubernetes: pkg/apis/core/validation/validation.go`, `ValidateNonSpecialIP`.
 pub(super) fn refuse_special(ip: IpAddr, text: &str, path: &str, errors: &mut FieldErrors) {

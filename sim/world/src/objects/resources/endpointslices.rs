@@ -12,8 +12,9 @@ use crate::objects::{
 };
 
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
-/// The real server's limits.
+/// The real server's maximum of endpoints per slice.
 const MAX_ENDPOINTS: usize = 1_000;
+/// The real server's maximum of addresses per endpoint.
 const MAX_ADDRESSES: usize = 100;
 
 pub(super) fn definition() -> ResourceDef {
@@ -36,7 +37,7 @@ pub(super) fn definition() -> ResourceDef {
             generation: true,
             create_on_update: true,
             begin: |slice| {
-                // Clients can no longer write this field.
+                // Clients can read this field but no longer write it.
                 for endpoint in fields::list_mut(slice, "endpoints") {
                     fields::as_map(endpoint).shift_remove("deprecatedTopology");
                 }
@@ -46,7 +47,7 @@ pub(super) fn definition() -> ResourceDef {
             checks: &[Check::Metadata, Check::Change],
             validate_update: |new, old, errors| {
                 validate_head(new, errors);
-                // Unchanged endpoints may be older than these checks.
+                // An older server may have stored unchanged endpoints without these checks.
                 if new["endpoints"] != old["endpoints"] {
                     validate_endpoints(new, errors);
                 }

@@ -1,4 +1,4 @@
-//! `events`: messages of controllers for people.
+//! `events`: messages of controllers and kubelets for people.
 
 use serde_json::Value;
 
@@ -56,7 +56,8 @@ pub(super) fn definition() -> ResourceDef {
     }
 }
 
-/// Follows `kubernetes: pkg/apis/core/validation/events.go`, `legacyValidateEvent`.
+/// Checks an event; follows `kubernetes: pkg/apis/core/validation/events.go`,
+/// `legacyValidateEvent`.
 fn validate(event: &Value, errors: &mut FieldErrors) {
     let about = fields::text(event, "/involvedObject/namespace");
     let namespace = meta::text(event, "namespace");

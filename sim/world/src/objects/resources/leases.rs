@@ -25,7 +25,7 @@ pub(super) fn definition() -> ResourceDef {
             unconditional_update: false,
             default: Some(|lease| {
                 let spec = fields::map_mut(lease, "spec");
-                // Parts of coordinated leader election, which is off by default.
+                // These fields belong to coordinated leader election, which is off by default.
                 spec.shift_remove("strategy");
                 spec.shift_remove("preferredHolder");
             }),

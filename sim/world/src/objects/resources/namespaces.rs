@@ -1,7 +1,7 @@
 //! `namespaces`: scopes for other objects.
 //!
-//! The cluster has no namespace controller: a deleted namespace stays `Terminating` and accepts no new
-//! objects.
+//! The cluster has no namespace controller. So a deleted namespace stays `Terminating`, and accepts
+//! no new objects, until a client removes its finalizers.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,8 @@ use crate::objects::{
     Check, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields, meta,
 };
 
-/// Finalizer that holds a namespace until it is empty.
+/// Finalizer in the `spec` of a namespace. In a real cluster, the namespace controller removes it
+/// when the namespace is empty.
 const KUBERNETES: &str = "kubernetes";
 
 /// The namespaces that every cluster has.
@@ -44,7 +45,7 @@ pub(super) fn definition() -> ResourceDef {
                 if !finalizers.iter().any(|it| it == KUBERNETES) {
                     finalizers.push(KUBERNETES.into());
                 }
-                // A generated name is known only now.
+                // The default runs before a name is generated, so label the object again.
                 label(namespace);
             },
             default: Some(label),

@@ -1,4 +1,4 @@
-//! `nodes`: the machines of the cluster.
+//! `nodes`: the members of the cluster, one object per machine.
 
 use serde_json::{Value, json};
 
@@ -55,7 +55,8 @@ fn default(node: &mut Value) {
         (Some(first), None) => {
             spec.insert("podCIDR".into(), first);
         }
-        // If both are set and differ, `podCIDR` counts, which older clients know.
+        // If both are set and differ, `podCIDR` replaces `podCIDRs`, because older clients set only
+        // `podCIDR`.
         (first, Some(one)) if first.as_ref() != Some(&one) => {
             spec.insert("podCIDRs".into(), json!([one]));
         }
@@ -67,8 +68,8 @@ fn default(node: &mut Value) {
     }
 }
 
-/// Taints a new Node as not ready, as the admission plugin `TaintNodesByCondition` does, so that no pod runs
-/// there before the Node has been found ready.
+/// Taints a new Node as not ready, as the admission plugin `TaintNodesByCondition` does, so that no
+/// pod is placed on the Node before it is ready.
 fn taint(node: &mut Value) {
     let taints = fields::as_list(fields::map_mut(node, "spec"), "taints");
     if !taints.iter().any(|it| it["key"] == NOT_READY && it["effect"] == "NoSchedule") {
@@ -82,8 +83,9 @@ fn validate(node: &Value, errors: &mut FieldErrors) {
     validate_ranges(fields::list(node, "/spec/podCIDRs"), errors);
 }
 
-/// Checks the ranges of pod addresses: one per family. Invalid ranges are reported twice, as by the real
-/// server.
+/// Checks the ranges of pod addresses: each must be valid, and a Node may have at most one per IP
+/// family. If the Node has several, reports the first text that is not a range at all a second
+/// time, as the real server does.
 fn validate_ranges(ranges: &[Value], errors: &mut FieldErrors) {
     const FIELD: &str = "spec.podCIDRs";
     let texts: Vec<&str> = ranges.iter().map(|it| it.as_str().unwrap_or_default()).collect();
@@ -118,7 +120,8 @@ fn validate_ranges(ranges: &[Value], errors: &mut FieldErrors) {
     }
 }
 
-/// Follows `kubernetes: pkg/registry/core/node/strategy.go`, except for ranges in unusual notation.
+/// Returns the warnings of `kubernetes: pkg/registry/core/node/strategy.go`, except those about
+/// ranges in unusual notation.
 fn warn(node: &Value) -> Vec<String> {
     let spec = &node["spec"];
     let warnings = [
@@ -131,7 +134,8 @@ fn warn(node: &Value) -> Vec<String> {
     warnings.into_iter().filter(|(is_so, _)| *is_so).map(|(_, it)| it.to_owned()).collect()
 }
 
-/// Checks that amounts of resources are not negative, and that indivisible resources have whole amounts.
+/// Checks that amounts of resources are not negative, and that indivisible resources have whole
+/// amounts.
 fn validate_resources(node: &Value, errors: &mut FieldErrors) {
     for field in ["capacity", "allocatable"] {
         for (name, amount) in
@@ -149,7 +153,8 @@ fn validate_resources(node: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// True if a resource comes in whole numbers only: some resources of Kubernetes, and those of other domains.
+/// True if amounts of a resource must be whole numbers: for some resources of Kubernetes, and for
+/// all resources of other domains whose names do not begin with `requests.`.
 fn is_countable(name: &str) -> bool {
     const COUNTED: [&str; 9] = [
         "pods",
@@ -205,7 +210,7 @@ fn validate_addresses(addresses: &[Value], errors: &mut FieldErrors) {
     }
 }
 
-/// The path is the real server's, which validates taints under `metadata`.
+/// Checks taints. Errors name them `metadata.taints`, as in the real server.
 fn validate_taints(taints: &[Value], errors: &mut FieldErrors) {
     for (at, taint) in taints.iter().enumerate() {
         let path = format!("metadata.taints[{at}]");

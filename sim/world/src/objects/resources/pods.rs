@@ -1,7 +1,7 @@
 //! `pods`, as far as a cluster without a scheduler needs them.
 //!
-//! A deleted pod with a node waits for its grace period. Nothing ends the pod before, since no simulated
-//! kubelet runs pods.
+//! Simulated kubelets do not run or stop pods. So a deleted pod that has a Node and a grace period,
+//! and has not ended, stays terminating until a client deletes it again with grace period 0.
 
 mod containers;
 mod place;
@@ -96,7 +96,7 @@ fn begin(pod: &mut Value) {
     }
 }
 
-/// Quality-of-service class of a pod.
+/// Returns the quality-of-service class of a pod.
 fn service_class(pod: &Value) -> &'static str {
     let containers = || {
         let all = ["/spec/containers", "/spec/initContainers"];
@@ -122,7 +122,7 @@ fn service_class(pod: &Value) -> &'static str {
     }
 }
 
-/// Follows `kubernetes: pkg/apis/core/v1/defaults.go` for what is common in pods.
+/// Fills in the defaults of common fields; follows `kubernetes: pkg/apis/core/v1/defaults.go`.
 fn default(pod: &mut Value) {
     place::agree_on_addresses(pod);
     let spec = fields::map_mut(pod, "spec");
@@ -205,7 +205,9 @@ fn default_container(container: &mut Value, is_on_host: bool) {
     fields::default_to(container, "imagePullPolicy", policy);
 }
 
-/// Returns the seconds until a deleted pod is gone: none if no kubelet could be running the pod.
+/// Returns the grace period of a deleted pod in seconds: the requested one, or else that in the
+/// pod's `spec`. Returns 0 if the pod has no Node or has ended, so that no kubelet can be running
+/// it, and 1 for a negative grace period.
 fn grace(pod: &Value, asked: Option<i64>) -> i64 {
     let is_over = matches!(fields::text(pod, "/status/phase"), "Failed" | "Succeeded");
     if fields::text(pod, "/spec/nodeName").is_empty() || is_over {

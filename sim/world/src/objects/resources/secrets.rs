@@ -1,4 +1,4 @@
-//! `secrets`: data that must not be printed.
+//! `secrets`: data that messages must not contain.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -61,7 +61,7 @@ fn validate(secret: &Value, errors: &mut FieldErrors) {
         }
         "kubernetes.io/dockercfg" => validate_login(secret, ".dockercfg", errors),
         "kubernetes.io/dockerconfigjson" => validate_login(secret, ".dockerconfigjson", errors),
-        // One half of a login is enough.
+        // User name or password alone is enough.
         "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
             need("username");
             need("password");
@@ -101,8 +101,8 @@ fn plain(secret: &Value, key: &str) -> Vec<u8> {
     base64(secret["data"][key].as_str().unwrap_or_default()).unwrap_or_default()
 }
 
-/// Warns about an invalid certificate or key, which is stored nevertheless. It is not checked whether the two
-/// match.
+/// Returns a warning about a Secret of type `kubernetes.io/tls` whose certificate or key has no PEM
+/// data. The store accepts such a Secret. Does not check if certificate and key match.
 fn warn(secret: &Value) -> Vec<String> {
     let lacks = |key: &str| !plain(secret, key).windows(BLOCK.len()).any(|it| it == BLOCK);
     let what = match fields::text(secret, "/type") {

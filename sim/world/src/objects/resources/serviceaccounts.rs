@@ -1,4 +1,4 @@
-//! `serviceaccounts`: names that programs act under.
+//! `serviceaccounts`: identities of programs.
 
 use crate::objects::{GroupResource, ResourceDef, Strategy};
 

@@ -1,4 +1,4 @@
-//! `services`, for which load balancers are made.
+//! `services`, including those for which a cloud provider creates load balancers.
 //!
 //! [`allocate`] assigns addresses and node ports, and [`validate`] reports errors.
 
@@ -63,7 +63,7 @@ fn id() -> GroupResource {
     GroupResource::core("services")
 }
 
-/// Follows `kubernetes: pkg/apis/core/v1/defaults.go`, `SetDefaults_Service`.
+/// Fills in defaults; follows `kubernetes: pkg/apis/core/v1/defaults.go`, `SetDefaults_Service`.
 fn default(service: &mut Value) {
     let spec = fields::map_mut(service, "spec");
     fields::default_if_empty(spec, "sessionAffinity", "None");
@@ -105,8 +105,10 @@ fn default(service: &mut Value) {
     }
 }
 
-/// Drops fields that a change of type makes pointless, unless the update changes them: follows
-/// `kubernetes: pkg/registry/core/service/strategy.go`, `dropTypeDependentFields`.
+/// Removes the fields that a service of the old type has and one of the new type does not have,
+/// unless the update changes them. Empties the load balancer's status if the new type is not
+/// LoadBalancer. Follows `kubernetes: pkg/registry/core/service/strategy.go`,
+/// `dropTypeDependentFields`.
 fn drop_what_the_type_has_not(old: &Value, new: &mut Value) {
     let old = &old["spec"];
     let is_same = |spec: &Value, field: &str| old.get(field) == spec.get(field);
@@ -149,8 +151,10 @@ fn drop_what_the_type_has_not(old: &Value, new: &mut Value) {
     }
 }
 
-/// Hides the internal traffic policy of an ExternalName service, which has no traffic inside the cluster. The
-/// stored object keeps the policy: follows `kubernetes: pkg/registry/core/service/storage/storage.go`,
+/// Returns an ExternalName service without its internal traffic policy, because such a service has
+/// no traffic inside the cluster; `None` for a service without this field or of another type. The
+/// stored object keeps the policy. Follows
+/// `kubernetes: pkg/registry/core/service/storage/storage.go`,
 /// `defaultOnReadInternalTrafficPolicy`.
 fn hide_inner_policy(service: &Value) -> Option<Value> {
     let spec = &service["spec"];
@@ -184,7 +188,7 @@ fn needs_health_check(spec: &Value) -> bool {
     spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local"
 }
 
-/// The node ports that are set.
+/// Returns the node ports that a service has, without zeros.
 fn node_ports(spec: &Value) -> Vec<i64> {
     let ports = fields::list(spec, "/ports").iter();
     ports.filter_map(|port| port["nodePort"].as_i64()).filter(|port| *port != 0).collect()

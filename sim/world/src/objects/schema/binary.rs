@@ -1,4 +1,4 @@
-//! Base64 as Go reads it.
+//! Base64 decoding by Go's rules.
 //!
 //! Go ignores line ends and the unused bits of the last letter. The position of an error follows
 //! `decodeQuantum` of `encoding/base64`.
@@ -44,7 +44,7 @@ fn is_line_end(byte: u8) -> bool {
     matches!(byte, b'\r' | b'\n')
 }
 
-/// Position at which Go reports invalid base64.
+/// Returns the byte position at which Go reports invalid base64.
 fn fault(text: &[u8], letters: &[u8], is_padded: bool) -> usize {
     // Number of letters in the current group of four.
     let mut n_group = 0;
@@ -60,7 +60,7 @@ fn fault(text: &[u8], letters: &[u8], is_padded: bool) -> usize {
         if n_group == 2 {
             match bytes.next() {
                 None => return text.len(),
-                // Go reports the byte before, which may be a line end.
+                // Go reports the position before this byte, which may be that of a line end.
                 Some((at, byte)) if byte != b'=' => return at - 1,
                 Some(_) => {}
             }

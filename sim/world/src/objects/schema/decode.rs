@@ -1,9 +1,10 @@
-//! Reads a body as Go does and writes it as Go does: checks types, drops unknown fields, and drops empty
-//! fields unless Go writes them.
+//! Decoding of documents into Go types: checks types, drops unknown fields, and drops empty fields
+//! unless Go writes them.
 //!
 //! Messages are those of `sigs.k8s.io/json` (bodies, JSON and merge patches) and of
-//! `apimachinery: pkg/runtime/converter.go` (strategic merge patches). The result is what the real server
-//! answers: it stores protobuf, which has neither null nor the empty list.
+//! `apimachinery: pkg/runtime/converter.go` (strategic merge patches). The result is the object
+//! that the real server returns. That server stores protobuf, which has neither null nor the empty
+//! list.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,10 +18,10 @@ use super::time::{rfc3339, rfc3339_micro};
 use super::types::{Struct, Type, Types};
 use crate::objects::text::{go_type, json_type, quote};
 
-/// Go's name of the map of resource amounts, which are rounded.
+/// Go's name of the map type for amounts of resources. Go rounds the quantities in this map.
 pub(super) const RESOURCES: &str = "v1.ResourceList";
 
-/// Origin of the words for values of the wrong type.
+/// The Go decoder whose error texts describe values of the wrong type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::objects) enum Words {
     /// The JSON decoder.
@@ -29,15 +30,15 @@ pub(in crate::objects) enum Words {
     Converter,
 }
 
-/// A document as Go would write it again.
+/// A decoded document, in the form in which Go writes it.
 #[derive(Debug, PartialEq)]
 pub(in crate::objects) struct Decoded {
     pub(in crate::objects) object: Value,
-    /// Complaints about unknown fields, in the order of the document.
+    /// Complaints about unknown fields. [`decode`] keeps the order of the document.
     pub(in crate::objects) unknown: Vec<String>,
 }
 
-/// Reads `document` as a `root` and drops unknown fields.
+/// Decodes `document` as the structure `root` and drops unknown fields.
 ///
 /// # Errors
 /// Go's error text for the first value of the wrong type.
@@ -49,7 +50,7 @@ pub(in crate::objects) fn decode(
     decode_by(Types::builtin(), root, document, words)
 }
 
-/// Like [`decode`], with structures other than those of the built-in kinds.
+/// Like [`decode`], with `types` in place of the structures of the built-in kinds.
 ///
 /// # Errors
 /// Go's error text for the first value of the wrong type.
@@ -64,8 +65,9 @@ pub(super) fn decode_by(
     Ok(Decoded { object, unknown: decoder.unknown })
 }
 
-/// Returns `document`, which was decoded before, with every field where Go writes it; `None` if nothing has
-/// to change, or if the document cannot be a `root`.
+/// Returns `document`, which must have been decoded before, with its fields in Go's order. Returns
+/// `None` if the document is settled, which includes this order, or if it does not fit the
+/// structure `root`.
 pub(in crate::objects) fn reordered(root: &Struct, document: &Value) -> Option<Value> {
     if is_settled(root, document) {
         return None;
@@ -80,7 +82,7 @@ pub(in crate::objects) fn reordered(root: &Struct, document: &Value) -> Option<V
     decoder.structure(root, document, "").ok()
 }
 
-/// Reads the `metadata` of an object whose kind has no Go structure.
+/// Decodes the `metadata` of an object whose kind has no Go structure.
 ///
 /// # Errors
 /// Go's error text for the first value of the wrong type.
@@ -106,8 +108,9 @@ pub(in crate::objects) fn decode_metadata(
 struct Decoder<'a> {
     types: &'static Types,
     words: Words,
-    /// True if the document was decoded before: its times are as Go wrote them, and Go itself may be unable
-    /// to read them.
+    /// True if the document was decoded before. Its times then have the form in which Go writes
+    /// them. They stay unchanged, because Go cannot parse all of them, for example a time in the
+    /// year 10000.
     again: bool,
     unknown: Vec<String>,
     path: Vec<Step<'a>>,
@@ -115,7 +118,8 @@ struct Decoder<'a> {
 
 #[derive(Clone, Copy)]
 enum Step<'a> {
-    /// The metadata of an object without a structure: paths in messages about types begin below it.
+    /// The metadata of an object without a structure. Paths in messages about types begin below
+    /// this step.
     Root,
     Field(&'static str),
     Key(&'a str),
@@ -123,7 +127,8 @@ enum Step<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// Reads a structure; the result is always a map. `parent` is the enclosing structure.
+    /// Decodes a structure; the result is always a map. `parent` is the name of the enclosing
+    /// structure.
     fn structure(&mut self, of: &Struct, value: &'a Value, parent: &str) -> Result<Value, String> {
         let given = match value {
             Value::Object(given) => Some(given),
@@ -157,7 +162,8 @@ impl<'a> Decoder<'a> {
         Ok(Value::Object(out))
     }
 
-    /// Reads a value; `None` if it is Go's zero value.
+    /// Decodes a value. Returns `None` for null and for an empty value, such as 0 or an empty list,
+    /// which Go omits or writes as [`Self::zero`]. Null for a structure gives its zero value.
     fn value(
         &mut self,
         of: &Type,
@@ -268,7 +274,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Returns the value that Go writes where none was given.
+    /// Returns the value that Go writes for a field that the document does not set.
     fn zero(&self, of: &Type) -> Value {
         match of {
             Type::String(_) => String::new().into(),
@@ -286,13 +292,16 @@ impl<'a> Decoder<'a> {
                 Value::Object(out)
             }
             nullable => {
-                debug_assert!(nullable.is_nullable(), "{nullable:?} has a zero of its own");
+                debug_assert!(
+                    nullable.is_nullable(),
+                    "zero value of {nullable:?} is not null; add it to this match"
+                );
                 Value::Null
             }
         }
     }
 
-    /// Error text for the value of the wrong type at the current path.
+    /// Returns the error text for a value of the wrong type at the current path.
     fn mismatch(&self, found: &Value, parent: &str, go: &str, kind: &str) -> String {
         if self.words == Words::Json {
             return self.json_mismatch(found, parent, go);
@@ -300,7 +309,7 @@ impl<'a> Decoder<'a> {
         match (kind, go_type(found)) {
             ("struct", found) => format!("cannot restore struct from: {found}"),
             ("map" | "slice", found) => format!("cannot restore {kind} from {found}"),
-            // Go converts numbers to texts, JSON does not.
+            // The converter has a different error for an integer in place of a string.
             ("string", found @ "int64") => format!("cannot convert {found} to {go}"),
             _ => format!("unrecognized type: {kind}"),
         }
@@ -321,7 +330,7 @@ impl<'a> Decoder<'a> {
         format!("json: cannot unmarshal {found} into Go struct field {path} of type {go}")
     }
 
-    /// The path of a field of the current structure, with positions and keys.
+    /// Returns the path of a field of the current structure, with list positions and map keys.
     fn strict_path(&self, name: &str) -> String {
         let mut path = String::new();
         for step in &self.path {

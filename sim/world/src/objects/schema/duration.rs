@@ -1,4 +1,4 @@
-//! Durations as Go reads and writes them: `90s` is written `1m30s`.
+//! Durations in Go's format. Go writes `90s` as `1m30s`.
 //!
 //! Follows Go's `time.ParseDuration` and `Duration.String`: 64 bits of nanoseconds.
 
@@ -6,7 +6,7 @@ use crate::objects::text::quote;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Returns a duration as Go writes it.
+/// Returns a duration in the form in which Go writes it.
 ///
 /// # Errors
 /// Go's error text for an invalid duration.
@@ -78,7 +78,8 @@ fn size_of(unit: &str) -> Option<u64> {
     })
 }
 
-/// Returns the part of a unit that the digits after the point denote, rounded down.
+/// Returns the nanoseconds that the digits after the point stand for, rounded down; `size` is the
+/// unit in nanoseconds.
 fn part_of(digits: &str, size: u64) -> u64 {
     let mut rest = u128::from(size);
     let mut sum = 0;
@@ -109,7 +110,7 @@ fn write(nanos: u64) -> String {
     }
 }
 
-/// Writes `nanos` in a unit, with as many digits after the point as it takes.
+/// Writes `nanos` in a unit, with as many digits after the point as needed.
 fn decimal(nanos: u64, unit: u64) -> String {
     let (whole, rest) = (nanos / unit, nanos % unit);
     if rest == 0 {

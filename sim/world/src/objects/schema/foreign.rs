@@ -1,5 +1,5 @@
-//! Go structures of kinds that are not built in, to see how a program with these structures rewrites an
-//! object.
+//! Go structures of kinds that are not built in. They show how a program with these structures
+//! rewrites an object.
 
 use serde_json::Value;
 
@@ -11,13 +11,17 @@ use super::types::Types;
 pub(crate) struct GoKinds(Types);
 
 impl GoKinds {
-    /// Reads the structures; fields that cannot be read are left out.
+    /// Parses the structures; leaves out fields with an unknown type.
+    ///
+    /// # Panics
+    /// If the text does not have the form of `schemas/types.json`.
     pub(crate) fn read(text: &'static str) -> Self {
         Self(Types::read(text))
     }
 
-    /// Returns `object` as Go writes it after it has read it as that kind, in that version: without unknown
-    /// fields, and without empty fields unless Go writes them.
+    /// Returns `object` as Go writes it after decoding it as this kind in `version`, an apiVersion
+    /// such as `example.com/v1`: without unknown fields, and without empty fields unless Go writes
+    /// them.
     ///
     /// # Errors
     /// Go's error text for an unknown kind, or for a value of the wrong type.

@@ -1,7 +1,8 @@
 //! Quantities: numbers with a suffix, and the canonical form in which Go writes them.
 //!
-//! Follows `apimachinery: pkg/api/resource/quantity.go`. The integer part is limited to 128 bits here; beyond
-//! that the real server goes on with numbers of any size.
+//! Follows `apimachinery: pkg/api/resource/quantity.go`. If Go rewrites a quantity whose value in
+//! billionths needs more than 128 bits, this module refuses the quantity; the real server computes
+//! with numbers of any size.
 
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ const UNKNOWN_SUFFIX: &str = "unable to parse quantity's suffix";
 const N_FRACTION: u32 = 9;
 const NANO: i128 = 1_000_000_000;
 
-/// Maximum of quantities with a binary suffix, which are limited to 64 bits.
+/// Maximum in billionths of quantities with a binary suffix, which are limited to 64 bits.
 const MAX_BINARY: i128 = i64::MAX as i128 * NANO;
 
 /// Binary suffixes with their powers of two, largest first.
@@ -47,8 +48,7 @@ pub(super) fn canonical(value: &Value) -> Result<String, String> {
     write_in(value, 1)
 }
 
-/// Returns an amount of a resource as Go writes it. The smallest unit of amounts is a thousandth; the rest is
-/// rounded away from zero.
+/// Returns an amount of a resource as Go writes it, rounded away from zero to thousandths.
 ///
 /// # Errors
 /// Go's error text for an invalid quantity.
@@ -57,7 +57,7 @@ pub(super) fn amount(value: &Value) -> Result<String, String> {
     write_in(value, MILLI)
 }
 
-/// `unit` is the smallest unit, in billionths.
+/// Returns a quantity as Go writes it, rounded away from zero to a multiple of `unit` billionths.
 fn write_in(value: &Value, unit: i128) -> Result<String, String> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
@@ -73,15 +73,17 @@ fn write_in(value: &Value, unit: i128) -> Result<String, String> {
     Ok(write((nanos + nanos.signum() * (unit - 1)) / unit * unit, format))
 }
 
-/// True if a quantity is a whole number, or cannot be parsed, as with more than 128 bits.
+/// True if a quantity is a whole number, or if it cannot be parsed, for example because it is too
+/// large.
 pub(in crate::objects) fn is_whole(text: &str) -> bool {
     parse(text).map_or(true, |(nanos, _)| nanos % NANO == 0)
 }
 
-/// Returns, in billionths, the value of the last digit of a text that Go keeps as it is; `None` if Go
-/// rewrites the text. Go keeps signs and leading zeros.
+/// Returns the place value of the last digit of a quantity that Go does not rewrite, in billionths
+/// and at most that of the units digit. Returns `None` if Go rewrites the text. Go keeps signs and
+/// leading zeros.
 fn kept(text: &str) -> Option<i128> {
-    /// Numbers with more digits are counted in another way.
+    /// Maximum number of digits of a decimal number that Go may keep.
     const N_DIGITS: usize = 18;
     let number = text.strip_prefix(['+', '-']).unwrap_or(text).trim_start_matches('0');
     let end = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
@@ -100,7 +102,8 @@ fn kept(text: &str) -> Option<i128> {
     let scale = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
     let is_kept =
         digits.len() <= N_DIGITS && scale >= -9 && scale % 3 == 0 && !digits.ends_with("000");
-    // From the unit digit on, every last digit is coarse enough.
+    // A last digit before the point is coarse enough for every caller, so it counts as the units
+    // digit.
     is_kept.then(|| 10_i128.pow((scale.min(0) + N_FRACTION.cast_signed()).unsigned_abs()))
 }
 
@@ -113,7 +116,7 @@ fn parse(text: &str) -> Result<(i128, Format), String> {
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     let (number, suffix) = rest.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    // A text without a digit is zero.
+    // A text without a digit, such as `-`, is zero, but the empty text is malformed.
     if text.is_empty() || fraction.contains('.') {
         return Err(MALFORMED.into());
     }
@@ -175,7 +178,8 @@ fn write(nanos: i128, format: Format) -> String {
     if nanos == 0 {
         return "0".into();
     }
-    // Fractions and small numbers get a decimal suffix even if they came with a binary one.
+    // Go writes fractions and numbers below 1024 with a decimal suffix even if the given suffix is
+    // binary.
     let format = match format {
         Format::Binary if nanos.abs() < 1024 * NANO || nanos % NANO != 0 => Format::Decimal,
         other => other,

@@ -1,8 +1,9 @@
-//! Checks whether decoding would leave a document as it is.
+//! Check for settled documents: documents that decoding would not change.
 //!
-//! Most writes contain a document that was read from here and changed in a field or two, above all those of
-//! the world's kubelets. This check copies nothing and saves rebuilding such documents. It errs on the safe
-//! side: a document that is not clearly settled gets decoded.
+//! Most writes, above all those of simulated kubelets, contain a document that the store returned
+//! before, with one or two changed fields. Decoding builds a new document. This check copies
+//! nothing, and a settled document needs no decoding. The check may refuse a document that decoding
+//! would not change, but it never accepts one that decoding would change.
 
 use serde_json::Value;
 
@@ -11,8 +12,8 @@ use super::quantity;
 use super::time::rfc3339;
 use super::types::{Struct, Type, Types};
 
-/// True if [`super::decode`] accepts `document` without complaint and returns an equal one, order of fields
-/// included.
+/// True only if [`super::decode`] accepts `document` without complaint and returns an equal
+/// document with the same order of fields.
 pub(in crate::objects) fn is_settled(root: &Struct, document: &Value) -> bool {
     structure(Types::builtin(), root, document)
 }
@@ -21,7 +22,8 @@ fn structure(types: &Types, of: &Struct, value: &Value) -> bool {
     let Value::Object(given) = value else { return false };
     let mut fields = of.fields.iter();
     for (name, value) in given {
-        // A field that is passed over is missing in the document, which only omitted fields may be.
+        // The search passes over the fields that the document does not have. Only fields that Go
+        // omits if they are empty may be missing.
         let Some(field) = fields.find(|field| field.name == name || !field.omitted) else {
             return false;
         };
@@ -32,7 +34,8 @@ fn structure(types: &Types, of: &Struct, value: &Value) -> bool {
     fields.all(|field| field.omitted)
 }
 
-/// `keeps_zero` is true if Go writes an empty value here.
+/// True only if decoding would not change a value of type `of`. `keeps_zero` is true if Go writes
+/// an empty value in this place.
 fn is_value(types: &Types, of: &Type, value: &Value, keeps_zero: bool) -> bool {
     match (of, value) {
         (Type::Struct(at), _) => types.at(*at).is_some_and(|of| structure(types, of, value)),
@@ -64,7 +67,7 @@ fn is_value(types: &Types, of: &Type, value: &Value, keeps_zero: bool) -> bool {
     }
 }
 
-/// Checks a value of a map type that Go calls `go`.
+/// True only if decoding would not change a value inside a map of the type that Go calls `go`.
 fn is_entry(types: &Types, go: &str, of: &Type, value: &Value) -> bool {
     match (of, value) {
         (Type::Bytes, Value::Null) => false,
@@ -81,7 +84,8 @@ fn is_integer(go: &str, whole: Option<i64>, keeps_zero: bool) -> bool {
     })
 }
 
-/// True for an instant in UTC with a fraction of this form, written as decoding writes it.
+/// True for a time in UTC in the form in which decoding writes it, except Go's zero time.
+/// `fraction` is an example of the fraction, such as `.000000`; empty for whole seconds.
 fn is_time(text: &str, fraction: &str) -> bool {
     const SECONDS: &str = "2026-03-01T08:00:00";
     let has_form = |text: &str, form: &str| {

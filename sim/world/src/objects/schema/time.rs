@@ -1,7 +1,8 @@
-//! Times as Go reads and writes them: strict RFC 3339, with Go's words for other texts.
+//! Times in Go's form of RFC 3339, with Go's error texts.
 //!
 //! Follows Go's `time.Parse`, with the layouts of `apimachinery: pkg/apis/meta/v1/time.go` and
-//! `micro_time.go`. Years beyond those of our clock are valid as well: 9999 means never.
+//! `micro_time.go`. Accepts times beyond the range of `jiff::Timestamp`, because clients write the
+//! end of the year 9999 for "never".
 
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
@@ -19,12 +20,12 @@ pub(in crate::objects) struct Instant {
 }
 
 impl Instant {
-    /// True for Go's zero time. Without `with_fraction` the fraction is dropped first.
+    /// True for Go's zero time. Without `with_fraction`, the fraction does not matter.
     pub(super) fn is_zero(self, with_fraction: bool) -> bool {
         self.seconds == ZERO && !(with_fraction && self.nanos > 0)
     }
 
-    /// Writes the instant in seconds, as Go does; `None` for Go's zero time.
+    /// Writes the instant in whole seconds, as Go does; `None` for Go's zero time.
     pub(super) fn in_seconds(self) -> Option<String> {
         (!self.is_zero(false)).then(|| format!("{}Z", self.date()))
     }
@@ -38,7 +39,7 @@ impl Instant {
         let (days, second) = (self.seconds.div_euclid(DAY), self.seconds.rem_euclid(DAY));
         let (year, month, day) = date_of(days);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        // The sign counts towards the width.
+        // The sign is part of the width.
         let width = if year < 0 { 5 } else { 4 };
         format!("{year:0width$}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
     }
@@ -94,7 +95,7 @@ impl Reader<'_> {
                 quote(self.rest)
             ));
         }
-        // A day that the month does not have turns into a day of another month.
+        // `days_of` turns a day that the month does not have into a day of another month.
         let days = days_of(year, month, day);
         self.limit("day", date_of(days) == (year, month, day))?;
         let seconds = days * DAY + hour * 3600 + minute * 60 + second - offset;
@@ -150,7 +151,7 @@ impl Reader<'_> {
             Some((sign, part(1)?, part(4)?))
         };
         let (sign, hours, minutes) = read(self.rest).ok_or_else(|| self.unreadable("Z07:00"))?;
-        // Both bounds are Go's.
+        // Go allows 60 minutes and 24 hours.
         self.limit("time zone offset minute", minutes <= 60)?;
         self.limit("time zone offset hour", hours <= 24)?;
         self.rest = &self.rest["+00:00".len()..];
@@ -175,7 +176,7 @@ fn number(text: &str) -> Option<i64> {
     if text.bytes().all(|c| c.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// Quotes a text as messages about times do.
+/// Quotes a text as Go's messages about times do.
 fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for byte in text.bytes() {
@@ -189,8 +190,8 @@ fn quote(text: &str) -> String {
     out
 }
 
-/// Returns the days since 1970, in the Gregorian calendar for all times. Years are counted from March, which
-/// puts the leap day at their end.
+/// Returns the days since 1970. Uses the Gregorian calendar for all years. Counts years from March,
+/// so that the leap day is their last day.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));

@@ -1,4 +1,4 @@
-//! A typed reader of `schemas/types.json`.
+//! Go structures, parsed from `schemas/types.json` and files of the same form.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -7,24 +7,25 @@ use serde::Deserialize;
 
 const TYPES: &str = include_str!("../../../schemas/types.json");
 
-/// Structures of the built-in kinds.
+/// Go structures of kinds, and of the types that these refer to.
 #[derive(Debug, Default)]
 pub(in crate::objects) struct Types {
-    /// Structures by group and kind, in the newest version.
+    /// Position in `structs` by group and kind, for the version that sorts last.
     kinds: BTreeMap<(&'static str, &'static str), usize>,
-    /// Structures by group with version, and kind.
+    /// Position in `structs` by apiVersion and kind.
     versions: BTreeMap<(&'static str, &'static str), usize>,
+    /// All structures, sorted by their name in OpenAPI.
     structs: Vec<Struct>,
 }
 
 /// A Go structure.
 #[derive(Debug)]
 pub(in crate::objects) struct Struct {
-    /// Its name, `NodeSpec`.
+    /// Name, such as `NodeSpec`.
     pub(in crate::objects) name: &'static str,
-    /// Its type as messages show it, `v1.NodeSpec`.
+    /// Go type in messages, such as `v1.NodeSpec`.
     pub(in crate::objects) go: String,
-    /// Its name in OpenAPI, `io.k8s.api.core.v1.NodeSpec`.
+    /// Name in OpenAPI, such as `io.k8s.api.core.v1.NodeSpec`.
     pub(in crate::objects) full: &'static str,
     /// Fields in the order in which Go writes them.
     pub(in crate::objects) fields: Vec<Field>,
@@ -37,47 +38,48 @@ pub(in crate::objects) struct Struct {
 pub(in crate::objects) struct Field {
     pub(in crate::objects) name: &'static str,
     pub(in crate::objects) of: Type,
-    /// True if Go leaves the field out when it is empty.
+    /// True if Go does not write the field when it is empty.
     pub(in crate::objects) omitted: bool,
-    /// True if a strategic merge patch merges the field; otherwise the patch replaces it as a whole.
+    /// True if a strategic merge patch merges the field; otherwise the patch replaces the field as
+    /// a whole.
     pub(in crate::objects) merges: bool,
-    /// The field that identifies elements, for a list of structures that merges.
+    /// The field that identifies elements, if the field is a list of structures that merges.
     pub(in crate::objects) merge_key: Option<&'static str>,
 }
 
 /// The type of a value.
 #[derive(Debug)]
 pub(in crate::objects) enum Type {
-    /// With Go's name, `v1.TaintEffect`.
+    /// A string type, with its name in Go, such as `v1.TaintEffect`.
     String(&'static str),
     Bool,
-    /// `int32`, `int64`.
+    /// An integer type, with its name in Go: `int32`, `int64` or `int`.
     Int(&'static str),
     Float,
-    /// Base64 in JSON.
+    /// Bytes, which JSON contains as base64.
     Bytes,
     /// An instant in seconds.
     Time,
     /// An instant in microseconds.
     MicroTime,
-    /// A duration, `1m30s`.
+    /// A duration, such as `1m30s`.
     Duration,
-    /// A number with a suffix, `100Mi`.
+    /// A number with a suffix, such as `100Mi`.
     Quantity,
     IntOrString,
     /// Any JSON.
     Raw,
-    /// By position in the list of structures.
+    /// A structure, by its position in `Types::structs`.
     Struct(usize),
-    /// With Go's name of the list.
+    /// A list, with its type in Go's notation and the type of its elements.
     List(String, Box<Self>),
-    /// With Go's name of the map.
+    /// A map, with its type in Go's notation and the type of its values.
     Map(String, Box<Self>),
     Pointer(Box<Self>),
 }
 
 impl Type {
-    /// True if Go writes `null` for a value that was not given.
+    /// True if Go's zero value of the type is written as `null`.
     pub(super) fn is_nullable(&self) -> bool {
         matches!(
             self,
@@ -100,7 +102,7 @@ struct File {
     structs: BTreeMap<&'static str, Vec<Row>>,
 }
 
-/// Name, type, flags, merge key.
+/// A field as the file describes it: name, type, flags and, if it has one, merge key.
 type Row = Vec<&'static str>;
 
 impl Types {
@@ -110,12 +112,12 @@ impl Types {
         &BUILTIN
     }
 
-    /// The structure of a built-in kind.
+    /// The structure of a kind, in the version that sorts last.
     pub(in crate::objects) fn kind(&self, group: &str, kind: &str) -> Option<&Struct> {
         self.structs.get(*self.kinds.get(&(group, kind))?)
     }
 
-    /// The structure of a kind in one of its versions, `example.com/v1`.
+    /// The structure of a kind in one of its versions, such as `example.com/v1`.
     pub(in crate::objects) fn version(&self, group_version: &str, kind: &str) -> Option<&Struct> {
         self.structs.get(*self.versions.get(&(group_version, kind))?)
     }
@@ -124,14 +126,14 @@ impl Types {
         self.structs.get(index)
     }
 
-    /// Returns the structure of that name in OpenAPI.
+    /// Returns the structure with the name `full` in OpenAPI.
     pub(in crate::objects) fn named(&self, full: &str) -> Option<&Struct> {
         let at = self.structs.binary_search_by(|one| one.full.cmp(full)).ok()?;
         self.structs.get(at)
     }
 
-    /// Returns the field at a dotted path below `root`. Keys of maps count as steps, elements of lists do
-    /// not.
+    /// Returns the field at a dotted path below `root`. Keys of maps count as steps, elements of
+    /// lists do not. A path that ends with a key of a map gives the field that has the map.
     pub(in crate::objects) fn field<'a>(
         &'a self,
         root: &'a Struct,
@@ -161,10 +163,11 @@ impl Types {
         Some(field)
     }
 
-    /// Reads one of the files in `schemas/`.
+    /// Parses one of the type files in `schemas/`.
     ///
     /// # Panics
-    /// If the file cannot be read. The files are embedded, and every test reads them.
+    /// If the text is not a valid type file. The files are part of the program, and tests parse all
+    /// of them.
     pub(super) fn read(text: &'static str) -> Self {
         let File { kinds, structs } =
             serde_json::from_str(text).expect("the types in schemas/ are readable");
@@ -194,12 +197,12 @@ impl Types {
 }
 
 impl Struct {
-    /// The field of that name.
+    /// Returns the field `name`.
     pub(in crate::objects) fn field(&self, name: &str) -> Option<&Field> {
         self.fields.get(self.position(name)?)
     }
 
-    /// Returns the position of the field of that name.
+    /// Returns the position of the field `name` in `fields`.
     pub(in crate::objects) fn position(&self, name: &str) -> Option<usize> {
         let at = self.by_name.binary_search_by(|(one, _)| (*one).cmp(name)).ok()?;
         Some(self.by_name[at].1)
@@ -228,7 +231,7 @@ fn read_type(text: &'static str, names: &[&'static str]) -> Option<Type> {
     read_named(text, None, names)
 }
 
-/// Parses the type in `text`. `go` is Go's name of the type, if it has one of its own.
+/// Parses the type in `text`. `go` is the name of the type in Go, if Go declares a name for it.
 fn read_named(
     text: &'static str,
     go: Option<&'static str>,
@@ -266,14 +269,14 @@ fn read_named(
     })
 }
 
-/// `io.k8s.api.core.v1.Taint` as `v1.Taint`.
+/// Returns the short form of a name: `v1.Taint` for `io.k8s.api.core.v1.Taint`.
 fn short(full: &str) -> String {
     let mut parts = full.rsplit('.');
     let name = parts.next().unwrap_or_default();
     format!("{}.{name}", parts.next().unwrap_or_default())
 }
 
-/// A type in the file as Go prints it.
+/// Returns a type of the file as Go prints it.
 fn shown(text: &str) -> String {
     for prefix in ["[]", "*"] {
         if let Some(inner) = text.strip_prefix(prefix) {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::objects::text::{go, quote};
 use crate::objects::{ResourceDef, Status};
 
-/// Conditions on fields that all have to hold.
+/// A field selector: conditions on fields, all of which an object must meet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FieldSelector(Vec<Term>);
 
@@ -20,10 +20,11 @@ struct Term {
 }
 
 impl FieldSelector {
-    /// Reads `metadata.name=a,spec.unschedulable!=true` for objects of `resource`.
+    /// Parses a selector for objects of `resource`, such as
+    /// `metadata.name=a,spec.unschedulable!=true`.
     ///
     /// # Errors
-    /// 400 if the grammar is wrong or the resource does not offer the field to selectors.
+    /// 400 if the syntax is wrong or selectors for this resource cannot name the field.
     pub fn parse(text: &str, resource: &ResourceDef) -> Result<Self, Status> {
         let mut terms = Vec::new();
         for part in split_terms(text) {
@@ -48,7 +49,7 @@ impl FieldSelector {
         self.0.is_empty()
     }
 
-    /// Returns the name that the selector asks for, if any.
+    /// Returns the value that `metadata.name` must equal, if the selector has this condition.
     pub fn name(&self) -> Option<&str> {
         let named = |term: &&Term| term.equal && term.pointer == "/metadata/name";
         self.0.iter().find(named).map(|term| term.value.as_str())
@@ -84,7 +85,8 @@ fn locate(resource: &ResourceDef, name: &str) -> Option<(Cow<'static, str>, &'st
     }
 }
 
-/// Resources without conversions of their own get another message.
+/// Returns status 400 for a field that selectors cannot name. The message is different for a
+/// built-in resource that adds no field to `metadata.name` and `metadata.namespace`.
 fn unknown(resource: &ResourceDef, name: &str) -> Status {
     Status::bad_request(if resource.selectable.is_empty() && resource.custom.is_none() {
         format!(
@@ -96,7 +98,7 @@ fn unknown(resource: &ResourceDef, name: &str) -> Status {
     })
 }
 
-/// Splits at commas that no backslash protects.
+/// Splits a selector at each comma that no backslash escapes.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut from = 0;
@@ -116,7 +118,8 @@ fn split_terms(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Splits a term into name, value, and true for equality. The first operator counts.
+/// Splits a term at its first operator into name, value, and a flag: true for `=` and `==`, false
+/// for `!=`. Returns `None` for a term without an operator.
 fn split_term(term: &str) -> Option<(&str, &str, bool)> {
     for (at, _) in term.char_indices() {
         let rest = &term[at..];

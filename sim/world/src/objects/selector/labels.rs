@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::objects::text::quote;
 use crate::objects::{Status, fields, names};
 
-/// Requirements that all have to hold.
+/// A label selector: requirements, all of which the labels of an object must meet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LabelSelector(Vec<Requirement>);
 
@@ -29,10 +29,10 @@ enum Operator {
 }
 
 impl LabelSelector {
-    /// Reads `a=b, c in (d,e), !f`.
+    /// Parses a selector such as `a=b, c in (d,e), !f`.
     ///
     /// # Errors
-    /// 400 with the real parser's complaint.
+    /// 400 with the real parser's error text.
     pub fn parse(text: &str) -> Result<Self, Status> {
         let parser = Parser { tokens: lex(text), at: 0 };
         parser.requirements().map(Self).map_err(Status::bad_request)
@@ -66,7 +66,8 @@ impl LabelSelector {
     }
 }
 
-/// Writes the selector as `labels.Selector` does; parsing the text gives the same selector.
+/// Writes the selector in the syntax of `labels.Parse`, with `in` and `notin` for equality and
+/// inequality. Parsing the text gives an equal selector.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, Requirement { key, operator }) in self.0.iter().enumerate() {
@@ -105,7 +106,7 @@ impl Token {
 }
 
 const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", "<", ">"];
-/// Characters that separate words; other spaces belong to words.
+/// Space characters that separate words; any other space character is part of a word.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
 fn lex(text: &str) -> Vec<Token> {

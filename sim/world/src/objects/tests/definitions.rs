@@ -1,4 +1,5 @@
-//! Effects of a changed definition on existing objects.
+//! Tests of the effects of a changed CustomResourceDefinition on existing objects, and of patches
+//! of their kind and apiVersion.
 
 use std::sync::Arc;
 
@@ -63,34 +64,51 @@ fn is_as_stored(store: &Store) -> bool {
 #[test]
 fn stored_objects_are_read_by_the_schema_of_the_current_definition() {
     let mut store = lab();
-    assert!(is_as_stored(&store), "what nobody has redefined is shared");
+    assert!(
+        is_as_stored(&store),
+        "a read without a changed schema returns the stored object itself"
+    );
     let before = store.resource(&parts()).unwrap().clone();
     redefine(&mut store, json!({"metadata": {"labels": {"a": "b"}}}));
     assert!(is_as_stored(&store));
-    assert!(store.resource(&parts()).unwrap().is_same_as(&before), "watches go on");
+    assert!(
+        store.resource(&parts()).unwrap().is_same_as(&before),
+        "a change of labels keeps the watches of the kind"
+    );
 
     let narrow = versions(
         &json!({"color": {"type": "string"}, "shape": {"type": "string", "default": "round"}}),
     );
     redefine(&mut store, json!({"spec": {"versions": narrow}}));
-    assert!(!store.resource(&parts()).unwrap().is_same_as(&before), "watches end");
+    assert!(
+        !store.resource(&parts()).unwrap().is_same_as(&before),
+        "a change of the schema ends the watches of the kind"
+    );
     assert_eq!(read(&store)["spec"], json!({"color": "red", "shape": "round"}));
     let restored: Store = serde_json::from_value(serde_json::to_value(&store).unwrap()).unwrap();
-    assert_eq!(read(&restored), read(&store), "and so after a restart");
+    assert_eq!(
+        read(&restored),
+        read(&store),
+        "a restored store completes objects by the current schema too"
+    );
 
     let wide = versions(&json!({"size": {"type": "integer"}, "color": {"type": "string"}}));
     redefine(&mut store, json!({"spec": {"versions": wide}}));
-    assert_eq!(read(&store)["spec"], json!({"size": 1, "color": "red"}), "nothing was lost");
+    assert_eq!(
+        read(&store)["spec"],
+        json!({"size": 1, "color": "red"}),
+        "the stored object keeps fields that an interim schema removed"
+    );
 
     let narrow = versions(&json!({"color": {"type": "string"}}));
     redefine(&mut store, json!({"spec": {"versions": narrow}}));
     let patch = |patch| Command::patch(key(), PatchKind::Merge, patch);
     let revision = store.revision();
     store.run(patch(json!({}))).unwrap();
-    assert_eq!(store.revision(), revision + 1, "it is stored as it is read");
+    assert_eq!(store.revision(), revision + 1, "an empty patch stores the completed object");
     assert!(is_as_stored(&store));
     store.run(patch(json!({}))).unwrap();
-    assert_eq!(store.revision(), revision + 1, "now nothing is left to do");
+    assert_eq!(store.revision(), revision + 1, "a second empty patch changes nothing");
 }
 
 #[test]
@@ -150,6 +168,7 @@ fn a_deletion_after_a_redefinition_counts_two_copies_of_the_object() {
     }
     let since = |revision| store.watch_since(&parts(), &Selection::default(), revision);
     let known = (before..store.revision()).filter(|revision| since(*revision).is_ok()).count();
-    // The limit is 64 MiB. Each deletion takes 2 MiB: the stored object, and the object as it was read.
+    // The limit is 64 MiB. Each deletion takes 2 MiB: the stored object, and the object completed
+    // on reading.
     assert_eq!(known, 31);
 }

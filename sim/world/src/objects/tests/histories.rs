@@ -1,4 +1,5 @@
-//! Random histories: after any commands, the log tells every change.
+//! Property tests with random commands: replayed events and a restored snapshot give equal stores,
+//! the same commands make the same events, and a watch reports every change.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -10,7 +11,8 @@ use crate::objects::{
     Store, WatchType,
 };
 
-/// A possible step, chosen before it is known which objects exist.
+/// A random step of a history. [`Step::command`] turns the step into a command for the objects that
+/// exist before the step.
 #[derive(Clone, Debug)]
 struct Step {
     resource: u8,
@@ -63,7 +65,7 @@ impl Step {
         }
     }
 
-    /// Returns the command, given the existing objects; `None` for steps that are not commands.
+    /// Returns the command of the step for the objects in the store; `None` for a compaction.
     fn command(&self, store: &Store) -> Option<Command> {
         let key = self.key();
         let existing = store.get(&key).map(|it| it.as_ref().clone());
@@ -190,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn a_watch_from_any_version_leads_to_the_list(
+    fn a_watch_from_any_revision_leads_to_the_current_list(
         steps in prop::collection::vec(step(), 1..60),
         cut in any::<prop::sample::Index>(),
     ) {
@@ -211,7 +213,7 @@ proptest! {
                     WatchType::Modified => known.insert(name(&object), object).is_some(),
                     WatchType::Deleted => known.remove(&name(&object)).is_some(),
                 };
-                prop_assert!(was, "kinds of events fit what a watcher knows");
+                prop_assert!(was, "the type of an event must fit the objects that the watcher has");
             }
             let mut now = listed(&after, &def.id);
             now.sort_by_key(name);
@@ -223,7 +225,11 @@ proptest! {
             };
             let then = after.list(&def.id, &Selection::default(), &exact).unwrap();
             let then: Vec<Value> = then.items.iter().map(|it| it.as_ref().clone()).collect();
-            prop_assert_eq!(then, listed(&before, &def.id), "a list at an older version");
+            prop_assert_eq!(
+                then,
+                listed(&before, &def.id),
+                "a list at an older revision shows the state at that revision"
+            );
         }
     }
 }

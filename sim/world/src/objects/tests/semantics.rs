@@ -1,4 +1,4 @@
-//! Revisions, conflicts, subresources, finalizers, pages and selections.
+//! Tests of revisions, conflicts, subresources, finalizers, pages and selectors.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn merge(name: &str, patch: Value) -> Command {
 }
 
 #[test]
-fn a_write_without_effect_leaves_no_trace() {
+fn a_write_that_changes_nothing_makes_no_revision() {
     let mut store = store();
     store.done(create_node("a"));
     let before = store.revision();
@@ -46,11 +46,11 @@ fn the_object_and_status_endpoints_change_their_part_and_metadata() {
     assert_eq!(store.node("a")["spec"]["unschedulable"], true);
     let leases = GroupResource::of("coordination.k8s.io", "leases");
     let lease = Command::update(Key::new(leases, "default", "l"), json!({})).on_status();
-    assert_eq!(store.run(lease).unwrap_err().code, 404, "leases have no status");
+    assert_eq!(store.run(lease).unwrap_err().code, 404, "leases have no status subresource");
 }
 
 #[test]
-fn writes_based_on_an_old_version_conflict() {
+fn a_write_with_an_old_resource_version_or_another_uid_conflicts() {
     let mut store = store();
     store.done(create_node("a"));
     let old = store.node("a");
@@ -131,7 +131,11 @@ fn a_deletion_is_refused_unless_its_preconditions_hold() {
     };
     assert_eq!(store.done(delete(right)), Effect::Deleted);
     store.done(create_node("a"));
-    assert_ne!(store.node("a")["metadata"]["uid"], uid, "the next of that name is another one");
+    assert_ne!(
+        store.node("a")["metadata"]["uid"],
+        uid,
+        "a new object with the name of a deleted one gets another uid"
+    );
 }
 
 #[test]
@@ -210,7 +214,7 @@ fn old_pages_and_watches_expire() {
     let next = Paging { continue_token: expired.continue_token.unwrap(), ..next };
     let rest = store.list(&nodes(), &Selection::default(), &next).unwrap();
     let names: Vec<_> = rest.items.iter().map(|it| it["metadata"]["name"].clone()).collect();
-    assert_eq!(names, ["c"], "the rest, as it is now");
+    assert_eq!(names, ["c"], "the new token continues in the current state");
     let told = store.watch_since(&nodes(), &Selection::default(), first.revision).unwrap_err();
     assert_eq!(
         told.message,
@@ -336,18 +340,18 @@ fn changes_older_than_two_compactions_are_forgotten_except_the_last_512() {
     let all = known(&store);
     assert!(all > 1_000);
     store.pass(minute(4));
-    assert_eq!(known(&store), all, "the server has not compacted yet");
+    assert_eq!(known(&store), all, "no compaction before 5 minutes");
     store.pass(minute(5));
-    assert_eq!(known(&store), all, "the first compaction notes how far the next one goes");
+    assert_eq!(known(&store), all, "the first compaction forgets nothing");
     (1_000..1_700).for_each(|n| {
         store.done(patch(n));
     });
     store.pass(minute(9));
-    assert_eq!(known(&store), all + 700, "nothing is ten minutes old");
+    assert_eq!(known(&store), all + 700, "no second compaction before 10 minutes");
     store.pass(minute(10));
-    assert_eq!(known(&store), 700, "what happened before the first compaction is forgotten");
+    assert_eq!(known(&store), 700, "the second compaction forgets the changes before the first");
     store.pass(minute(60));
-    assert_eq!(known(&store), 512, "a watch that lags behind a few changes goes on");
+    assert_eq!(known(&store), 512, "compactions keep the last 512 changes");
 }
 
 #[test]
@@ -364,7 +368,7 @@ fn a_watch_keeps_up_when_all_nodes_change_at_one_moment() {
         store.done(Command::patch(Key::node(name(n)), PatchKind::Merge, patch.clone()));
     }
     let told = store.watch_since(&nodes(), &Selection::default(), before).unwrap();
-    assert_eq!(told.len(), N_NODES, "nobody who watches has been slow");
+    assert_eq!(told.len(), N_NODES, "the log keeps one change of every Node");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Memory of the store is bounded by bytes. The refusals are those of a real server (1.36.3).
+//! Tests of the limits on the sizes of objects and watch logs. The expected errors are those of a
+//! real server (1.36.3).
 
 use serde_json::{Map, json};
 
@@ -11,7 +12,7 @@ fn images(bytes: usize) -> Command {
 }
 
 #[test]
-fn an_object_that_etcd_does_not_take_is_refused_and_changes_nothing() {
+fn an_object_above_the_size_limit_of_etcd_is_refused_and_changes_nothing() {
     let mut store = store();
     store.done(create_node("n1"));
     store.done(images(1_571_000));
@@ -24,7 +25,7 @@ fn an_object_that_etcd_does_not_take_is_refused_and_changes_nothing() {
             "rpc error: code = ResourceExhausted desc = trying to send message larger than",
         ),
     ] {
-        let refused = store.run(images(bytes)).expect_err("it is too large");
+        let refused = store.run(images(bytes)).expect_err("refusal of an object above the limit");
         assert_eq!((refused.code, refused.reason.as_ref()), (500, ""), "{bytes}");
         assert!(refused.message.starts_with(want), "{bytes}: {}", refused.message);
     }
@@ -43,10 +44,10 @@ fn labels_that_grow_a_node_above_the_size_limit_are_refused() {
         Command::patch(Key::node("n1"), PatchKind::Merge, patch)
     };
     let refused = (0..100).find_map(|n| store.run(more(n)).err().map(|status| (n, status)));
-    let (n, status) = refused.expect("labels are bounded by the size of the object");
+    let (n, status) = refused.expect("a refusal before 20000 labels");
     assert_eq!(status.message, "etcdserver: request is too large");
-    // Each label also occurs in the managed fields.
-    assert!((10..30).contains(&n), "{n} times 200 labels");
+    // 200 labels take about 54 KB, and the limit is 1.5 MiB.
+    assert!((10..30).contains(&n), "refused after {n} times 200 labels");
 }
 
 #[test]
@@ -58,7 +59,7 @@ fn the_watch_log_keeps_changes_up_to_64_mib() {
         store.done(images(1_500_000 + n));
     }
     let since = |revision| store.watch_since(&nodes(), &Selection::default(), revision);
-    assert_eq!(since(first).expect_err("it is forgotten").code, 410);
+    assert_eq!(since(first).expect_err("forgotten changes").code, 410);
     // The limit is 64 MiB, and each change takes about 1.5 MB.
     let known = (first..store.revision()).filter(|revision| since(*revision).is_ok()).count();
     assert_eq!(known, 44);

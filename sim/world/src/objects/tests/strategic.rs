@@ -1,4 +1,4 @@
-//! Strategic merge patches, by table and by property.
+//! Tests of strategic merge patches: tables of cases, and property tests.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn patched(document: Value, patch: Value) -> Result<Value, (u16, String)> {
 
 /// Rows named `upstream: …` restate cases of `strategicpatch/patch_test.go`.
 #[test]
-fn patches_merge_as_upstream() {
+fn a_strategic_merge_patch_has_the_same_result_as_upstream() {
     for (name, document, patch, want) in [
         (
             "maps merge",
@@ -34,9 +34,14 @@ fn patches_merge_as_upstream() {
             json!({"a": {"b": null, "c": 1}}),
             json!({"a": {"c": 1}}),
         ),
-        ("another type replaces", json!({"a": [1]}), json!({"a": "x"}), json!({"a": "x"})),
         (
-            "other lists are replaced",
+            "a value of another type replaces the old one",
+            json!({"a": [1]}),
+            json!({"a": "x"}),
+            json!({"a": "x"}),
+        ),
+        (
+            "lists without a merge rule are replaced",
             json!({"simple": [1, 2]}),
             json!({"simple": [3]}),
             json!({"simple": [3]}),
@@ -66,7 +71,7 @@ fn patches_merge_as_upstream() {
             json!({"mergingList": [{"name": "2"}]}),
         ),
         (
-            "upstream: delete all of a key",
+            "upstream: delete all elements with one key",
             json!({"mergingList": [{"name": "1"}, {"name": "2"}, {"name": "1"}]}),
             json!({"mergingList": [{"name": "1", "$patch": "delete"}]}),
             json!({"mergingList": [{"name": "2"}]}),
@@ -84,7 +89,7 @@ fn patches_merge_as_upstream() {
             json!({"mergingList": [{"name": "2", "v": 1}, {"name": "2", "v": 2}]}),
         ),
         (
-            "a new list is taken as it is, without directives",
+            "a new list keeps equal keys and loses directives",
             json!({}),
             json!({"mergingList": [{"name": "2"}, {"name": "2"}, {"$patch": "replace"}]}),
             json!({"mergingList": [{"name": "2"}, {"name": "2"}]}),
@@ -114,25 +119,25 @@ fn patches_merge_as_upstream() {
             json!({"mergingList": [{"name": "1", "mergingList": [{"name": "1"}]}]}),
         ),
         (
-            "scalars go",
+            "scalars are deleted",
             json!({"finalizers": ["a", "b", "c"]}),
             json!({"$deleteFromPrimitiveList/finalizers": ["b"]}),
             json!({"finalizers": ["a", "c"]}),
         ),
         (
-            "scalars come in order",
+            "scalars are added in the given order",
             json!({"finalizers": ["a", "b"]}),
             json!({"$setElementOrder/finalizers": ["a", "c", "b"], "finalizers": ["c"]}),
             json!({"finalizers": ["a", "c", "b"]}),
         ),
         (
-            "scalars go and come",
+            "scalars are deleted and added",
             json!({"finalizers": ["a", "b"]}),
             json!({"$deleteFromPrimitiveList/finalizers": ["a"], "$setElementOrder/finalizers": ["b", "c"], "finalizers": ["c"]}),
             json!({"finalizers": ["b", "c"]}),
         ),
         (
-            "deleting from nothing",
+            "scalars are deleted from a list that does not exist",
             json!({}),
             json!({"$deleteFromPrimitiveList/finalizers": ["a"]}),
             json!({}),
@@ -144,7 +149,7 @@ fn patches_merge_as_upstream() {
             json!({"mergingList": [{"name": "3"}, {"name": "1"}, {"name": "2"}]}),
         ),
         (
-            "order leaves what only the server has",
+            "an order keeps elements that only the object has",
             json!({"mergingList": [{"name": "0"}, {"name": "1"}, {"name": "2"}]}),
             json!({"$setElementOrder/mergingList": [{"name": "2"}, {"name": "1"}]}),
             json!({"mergingList": [{"name": "0"}, {"name": "2"}, {"name": "1"}]}),
@@ -170,7 +175,7 @@ fn patches_merge_as_upstream() {
 fn bad_patches_are_refused() {
     for (name, document, patch, want) in [
         (
-            "no map",
+            "a patch that is not a map",
             json!({}),
             json!([]),
             (400, "json: cannot unmarshal array into Go value of type map[string]interface {}"),
@@ -238,7 +243,7 @@ fn document() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Computes by hand the patch that leads from one document to another.
+/// Returns a patch that changes one document into another.
 fn difference(from: &Value, to: &Value) -> Value {
     let mut map = to["map"].clone();
     for field in from["map"].as_object().unwrap().keys() {

@@ -1,4 +1,5 @@
-//! Strict decoding, defaults and custom kinds. The texts are answers of the real server.
+//! Tests of strict decoding, defaults and custom kinds. The expected texts are answers of the real
+//! server, except for the refusal of CEL rules.
 
 use serde_json::{Value, json};
 
@@ -60,6 +61,7 @@ fn definition() -> Value {
     })
 }
 
+/// Returns a store with the definition of Widgets.
 fn lab() -> Store {
     let mut store = store();
     let crds = "customresourcedefinitions.apiextensions.k8s.io";

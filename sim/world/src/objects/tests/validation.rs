@@ -1,10 +1,12 @@
-//! Refusals, in the real server's words.
+//! Tests of refused writes. The expected texts are those of the real server.
 
 use serde_json::{Value, json};
 
 use super::{create_node, store};
 use crate::objects::{Command, GroupResource, Key, PatchKind};
 
+/// Returns the message with which a store with the Node `a`, which has a provider ID, refuses the
+/// command.
 fn refusal(command: Command) -> String {
     let mut store = store();
     store.done(create_node("a"));
@@ -24,7 +26,7 @@ fn invalid_writes_of_nodes_are_refused() {
             r#"Node "a" is invalid: spec.providerID: Forbidden: node updates may not change providerID except from "" to valid"#,
         ),
         (
-            "no provider ID any more",
+            "removal of the provider ID",
             patch(json!({"spec": {"providerID": null}})),
             r#"Node "a" is invalid: spec.providerID: Forbidden: node updates may not change providerID except from "" to valid"#,
         ),
@@ -92,7 +94,7 @@ fn invalid_writes_of_other_resources_are_refused() {
             r#"Event "e" is invalid: involvedObject.namespace: Invalid value: "x": does not match event.namespace"#,
         ),
         (
-            "a lease of no time",
+            "a lease with a duration of 0 s",
             create(
                 "leases.coordination.k8s.io",
                 json!({"metadata": {"name": "l"}, "spec": {"leaseDurationSeconds": 0}}),
@@ -100,7 +102,7 @@ fn invalid_writes_of_other_resources_are_refused() {
             r#"Lease.coordination.k8s.io "l" is invalid: spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"#,
         ),
         (
-            "a lease whose time has no microseconds",
+            "a lease with a time in whole seconds",
             create(
                 "leases.coordination.k8s.io",
                 json!({"metadata": {"name": "l"}, "spec": {"renewTime": "2026-03-01T08:00:00Z"}}),
@@ -108,7 +110,7 @@ fn invalid_writes_of_other_resources_are_refused() {
             r#"Lease in version "v1" cannot be handled as a Lease: parsing time "2026-03-01T08:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000""#,
         ),
         (
-            "a lease whose time has nanoseconds",
+            "a lease with a time in nanoseconds",
             create(
                 "leases.coordination.k8s.io",
                 json!({"metadata": {"name": "l"}, "spec": {"renewTime": "2026-03-01T08:00:00.123456789Z"}}),
@@ -121,7 +123,7 @@ fn invalid_writes_of_other_resources_are_refused() {
             r#"Service "s" is invalid: spec.ports: Required value"#,
         ),
         (
-            "a name with a capital",
+            "a name with a capital letter",
             create(
                 "services",
                 json!({"metadata": {"name": "S"}, "spec": {"ports": [{"port": 1}]}}),
@@ -129,12 +131,12 @@ fn invalid_writes_of_other_resources_are_refused() {
             r#"Service "S" is invalid: metadata.name: Invalid value: "S": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"#,
         ),
         (
-            "a namespace that is not the path's",
+            "a namespace other than that of the URL",
             create("configmaps", json!({"metadata": {"name": "m", "namespace": "other"}})),
             "the namespace of the provided object does not match the namespace sent on the request",
         ),
         (
-            "a version on creation",
+            "a resourceVersion on creation",
             create("configmaps", json!({"metadata": {"name": "m", "resourceVersion": "7"}})),
             "resourceVersion should not be set on objects to be created",
         ),

@@ -1,5 +1,5 @@
-//! Values that come back in another form than they were given. The expectations are answers of the real
-//! server (1.36.3).
+//! Tests of values that the store keeps in another form than the client wrote. The expected values
+//! are answers of the real server (1.36.3).
 
 use serde_json::{Value, json};
 

@@ -1,21 +1,21 @@
-//! Finds the error in a text that is not valid JSON, in the words of Go's decoder.
+//! Search for the first error in a JSON text, with the messages of Go's decoder.
 //!
-//! Clients print these messages, and `serde_json` has others. The states are those of Go's `encoding/json`.
-//! Most callers come here only after `serde_json` has refused a text.
+//! Clients print these messages, and `serde_json` has other messages. The states of the scanner are
+//! those of Go's `encoding/json`. Most callers search only in a text that `serde_json` has refused.
 
 use std::fmt::Write as _;
 
-/// Nesting of objects and arrays at which the real decoder gives up.
+/// Maximum nesting of objects and arrays that the real decoder accepts.
 const MAX_DEPTH: usize = 10_000;
 
 const END: &str = "unexpected end of JSON input";
 
-/// Returns the first error of a text, if it has one.
+/// Returns the first error in a JSON text, with Go's message; `None` if the text is valid.
 pub fn json_problem(text: &[u8]) -> Option<String> {
     Scanner { text, at: 0, open: Vec::new() }.scan().err()
 }
 
-/// The token that comes next.
+/// The token that the scanner expects next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Value,
@@ -25,14 +25,14 @@ enum Next {
     /// A key, or the end of an empty object.
     FirstKey,
     Colon,
-    /// A comma or an end; the end of the text after the outermost value.
+    /// A comma or a closing bracket; after the outermost value, the end of the text.
     Rest,
 }
 
 struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
-    /// Brackets that are open.
+    /// The open brackets, outermost first.
     open: Vec<u8>,
 }
 
@@ -169,7 +169,7 @@ impl Scanner<'_> {
             self.at += 1;
             self.digit("in numeric literal")?;
         }
-        // A leading zero stands alone.
+        // No digit may follow a leading zero.
         if self.peek() == Some(b'0') {
             self.at += 1
         } else {
@@ -197,7 +197,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Checks that a digit is next.
+    /// Checks that the next byte is a digit, and does not consume it.
     fn digit(&self, place: &str) -> Result<(), String> {
         let byte = self.peek().ok_or(END)?;
         if byte.is_ascii_digit() { Ok(()) } else { Err(invalid(byte, place)) }
@@ -208,7 +208,7 @@ fn invalid(byte: u8, place: &str) -> String {
     format!("invalid character {} {place}", quoted(byte))
 }
 
-/// Quotes a byte as Go does: as the character of that number.
+/// Quotes a byte as Go does: as the character with that code point.
 fn quoted(byte: u8) -> String {
     let shown = match byte {
         b'\'' => "\\'".into(),

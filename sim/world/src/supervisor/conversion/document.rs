@@ -12,7 +12,7 @@ pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The value at a pointer, unless it is null.
+/// The value at a pointer; `None` if it is absent or null.
 pub(super) fn found<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
     object.pointer(pointer).filter(|value| !value.is_null())
 }
@@ -22,7 +22,7 @@ pub(super) fn is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty)
 }
 
-/// The object to write.
+/// The object that a conversion writes.
 #[derive(Debug)]
 pub(super) struct Document(pub(super) Value);
 

@@ -1,8 +1,8 @@
-//! VirtualMachineImage and ClusterVirtualMachineImage: v1alpha1 describes an image in its specification, the
-//! hub in its status.
+//! Conversion of VirtualMachineImage and ClusterVirtualMachineImage: v1alpha1 describes an image in
+//! the object's `spec`, the hub in its `status`.
 //!
-//! No annotation of these kinds keeps the fields of the hub, so a write in an older version drops the fields that
-//! the older version lacks.
+//! These kinds have no annotation that keeps the fields of the hub, so a write in an older version
+//! drops the fields that the older version lacks.
 
 use serde_json::{Map, Value, json};
 
@@ -14,13 +14,14 @@ pub(super) const NAMESPACED: Kind =
 pub(super) const CLUSTER: Kind =
     Kind { name: "ClusterVirtualMachineImage", down, up, restore: None, unrestored: |_, _| {} };
 
-/// The annotation of the hub with the content library that v1alpha1 shows.
+/// The annotation in the hub version with the reference to the content library, which is a field of
+/// the status in v1alpha1.
 const LIBRARY: &str = "vmoperator.vmware.com/conversion-content-lib-ref";
 
-/// Prefix of the properties that are annotations in v1alpha1 and in the status of the hub.
+/// Prefix of the properties that are annotations in v1alpha1 and part of the status in the hub.
 const SYSTEM: &str = "vmware-system";
 
-/// Pointers of the same field in the hub and in v1alpha1.
+/// JSON pointers of fields that have different places: the pointer in the hub, and in v1alpha1.
 const MOVED: [(&str, &str); 5] = [
     ("/status/providerItemID", "/spec/imageID"),
     ("/status/hardwareVersion", "/spec/hwVersion"),
@@ -31,8 +32,8 @@ const MOVED: [(&str, &str); 5] = [
 
 const READY: &str = "Ready";
 
-/// Conditions of v1alpha1 in the order in which an image reaches them. Each has the reason that the hub's only
-/// condition gives when this one is false.
+/// Conditions of v1alpha1 in the order in which an image reaches them. The second text of each pair
+/// is the reason of the hub's only condition, `Ready`, when this condition is false.
 const STEPS: [(&str, &str); 3] = [
     (
         "VirtualMachineImageProviderSecurityCompliance",
@@ -123,7 +124,8 @@ fn up(spoke: &Value, hub: &mut Document, version: u8) {
     hub.put("/status/vmwareSystemProperties", properties);
 }
 
-/// Converts the hub's condition to those of v1alpha1: all steps up to and including the one that fails.
+/// Converts the condition of the hub to conditions of v1alpha1: all of them in order, up to and
+/// including the first one that is false.
 fn steps(conditions: &[Value]) -> Vec<Value> {
     if conditions.is_empty() {
         return Vec::new();
@@ -151,7 +153,8 @@ fn steps(conditions: &[Value]) -> Vec<Value> {
     STEPS.iter().enumerate().take(n).map(step).collect()
 }
 
-/// Converts the conditions of v1alpha1 to the hub's: ready, unless one of the steps failed.
+/// Converts the conditions of v1alpha1 to the condition `Ready` of the hub, which is true unless
+/// one of them is false.
 fn ready(conditions: &[Value]) -> Vec<Value> {
     if conditions.is_empty() {
         return Vec::new();

@@ -1,4 +1,5 @@
-//! VirtualMachine: conversion between the hub and v1alpha2 … v1alpha5, and the fields that all versions restore.
+//! Conversion of VirtualMachines between the hub and v1alpha2 … v1alpha5, and the fields that a
+//! conversion up to the hub restores from the annotation.
 
 mod bootstrap;
 mod conditions;
@@ -15,7 +16,8 @@ use super::restore::{Dated, restore};
 pub(super) const KIND: Kind =
     Kind { name: "VirtualMachine", down, up, restore: Some(restore_all), unrestored };
 
-/// The annotation that pauses VM Operator for an object; [`PAUSED_FIRST`] is its name in the first two versions.
+/// The annotation that pauses VM Operator for an object. Its key in v1alpha1 and v1alpha2 is
+/// [`PAUSED_FIRST`].
 const PAUSED: &str = "vmoperator.vmware.com/paused";
 const PAUSED_FIRST: &str = "vmoperator.vmware.com/pause-reconcile";
 
@@ -50,7 +52,7 @@ const RESTORED: &[Dated] = &[
     (1, 4, Take("/spec", &["policies", "bootOptions", "affinity", "currentSnapshotName"])),
     (1, 4, ByName("/spec/volumes", &VOLUME)),
     (2, 4, Take("/spec/crypto", &["vTPMMode"])),
-    // Creates the structure of the fields in the next rule.
+    // Creates the structure of which the next rule restores fields.
     (1, 2, Fill("/spec/bootstrap/cloudInit/instanceID")),
     (2, 4, Take("/spec/bootstrap/cloudInit", &["waitOnNetwork4", "waitOnNetwork6"])),
     (2, 4, Take("/spec/bootstrap/linuxPrep", &bootstrap::LINUX)),
@@ -174,8 +176,8 @@ fn up_from_second(spoke: &Value, hub: &mut Document) {
     hub.rename_annotation(PAUSED_FIRST, PAUSED);
 }
 
-/// Exchanges host name and domain name. The real conversion copies memory, and v1alpha2 declares these two fields in
-/// the other order, so each gets the value of the other.
+/// Exchanges host name and domain name. VM Operator's conversion copies memory, and v1alpha2
+/// declares these two fields in the opposite order, so each field gets the other field's value.
 fn exchange_names(object: &mut Document) {
     for list in ["/status/network/interfaces", "/status/network/ipStacks"] {
         for element in object.elements(list) {
@@ -191,7 +193,8 @@ fn exchange_names(object: &mut Document) {
     }
 }
 
-/// True if the object has been in the store. VM Operator converts the image of stored objects only.
+/// True if the object was read from the store: its generation is positive. VM Operator converts the
+/// image of stored objects only.
 fn was_stored(object: &Value) -> bool {
     object.pointer("/metadata/generation").and_then(Value::as_i64).is_some_and(|n| n > 0)
 }
@@ -209,7 +212,8 @@ fn name_image(hub: &Value, spoke: &mut Document) {
     }
 }
 
-/// Removes disks that are not volumes of Kubernetes, which the first two versions do not report.
+/// Removes disks that are not Kubernetes volumes from the status, because v1alpha1 and v1alpha2 do
+/// not report them.
 fn forget_classic_volumes(hub: &Value, spoke: &mut Document) {
     let volumes = list(hub, "/status/volumes");
     let managed: Vec<Value> =
@@ -217,7 +221,7 @@ fn forget_classic_volumes(hub: &Value, spoke: &mut Document) {
     spoke.put("/status/volumes", managed);
 }
 
-/// The `status.storage` of v1alpha3, from that of the hub.
+/// Converts the `status.storage` of the hub to v1alpha3.
 fn usage(storage: &Value) -> Value {
     let mut out = Document(json!({}));
     for (ours, theirs) in USAGE {
@@ -238,15 +242,15 @@ fn storage(usage: &Value) -> Value {
     out.0
 }
 
-/// Pointers of the same field of `status.storage` in v1alpha3 and in the hub.
+/// JSON pointers of the fields of `status.storage`: the pointer in v1alpha3, and in the hub.
 const USAGE: [(&str, &str); 3] = [
     ("/usage/total", "/total"),
     ("/usage/disks", "/requested/disks"),
     ("/usage/other", "/usage/other"),
 ];
 
-/// Restores the hardware that v1alpha3 and v1alpha4 do not have: they list CD-ROM drives in the specification itself,
-/// without controllers.
+/// Restores `spec.hardware`, which v1alpha3 and v1alpha4 do not have. Their CD-ROM drives are in
+/// `spec.cdrom`, without controllers.
 fn restore_hardware(object: &mut Document, kept: &Value) {
     let Some(hardware) = found(kept, "/spec/hardware") else { return };
     let drives: Vec<Value> = list(&object.0, "/spec/hardware/cdrom").to_vec();
@@ -265,7 +269,8 @@ fn restore_hardware(object: &mut Document, kept: &Value) {
     object.put("/spec/hardware/cdrom", drives.collect::<Vec<_>>());
 }
 
-/// Restores `false` for DHCP, which older versions cannot distinguish from an absent field.
+/// Restores `false` in `dhcp4` and `dhcp6`, which older versions cannot distinguish from an absent
+/// field.
 fn restore_dhcp(object: &mut Document, kept: &Value) {
     const INTERFACES: &str = "/spec/network/interfaces";
     for interface in object.elements(INTERFACES) {

@@ -7,7 +7,8 @@ use super::document::{Document, found, list, text};
 use super::restore::Rule::Take;
 use super::restore::{Dated, restore};
 
-/// A kind whose fields have the same names and meanings in all versions that have them.
+/// VirtualMachineClass, whose fields have the same names and meanings in all versions. The other
+/// kinds here differ from it in some functions.
 pub(super) const CLASS: Kind = Kind {
     name: "VirtualMachineClass",
     down: |_, _, _| {},
@@ -31,7 +32,8 @@ pub(super) const POLICY: Kind =
 const SERVICE_RESTORED: &[Dated] =
     &[(1, 5, Take("/spec", &["ipFamilies", "ipFamilyPolicy"])), (1, 5, Take("", &["status"]))];
 
-/// Restores the steps of a group by position, because steps have no names.
+/// Restores the `powerOffDelay` of each step of a group. Matches the steps by position, because
+/// they have no names.
 fn restore_group(object: &mut Document, kept: &Value, _: u8) {
     for (step, kept) in object.elements("/spec/bootOrder").zip(list(kept, "/spec/bootOrder")) {
         let mut whole = Document(step.take());

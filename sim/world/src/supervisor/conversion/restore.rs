@@ -4,23 +4,26 @@ use serde_json::{Value, json};
 
 use super::document::{Document, found, list, text};
 
-/// A rule for fields to restore from the kept object. All rules but [`Fill`](Self::Fill) also remove a field that the kept
-/// object does not have.
+/// A rule for fields to restore from the kept object, which is the content of the annotation. All
+/// rules but [`Fill`](Self::Fill) also remove a field that the kept object does not have.
 pub(super) enum Rule {
-    /// Restores fields of a structure, if both objects have the structure.
+    /// Restores fields of a structure if both objects have the structure.
     Take(&'static str, &'static [&'static str]),
-    /// Restores fields of a structure, and creates the structure if only the kept object has it.
+    /// Restores fields of a structure if the kept object has the structure. Creates it in the
+    /// restored object if necessary.
     Made(&'static str, &'static [&'static str]),
-    /// Restores one field if the object does not have it, and creates the structures on the path to it.
+    /// Restores one field if the object does not have it, and creates the structures on the path to
+    /// it.
     Fill(&'static str),
-    /// Restores fields of the elements of a list that have the same name in both objects.
+    /// Restores fields of list elements. An element of one list corresponds to the element of the
+    /// other list with the same `name`.
     ByName(&'static str, &'static [&'static str]),
 }
 
-/// A rule with the first and the last version that it applies to.
+/// A rule with the first and the last older version to which it applies.
 pub(super) type Dated = (u8, u8, Rule);
 
-/// Applies the rules for a version in order.
+/// Applies the rules that apply to `version`, in order.
 pub(super) fn restore(object: &mut Document, kept: &Value, version: u8, rules: &[Dated]) {
     for (first, last, rule) in rules {
         if (*first..=*last).contains(&version) {

@@ -1,4 +1,5 @@
-//! Compares conversions with those of the VM Operator's own code, see `conformance/peers/vm-conversion`.
+//! Compares conversions with the results of VM Operator's own code, which the program
+//! `conformance/peers/vm-conversion` has recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,14 +11,16 @@ use super::{ANNOTATION, GROUP, KINDS, convert, number, version};
 use crate::Ids;
 use crate::objects::{Command, GroupResource, Key, PatchKind, Store, json_type};
 
-/// The output of that program for a kind.
+/// The output of the program `vm-conversion` for a kind.
 #[derive(Deserialize)]
 struct File {
     kind: String,
+    /// Values of [`ANNOTATION`]; an object refers to one of them as `@` and its number.
     texts: Vec<String>,
-    /// Each object in full, or as the number of another object and a patch.
+    /// Each object in full, or as the number of an earlier object and a merge patch.
     objects: Vec<Value>,
-    /// Number of an object, wanted version, number of the result; `None` if VM Operator refuses the conversion.
+    /// For each conversion: number of the object, wanted version, and number of the result; `None`
+    /// if VM Operator refuses the conversion.
     conversions: Vec<(usize, String, Option<usize>)>,
 }
 
@@ -45,7 +48,8 @@ impl File {
         file
     }
 
-    /// Checks every conversion; returns the number of conversions by wanted version.
+    /// Checks that [`convert`] gives the recorded result of every conversion. Returns the number of
+    /// conversions by wanted version.
     fn hold(&self) -> BTreeMap<&str, usize> {
         let mut held = BTreeMap::new();
         let mut wrong = Vec::new();
@@ -56,7 +60,7 @@ impl File {
             let differences = match (&found, want) {
                 (Err(_), None) => Vec::new(),
                 (Ok(found), Some(want)) => differences(found, &self.objects[*want]),
-                (found, want) => vec![format!("{found:?} and not {want:?}")],
+                (found, want) => vec![format!("got {found:?}, expected {want:?}")],
             };
             if !differences.is_empty() {
                 let list = differences.join("\n    ");
@@ -66,7 +70,7 @@ impl File {
         }
         let (n, all) = (wrong.len(), self.conversions.len());
         wrong.truncate(20);
-        assert!(wrong.is_empty(), "{n} of {all} are wrong\n{}", wrong.join("\n"));
+        assert!(wrong.is_empty(), "{n} of {all} conversions differ\n{}", wrong.join("\n"));
         held
     }
 }
@@ -89,7 +93,7 @@ fn differences(found: &Value, want: &Value) -> Vec<String> {
             }
             _ if found == want => {}
             _ => out.push(format!(
-                "{path}: {:.300} and not {:.300}",
+                "{path}: got {:.300}, expected {:.300}",
                 found.to_string(),
                 want.to_string()
             )),
@@ -136,8 +140,8 @@ fn every_kind_has_fixtures() {
     assert!(KINDS.iter().map(|kind| kind.name).all(|name| FILES.iter().any(|(it, _)| *it == name)));
 }
 
-/// Paths with first and last version that a conversion down and up loses in spite of the annotation: the VM
-/// Operator does not restore them, or v1alpha1 does not have them.
+/// Paths that a conversion down and up again loses in spite of the annotation, each with the first
+/// and last older version that loses it. VM Operator does not restore them.
 const FORGOTTEN: &[(u8, u8, &str)] = &[
     (1, 4, ".spec.class"),
     // v1alpha1 names only one transport.
@@ -145,7 +149,7 @@ const FORGOTTEN: &[(u8, u8, &str)] = &[
     (1, 1, ".metadata.annotations"),
     (1, 1, ".spec.volumes"),
     (1, 1, ".spec.reserved"),
-    // The hub may use this key for any annotation; in those versions it is the one that pauses VM Operator.
+    // In the hub this key has no meaning, but in v1alpha1 and v1alpha2 it pauses VM Operator.
     (1, 2, ".metadata.annotations.vmoperator.vmware.com/pause-reconcile"),
 ];
 
@@ -184,8 +188,8 @@ fn a_conversion_down_and_up_with_the_annotation_loses_only_known_paths() {
         }
     }
     assert!(bad.is_empty(), "{} of {n}\n{}", bad.len(), bad.join("\n"));
-    assert_eq!(forgotten.len(), FORGOTTEN.len(), "nothing is forgiven that does not happen");
-    assert!(n > 100, "{n} objects were carried about");
+    assert_eq!(forgotten.len(), FORGOTTEN.len(), "a path of FORGOTTEN is never lost");
+    assert!(n > 100, "only {n} conversions were checked");
 }
 
 #[test]
@@ -257,13 +261,13 @@ fn values_of_the_wrong_type_are_refused_and_nothing_panics() {
     }
 }
 
-/// The same schema, for objects that may have other fields.
+/// Returns the schema with permission for fields that it does not declare.
 fn keeping(mut schema: Value) -> Value {
     schema["x-kubernetes-preserve-unknown-fields"] = true.into();
     schema
 }
 
-/// A store that serves machines in two versions and stores the newer one.
+/// A store that serves machines in v1alpha2 and v1alpha6 and stores v1alpha6.
 fn store() -> Store {
     let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let lifetime = json!({"type": "object", "properties": {"lifetime": {"type": "string"}}});
@@ -339,7 +343,7 @@ fn the_store_keeps_the_hub_and_shows_older_versions_with_the_annotation() {
     };
 
     let mut read = older(&store);
-    assert_eq!(read["spec"], json!({"className": "small"}), "v1alpha2 does not know the rest");
+    assert_eq!(read["spec"], json!({"className": "small"}), "v1alpha2 has no field guestID");
     let kept: Value =
         serde_json::from_str(read["metadata"]["annotations"][ANNOTATION].as_str().unwrap())
             .unwrap();
@@ -372,7 +376,7 @@ fn a_deletion_by_a_patch_in_an_older_version_shows_the_stored_object() {
     let patch = Command::patch(key.clone(), PatchKind::Merge, patch).in_version("v1alpha2");
     let told = run(&mut store, patch);
     assert!(store.get(&key).is_none());
-    assert_eq!(told["spec"]["class"], class, "which a way there and back would lose");
+    assert_eq!(told["spec"]["class"], class, "a conversion down and up would lose it");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! `PV/vmoperator/adapter/*/adapter_test.go` as far as it concerns machines: each version has its own path.
+//! The cases of `PV/vmoperator/adapter/*/adapter_test.go` that concern machines: each API version
+//! has its own path.
 
 use super::*;
 use crate::supervisor::VmOperatorVersion;
@@ -6,6 +7,7 @@ use crate::supervisor::VmOperatorVersion;
 const VERSIONS: [VmOperatorVersion; 3] =
     [VmOperatorVersion::V1Alpha2, VmOperatorVersion::V1Alpha5, VmOperatorVersion::V1Alpha6];
 
+/// Starts a backend in v1 mode that reads machines in this API version.
 fn v1(version: VmOperatorVersion) -> Way {
     let (mode, fake) = (InstancesMode::V1, Fake::with(3));
     let tuning = Tuning { mode, version, seed: 7, ..Tuning::default() };
@@ -57,7 +59,8 @@ async fn an_empty_uuid_finds_nothing_and_sends_nothing() {
     way.fake.put(object("empty", "", "10.0.0.9"));
     assert!(is_gone(&way.exists(&node("empty", Some("vsphere://"))).await), "upstream's answer");
     assert!(way.fake.take_calls().is_empty());
-    // The view does not match it to a machine without a UUID either: the name decides.
+    // In the other modes, an empty UUID does not match a machine without a UUID either. The name of
+    // the node decides.
     for way in ways(|fake| fake.put(object("empty", "", "10.0.0.9"))).await {
         if way.mode == InstancesMode::V1 {
             continue;

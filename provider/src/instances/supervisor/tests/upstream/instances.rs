@@ -1,8 +1,8 @@
-//! `PV/instances_test.go`: identity, existence, power.
+//! The cases of `PV/instances_test.go`: identity, existence, power state, and addresses.
 
 use super::*;
 
-/// The provider ID that a node would get.
+/// Returns the provider ID that a new node with this name gets.
 async fn id(way: &Way, name: &str) -> Result<String, Unknown> {
     match way.metadata(&node(name, None), ZoneWanted::Yes).await {
         Lookup::Found(metadata) => Ok(metadata.provider_id),
@@ -115,7 +115,7 @@ async fn the_power_state_is_unknown_while_the_server_fails() {
     }
 }
 
-/// Addresses of a node, by its name and by its provider ID.
+/// Returns the addresses of a node with this name and provider ID.
 async fn addresses(way: &Way, name: &str, id: Option<&str>) -> Result<Vec<String>, Unknown> {
     match way.metadata(&node(name, id), ZoneWanted::No).await {
         Lookup::Found(metadata) => {
@@ -159,7 +159,8 @@ async fn addresses_of_a_machine_that_is_not_there_are_not_known() {
 async fn addresses_while_the_server_fails_are_not_known() {
     for way in ways(|_| {}).await {
         way.fail().await;
-        // A poll is good for the addresses of an initialized node for ten minutes.
+        // In polling mode, addresses of an initialized node may come from a list that is up to ten
+        // minutes old.
         seconds(700).await;
         for id in [None, Some("vsphere://e0001")] {
             let answer = addresses(&way, "n0001", id).await;

@@ -1,6 +1,7 @@
-//! The cases that upstream tests in this mode, each by name and in each mode of the backend (`cpi-supervisor` 10.1,
-//! Instances and Zones; other cases of adapters and addresses are beside the code that they test).
-//! `docs/supervisor-cases.md` lists them.
+//! The cases that upstream tests in Supervisor mode, each under a name of its own. `instances` and
+//! `zones` run each case in the modes `auto`, `poll` and `v1` (`cpi-supervisor` 10.1, Instances and
+//! Zones). Other cases of adapters and addresses are beside the code that they test.
+//! `docs/supervisor-cases.md` lists all of them.
 
 mod adapters;
 mod instances;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use super::*;
 use crate::instances::SupervisorV1;
 
-/// One mode of the backend, with its fake.
+/// A backend in one mode, with its fake Supervisor.
 struct Way {
     mode: InstancesMode,
     fake: Fake,
@@ -25,7 +26,8 @@ impl Drop for Way {
     }
 }
 
-/// Starts every mode, each with its own fake. Machines `n0000` to `n0002` exist, and their nodes are known.
+/// Starts a backend in each of the modes `auto`, `poll` and `v1`, each with its own fake
+/// Supervisor. Machines `n0000` to `n0002` exist, and the backends track their nodes.
 async fn ways(prepare: impl Fn(&Fake)) -> Vec<Way> {
     let mut ways = Vec::new();
     for mode in [InstancesMode::Auto, InstancesMode::Poll, InstancesMode::V1] {
@@ -68,7 +70,8 @@ impl Way {
         self.instances.exists(node, Instant::now()).await
     }
 
-    /// Asks as the controller does: about existence first.
+    /// Asks whether the machine is off as the controller does: after the question about existence.
+    /// `None` if that is unknown.
     async fn shutdown(&self, node: &NodeIdentity) -> Option<bool> {
         match self.exists(node).await {
             Lookup::Found(()) => match self.instances.shutdown(node) {
@@ -79,7 +82,7 @@ impl Way {
         }
     }
 
-    /// Makes every request fail, and waits until the view is too old to answer from.
+    /// Makes every request fail, and waits until the view is too old for questions about existence.
     async fn fail(&self) {
         self.fake.refuse(Refusals { get: Some(500), list: Some(500), watch: Some(500) });
         self.fake.cut();

@@ -1,4 +1,4 @@
-//! `PV/zone_test.go`.
+//! The cases of `PV/zone_test.go`.
 
 use super::*;
 use crate::model::Zone;

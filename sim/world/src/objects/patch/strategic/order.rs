@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{DIRECTIVE, Problem, no_merge_key};
 
-/// True if two elements are the same: by `key`, or as scalars if `key` is empty.
+/// True if two elements have the same value of `key`, or if they are equal and `key` is empty.
 fn is_same(a: &Value, b: &Value, key: &str) -> bool {
     if key.is_empty() { a == b } else { a.get(key) == b.get(key) }
 }
@@ -13,7 +13,8 @@ fn index(list: &[Value], element: &Value, key: &str) -> Option<usize> {
     list.iter().position(|other| is_same(other, element, key))
 }
 
-/// Checks that the patch's list follows the order that the patch sets.
+/// Checks that the elements of the patch's list have the order that the patch sets by
+/// `$setElementOrder`.
 pub(super) fn check(patch: &[Value], order: &[Value], key: &str) -> Result<(), Problem> {
     if order.is_empty() || patch.is_empty() {
         return Ok(());
@@ -35,8 +36,12 @@ pub(super) fn check(patch: &[Value], order: &[Value], key: &str) -> Result<(), P
     }
 }
 
-/// Orders `merged`: elements in `patch_order` follow that order, the others follow `server_order`. If neither
-/// order compares a pair, the patch's element comes first.
+/// Orders `merged`: elements that `patch_order` contains follow that order, the other elements
+/// follow `server_order`. Of two elements from different groups, the one in `patch_order` comes
+/// first, unless `server_order` has both in the other order.
+///
+/// # Errors
+/// The real server's text if an element is not a map with `key`. An empty `key` allows any element.
 pub(super) fn arrange(
     merged: Vec<Value>,
     patch_order: &[Value],

@@ -1,4 +1,4 @@
-//! Conversion between versions, and the versions in which objects are kept.
+//! Checks of `spec.conversion`, and of the versions in which objects are stored.
 
 use serde_json::Value;
 
@@ -52,7 +52,8 @@ fn review_versions(versions: &[Value], path: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks that a definition keeps all versions in which objects may be stored.
+/// Checks that `status.storedVersions` contains the version in which the store writes objects, and
+/// that the definition still has every version in this list.
 pub(super) fn validate_stored(definition: &Value, errors: &mut FieldErrors) {
     const FIELD: &str = "status.storedVersions";
     let kept = fields::list(definition, "/status/storedVersions");

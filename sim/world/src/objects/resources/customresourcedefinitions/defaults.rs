@@ -1,7 +1,8 @@
 //! Checks that the defaults of a schema conform to the schema.
 //!
-//! Follows `apiextensions-apiserver: pkg/apiserver/schema/defaulting/validation.go`. Defaults of the metadata
-//! of embedded objects are checked as values only.
+//! Follows `apiextensions-apiserver: pkg/apiserver/schema/defaulting/validation.go`. Of defaults in
+//! the metadata of embedded objects, checks only the values, but not unknown fields and the rules
+//! for metadata.
 
 use serde_json::Value;
 

@@ -1,11 +1,12 @@
-//! Formats that the real server does not know: the definition is accepted with a warning.
+//! Warnings about formats that the real server does not know. The store, like the real server,
+//! accepts a definition with such a format.
 
 use serde_json::Value;
 
 use crate::objects::custom::formats::is_known;
 use crate::objects::{fields, text};
 
-/// Returns the warnings for a client that writes this definition.
+/// Returns the warnings about unknown formats for a client that writes this definition.
 pub(super) fn warnings(definition: &Value) -> Vec<String> {
     let mut formats = Vec::new();
     for schema in super::schemas(&definition["spec"]) {

@@ -1,11 +1,12 @@
-//! Names that a definition gives its kind: valid names, and conflicts with other kinds.
+//! Checks of the names that a definition gives its kind: their form, and conflicts with other
+//! kinds.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::objects::{FieldErrors, NameRule, ResourceDef, Store, fields, names};
 
-/// Checks that the names are set that every definition needs.
+/// Checks that the definition sets all required names.
 pub(super) fn required(names: &Value, errors: &mut FieldErrors) {
     for field in ["plural", "singular", "kind", "listKind"] {
         if names[field].as_str().unwrap_or_default().is_empty() {
@@ -14,7 +15,7 @@ pub(super) fn required(names: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks the form of names, which are below `path`.
+/// Checks the form of names; `path` is the path of `names` for errors.
 pub(super) fn validate(names: &Value, path: &str, errors: &mut FieldErrors) {
     let problems = |text: &str| names::name_problems(NameRule::Label1035, text).join(",");
     let texts = |field: &str| fields::list(names, &format!("/{field}")).to_vec();
@@ -55,7 +56,8 @@ pub(super) fn validate(names: &Value, path: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Returns the definition after the check of its names, if that changes the definition.
+/// Returns the definition with the result of the check of its names in its status; `None` if the
+/// definition does not change.
 ///
 /// Follows `apiextensions-apiserver: pkg/controller/status/naming_controller.go`.
 pub(in crate::objects) fn accepted(
@@ -112,7 +114,8 @@ pub(in crate::objects) fn accepted(
     (object != *definition).then_some(object)
 }
 
-/// Returns the reason and the name if a resource of the same group has one of the names already.
+/// Returns the reason of the conflict and the first conflicting name, if the resource `def` of the
+/// same group already has one of the names.
 fn conflict(def: &ResourceDef, wanted: &Value) -> Option<(&'static str, String)> {
     let text = |field: &str| wanted[field].as_str().unwrap_or_default().to_owned();
     let taken: Vec<&str> =

@@ -1,8 +1,8 @@
 //! Checks of the schemas in a CustomResourceDefinition, structural or not.
 //!
-//! Follows `ValidateCustomResourceDefinitionOpenAPISchema` of `apiextensions-apiserver:
-//! pkg/apis/apiextensions/validation/validation.go`. The real server checks properties in random order; here
-//! the order is that of the definition.
+//! Follows `ValidateCustomResourceDefinitionOpenAPISchema` of
+//! `apiextensions-apiserver: pkg/apis/apiextensions/validation/validation.go`. The real server
+//! checks properties in random order; this module checks them in the order of the definition.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ const LIST_KEYS: &str = "x-kubernetes-list-map-keys";
 const MAP_TYPE: &str = "x-kubernetes-map-type";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
-/// Place of a schema, as far as the checks depend on it.
+/// Place of a schema inside a definition, as far as the checks of the schema depend on it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place<'a> {
     is_root: bool,
@@ -29,7 +29,7 @@ impl Place<'_> {
     pub(super) const ROOT: Self = Self { is_root: true, is_in_metadata: false, no_defaults: "" };
 }
 
-/// Checks a schema and everything in it.
+/// Checks a schema and all schemas inside it.
 pub(super) fn validate(schema: &Value, path: &str, place: Place<'_>, errors: &mut FieldErrors) {
     unsupported(schema, path, place, errors);
     if schema["uniqueItems"] == true {
@@ -152,7 +152,7 @@ fn list_type(schema: &Value, path: &str, errors: &mut FieldErrors) {
         if kind == "array" && !items[LIST_TYPE].is_null() && !is_atomic(LIST_TYPE) {
             errors.invalid(format!("{path}.items.{LIST_TYPE}"), &items[LIST_TYPE], why);
         }
-        // The real server shows the list type for maps.
+        // For maps too, the real server shows the list type as the wrong value.
         if kind == "object" && !is_atomic(MAP_TYPE) {
             errors.invalid(format!("{path}.items.{MAP_TYPE}"), &items[LIST_TYPE], why);
         }

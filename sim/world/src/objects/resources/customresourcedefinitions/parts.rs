@@ -1,5 +1,5 @@
-//! Parts of a version besides its schema: paths of replicas, columns of tables, and fields that selectors may
-//! name.
+//! Checks of the parts of a version besides its schema: paths of replicas, columns of tables, and
+//! selectable fields.
 
 use serde_json::Value;
 
@@ -109,7 +109,7 @@ pub(super) fn selectable(version: &Value, path: &str, errors: &mut FieldErrors) 
     }
 }
 
-/// Returns the schema of the field at `path`.
+/// Returns the schema of the field at `path`, a path such as `.spec.color`.
 fn field_at<'a>(schema: &'a Value, path: &str) -> Result<&'a Value, String> {
     let mut found = schema;
     let mut rest = path;

@@ -1,8 +1,8 @@
-//! Checks that a schema is structural: every field has a type in its own place, and alternatives only
-//! restrict.
+//! Checks that a schema is structural: every field has a type outside of `allOf`, `anyOf`, `oneOf`
+//! and `not`, and these alternatives only restrict the values of fields.
 //!
-//! Follows `apiextensions-apiserver: pkg/apiserver/schema/{validation,complete}.go`. The real server sorts
-//! the errors by their text.
+//! Follows `apiextensions-apiserver: pkg/apiserver/schema/{validation,complete}.go`. Like the real
+//! server, this module sorts the errors by their text.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(super) fn problems(schema: &Value, path: &str) -> FieldErrors {
     errors
 }
 
-/// Reason why a schema cannot be read as a structural one at all.
+/// Reason for which a schema cannot be converted to a structural schema at all, if one exists.
 pub(super) fn unreadable(schema: &Value) -> Option<String> {
     const UNSUPPORTED: [&str; 7] = [
         "id",
@@ -53,7 +53,7 @@ pub(super) fn unreadable(schema: &Value) -> Option<String> {
     super::inner(schema).find_map(|(_, it)| unreadable(it))
 }
 
-/// True if Go has the zero value for this JSON value.
+/// True for null, false, zero, and an empty text, list or map.
 pub(super) fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -132,7 +132,8 @@ fn types(schema: &Value, level: Level, path: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks the properties that describe the type and the metadata of an object.
+/// Checks the schemas of `kind`, `apiVersion` and `metadata` in the schema of a whole or embedded
+/// object, and that the schema of an embedded object has properties.
 fn metadata(schema: &Value, level: Level, path: &str, errors: &mut FieldErrors) {
     let is_object = level == Level::Root || schema[EMBEDDED] == true;
     let of = |name: &str| schema["properties"].get(name);
@@ -177,7 +178,9 @@ fn says_more_than_names(metadata: &Value) -> bool {
     metadata.as_object().into_iter().flatten().any(says)
 }
 
-/// True if `anyOf`, or that of the first `allOf`, is the only alternative that may name types.
+/// Returns two flags. The first is true if `anyOf` is the list of the types integer and string that
+/// `x-kubernetes-int-or-string` permits; the second is the same for the `anyOf` in the first
+/// `allOf`. No other alternative may name types.
 fn int_or_string(schema: &Value) -> (bool, bool) {
     let pattern = json!([{"type": "integer"}, {"type": "string"}]);
     (schema["anyOf"] == pattern, schema["allOf"][0]["anyOf"] == pattern)
@@ -207,7 +210,9 @@ fn restrictions(
     }
 }
 
-/// Checks an alternative, which may only restrict fields that are defined elsewhere.
+/// Checks that an alternative only restricts values. It must not define types, titles,
+/// descriptions, defaults, `nullable`, `additionalProperties` or extensions, and must not mention
+/// `metadata`.
 fn restriction(schema: &Value, skip_any: bool, path: &str, errors: &mut FieldErrors) {
     const EMPTY: [&str; 3] = ["type", "title", "description"];
     const FALSE: [&str; 4] = ["nullable", PRESERVE, EMBEDDED, INT_OR_STRING];
@@ -247,7 +252,8 @@ fn restriction(schema: &Value, skip_any: bool, path: &str, errors: &mut FieldErr
     }
 }
 
-/// Checks that alternatives restrict only defined fields: `schema` at `at` restricts `defined` at `path`.
+/// Checks that alternatives restrict only defined fields. `schema` contains the alternatives and
+/// has the path `at`; `defined` contains the definitions and has the path `path`.
 fn restrictions_have_fields(
     schema: &Value,
     defined: Option<&Value>,

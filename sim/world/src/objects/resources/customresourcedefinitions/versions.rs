@@ -1,8 +1,10 @@
-//! The versions of a definition: names, schemas, subresources, columns and selectable fields.
+//! Checks of the versions of a definition: names, schemas, subresources, columns and selectable
+//! fields.
 //!
-//! Follows `validateCustomResourceDefinitionSpec` of `apiextensions-apiserver:
-//! pkg/apis/apiextensions/validation/validation.go`. The real server keeps parts that are the same in all
-//! versions only once, and names them as parts of the whole: [`Shared`].
+//! Follows `validateCustomResourceDefinitionSpec` of
+//! `apiextensions-apiserver: pkg/apis/apiextensions/validation/validation.go`. The real server
+//! keeps parts that are equal in all versions only once, and its errors name them as parts of
+//! `spec` instead of a version; see [`Shared`].
 
 use serde_json::{Value, json};
 
@@ -61,7 +63,7 @@ fn group(spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// True for the parts that are the same in all versions.
+/// The parts of a version; a field is true if this part is equal in all versions.
 struct Shared {
     schema: bool,
     subresources: bool,
@@ -103,7 +105,7 @@ fn validate_version(version: &Value, path: &str, shared: &Shared, errors: &mut F
     }
     if !shared.selectable {
         if shared.schema {
-            // The schema has moved out of the version.
+            // The real server has moved the shared schema out of the version.
             let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
             if !fields::list(version, "/selectableFields").is_empty() {
                 errors.invalid(format!("{path}.selectableFields"), &"".into(), why);
@@ -150,7 +152,7 @@ fn counts(versions: &[Value], errors: &mut FieldErrors) {
     }
 }
 
-/// Returns versions as the real server shows them: in the form of its internal type.
+/// Returns versions as the real server's errors show them: in the form of its internal type.
 fn shown(versions: &[Value]) -> Value {
     let one = |version: &Value| {
         json!({
@@ -207,7 +209,7 @@ fn validate_schema(schema: &Value, has_status: bool, path: &str, errors: &mut Fi
     }
 }
 
-/// Checks the root of a schema, which may hold few fields besides properties if the version has a status
+/// Checks the root of a schema, in which certain fields are not allowed if the version has a status
 /// subresource.
 fn with_status(schema: &Value, path: &str, errors: &mut FieldErrors) {
     const ALLOWED: [&str; 22] = [

@@ -7,7 +7,8 @@ use crate::objects::{FieldErrors, NameRule, fields, names};
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 
-/// Checks all containers of a pod whose volumes have these names.
+/// Checks all containers of a pod. `volumes` are the names of the volumes that containers can
+/// mount.
 pub(super) fn validate(spec: &Value, volumes: &[&str], errors: &mut FieldErrors) {
     let containers = fields::list(spec, "/containers");
     if containers.is_empty() {
@@ -27,7 +28,8 @@ pub(super) fn validate(spec: &Value, volumes: &[&str], errors: &mut FieldErrors)
         let path = format!("spec.initContainers[{at}]");
         validate_one(container, volumes, &path, errors);
         unique_name(container, &path, &mut known, errors);
-        // Init containers run one after the other; the real server names the first, whichever it is.
+        // Init containers run one after the other, so they may use the same ports. In errors about
+        // the ports of any init container, the real server names the first one.
         host_ports(container, "spec.initContainers[0]", &mut Vec::new(), errors);
     }
 }
@@ -63,7 +65,7 @@ fn host_ports(container: &Value, path: &str, taken: &mut Vec<String>, errors: &m
     }
 }
 
-/// Checks that containers on the network of their node use the same ports on both.
+/// Checks that each `hostPort` equals its `containerPort`, as a pod with `hostNetwork` requires.
 pub(super) fn validate_host_ports(spec: &Value, errors: &mut FieldErrors) {
     for list in LISTS {
         for (at, container) in fields::list(spec, &format!("/{list}")).iter().enumerate() {
@@ -79,7 +81,7 @@ pub(super) fn validate_host_ports(spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Refuses surrounding spaces in image names, which templates of pods may have, but pods may not.
+/// Refuses spaces around image names. The real server allows such spaces only in pod templates.
 pub(super) fn validate_images(spec: &Value, errors: &mut FieldErrors) {
     for list in LISTS {
         for (at, container) in fields::list(spec, &format!("/{list}")).iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Place of a pod: the labels that it gets from its Node, and its addresses.
+//! Labels that a pod gets from its Node, and addresses of a pod.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::objects::{GroupResource, Key, Status, Store, fields};
 /// Labels that the admission plugin `PodTopologyLabels` copies from the Node of a new pod.
 const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
-/// Labels a new pod with the topology of the Node that it names, if the Node exists.
+/// Copies to a new pod the topology labels of the Node in its `spec.nodeName`, if this Node exists.
 ///
 /// Follows `kubernetes: plugin/pkg/admission/podtopologylabels`.
 pub(super) fn copy_topology(
@@ -27,7 +27,9 @@ pub(super) fn copy_topology(
     Ok(())
 }
 
-/// Makes `podIPs` begin with `podIP`, which older kubelets set alone.
+/// Makes `podIP` and the first of `podIPs` equal. If they differ, `podIP` becomes the only one of
+/// `podIPs`, because older kubelets set only `podIP`. If `podIP` is empty, it gets the first of
+/// `podIPs`.
 ///
 /// Follows `kubernetes: pkg/apis/core/v1/conversion.go`, `Convert_v1_PodStatus_To_core_PodStatus`.
 pub(super) fn agree_on_addresses(pod: &mut Value) {
@@ -90,10 +92,15 @@ mod tests {
         let mut store = Store::new(Ids::new(7));
         pod(&mut store, "p", "n1");
         for (name, status, ip, ips) in [
-            ("one alone", json!({"podIP": "10.0.0.1"}), "10.0.0.1", json!([{"ip": "10.0.0.1"}])),
-            ("another one", json!({"podIP": "10.0.0.2"}), "10.0.0.2", json!([{"ip": "10.0.0.2"}])),
+            ("podIP alone", json!({"podIP": "10.0.0.1"}), "10.0.0.1", json!([{"ip": "10.0.0.1"}])),
             (
-                "both lists",
+                "another podIP",
+                json!({"podIP": "10.0.0.2"}),
+                "10.0.0.2",
+                json!([{"ip": "10.0.0.2"}]),
+            ),
+            (
+                "podIP and podIPs",
                 json!({"podIP": "10.0.0.2", "podIPs": [{"ip": "10.0.0.2"}, {"ip": "fd00::2"}]}),
                 "10.0.0.2",
                 json!([{"ip": "10.0.0.2"}, {"ip": "fd00::2"}]),

@@ -1,8 +1,9 @@
-//! Validation of pods, in the real server's words.
+//! Validation of pods, with the real server's error texts.
 //!
-//! Follows `kubernetes: pkg/apis/core/validation/validation.go`, `ValidatePod…`, for common mistakes: names,
-//! images, ports, mounts, variables, policies, tolerations. Not checked: sources of volumes, amounts of
-//! resources, probes, handlers, security contexts, affinity, spread constraints, gates and DNS settings.
+//! Follows `kubernetes: pkg/apis/core/validation/validation.go`, `ValidatePod…`, for common
+//! mistakes, such as those in names, images, ports, mounts, variables, policies and tolerations.
+//! Does not check sources of volumes, amounts of resources, probes, handlers, security contexts,
+//! affinity, spread constraints, scheduling gates and `dnsConfig`.
 
 use serde_json::Value;
 
@@ -113,8 +114,9 @@ fn validate_toleration(toleration: &Value, path: &str, errors: &mut FieldErrors)
     }
 }
 
-/// Follows `kubernetes: pkg/apis/core/validation/validation.go`, `ValidatePodUpdate`. The real server
-/// adds the difference as a listing of its internal types; here it is left out.
+/// Checks a change of a pod; follows `kubernetes: pkg/apis/core/validation/validation.go`,
+/// `ValidatePodUpdate`. The real server appends a listing of the differences to the message; this
+/// function does not.
 pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
     const WHY: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n";
     for list in ["containers", "initContainers"] {
@@ -160,7 +162,7 @@ pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors
     }
 }
 
-/// Checks the deadline, which a change may add or bring forward.
+/// Checks `activeDeadlineSeconds`, which an update may add or reduce, but not remove or increase.
 fn validate_deadline(new: &Value, old: &Value, errors: &mut FieldErrors) {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     let seconds = |spec: &Value| spec["activeDeadlineSeconds"].as_i64();

@@ -1,8 +1,9 @@
-//! Addresses and node ports of services, which are unique.
+//! Assignment of unique addresses and node ports to services.
 //!
 //! Follows `kubernetes: pkg/registry/core/service/storage`. The cluster has one range of addresses,
-//! `10.96.0.0/12`. Namespace and name of a service determine which free address it gets. A service therefore
-//! does not change the address of another, unless the two collide; see [`seed`].
+//! `10.96.0.0/12`. Namespace and name of a service determine which free address it gets; see
+//! [`seed`]. The address of a service therefore does not depend on other services, unless another
+//! service already has the address to which its seed hashes.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -14,17 +15,18 @@ use super::families::{keep_what_was_given, settle_addresses, settle_families};
 use super::{has_node_ports, id, is_headless, needs_address, needs_health_check, node_ports};
 use crate::objects::{FieldErrors, Key, Status, Store, fields, meta};
 
-/// Addresses of services: `10.96.0.0/12`.
+/// First address of the range for services, `10.96.0.0/12`.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 96, 0, 0]);
 const N_ADDRESSES: u32 = 1 << 20;
-/// Ports of nodes: 30000 to 32767. Services get the first 86 only if they name them.
+/// First node port; the last is 32767. A service gets one of the first 86 ports only if it requests
+/// this port.
 const FIRST_PORT: u16 = 30_000;
 const N_PORTS: u16 = 2_768;
 const N_NAMED_PORTS: u16 = 86;
 
 pub(super) type Spec = Map<String, Value>;
 
-/// Assigns the addresses and ports that a new or existing service needs.
+/// Assigns the addresses and ports that a new or changed service needs and does not have yet.
 pub(super) fn allocate(
     store: &Store,
     service: &mut Value,
@@ -51,8 +53,9 @@ pub(super) fn allocate(
     Ok(())
 }
 
-/// Returns the text that determines what a service gets: its name, for the first service of the name on
-/// creation. Later texts differ, so that released addresses and ports are not assigned again at once.
+/// Returns the text whose hash selects the address and ports of a service. On the creation of the
+/// first service of a name, it consists of namespace and name. Later texts differ, so that the
+/// store does not assign released addresses and ports again at once.
 fn seed(store: &Store, service: &Value, old: Option<&Value>) -> String {
     let (namespace, name) = (meta::text(service, "namespace"), meta::text(service, "name"));
     let key = Key::new(id(), namespace, name);
@@ -84,12 +87,12 @@ enum Refusal {
     Internal(String),
 }
 
-/// Addresses and ports of other services.
+/// The addresses and ports in use, and the search for free ones for one service.
 struct Pool<'a> {
     store: &'a Store,
     /// The [`seed`] of the service.
     seed: &'a str,
-    /// Addresses and ports in use, read when first needed.
+    /// Addresses and ports in use; read from the store when first needed.
     taken: Option<(BTreeSet<String>, BTreeSet<i64>)>,
 }
 
@@ -111,7 +114,7 @@ impl Pool<'_> {
         })
     }
 
-    /// Assigns an address to a service that has none yet.
+    /// Assigns an address to a service that needs one, if it is new or its old type needed none.
     fn addresses(&mut self, old: Option<&Value>, spec: &mut Spec) -> Result<(), FieldErrors> {
         let new = view(spec);
         let had_one = old.is_some_and(needs_address);
@@ -154,14 +157,14 @@ impl Pool<'_> {
         let [a, b, c, _] = digest(self.seed);
         let mut ip = u32::from_be_bytes([10, 96 + a % 16, b, 1 + c % 254]);
         let taken = &self.taken().0;
-        // The range has more addresses than the store has services.
+        // The loop ends, because the range has more addresses than the store has services.
         while taken.contains(&Ipv4Addr::from(ip).to_string()) {
             ip = FIRST_ADDRESS + 1 + (ip - FIRST_ADDRESS) % (N_ADDRESSES - 2);
         }
         Ipv4Addr::from(ip).to_string()
     }
 
-    /// Assigns ports on all nodes, and one for health checks.
+    /// Assigns node ports, and a port for health checks.
     fn ports(&mut self, old: &Value, spec: &mut Spec) -> Result<(), Refusal> {
         let new = view(spec);
         let mut mine = node_ports(old);
@@ -176,8 +179,8 @@ impl Pool<'_> {
                     continue;
                 }
                 let number = port["port"].as_i64().unwrap_or_default();
-                // Both protocols of a new service's port share one node port, unless the service names
-                // others.
+                // Entries of a new service with the same port number, for example for TCP and UDP,
+                // share one node port, unless the service requests others.
                 let shared = given.iter().find(|(known, _)| is_new && *known == number);
                 let named = fields::list(&new, "/ports").iter().find(|it| {
                     is_new

@@ -8,10 +8,11 @@ use super::validate::FIXED;
 use crate::objects::{FieldErrors, NameRule, addresses, fields, names};
 
 const NO_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
-/// Annotation that held the ranges before the field existed.
+/// Annotation with the source ranges, older than the field `loadBalancerSourceRanges`.
 const RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
-/// Checks source ranges and the allocation of node ports. Ranges that an earlier server accepted stay valid.
+/// Checks source ranges and `allocateLoadBalancerNodePorts`. Ranges of the existing service stay
+/// valid, because an older server may have accepted them.
 pub(super) fn validate_balancer(service: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let spec = &service["spec"];
     let is_balancer = spec["type"] == "LoadBalancer";
@@ -56,7 +57,8 @@ fn validate_annotation(service: &Value, old: Option<&Value>, errors: &mut FieldE
     }
 }
 
-/// Checks the class of a load balancer, which must not change.
+/// Checks the class of a load balancer. It must not change while the type stays LoadBalancer, and
+/// services of other types must not have one.
 pub(super) fn validate_class(old: Option<&Value>, spec: &Value, errors: &mut FieldErrors) {
     const FIELD: &str = "spec.loadBalancerClass";
     let class = &spec["loadBalancerClass"];
@@ -77,7 +79,7 @@ pub(super) fn validate_class(old: Option<&Value>, spec: &Value, errors: &mut Fie
     }
 }
 
-/// Checks the addresses of a load balancer.
+/// Checks the addresses of a load balancer in the status of its service.
 pub(super) fn validate_status(new: &Value, _: &Value, errors: &mut FieldErrors) {
     const FIELD: &str = "status.loadBalancer.ingress";
     let ingress = fields::list(new, "/status/loadBalancer/ingress");

@@ -7,7 +7,8 @@ use super::validate::validate_addresses;
 use super::{family, has_node_ports, needs_address, needs_health_check, node_ports};
 use crate::objects::{FieldErrors, fields};
 
-/// Keeps the assigned values that an update leaves out.
+/// Copies from the existing service the assigned values that an update leaves out and the service
+/// still needs: cluster IPs, node ports and the port of the health check.
 pub(super) fn keep_what_was_given(old: &Value, spec: &mut Spec) {
     let new = view(spec);
     if needs_address(old) && needs_address(&new) {
@@ -46,7 +47,8 @@ pub(super) fn keep_what_was_given(old: &Value, spec: &mut Spec) {
     }
 }
 
-/// Makes `clusterIP` and `clusterIPs` agree, whichever of them was written.
+/// Derives `clusterIPs` from `clusterIP` if the client wrote only `clusterIP`, or changed only
+/// `clusterIP`. Never changes `clusterIP`.
 pub(super) fn settle_addresses(old: Option<&Value>, spec: &mut Spec) {
     let one = spec.get("clusterIP").cloned().unwrap_or_default();
     let Some(old) = old else {
@@ -60,7 +62,7 @@ pub(super) fn settle_addresses(old: Option<&Value>, spec: &mut Spec) {
     if is_empty(spec, "clusterIPs") && is_same && !fields::list(old, "/clusterIPs").is_empty() {
         spec.insert("clusterIPs".into(), old["clusterIPs"].clone());
     }
-    // A client that changes the one address and leaves the list alone means both.
+    // A client that changes `clusterIP` but not `clusterIPs` means both.
     if !is_same && fields::list(&view(spec), "/clusterIPs") == fields::list(old, "/clusterIPs") {
         if one.as_str().is_none_or(str::is_empty) && !before.is_empty() {
             spec.shift_remove("clusterIPs");
@@ -72,7 +74,8 @@ pub(super) fn settle_addresses(old: Option<&Value>, spec: &mut Spec) {
 
 const POLICY: &str = "spec.ipFamilyPolicy";
 
-/// Fills in `ipFamilyPolicy` and `ipFamilies`; follows `initIPFamilyFields` for a cluster of IPv4.
+/// Fills in and checks `ipFamilyPolicy` and `ipFamilies`; follows `initIPFamilyFields` for a
+/// cluster that has only IPv4.
 pub(super) fn settle_families(old: Option<&Value>, spec: &mut Spec) -> Result<(), FieldErrors> {
     let new = view(spec);
     if !needs_address(&new) || prefers_both_as_before(old, &new) {
@@ -116,7 +119,8 @@ pub(super) fn settle_families(old: Option<&Value>, spec: &mut Spec) -> Result<()
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// Sets the families of a service without address and selector, which may have both in any cluster.
+/// Sets the families of a headless service without selector, which may have both families in any
+/// cluster.
 fn open_to_all(families: &mut Vec<Value>, is_single: bool) {
     if families.is_empty() {
         families.push("IPv4".into());
@@ -127,7 +131,8 @@ fn open_to_all(families: &mut Vec<Value>, is_single: bool) {
     }
 }
 
-/// Sets and checks the families of other services: this cluster has only IPv4.
+/// Sets and checks the families of any other service: one with an address, or one with a selector.
+/// This cluster has only IPv4.
 fn of_this_cluster(families: &mut Vec<Value>, policy: &Value, errors: &mut FieldErrors) {
     if policy == "RequireDualStack" {
         errors.invalid(POLICY, policy, "this cluster is not configured for dual-stack services");
@@ -143,7 +148,8 @@ fn of_this_cluster(families: &mut Vec<Value>, policy: &Value, errors: &mut Field
     }
 }
 
-/// True if a service that prefers both families stays as it is.
+/// True if an update of a service with policy `PreferDualStack` leaves its policy, type, addresses
+/// and families unchanged.
 fn prefers_both_as_before(old: Option<&Value>, new: &Value) -> bool {
     let Some(old) = old else { return false };
     let is_preferred = |spec: &Value| spec["ipFamilyPolicy"] == "PreferDualStack";
@@ -152,7 +158,9 @@ fn prefers_both_as_before(old: Option<&Value>, new: &Value) -> bool {
         && ["type", "clusterIPs", "ipFamilies"].iter().all(|field| old.get(field) == new.get(field))
 }
 
-/// Drops the second address and family if the service becomes single stack.
+/// Drops the second address and the second family if the policy is SingleStack (`is_single`) and
+/// the client has not changed them. With any other policy, reports an update that drops a second
+/// address or family.
 fn shrink(old: &Value, spec: &mut Spec, is_single: bool, errors: &mut FieldErrors) {
     for (field, what) in [("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")] {
         let before = fields::list(old, &format!("/{field}")).to_vec();
@@ -168,7 +176,8 @@ fn shrink(old: &Value, spec: &mut Spec, is_single: bool, errors: &mut FieldError
     }
 }
 
-/// Derives families from addresses.
+/// Adds to `ipFamilies` the family of each address that has no entry there yet. Reports such an
+/// address if it is not IPv4.
 fn infer_families(spec: &mut Spec, errors: &mut FieldErrors) {
     let ips = spec.get("clusterIPs").cloned().unwrap_or_default();
     for (at, ip) in ips.as_array().into_iter().flatten().enumerate() {

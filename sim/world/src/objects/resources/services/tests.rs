@@ -1,4 +1,5 @@
-//! Services from outside: the values that the store assigns, and the fields that belong to each type.
+//! Tests of the values that the store assigns to services, and of the fields that belong to each
+//! type.
 
 use serde_json::{Value, json};
 
@@ -30,7 +31,7 @@ impl Lab {
 }
 
 #[test]
-fn no_two_services_share_an_address_or_a_port() {
+fn each_service_gets_an_address_and_a_node_port_of_its_own() {
     let mut lab = Lab::new();
     let mut ips = std::collections::BTreeSet::new();
     let mut ports = std::collections::BTreeSet::new();
@@ -55,7 +56,7 @@ fn a_service_gets_the_address_and_port_that_it_requests_or_an_error() {
             r#"Service "s" is invalid: spec.clusterIPs: Invalid value: ["10.96.7.7"]: failed to allocate IP 10.96.7.7: provided IP is already allocated"#,
         ),
         (
-            "an address of another network",
+            "an address outside of the range",
             json!({"clusterIP": "192.0.2.7", "ports": [{"port": 80}]}),
             r#"Service "s" is invalid: spec.clusterIPs: Invalid value: ["192.0.2.7"]: failed to allocate IP 192.0.2.7: the provided network does not match the current range"#,
         ),
@@ -70,12 +71,12 @@ fn a_service_gets_the_address_and_port_that_it_requests_or_an_error() {
             r#"Service "s" is invalid: spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767"#,
         ),
         (
-            "two families",
+            "two families in a cluster with one",
             json!({"ipFamilyPolicy": "RequireDualStack", "ports": [{"port": 80}]}),
             r#"Service "s" is invalid: spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services"#,
         ),
         (
-            "the other family",
+            "a family that the cluster does not have",
             json!({"ipFamilies": ["IPv6"], "ports": [{"port": 80}]}),
             r#"Service "s" is invalid: spec.ipFamilies[0]: Invalid value: "IPv6": not configured on this cluster"#,
         ),

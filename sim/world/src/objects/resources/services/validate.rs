@@ -1,4 +1,4 @@
-//! Validation of services, in the real server's words.
+//! Validation of services, with the real server's error texts.
 //!
 //! Follows `kubernetes: pkg/apis/core/validation/validation.go`, `ValidateService…`.
 
@@ -149,7 +149,8 @@ fn validate_affinity(spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks addresses, families and policy together.
+/// Checks `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy`, unless the type of the
+/// service needs no address.
 pub(super) fn validate_addresses(spec: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     if !needs_address(spec) {
         return;
@@ -197,7 +198,9 @@ fn validate_families(spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks that `clusterIPs` are addresses, or were there before; returns true if they are.
+/// Checks `clusterIPs`: each must be an address or be one of `known`, the addresses of the existing
+/// service. Instead, the only one may be `None`. At most two are allowed. Returns true if each is
+/// valid, regardless of their number.
 fn validate_ips(spec: &Value, known: &[Value], errors: &mut FieldErrors) -> bool {
     let (ips, all) = (fields::list(spec, "/clusterIPs"), &spec["clusterIPs"]);
     let mut is_right = true;
@@ -219,7 +222,8 @@ fn validate_ips(spec: &Value, known: &[Value], errors: &mut FieldErrors) -> bool
     is_right
 }
 
-/// Checks that each family has at most one address, and that the addresses are of the families asked for.
+/// Checks that several addresses are not all of the same family. Unless the service is headless,
+/// also checks that each address has the family at the same position of `ipFamilies`.
 fn validate_families_of_ips(spec: &Value, errors: &mut FieldErrors) {
     let (ips, all) = (fields::list(spec, "/clusterIPs"), &spec["clusterIPs"]);
     let texts: Vec<&str> = ips.iter().filter_map(Value::as_str).collect();
@@ -239,7 +243,8 @@ fn validate_families_of_ips(spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks that the first of `clusterIPs` or `ipFamilies` stays; the second may be added or removed.
+/// Checks a change of `field`, which is `clusterIPs` or `ipFamilies`. Its values must stay. Only a
+/// second value may be added, or be removed if the policy is SingleStack.
 fn validate_change(old: &Value, new: &Value, field: &str, errors: &mut FieldErrors) {
     let pointer = format!("/{field}");
     let (before, after) = (fields::list(old, &pointer), fields::list(new, &pointer));
@@ -247,7 +252,7 @@ fn validate_change(old: &Value, new: &Value, field: &str, errors: &mut FieldErro
     let is_ips = field == "clusterIPs";
     if before.len() == after.len() {
         for (at, _) in before.iter().zip(after).enumerate().filter(|(_, (old, new))| old != new) {
-            // For families, the real server names the first one, whichever has changed.
+            // For families, the real server names the first one even if another one has changed.
             let at = if is_ips { at } else { 0 };
             errors.invalid(format!("{path}[{at}]"), shown, FIXED);
         }

@@ -1,8 +1,9 @@
-//! Warnings about fields of a service that have no effect.
+//! Warnings about fields of a service that have no effect or are deprecated.
 
 use serde_json::Value;
 
-/// Follows `kubernetes: pkg/api/service/warnings.go`, except for addresses in unusual notation.
+/// Returns the warnings of `kubernetes: pkg/api/service/warnings.go`, except those about addresses
+/// in unusual notation.
 pub(super) fn warn(service: &Value) -> Vec<String> {
     let spec = &service["spec"];
     let is_headless = spec["type"] == "ClusterIP" && spec["clusterIP"] == "None";

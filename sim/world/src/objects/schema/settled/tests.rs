@@ -1,4 +1,4 @@
-//! Tests that decoding leaves settled documents as they are.
+//! Tests that decoding does not change settled documents.
 
 use std::collections::BTreeMap;
 
@@ -27,15 +27,18 @@ fn ready(heartbeat: &str) -> Value {
     }])
 }
 
-/// True if decoding leaves the document as it is, order included. Asserts that this holds for settled
-/// documents.
+/// True if decoding does not change the document, including the order of its fields. Panics if a
+/// settled document changes.
 fn agrees(root: &Struct, document: &Value) -> bool {
     let decoded = decode(root, document, Words::Json);
     let is_same = decoded.is_ok_and(|decoded| {
         let (written, given) = (decoded.object.to_string(), document.to_string());
         decoded.unknown.is_empty() && written == given
     });
-    assert!(is_same || !is_settled(root, document), "not settled: {document}");
+    assert!(
+        is_same || !is_settled(root, document),
+        "decoding changes a document that counts as settled: {document}"
+    );
     is_same
 }
 
@@ -54,7 +57,7 @@ fn a_decoded_node_is_settled_and_a_node_that_decoding_changes_is_not() {
     for (what, status) in [
         ("order of a map", json!({"capacity": {"memory": "1Gi", "cpu": "1"}})),
         ("a quantity", json!({"capacity": {"cpu": "1000m"}})),
-        ("a number as a quantity", json!({"capacity": {"cpu": 1}})),
+        ("a number in place of a quantity", json!({"capacity": {"cpu": 1}})),
         ("an empty list", json!({"images": []})),
         ("an empty map", json!({"capacity": {}})),
         ("null", json!({"phase": null})),
@@ -62,9 +65,12 @@ fn a_decoded_node_is_settled_and_a_node_that_decoding_changes_is_not() {
         ("a wrong type", json!({"phase": 1})),
         ("an unknown field", json!({"phases": "x"})),
         ("a fraction of a second", json!({"conditions": ready("2026-03-01T08:00:00.5Z")})),
-        ("another zone", json!({"conditions": ready("2026-03-01T08:00:00+01:00")})),
-        ("no such day", json!({"conditions": ready("2026-02-30T08:00:00Z")})),
-        ("a large port", json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 1u64 << 31}}})),
+        ("a time zone other than UTC", json!({"conditions": ready("2026-03-01T08:00:00+01:00")})),
+        ("a day that does not exist", json!({"conditions": ready("2026-02-30T08:00:00Z")})),
+        (
+            "a port above the range of int32",
+            json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 1u64 << 31}}}),
+        ),
     ] {
         let mut document = decoded(&node(&Value::Null));
         for (field, value) in status.as_object().unwrap() {
@@ -99,8 +105,8 @@ fn a_lease_with_microseconds_and_pointer_values_is_settled() {
     }
 }
 
-/// Returns a structure with every field set, down to `depth`; below that with the fields that Go always
-/// writes.
+/// Returns a sample of a structure. Down to `depth` levels, all fields are set; below, only the
+/// fields that Go always writes.
 fn sample(of: &Struct, depth: u8) -> Value {
     let fields = of.fields.iter().filter(|field| depth > 0 || !field.omitted);
     let fields = fields.map(|it| (it.name.to_owned(), sample_of(&it.of, depth.saturating_sub(1))));
@@ -127,7 +133,7 @@ fn sample_of(of: &Type, depth: u8) -> Value {
     }
 }
 
-/// Returns a document of this kind, as decoding leaves it.
+/// Returns a decoded sample document of this kind.
 fn document(root: &Struct) -> Value {
     decode(root, &sample(root, 6), Words::Json).unwrap().object
 }
@@ -145,37 +151,55 @@ fn a_document_of_every_kind_is_settled_once_it_was_decoded() {
 fn a_single_value_is_settled_exactly_if_decoding_keeps_the_value() {
     for (what, kind, at, given, is_same) in [
         ("null bytes", "Secret", "/data/a", json!(null), false),
-        ("no bytes", "Secret", "/data/a", json!(""), true),
-        ("bits that are left", "Secret", "/data/a", json!("YR=="), false),
-        ("bytes in lines", "Secret", "/data/a", json!("Y\nQ=="), false),
+        ("empty bytes", "Secret", "/data/a", json!(""), true),
+        ("unused bits of base64", "Secret", "/data/a", json!("YR=="), false),
+        ("base64 with a line end", "Secret", "/data/a", json!("Y\nQ=="), false),
         ("null bytes of a map", "ConfigMap", "/binaryData/b", json!(null), false),
         ("a null text of a map", "ConfigMap", "/data/a", json!(null), false),
         ("an empty text of a map", "ConfigMap", "/data/a", json!(""), true),
         ("the zero time", "Event", "/firstTimestamp", json!("0001-01-01T00:00:00Z"), false),
-        ("no time", "Event", "/firstTimestamp", json!(null), true),
-        ("no time of a pointer", "Event", "/metadata/deletionTimestamp", json!(null), false),
+        ("a null time", "Event", "/firstTimestamp", json!(null), true),
+        ("a null pointer to a time", "Event", "/metadata/deletionTimestamp", json!(null), false),
         ("never", "Event", "/firstTimestamp", json!("9999-12-31T23:59:59Z"), true),
         ("year 10000", "Event", "/firstTimestamp", json!("10000-01-01T00:00:00Z"), false),
         ("second 60", "Event", "/firstTimestamp", json!("2016-12-31T23:59:60Z"), false),
         ("microseconds", "Event", "/eventTime", json!("2026-03-01T08:00:00.000000Z"), true),
-        ("a comma", "Event", "/eventTime", json!("2026-03-01T08:00:00,000000Z"), false),
-        ("no microseconds", "Event", "/eventTime", json!("0001-01-01T00:00:00.000000Z"), false),
-        ("one of them", "Event", "/eventTime", json!("0001-01-01T00:00:00.000001Z"), true),
+        (
+            "a comma before the fraction",
+            "Event",
+            "/eventTime",
+            json!("2026-03-01T08:00:00,000000Z"),
+            false,
+        ),
+        (
+            "the zero time with microseconds",
+            "Event",
+            "/eventTime",
+            json!("0001-01-01T00:00:00.000000Z"),
+            false,
+        ),
+        (
+            "one microsecond after the zero time",
+            "Event",
+            "/eventTime",
+            json!("0001-01-01T00:00:00.000001Z"),
+            true,
+        ),
         ("the number 0", "Service", "/spec/ports/0/targetPort", json!(0), true),
-        ("a name", "Service", "/spec/ports/0/targetPort", json!("http"), true),
+        ("the name of a port", "Service", "/spec/ports/0/targetPort", json!("http"), true),
         ("an empty name", "Service", "/spec/ports/0/targetPort", json!(""), true),
         ("more than 32 bits", "Service", "/spec/ports/0/targetPort", json!(1_u64 << 31), false),
-        ("no number or name", "Service", "/spec/ports/0/targetPort", json!(null), false),
+        ("null for a number or name", "Service", "/spec/ports/0/targetPort", json!(null), false),
         ("a float", "Service", "/spec/ports/0/port", json!(1.0), false),
         ("a null text of a list", "Node", "/spec/podCIDRs/0", json!(null), false),
         ("an empty text of a list", "Node", "/spec/podCIDRs/0", json!(""), true),
         ("a null structure of a list", "Node", "/spec/taints/0", json!(null), false),
-        ("no structure", "Node", "/status/nodeInfo", json!(null), false),
+        ("a null structure", "Node", "/status/nodeInfo", json!(null), false),
         ("an amount to round", "Node", "/status/capacity/a", json!("1u"), false),
-        ("an amount that is kept", "Node", "/status/capacity/a", json!("+01"), true),
+        ("an amount that Go keeps", "Node", "/status/capacity/a", json!("+01"), true),
         ("a null amount", "Node", "/status/capacity/a", json!(null), false),
         ("any JSON", "Event", "/metadata/managedFields/0/fieldsV1", json!([{"b": null}]), true),
-        ("no JSON", "Event", "/metadata/managedFields/0/fieldsV1", json!(null), false),
+        ("null as any JSON", "Event", "/metadata/managedFields/0/fieldsV1", json!(null), false),
     ] {
         let root = Types::builtin().kind("", kind).unwrap();
         let mut document = document(root);
@@ -185,7 +209,7 @@ fn a_single_value_is_settled_exactly_if_decoding_keeps_the_value() {
     }
 }
 
-/// Values of many types, for any place.
+/// Values of many types, to put at any place.
 fn anything() -> Vec<Value> {
     vec![
         json!(null),
@@ -211,7 +235,8 @@ fn anything() -> Vec<Value> {
     ]
 }
 
-/// Values like a sample, some of which can be written in another way.
+/// Returns other texts for the type of a sample value; none for most types. Decoding rewrites or
+/// refuses some of the texts.
 fn like(sample: &Value) -> Vec<Value> {
     let texts: &[&str] = match sample.as_str() {
         Some("YQ==") => &["YR==", "Y\nQ==", "YQ", "YWJj", "YWJ="],
@@ -238,6 +263,8 @@ fn like(sample: &Value) -> Vec<Value> {
 #[derive(Clone, Debug)]
 enum Change {
     Replace(Index),
+    /// Replaces a value by one of the texts that [`like`] returns for it; by any value if `like`
+    /// returns none.
     Imitate(Index),
     Remove(Index),
     /// Moves the first entry of a map to its end.
@@ -289,7 +316,8 @@ impl Change {
     }
 }
 
-/// Collects the JSON pointers of all values by their look: the samples of different types look different.
+/// Groups the JSON pointers of all values by the text of the value. Samples of different types have
+/// different texts.
 fn places(value: &Value, at: &str, out: &mut BTreeMap<String, Vec<String>>) {
     let looks = match value {
         Value::Object(_) => "map".into(),
@@ -312,7 +340,8 @@ fn places(value: &Value, at: &str, out: &mut BTreeMap<String, Vec<String>>) {
     }
 }
 
-/// Tries every value that can be written in another way, in every kind, one at a time.
+/// Replaces each value of a document of each kind by every text that [`like`] returns, one at a
+/// time. `agrees` makes the assertion.
 #[test]
 fn a_value_in_another_spelling_is_unsettled_or_kept_by_decoding() {
     for def in resources::builtin() {

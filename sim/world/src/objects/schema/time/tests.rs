@@ -1,5 +1,6 @@
-//! Answers of the real server (1.36.3) to these texts as `firstTimestamp` of an Event and `renewTime` of a
-//! Lease. An empty text stands for null.
+//! Tests of parsing and writing times. The expected texts are answers of the real server (1.36.3)
+//! to the given texts as `firstTimestamp` of an Event and `renewTime` of a Lease. An empty text
+//! stands for null.
 
 use super::{rfc3339, rfc3339_micro};
 

@@ -1,11 +1,12 @@
-//! Bootstrap data of a guest: v1alpha1 names a resource and a transport, later versions have a structure per method.
+//! Conversion of a guest's bootstrap data: v1alpha1 names a resource and a transport, later
+//! versions have a structure per bootstrap method.
 
 use serde_json::{Map, Value, json};
 
 use super::first::CONFIG_MAP;
 use crate::supervisor::conversion::document::{Document, found, is_empty, text};
 
-/// Fields of `linuxPrep` that are newer than v1alpha4.
+/// Fields of `linuxPrep` that v1alpha1 … v1alpha4 do not have.
 pub(super) const LINUX: [&str; 4] =
     ["expirePasswordAfterNextLogin", "password", "scriptText", "customizeAtNextPowerOn"];
 
@@ -72,7 +73,7 @@ pub(super) fn up(spoke: &Value, hub: &mut Document) {
 pub(super) fn restore(object: &mut Document, kept: &Value) {
     let Some(kept) = found(kept, "/spec/bootstrap") else { return };
     let Some(mut bootstrap) = found(&object.0, "/spec/bootstrap").cloned().map(Document) else {
-        // v1alpha1 has no transport for a bootstrap with only these fields.
+        // v1alpha1 cannot express a bootstrap that has only these fields.
         let alone: Map<String, Value> = ["linuxPrep", "disabled"]
             .into_iter()
             .filter_map(|field| Some((field.to_owned(), kept.get(field)?.clone())))
@@ -96,7 +97,8 @@ pub(super) fn restore(object: &mut Document, kept: &Value) {
     if both(&bootstrap, "/sysprep") {
         copy(&mut bootstrap, kept, "/sysprep", &["sysprep", "customizeAtNextPowerOn"]);
         merge_selector(&mut bootstrap, kept, "/sysprep/rawSysprep");
-        // A machine may use both sysprep and vApp properties; v1alpha1 names one transport.
+        // A machine may use both sysprep and vApp properties, but v1alpha1 names only one
+        // transport.
         if found(kept, "/vAppConfig").is_some() && found(&bootstrap.0, "/vAppConfig").is_none() {
             bootstrap.put("/vAppConfig", json!({}));
         }
@@ -115,7 +117,8 @@ fn copy(bootstrap: &mut Document, kept: &Value, part: &str, fields: &[&str]) {
     }
 }
 
-/// Restores the key of a secret. Its name stays, because a writer may have changed it.
+/// Restores the key within a Secret. The name of the Secret stays, because a client may have
+/// changed it.
 fn merge_selector(bootstrap: &mut Document, kept: &Value, pointer: &str) {
     if found(&bootstrap.0, pointer).is_some()
         && let Some(key) = found(kept, &format!("{pointer}/key"))

@@ -1,4 +1,5 @@
-//! Conditions of a machine: v1alpha1 has one condition for all prerequisites, and a phase.
+//! Conversion of a machine's conditions: v1alpha1 has one condition for all prerequisites, and a
+//! phase.
 
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ const IMAGE: &str = "VirtualMachineImageReady";
 const POLICY: &str = "VirtualMachineConditionVMSetResourcePolicyReady";
 const BOOTSTRAP: &str = "VirtualMachineBootstrapReady";
 
-/// Reasons of v1alpha1 for missing prerequisites.
+/// Reasons of v1alpha1 for a missing class; [`NO_IMAGE`] has those for a missing image.
 const NO_CLASS: [&str; 2] = ["VirtualMachineClassNotFound", "VirtualMachineClassBindingNotFound"];
 const NO_IMAGE: [&str; 4] = [
     "VirtualMachineImageNotFound",
@@ -30,7 +31,8 @@ fn status<'a>(conditions: &'a [Value], of: &str) -> Option<&'a str> {
     position(conditions, of).map(|at| text(&conditions[at], "/status"))
 }
 
-/// Converts from the hub: derives the phase and the condition of the prerequisites from the other conditions.
+/// Converts from the hub to v1alpha1: derives the phase and the condition of the prerequisites from
+/// the other conditions.
 pub(super) fn sum_up(hub: &Value, spoke: &mut Document) {
     let mut conditions = list(hub, CONDITIONS).to_vec();
     let created = conditions.iter().find(|it| text(it, "/type") == "VirtualMachineCreated");
@@ -74,7 +76,8 @@ fn prerequisites(conditions: &[Value]) -> Option<Value> {
     }))
 }
 
-/// Converts to the hub, in which every condition has a reason: a missing reason becomes the condition's status.
+/// Converts from v1alpha1 to the hub, in which every condition has a reason. A condition without a
+/// reason gets its status as the reason.
 pub(super) fn up(hub: &mut Document) {
     for condition in hub.elements(CONDITIONS) {
         if text(condition, "/reason").is_empty() {
@@ -83,13 +86,15 @@ pub(super) fn up(hub: &mut Document) {
     }
 }
 
-/// Converts to the hub without an annotation: divides the condition of the prerequisites into one for each of them.
+/// Converts an object without an annotation to the hub: replaces the condition of all prerequisites
+/// with one condition for each of them.
 pub(super) fn divide(hub: &mut Document) {
     let mut conditions = list(&hub.0, CONDITIONS).to_vec();
     let Some(at) = position(&conditions, PREREQUISITES) else { return };
     let removed = conditions.remove(at);
     if [CLASS, IMAGE, POLICY, BOOTSTRAP].iter().all(|of| position(&conditions, of).is_none()) {
-        // The real conversion reads the same position after the removal, which then has the next condition.
+        // VM Operator's conversion reads the same position after the removal, so it reads the next
+        // condition.
         let seen = conditions.get(at).unwrap_or(&removed).clone();
         let has_policy = !text(&hub.0, "/spec/reserved/resourcePolicyName").is_empty();
         let has_bootstrap = found(&hub.0, "/spec/bootstrap").is_some();

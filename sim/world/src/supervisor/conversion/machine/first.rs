@@ -1,4 +1,5 @@
-//! Conversion of a VirtualMachine in v1alpha1, the version that differs most from the others.
+//! Conversion of a VirtualMachine between the hub and v1alpha1, the version that differs most from
+//! the others.
 
 use serde_json::{Value, json};
 
@@ -6,15 +7,17 @@ use super::{PAUSED, PAUSED_FIRST, forget_classic_volumes, image_of_name, name_im
 use super::{bootstrap, conditions, network};
 use crate::supervisor::conversion::document::{Document, found, is_empty, list, text};
 
-/// Annotation of a machine of v1alpha1 that takes its bootstrap data from a ConfigMap. Later versions know
-/// only Secrets.
+/// Annotation in the hub version for a machine that took its bootstrap data from a ConfigMap in
+/// v1alpha1. Later versions support only Secrets.
 pub(super) const CONFIG_MAP: &str = "vmoperator.vmware.com/v1a1-configmap-md-transport";
 
-/// Values of an enumeration in v1alpha1 and in later versions.
+/// Power states in v1alpha1 and in later versions.
 const POWER: [(&str, &str); 3] =
     [("poweredOff", "PoweredOff"), ("poweredOn", "PoweredOn"), ("suspended", "Suspended")];
+/// Modes of power operations in v1alpha1 and in later versions.
 const MODES: [(&str, &str); 3] = [("hard", "Hard"), ("soft", "Soft"), ("trySoft", "TrySoft")];
 
+/// JSON pointers of the fields whose values have another spelling in v1alpha1, with the spellings.
 const WORDS: [(&str, [(&str, &str); 3]); 5] = [
     ("/spec/powerState", POWER),
     ("/spec/powerOffMode", MODES),
@@ -123,7 +126,8 @@ fn raise_advanced(spoke: &Value, hub: &mut Document) {
     }
 }
 
-/// Removes volumes that are neither claims nor placed on a controller, such as that of the boot disk.
+/// Removes volumes that have neither a claim nor a place on a controller, such as the volume of the
+/// boot disk.
 pub(super) fn forget_boot_disk(object: &mut Document) {
     let volumes = list(&object.0, "/spec/volumes");
     let is_placed = |it: &Value| {

@@ -1,4 +1,5 @@
-//! Conversion of networks in v1alpha1, which has interfaces without names and one address.
+//! Conversion of a machine's network between the hub and v1alpha1, whose interfaces have no names
+//! and whose status has one primary address.
 
 use std::net::IpAddr;
 
@@ -6,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::supervisor::conversion::document::{Document, found, list, text};
 
-/// Types of networks in v1alpha1, with version and kind of the resource in later versions.
+/// Types of networks in v1alpha1, each with the API version and kind of the network resource to
+/// which later versions refer.
 const TYPES: [(&str, &str, &str); 4] = [
     ("vsphere-distributed", "netoperator.vmware.com/v1alpha1", "Network"),
     ("nsx-t", "vmware.com/v1alpha1", "VirtualNetwork"),
@@ -76,7 +78,7 @@ fn interface(at: usize, interface: &Value) -> Value {
     json!({"name": name, "network": {"apiVersion": version, "kind": kind, "name": network}})
 }
 
-/// True for the addresses that Go takes for IPv4, IPv4-mapped IPv6 addresses included.
+/// True if Go's `net` package treats the address as IPv4: for IPv4 and IPv4-mapped IPv6 addresses.
 fn is_v4(address: &str) -> bool {
     match address.parse() {
         Ok(IpAddr::V4(_)) => true,
@@ -85,7 +87,8 @@ fn is_v4(address: &str) -> bool {
     }
 }
 
-/// Restores all interfaces if the object has at least one, because interfaces of v1alpha1 have no names to match.
+/// Restores all interfaces from the annotation if the object has at least one. Interfaces of
+/// v1alpha1 have no names, so that single interfaces cannot be matched.
 pub(super) fn restore(object: &mut Document, kept: &Value) {
     const INTERFACES: &str = "/spec/network/interfaces";
     if found(kept, "/spec/network").is_some() && !list(&object.0, INTERFACES).is_empty() {
