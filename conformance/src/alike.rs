@@ -38,7 +38,7 @@ const CALM: Duration = Duration::from_secs(300);
 /// A change of a machine, its guest or its kubelet, or a restart of the provider. A `u32` in first
 /// place is the number of the machine.
 #[derive(Clone, Debug)]
-pub enum Happening {
+pub enum HistoryStep {
     /// The machine is switched on (true) or off (false).
     Power(u32, bool),
     /// The guest gets the address 10.77.0.n; n is the second number.
@@ -59,11 +59,11 @@ pub enum Happening {
 }
 
 /// Happenings, each with the pause before it in seconds.
-pub type History = Vec<(u8, Happening)>;
+pub type History = Vec<(u8, HistoryStep)>;
 
 /// Generates histories of one to eleven happenings.
 pub fn histories() -> impl Strategy<Value = History> {
-    use Happening as H;
+    use HistoryStep as H;
     let machine = || 1..=MACHINES;
     let happening = prop_oneof![
         3 => (machine(), any::<bool>()).prop_map(|(n, on)| H::Power(n, on)),
@@ -83,30 +83,30 @@ fn named(machine: u32) -> Named {
     format!("node-{machine:04}").as_str().into()
 }
 
-fn acts(happening: &Happening) -> Vec<Act> {
+fn acts(happening: &HistoryStep) -> Vec<Act> {
     let command = match *happening {
-        Happening::Power(n, true) => Command::PowerOn(named(n)),
-        Happening::Power(n, false) => Command::PowerOff(named(n)),
-        Happening::Address(n, last) => Command::SetAddresses {
+        HistoryStep::Power(n, true) => Command::PowerOn(named(n)),
+        HistoryStep::Power(n, false) => Command::PowerOff(named(n)),
+        HistoryStep::Address(n, last) => Command::SetAddresses {
             machine: named(n),
             addresses: vec![vec![std::net::Ipv4Addr::new(10, 77, 0, last).into()]],
         },
-        Happening::Tools(n, true) => Command::StartTools(named(n)),
-        Happening::Tools(n, false) => Command::StopTools(named(n)),
-        Happening::Kubelet(n, true) => Command::StartKubelet(named(n)),
-        Happening::Kubelet(n, false) => Command::StopKubelet(named(n)),
-        Happening::Moved(n, host) => {
+        HistoryStep::Tools(n, true) => Command::StartTools(named(n)),
+        HistoryStep::Tools(n, false) => Command::StopTools(named(n)),
+        HistoryStep::Kubelet(n, true) => Command::StartKubelet(named(n)),
+        HistoryStep::Kubelet(n, false) => Command::StopKubelet(named(n)),
+        HistoryStep::Moved(n, host) => {
             Command::VMotion { machine: named(n), host: format!("DC0_C{}_H{}", host / 3, host % 3) }
         }
-        Happening::Deleted(n) => Command::DeleteMachine(named(n)),
-        Happening::Joins(n) => Command::CreateMachine {
+        HistoryStep::Deleted(n) => Command::DeleteMachine(named(n)),
+        HistoryStep::Joins(n) => Command::CreateMachine {
             vcenter: None,
             spec: MachineSpec { name: Some(format!("joins-{n:02}")), ..MachineSpec::default() },
             cluster: None,
             power_on: true,
             kubelet: true,
         },
-        Happening::Restart => return vec![Act::Crash(0), Act::Start(0)],
+        HistoryStep::Restart => return vec![Act::Crash(0), Act::Start(0)],
     };
     vec![Act::World(command)]
 }
@@ -131,7 +131,7 @@ pub fn scenario(history: &History) -> Scenario {
 
 /// Writes and final state of Nodes in one run.
 #[derive(Debug, PartialEq, Eq)]
-struct Said {
+struct NodeWrites {
     /// Every Node at the end, by name: labels, provider ID, taints, addresses.
     end: BTreeMap<String, Value>,
     /// Every value that the fields `providerID`, `labels` and `addresses` of an initialized Node
@@ -141,7 +141,7 @@ struct Said {
     calls: u64,
 }
 
-fn said(run: &Run) -> Said {
+fn said(run: &Run) -> NodeWrites {
     let mut end = BTreeMap::new();
     for node in run.end.cluster.all(&GroupResource::core("nodes")) {
         let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -182,8 +182,8 @@ fn said(run: &Run) -> Said {
             }
         }
     }
-    let calls = run.calls().filter(|call| Backend::Supervisor.takes(call)).count() as u64;
-    Said { end, written, calls }
+    let calls = run.calls().filter(|call| Backend::Supervisor.receives(call)).count() as u64;
+    NodeWrites { end, written, calls }
 }
 
 /// A difference between v1 and V2, or an invariant that one of them breaks.
@@ -273,7 +273,7 @@ pub fn compare(
     }
 }
 
-fn differs(v1: &Said, v2: &Said) -> Result<(), String> {
+fn differs(v1: &NodeWrites, v2: &NodeWrites) -> Result<(), String> {
     let (first, second): (Vec<_>, Vec<_>) = (v1.end.keys().collect(), v2.end.keys().collect());
     if first != second {
         return Err(format!("the nodes at the end differ: v1 has {first:?}, V2 has {second:?}"));

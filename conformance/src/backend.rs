@@ -92,7 +92,7 @@ impl Backend {
     }
 
     /// True for a call to this backend.
-    pub fn takes(self, call: &Record) -> bool {
+    pub fn receives(self, call: &Record) -> bool {
         match self {
             Self::VCenter => call.is_vcenter_call(),
             Self::Supervisor => call.face == Some(Face::Supervisor),
@@ -101,16 +101,16 @@ impl Backend {
 
     /// True for a call that waits for changes: the long poll of vCenter or the watch of a
     /// Supervisor.
-    pub fn is_news(self, call: &Record) -> bool {
+    pub fn is_wait(self, call: &Record) -> bool {
         match self {
             Self::VCenter => call.op == "WaitForUpdatesEx",
             Self::Supervisor => call.op.starts_with("watch "),
         }
     }
 
-    /// Returns the command that cuts off the provider's news: it expires all sessions of vCenter,
-    /// or ends all watches of the Supervisor.
-    pub const fn cut(self) -> Command {
+    /// Returns the command that cuts off the provider's news: it expires all sessions of the first
+    /// vCenter, or ends all watches of the Supervisor.
+    pub const fn disconnect(self) -> Command {
         match self {
             Self::VCenter => Command::ExpireSessions { vcenter: None, family: None },
             Self::Supervisor => Command::EndWatches { plane: ControlPlane::Supervisor },

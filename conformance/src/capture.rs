@@ -59,7 +59,7 @@ impl io::Write for Words {
         let mut words = self.words.lock().expect("no writer panics");
         // The formatter calls `write` once per event, so `bytes` is a whole line.
         if let Some(phrases) = &self.phrases
-            && phrases.told_by(&String::from_utf8_lossy(bytes)).is_some()
+            && phrases.find_in(&String::from_utf8_lossy(bytes)).is_some()
         {
             words.insert(bytes.trim_ascii().into());
         }
@@ -195,7 +195,7 @@ mod tests {
             tracing::trace!(password = "a new password", "logging in");
         });
         let secrets = Secrets::with_blanks(&scenario).unwrap().unwrap();
-        let told = secrets.told_by(&captured.whispers());
+        let told = secrets.find_in(&captured.whispers());
         assert_eq!(told.as_deref(), Some("a password, in plain text"));
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn records(path: &Path) -> Result<Vec<Record>, String> {
 }
 
 /// The ledger of one sim, with the first gap if records are missing.
-pub(crate) struct Whole {
+pub(crate) struct OneLedger {
     pub(crate) records: Vec<Record>,
     /// Number of the first missing record, if any, and the time of the last record before it.
     pub(crate) gap: Option<(u64, Time)>,
@@ -50,7 +50,7 @@ pub(crate) struct Whole {
 /// # Errors
 /// Returns a sentence that names the file, the invalid line if the file can be read, and the
 /// remedy.
-pub(crate) fn whole(path: &Path) -> Result<Whole, String> {
+pub(crate) fn read_one(path: &Path) -> Result<OneLedger, String> {
     let name = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| {
         format!("--ledger {name}: cannot be read: {error}; name a ledger.jsonl")
@@ -73,7 +73,7 @@ pub(crate) fn whole(path: &Path) -> Result<Whole, String> {
         }
         last = record.t;
     }
-    Ok(Whole { records, gap })
+    Ok(OneLedger { records, gap })
 }
 
 /// Sorts the records from index `from` on, which belong to one case, into the order in which the

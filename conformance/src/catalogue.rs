@@ -94,7 +94,7 @@ words! {
 impl Class {
     /// True if a provider can keep promises of this class by doing nothing, so that a run proves
     /// them only if the provider worked in it.
-    pub const fn asks_for_restraint(self) -> bool {
+    pub const fn holds_if_idle(self) -> bool {
         matches!(self, Self::Safety | Self::Efficiency | Self::Hygiene)
     }
 }

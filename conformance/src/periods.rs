@@ -114,7 +114,7 @@ impl Scenario {
         for step in &self.timeline {
             match &step.act {
                 Act::Fault(_) => in_force = true,
-                Act::Heal => in_force = false,
+                Act::RemoveRules => in_force = false,
                 Act::Start(_) | Act::StartAll | Act::ResumeAll => runs = true,
                 Act::Stop(_)
                 | Act::Crash(_)
@@ -124,7 +124,7 @@ impl Scenario {
                 Act::World(_)
                 | Act::Phase(_)
                 | Act::Scrape
-                | Act::Get { .. }
+                | Act::GetEndpoint { .. }
                 | Act::RenewCertificate
                 | Act::SpoilCertificate
                 | Act::Token { .. }

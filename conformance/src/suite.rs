@@ -105,7 +105,7 @@ impl Filter {
     /// True if the filter selects the check with this ID. It does if the surface of the check is in
     /// `surfaces`, and `ids` contains the ID of the check, a prefix of it, or the ID of an alias of
     /// the check. An empty list selects every check.
-    pub fn wants(&self, id: &str) -> bool {
+    pub fn selects(&self, id: &str) -> bool {
         let surface = catalogue::entry(id).map(|entry| entry.surface.as_str()).unwrap_or_default();
         let named = |id: &str| self.ids.iter().any(|wanted| id.starts_with(wanted.as_str()));
         (self.ids.is_empty() || named(id) || self.aliases().any(|(_, target)| target == id))
@@ -114,7 +114,7 @@ impl Filter {
 
     /// Returns the selected checks for a backend.
     pub fn checks(&self, backend: Backend) -> Vec<Check> {
-        checks::all(backend).into_iter().filter(|check| self.wants(check.id)).collect()
+        checks::all(backend).into_iter().filter(|check| self.selects(check.id)).collect()
     }
 
     /// Returns the IDs of this filter that are aliases, each with the ID of the check that tests
@@ -159,8 +159,8 @@ impl Filter {
 impl Conclusion {
     /// Plays all cases of a check and combines their results. `clock` returns the wall time since
     /// any fixed point.
-    pub fn reach(check: &Check, stage: &Stage, clock: &mut dyn FnMut() -> Duration) -> Self {
-        Self::reach_and_show(check, stage, false, clock, &mut |_, _| Ok(()))
+    pub fn run(check: &Check, stage: &Stage, clock: &mut dyn FnMut() -> Duration) -> Self {
+        Self::run_with(check, stage, false, clock, &mut |_, _| Ok(()))
             .expect("the closure for `show` returns no error")
     }
 
@@ -170,7 +170,7 @@ impl Conclusion {
     ///
     /// # Errors
     /// Returns the first error of `show`.
-    pub fn reach_and_show(
+    pub fn run_with(
         check: &Check,
         stage: &Stage,
         fail_fast: bool,

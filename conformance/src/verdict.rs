@@ -111,13 +111,19 @@ impl<M: Moment> Moment for Option<M> {
     }
 }
 
+/// Returns `at` and the moment for a sentence such as "the Node was deleted at 412.000s", or `never`
+/// if the value has no moment.
+pub fn when(moment: impl Moment) -> String {
+    moment.moment().map_or_else(|| "never".to_owned(), |at| format!("at {at}"))
+}
+
 /// Turns a sentence into a reason with the moment that the sentence is about.
-pub trait Told {
+pub trait AboutMoment {
     /// Returns a reason with this sentence and moment.
     fn at(self, moment: impl Moment) -> Reason;
 }
 
-impl Told for String {
+impl AboutMoment for String {
     fn at(self, moment: impl Moment) -> Reason {
         Reason { at: moment.moment(), ..self.into() }
     }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 /// Returns an ID of the current boot and PID namespace. Only within these does a process ID
 /// identify a process.
-pub(crate) fn here() -> anyhow::Result<String> {
+pub(crate) fn boot_and_namespace() -> anyhow::Result<String> {
     let space = Path::new("/proc/self/ns/pid");
     let space = std::fs::read_link(space).with_context(|| space.display().to_string())?;
     let space: String = space.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
@@ -32,7 +32,7 @@ pub(crate) fn this_process() -> anyhow::Result<String> {
     let process = std::process::id();
     let started =
         started(process).context("cannot read the start time of this process from /proc")?;
-    Ok(format!("{process} {started} {}", here()?))
+    Ok(format!("{process} {started} {}", boot_and_namespace()?))
 }
 
 /// True if the process that `line` identifies runs, or may run in another PID namespace of the same
@@ -43,7 +43,7 @@ pub(crate) fn may_run(line: &str) -> anyhow::Result<bool> {
     else {
         return Ok(false);
     };
-    if place != here()? {
+    if place != boot_and_namespace()? {
         // A process of another PID namespace is invisible and may run, unless a reboot has ended
         // it.
         return Ok(place.starts_with(&boot()?));
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_place_of_a_process_is_a_valid_label_value() {
-        let here = here().unwrap();
+        let here = boot_and_namespace().unwrap();
         assert!(here.len() <= 63 && here.ends_with(|it: char| it.is_ascii_digit()), "{here}");
         assert!(here.chars().all(|it| it.is_ascii_alphanumeric() || it == '-'), "{here}");
     }

@@ -13,10 +13,10 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use conformance::foreign::{Tests, launched};
+use conformance::foreign::{Tests, run_as_launcher};
 
 fn main() -> ExitCode {
-    if let Some(code) = launched() {
+    if let Some(code) = run_as_launcher() {
         return code;
     }
     match std::env::var("PROVIDER").ok().filter(|it| !it.is_empty()) {

@@ -88,7 +88,7 @@ impl Bounds {
 
 /// A run of the catalogue with the mutant `number`, or without a mutant if `number` is 0. Runs only
 /// the checks `ids`, or all checks if `ids` is empty.
-pub(crate) struct Asked<'a> {
+pub(crate) struct JudgeRequest<'a> {
     pub(crate) number: u32,
     pub(crate) mode: &'a str,
     pub(crate) way: &'a str,
@@ -124,7 +124,7 @@ impl Bench {
 
     /// Runs the judge. Returns `None` if every check has a verdict and none failed; otherwise the
     /// first check that failed or has no verdict, or a hang or crash of the judge.
-    pub(crate) async fn judge(&self, asked: &Asked<'_>) -> anyhow::Result<Option<End>> {
+    pub(crate) async fn judge(&self, asked: &JudgeRequest<'_>) -> anyhow::Result<Option<End>> {
         if asked.way == PROCESS {
             return self.judge_one_by_one(asked).await;
         }
@@ -137,10 +137,10 @@ impl Bench {
 
     /// Runs one check after the other, up to the first that catches the mutant, because the judge
     /// has no `--fail-fast` for a provider that is a process.
-    async fn judge_one_by_one(&self, asked: &Asked<'_>) -> anyhow::Result<Option<End>> {
+    async fn judge_one_by_one(&self, asked: &JudgeRequest<'_>) -> anyhow::Result<Option<End>> {
         let mut first = None;
         for id in asked.ids {
-            let asked = Asked { ids: std::slice::from_ref(id), ..*asked };
+            let asked = JudgeRequest { ids: std::slice::from_ref(id), ..*asked };
             let Some(end) = self.judge_with(&asked, &[]).await? else { continue };
             if end.is_caught() {
                 return Ok(Some(end));
@@ -150,7 +150,11 @@ impl Bench {
         Ok(first)
     }
 
-    async fn judge_with(&self, asked: &Asked<'_>, more: &[&str]) -> anyhow::Result<Option<End>> {
+    async fn judge_with(
+        &self,
+        asked: &JudgeRequest<'_>,
+        more: &[&str],
+    ) -> anyhow::Result<Option<End>> {
         let JudgeRun { status, results: told, .. } = self.run_judge(asked, more, None).await?;
         let Some(status) = status else { return Ok(Some(End::Hung)) };
         let crashed = || End::Crashed(status.to_string());
@@ -212,7 +216,7 @@ impl Bench {
         let begin = now();
         let bounds = Bounds::duration(Duration::from_secs(1800));
         let ids = [id];
-        let asked = Asked { number: 0, mode, way, ids: &ids, bounds };
+        let asked = JudgeRequest { number: 0, mode, way, ids: &ids, bounds };
         let JudgeRun { results, longest_silence, .. } =
             self.run_judge(&asked, &[], Some(file)).await?;
         let [id] = ids;
@@ -276,11 +280,11 @@ impl Bench {
     /// writes the numbers of the mutants that it executes to that file.
     async fn run_judge(
         &self,
-        asked: &Asked<'_>,
+        asked: &JudgeRequest<'_>,
         more: &[&str],
         reached: Option<&Path>,
     ) -> anyhow::Result<JudgeRun> {
-        let Asked { number, mode, way, ids, bounds } = *asked;
+        let JudgeRequest { number, mode, way, ids, bounds } = *asked;
         // Runs with the same mutant and different checks may run at the same time, so each has a
         // separate directory.
         let of = if let [id] = ids { id } else { "all" };

@@ -10,7 +10,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
-use crate::bench::{Asked, Baseline, Bench, Bounds};
+use crate::bench::{Baseline, Bench, Bounds, JudgeRequest};
 use crate::draw::{PROCESS, Plan, WAYS, drawn};
 use crate::handwritten::{self, CaughtBy};
 use crate::tree::{Built, Tree};
@@ -168,7 +168,7 @@ async fn judge(
             continue;
         }
         judged.reached = true;
-        let asked = Asked { number, mode, way: baseline.way, ids: &ids, bounds };
+        let asked = JudgeRequest { number, mode, way: baseline.way, ids: &ids, bounds };
         let Some(end) = bench.judge(&asked).await? else { continue };
         let is_caught = end.is_caught();
         judged.end = Some(end);
@@ -242,7 +242,7 @@ pub(crate) async fn by_hand(
                 let CaughtBy { mode, way, id } = CaughtBy::read(&by)?;
                 let ids = [id.to_owned()];
                 let bounds = Bounds::duration(Duration::from_secs(900));
-                let asked = Asked { number, mode, way, ids: &ids, bounds };
+                let asked = JudgeRequest { number, mode, way, ids: &ids, bounds };
                 let end = bench.judge(&asked).await?;
                 anyhow::Ok((name, by, end))
             });

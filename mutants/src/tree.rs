@@ -204,7 +204,8 @@ impl Tree {
             && (of != seed || n < sample)
         {
             bail!(
-                "the last build is for samples of {n} with seed {of}; run `mutants build`, alone or with --sample {sample} --seed {seed}"
+                "the last build has the mutants for samples of at most {n} with seed {of}, not for a sample of {sample} with seed {seed}; \
+                 run `mutants build --sample {sample} --seed {seed}`, or `mutants build` for all mutants"
             );
         }
         Ok(())

@@ -12,7 +12,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(provider::cli::ArgumentsError::Clap(err)) => err.exit(),
         Err(err) => {
-            process::complain(&err.to_string());
+            process::print_error(&err.to_string());
             return ExitCode::from(BAD_INPUT);
         }
     };
@@ -20,21 +20,21 @@ fn main() -> ExitCode {
     let runtime = match process::runtime() {
         Ok(runtime) => runtime,
         Err(err) => {
-            process::complain(&format!("{err:#}"));
+            process::print_error(&format!("{err:#}"));
             return ExitCode::FAILURE;
         }
     };
     let prepared = match process::prepare(&runtime, &arguments) {
         Ok(prepared) => prepared,
         Err(what) => {
-            process::complain(&what);
+            process::print_error(&what);
             return ExitCode::from(BAD_INPUT);
         }
     };
     match process::run(runtime, arguments, prepared) {
         Ok(()) => ExitCode::SUCCESS,
         Err(err) => {
-            process::complain(&format!("{err:#}"));
+            process::print_error(&format!("{err:#}"));
             ExitCode::FAILURE
         }
     }

@@ -43,7 +43,7 @@ impl Tasks {
     pub(crate) fn spawn(&self, span: Span, future: impl Future<Output = ()> + Send + 'static) {
         let (kill, panicked) = (self.kill.clone(), self.panicked.clone());
         #[cfg(feature = "mutants")]
-        let future = self.suspension.clone().over(future);
+        let future = self.suspension.clone().wrap(future);
         self.tracker.spawn(
             async move {
                 let caught = AssertUnwindSafe(future).catch_unwind();
@@ -101,7 +101,7 @@ impl Suspension {
         self.0.lock().expect("nothing panics under this lock")
     }
 
-    /// Suspends every future that [`Suspension::over`] runs, until [`Suspension::resume`].
+    /// Suspends every future that [`Suspension::wrap`] runs, until [`Suspension::resume`].
     pub fn suspend(&self) {
         self.lock().is_suspended = true;
     }
@@ -117,7 +117,7 @@ impl Suspension {
     }
 
     /// Runs a future, but does not poll it while suspended.
-    pub async fn over<F: Future>(self, future: F) -> F::Output {
+    pub async fn wrap<F: Future>(self, future: F) -> F::Output {
         let mut future = std::pin::pin!(future);
         std::future::poll_fn(move |context| {
             let mut state = self.lock();

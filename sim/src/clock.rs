@@ -65,7 +65,7 @@ impl Clock {
     /// Waits until world time is `at` or later.
     ///
     /// Cancel safe.
-    pub async fn reach(&self, at: Time) {
+    pub async fn sleep_until(&self, at: Time) {
         let mut paced = self.paced.changes();
         while self.now() < at {
             let instant = self.instant(at);

@@ -50,10 +50,10 @@ impl Control {
     /// Adds a fault rule, and notes the addition in the ledger.
     pub(crate) fn fault(&self, rule: Rule) -> Result<(), RuleError> {
         let text = format!("rule {} added", rule.id);
-        let looks_back = looks_back(&rule);
+        let looks_back = has_read_stale(&rule);
         self.faults.add(self.world.now(), rule)?;
         if looks_back {
-            self.world.remember();
+            self.world.keep_events();
         }
         self.ledger.note(self.world.now(), Kind::Fault, text);
         Ok(())
@@ -64,29 +64,29 @@ impl Control {
     pub(crate) fn remove(&self, id: &str) -> bool {
         let removed = self.faults.remove(id);
         if removed {
-            self.forget_the_past();
+            self.drop_unneeded_events();
             self.ledger.note(self.world.now(), Kind::Fault, format!("rule {id} removed"));
         }
         removed
     }
 
     /// Drops the past events of the world if no remaining rule needs them.
-    fn forget_the_past(&self) {
-        if !self.faults.list().iter().any(|it| looks_back(&it.rule)) {
-            self.world.forget();
+    fn drop_unneeded_events(&self) {
+        if !self.faults.list().iter().any(|it| has_read_stale(&it.rule)) {
+            self.world.drop_events();
         }
     }
 
     /// Removes every fault rule, and notes the removal in the ledger.
     pub(crate) fn heal(&self) {
         self.faults.clear();
-        self.forget_the_past();
+        self.drop_unneeded_events();
         self.ledger.note(self.world.now(), Kind::Fault, "all rules removed");
     }
 }
 
 /// True if the rule answers from an earlier state of the world (`read.stale`).
-fn looks_back(rule: &Rule) -> bool {
+fn has_read_stale(rule: &Rule) -> bool {
     rule.actions.iter().any(|it| matches!(it, Action::ReadStale(_)))
 }
 

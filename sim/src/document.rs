@@ -12,7 +12,7 @@ use crate::kubeapi::duplicates;
 
 /// An error in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct DocumentError {
     /// Path of the key, such as `spec.machines`; empty for an error that concerns no single key.
     pub key: String,
     /// Value of the key: as JSON, cut after 60 characters, or an unknown word as it is. Empty if it
@@ -24,7 +24,7 @@ pub struct Wrong {
     pub remedy: String,
 }
 
-impl Wrong {
+impl DocumentError {
     /// Returns an error that concerns no single key.
     pub fn document(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
         let (key, value) = (String::new(), String::new());
@@ -32,7 +32,7 @@ impl Wrong {
     }
 
     /// Returns an error in the value of a key.
-    pub fn at(key: &str, value: &Value, problem: &str, remedy: impl Into<String>) -> Self {
+    pub fn at_key(key: &str, value: &Value, problem: &str, remedy: impl Into<String>) -> Self {
         Self {
             key: key.to_owned(),
             value: short(value),
@@ -43,7 +43,7 @@ impl Wrong {
 
     /// Returns key, value and problem in one line, such as `spec.zones: "x": invalid value`. Omits
     /// an empty key or value.
-    pub fn what(&self) -> String {
+    pub fn summary(&self) -> String {
         let Self { key, value, problem, .. } = self;
         match (key.as_str(), value.as_str()) {
             ("", "") => problem.clone(),
@@ -62,7 +62,7 @@ impl Wrong {
     }
 
     /// Prefixes the path of the key with `key`: `zones` below `spec` becomes `spec.zones`.
-    pub fn below(mut self, key: &str) -> Self {
+    pub fn prefix_key(mut self, key: &str) -> Self {
         self.key = match (self.key.as_str(), self.key.starts_with('[')) {
             ("", _) => key.to_owned(),
             (inner, true) => format!("{key}{inner}"),
@@ -74,15 +74,16 @@ impl Wrong {
 
 /// Parses a JSON document. A key that occurs twice in an object is an error, because either choice
 /// would be a guess.
-pub(crate) fn json(text: &[u8]) -> Result<Value, Wrong> {
+pub(crate) fn json(text: &[u8]) -> Result<Value, DocumentError> {
     let value = serde_json::from_slice(text).map_err(|error| {
-        Wrong::document(format!("not JSON: {error}"), "correct the syntax at this position")
+        DocumentError::document(format!("not JSON: {error}"), "correct the syntax at this position")
     })?;
     match duplicates::find(text).into_iter().next() {
         None => Ok(value),
-        Some(key) => {
-            Err(Wrong { key, ..Wrong::document("the key occurs twice", "remove one of the two") })
-        }
+        Some(key) => Err(DocumentError {
+            key,
+            ..DocumentError::document("the key occurs twice", "remove one of the two")
+        }),
     }
 }
 
@@ -90,16 +91,17 @@ pub(crate) fn json(text: &[u8]) -> Result<Value, Wrong> {
 ///
 /// # Errors
 /// Input that is not UTF-8 text or neither YAML nor JSON, or in which a key occurs twice.
-pub fn yaml(text: &[u8]) -> Result<Value, Wrong> {
+pub fn yaml(text: &[u8]) -> Result<Value, DocumentError> {
     if serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok() {
         return json(text);
     }
-    let text = std::str::from_utf8(text)
-        .map_err(|error| Wrong::document(format!("not text: {error}"), "encode it as UTF-8"))?;
+    let text = std::str::from_utf8(text).map_err(|error| {
+        DocumentError::document(format!("not text: {error}"), "encode it as UTF-8")
+    })?;
     serde_saphyr::from_str(text).map_err(|error| {
         let error = error.to_string();
         let first = error.lines().next().unwrap_or_default();
-        Wrong::document(
+        DocumentError::document(
             format!("neither YAML nor JSON: {first}"),
             "correct the syntax at this position",
         )
@@ -110,26 +112,26 @@ pub fn yaml(text: &[u8]) -> Result<Value, Wrong> {
 ///
 /// # Errors
 /// The first key that is unknown, is missing, or has a value that does not fit the type.
-pub fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Wrong> {
+pub fn typed<T: DeserializeOwned>(value: Value) -> Result<T, DocumentError> {
     serde_path_to_error::deserialize(value.clone()).map_err(|error| {
         let path = error.path().to_string();
         let message = error.into_inner().to_string();
         // serde_path_to_error writes `?` for the name of an unknown key.
         let path = path.trim_end_matches('?').trim_end_matches('.');
-        wrong(&value, path, &message)
+        from_serde(&value, path, &message)
     })
 }
 
 /// Parses and validates one rule or a list of rules. The name of a failure in the catalogue stands
 /// for its rule.
-pub(crate) fn rules(value: Value) -> Result<Vec<Rule>, Wrong> {
+pub(crate) fn rules(value: Value) -> Result<Vec<Rule>, DocumentError> {
     let list = match value {
         Value::Array(list) => list,
         Value::Object(_) => vec![value],
         // A single name of a failure in the catalogue.
         Value::String(name) if Rule::known(&name).is_some() => vec![Value::String(name)],
         other => {
-            return Err(Wrong::at(
+            return Err(DocumentError::at_key(
                 "",
                 &other,
                 "a list of fault rules is expected",
@@ -139,19 +141,19 @@ pub(crate) fn rules(value: Value) -> Result<Vec<Rule>, Wrong> {
     };
     let rule = |(n, value): (usize, Value)| {
         let place = format!("[{n}]");
-        let value = faults::named(value).map_err(|wrong| wrong.below(&place))?;
+        let value = faults::named(value).map_err(|wrong| wrong.prefix_key(&place))?;
         let rule: Rule = typed(value).map_err(|wrong| {
             let remedy = "a rule has id, match, when, do, effect, priority and ttl";
-            wrong.or_remedy(remedy).below(&place)
+            wrong.or_remedy(remedy).prefix_key(&place)
         })?;
-        rule.check().map_err(|problem| Wrong::document(problem, "correct the rule"))?;
+        rule.check().map_err(|problem| DocumentError::document(problem, "correct the rule"))?;
         Ok(rule)
     };
     list.into_iter().enumerate().map(rule).collect()
 }
 
 /// Converts an error message of serde to key, value, problem and remedy.
-fn wrong(document: &Value, path: &str, message: &str) -> Wrong {
+fn from_serde(document: &Value, path: &str, message: &str) -> DocumentError {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
     if let ([found, expected @ ..], true) = (quoted.as_slice(), unknown) {
@@ -168,25 +170,25 @@ fn wrong(document: &Value, path: &str, message: &str) -> Wrong {
             (false, false) => "is not known".to_owned(),
         };
         let value = if is_key { String::new() } else { (*found).to_owned() };
-        return Wrong { key, value, problem, remedy: suggestion(found, expected) };
+        return DocumentError { key, value, problem, remedy: suggestion(found, expected) };
     }
     if let Some(missing) = message.strip_prefix("missing field `") {
         let missing = missing.trim_end_matches('`');
         let key = if path.is_empty() { missing.to_owned() } else { format!("{path}.{missing}") };
         let problem = "is missing".to_owned();
-        return Wrong { key, value: String::new(), problem, remedy: "add it".to_owned() };
+        return DocumentError { key, value: String::new(), problem, remedy: "add it".to_owned() };
     }
     let value = lookup(document, path).map(short).unwrap_or_default();
     let misfit = message.starts_with("invalid type") || message.starts_with("invalid value");
     let (problem, remedy) = match message.split_once("expected ") {
         Some((_, "map with a single key")) => ("one key is expected".to_owned(), String::new()),
         Some((_, expected)) if misfit && !value.is_empty() => {
-            ("invalid value".to_owned(), format!("write {}", plain(expected)))
+            ("invalid value".to_owned(), format!("write {}", type_in_words(expected)))
         }
         Some((said, expected)) => {
             let is_ours = expected.starts_with("struct ");
             let said = if is_ours { said.trim_end_matches([',', ' ']) } else { message };
-            (said.to_owned(), format!("write {}", plain(expected)))
+            (said.to_owned(), format!("write {}", type_in_words(expected)))
         }
         // Error messages of our own types end with a remedy.
         None => match message.split_once("; ") {
@@ -194,11 +196,11 @@ fn wrong(document: &Value, path: &str, message: &str) -> Wrong {
             None => (message.to_owned(), String::new()),
         },
     };
-    Wrong { key: path.to_owned(), value, problem, remedy }
+    DocumentError { key: path.to_owned(), value, problem, remedy }
 }
 
 /// Translates a type name in serde's messages into words that users understand.
-fn plain(expected: &str) -> &str {
+fn type_in_words(expected: &str) -> &str {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or greater",
         "i8" | "i16" | "i32" | "i64" => "a whole number",
@@ -277,7 +279,7 @@ mod tests {
     fn an_invalid_rule_file_is_refused_with_its_key_and_a_remedy() {
         let read = |text: &str| match rules(yaml(text.as_bytes()).unwrap()) {
             Ok(rules) => panic!("accepted: {rules:?}"),
-            Err(wrong) => format!("{} | {}", wrong.what(), wrong.remedy),
+            Err(wrong) => format!("{} | {}", wrong.summary(), wrong.remedy),
         };
         for (name, text, want) in [
             (

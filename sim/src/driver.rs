@@ -13,7 +13,7 @@ pub(crate) async fn run(world: WorldHandle, stop: CancellationToken) {
         let due = {
             let mut world = world.lock();
             world.advance();
-            world.next_look()
+            world.next_deadline()
         };
         tokio::select! {
             biased;

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt as _, Full};
-use sim_world::vcenter::Family;
+use sim_world::vcenter::SessionService;
 use sim_world::{PROVIDER_USER, Topology, VcRequest};
 use tower::Service as _;
 
-use crate::document::{self, Wrong};
+use crate::document::{self, DocumentError};
 pub use crate::kubeapi::fuzzing::{json, protobuf};
 use crate::soap::{self, MalformedEnvelope};
 use crate::{Sim, cli};
@@ -21,9 +21,9 @@ use crate::{Sim, cli};
 /// If the vCenter answers with anything but a readable envelope with status 200 or 500, or if it
 /// does not serve the next request. A call that waits has no answer to check.
 pub fn envelope(body: &[u8]) {
-    let answer = asked(|sim| {
+    let answer = answer_of_new_vcenter(|sim| {
         let user_agent = String::from("fuzz");
-        let (user, family) = (PROVIDER_USER.to_owned(), Family::Soap);
+        let (user, family) = (PROVIDER_USER.to_owned(), SessionService::Soap);
         let password = sim.password("vc0", &user).expect("an account of the provider");
         let login = VcRequest::Login { family, token: None, user, password, user_agent };
         let session = match sim.world().request("vc0", login) {
@@ -64,8 +64,8 @@ pub fn rest(input: &[u8]) {
         return;
     }
     let body = Bytes::copy_from_slice(body.get(1..).unwrap_or_default());
-    let answer = asked(|sim| {
-        let (user, family) = (PROVIDER_USER.to_owned(), Family::Vapi);
+    let answer = answer_of_new_vcenter(|sim| {
+        let (user, family) = (PROVIDER_USER.to_owned(), SessionService::Vapi);
         let password = sim.password("vc0", &user).expect("an account of the provider");
         let user_agent = String::from("fuzz");
         let login = VcRequest::Login { family, token: None, user, password, user_agent };
@@ -90,7 +90,9 @@ pub fn rest(input: &[u8]) {
 /// Sends a request to a new vCenter and returns status and body of the answer; `None` if the
 /// request is invalid or the call waits. Checks that the vCenter serves another request after a
 /// valid one.
-fn asked(request: impl FnOnce(&Sim) -> http::Result<Request<Full<Bytes>>>) -> Option<(u16, Bytes)> {
+fn answer_of_new_vcenter(
+    request: impl FnOnce(&Sim) -> http::Result<Request<Full<Bytes>>>,
+) -> Option<(u16, Bytes)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.expect("a tokio runtime");
     let _entered = runtime.enter();
@@ -112,17 +114,17 @@ fn asked(request: impl FnOnce(&Sim) -> http::Result<Request<Full<Bytes>>>) -> Op
 ///
 /// # Panics
 /// If the parser refuses the file with an error that lacks a problem or a remedy, or whose
-/// [`Wrong::what`] has 2,000 bytes or more.
+/// [`DocumentError::what`] has 2,000 bytes or more.
 pub fn world(text: &[u8]) {
-    said(cli::world(text).map(drop));
+    check_error(cli::world(text).map(drop));
 }
 
 /// Parses fault rules.
 ///
 /// # Panics
 /// If an accepted rule changes when it is written and read again. If the parser refuses the rules
-/// with an error that lacks a problem or a remedy, or whose [`Wrong::what`] has 2,000 bytes or
-/// more.
+/// with an error that lacks a problem or a remedy, or whose [`DocumentError::what`] has 2,000 bytes
+/// or more.
 pub fn rules(text: &[u8]) {
     let read = document::yaml(text).and_then(document::rules);
     if let Ok(rules) = &read {
@@ -132,15 +134,15 @@ pub fn rules(text: &[u8]) {
             assert_eq!(again.as_deref(), Ok(std::slice::from_ref(rule)));
         }
     }
-    said(read.map(drop));
+    check_error(read.map(drop));
 }
 
-/// Checks that an error has a problem and a remedy, and that [`Wrong::what`] has less than 2,000
-/// bytes.
-fn said(read: Result<(), Wrong>) {
+/// Checks that an error has a problem and a remedy, and that [`DocumentError::what`] has less than
+/// 2,000 bytes.
+fn check_error(read: Result<(), DocumentError>) {
     if let Err(wrong) = read {
         assert!(!wrong.problem.is_empty() && !wrong.remedy.is_empty(), "{wrong:?}");
-        assert!(wrong.what().len() < 2000, "{}", wrong.what());
+        assert!(wrong.summary().len() < 2000, "{}", wrong.summary());
     }
 }
 

@@ -58,7 +58,7 @@ impl WorldHandle {
     ///
     /// Cancel safe.
     pub async fn reach(&self, at: Time) {
-        self.clock.reach(at).await;
+        self.clock.sleep_until(at).await;
     }
 
     /// Carries out `command` now. Wakes the tasks that wait for a change if the world has changed.
@@ -90,27 +90,28 @@ impl WorldHandle {
     /// Makes the world keep its last 10,000 events, with at most 64 MiB of Kubernetes objects.
     /// [`before`](Self::before) computes earlier states from them. Does nothing if the world
     /// already keeps events.
-    pub(crate) fn remember(&self) {
-        self.lock().world.remember(EVENTS);
+    pub(crate) fn keep_events(&self) {
+        self.lock().world.keep_events(EVENTS);
     }
 
     /// Drops the events that the world keeps, and makes it keep no more. Does nothing if the world
     /// keeps all of its events.
-    pub(crate) fn forget(&self) {
-        self.lock().world.forget();
+    pub(crate) fn drop_events(&self) {
+        self.lock().world.drop_events();
     }
 
-    /// Starts to record events for [`take_tape`](Self::take_tape). Returns the present state.
-    pub(crate) fn start_tape(&self) -> State {
-        self.lock().world.start_tape()
+    /// Starts to record events for [`take_recorded`](Self::take_recorded). Returns the present
+    /// state.
+    pub(crate) fn start_recording(&self) -> State {
+        self.lock().world.start_recording()
     }
 
-    /// Returns the events since the last call, or since [`start_tape`](Self::start_tape), and the
-    /// present time.
-    pub(crate) fn take_tape(&self) -> (Vec<(Time, Event)>, Time) {
+    /// Returns the events since the last call, or since [`start_recording`](Self::start_recording),
+    /// and the present time.
+    pub(crate) fn take_recorded(&self) -> (Vec<(Time, Event)>, Time) {
         let mut world = self.lock();
         let now = world.now();
-        (world.world.take_tape(), now)
+        (world.world.take_recorded(), now)
     }
 
     /// Returns a separate world, with no waiters, that has the inventory and tags of `vcenter`
@@ -184,7 +185,7 @@ impl Locked<'_> {
         // reactions that the world carries out before it refuses the command.
         self.advance();
         let applied = self.world.apply(self.clock.now(), command)?;
-        self.wake.is_due |= applied.events.iter().any(Event::concerns_others);
+        self.wake.is_due |= applied.events.iter().any(Event::wakes_waiters);
         Ok(applied)
     }
 
@@ -207,7 +208,7 @@ impl Locked<'_> {
         }
         *self.world = copy;
         let events = all.iter().flat_map(|applied| &applied.events);
-        self.wake.is_due |= events.into_iter().any(Event::concerns_others);
+        self.wake.is_due |= events.into_iter().any(Event::wakes_waiters);
         Ok(all)
     }
 

@@ -73,8 +73,10 @@ mod vim;
 pub use call::{Call, Caller, Class, Face, Incoming, Peer, RequestNote, Target};
 pub use clock::Clock;
 pub use handle::WorldHandle;
-pub use kubeapi::{Access, Answering, Backing, Identity, Tokens};
-pub use listen::{Advertise, Door, Endpoint, Endpoints, ListenError, ListenOptions, Transport};
+pub use kubeapi::{Access, AnswerFuture, Backing, Identity, Tokens};
+pub use listen::{
+    Advertise, ClientGate, Endpoint, Endpoints, ListenError, ListenOptions, Transport,
+};
 pub use names::{can_be_stale, fault_classes, operations};
 pub use path::Broken;
 pub use recording::{Recording, RecordingError, read_recording, write_recording};

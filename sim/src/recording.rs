@@ -110,7 +110,7 @@ impl<W: Write> Recorder<W> {
     /// # Errors
     /// The error from writing to `to`.
     pub(crate) fn begin(world: WorldHandle, mut to: W) -> io::Result<(Self, String)> {
-        let state = world.start_tape();
+        let state = world.start_recording();
         write_line(&mut to, &Head { recording: VERSION, state: &state })?;
         Ok((Self { world, to }, Recording::note(&state)))
     }
@@ -121,7 +121,7 @@ impl<W: Write> Recorder<W> {
     /// # Errors
     /// The error from writing.
     pub(crate) fn catch_up(&mut self, end: bool) -> io::Result<()> {
-        let (events, until) = self.world.take_tape();
+        let (events, until) = self.world.take_recorded();
         write_events(&events, &mut self.to)?;
         write_line(&mut self.to, &Line::<&Event>::Mark { until, end })?;
         self.to.flush()

@@ -59,7 +59,7 @@ impl Reply {
 
     /// Makes the ledger record `digest` in place of the digest of the body's bytes.
     #[must_use]
-    pub fn saying(mut self, digest: Digest) -> Self {
+    pub fn with_digest(mut self, digest: Digest) -> Self {
         self.outcome.digest = Some(digest);
         self
     }

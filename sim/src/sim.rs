@@ -12,9 +12,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::control::Control;
 use crate::faults::{Faults, Rule, RuleError};
-use crate::kubeapi::{Access, Backed, Backing, ClusterHandle, Identity, KubeApi, Tokens};
+use crate::kubeapi::{Access, Backing, BackingSlot, ClusterHandle, Identity, KubeApi, Tokens};
 use crate::ledger::{Keep, Ledger};
-use crate::path::{CallPath, Front, Inbox};
+use crate::path::{BodyReader, CallPath, Front};
 use crate::server::Server;
 use crate::supervisor::{self, Profile, SUPERVISOR, Supervisor};
 use crate::{Clock, WorldHandle};
@@ -118,7 +118,7 @@ impl Builder {
         tokens.issue(&admin_token, Identity::admin(), None);
         let ledger = Ledger::new(keep);
         let faults = Faults::new(seed);
-        let path = |front: Front, inbox: &Inbox| CallPath {
+        let path = |front: Front, inbox: &BodyReader| CallPath {
             world: world.clone(),
             ledger: ledger.clone(),
             faults: faults.clone(),
@@ -128,7 +128,7 @@ impl Builder {
         // Each kind of server has an inbox, so that request bodies to one kind cannot use up the
         // memory limit of another.
         let (of_vcenters, of_cluster, of_supervisor) =
-            (Inbox::default(), Inbox::default(), Inbox::default());
+            (BodyReader::default(), BodyReader::default(), BodyReader::default());
         let vcenters = names
             .into_iter()
             .map(|name| {
@@ -139,7 +139,7 @@ impl Builder {
             .collect();
         let access = Access::default();
         let workload = ClusterHandle::new(world.clone(), ControlPlane::Workload);
-        let backed = Backed::default();
+        let backed = BackingSlot::default();
         let api = KubeApi::new(CLUSTER, workload, tokens.clone())
             .with_access(access.clone())
             .with_backing(backed.clone());
@@ -202,7 +202,7 @@ pub struct Sim {
     tokens: Tokens,
     access: Access,
     admin_token: String,
-    backed: Backed,
+    backed: BackingSlot,
     stop: CancellationToken,
     tasks: TaskTracker,
 }

@@ -13,7 +13,7 @@ use sim_world::objects::{Command, GroupResource, Key};
 use crate::control::Control;
 use crate::kubeapi::{Access, Identity, Tokens};
 use crate::server::Server;
-pub(crate) use credentials::Given;
+pub(crate) use credentials::ProviderCredentials;
 pub use credentials::SupervisorError;
 pub use mounts::{credentials, owner_ref};
 
@@ -83,7 +83,7 @@ pub struct Supervisor {
     pub(crate) namespace: String,
     pub(crate) cluster: String,
     pub(crate) control: Control,
-    pub(crate) given: Arc<Mutex<Given>>,
+    pub(crate) given: Arc<Mutex<ProviderCredentials>>,
 }
 
 /// Omits the tokens.

@@ -126,7 +126,7 @@ pub async fn run<V: Verdict>(builder: Builder, body: impl AsyncFnOnce(&Sim) -> V
     let failure = match AssertUnwindSafe(limited).catch_unwind().await {
         Ok(Ok(verdict)) => verdict.failure(),
         Ok(Err(_)) => Some("the test did not end within a day of its clock".into()),
-        Err(panic) => Some(said(panic.as_ref())),
+        Err(panic) => Some(panic_message(panic.as_ref())),
     };
     if let Some(failure) = failure {
         panic!("{failure}\n\n{}", Evidence(&sim));
@@ -134,7 +134,7 @@ pub async fn run<V: Verdict>(builder: Builder, body: impl AsyncFnOnce(&Sim) -> V
 }
 
 /// Returns the message of a panic; a general text if the panic has no text.
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "the test panicked".to_owned())

@@ -10,7 +10,7 @@ use super::observe::names;
 use super::{Case, Check};
 use crate::lab::Run;
 use crate::scenario::Act;
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict};
 
 pub(super) fn checks() -> Vec<Check> {
     let unavailable = Action::Status { code: 503, retry_after: None, message: None };
@@ -34,7 +34,7 @@ fn absent(action: Action) -> Case {
     let scenario = world(3, s(240))
         .with(|it| it.leader_election = true)
         .fault(Rule::new("absent", [action]).on(Face::Cluster))
-        .at(there, Act::Heal);
+        .at(there, Act::RemoveRules);
     Case::new(scenario, move |run| {
         // A candidate requests the lease at most every two seconds.
         let asked = run
@@ -61,14 +61,16 @@ fn asks_for_patience() -> Case {
     rule.when.every = Some(2);
     let scenario = world(6, s(120)).fault(rule);
     Case::new(scenario, |run| {
-        run.initializes(&names(6), s(0), T_INIT * 3).and(|| {
-            let early = too_early(run);
-            Verdict::of(early.is_none(), || {
-                let (first, next) = early.unzip();
-                let (first, next) = (first.map(ToString::to_string), next.map(ToString::to_string));
-                format!("the provider sent {next:?} less than a second after the 429 to {first:?}")
-                    .at(early.map(|(_, next)| next.t))
-            })
+        run.initializes(&names(6), s(0), T_INIT * 3).and(|| match too_early(run) {
+            None => Verdict::Pass,
+            Some((_, next)) => {
+                let node = next.target.name.as_deref().unwrap_or_default();
+                let why = format!(
+                    "the provider repeated `{} {node}` at {}, less than a second after the API server had answered it with 429 and Retry-After: 1",
+                    next.op, next.t
+                );
+                Verdict::fail(why.at(next.t))
+            }
         })
     })
 }

@@ -201,7 +201,7 @@ pub(super) fn about_machines(
 
 /// Creates a rule that refuses each list of VirtualMachines with 403, so that the provider must
 /// read each machine by name.
-pub(super) fn unlisted() -> Rule {
+pub(super) fn lists_refused() -> Rule {
     let status = Action::Status { code: 403, retry_after: None, message: None };
     Rule::new("unlisted", [status]).on(Face::Supervisor).op(["list virtualmachines"])
 }
@@ -221,7 +221,12 @@ pub(super) fn vanishing(backend: Backend) -> Duration {
 
 /// Takes the backend down between `from` and `to`: vCenter stops, or the Supervisor resets every
 /// connection.
-pub(super) fn away(scenario: Scenario, backend: Backend, from: Duration, to: Duration) -> Scenario {
+pub(super) fn with_outage(
+    scenario: Scenario,
+    backend: Backend,
+    from: Duration,
+    to: Duration,
+) -> Scenario {
     match backend {
         Backend::VCenter => scenario
             .at(from, Command::StopVCenter { vcenter: None })
@@ -229,18 +234,18 @@ pub(super) fn away(scenario: Scenario, backend: Backend, from: Duration, to: Dur
         Backend::Supervisor => {
             let mut down = Rule::new("away", [Action::Reset]).on(Face::Supervisor);
             down.when.between = Some(Between(from, to));
-            scenario.at(Duration::ZERO, down).at(from, backend.cut())
+            scenario.at(Duration::ZERO, down).at(from, backend.disconnect())
         }
     }
 }
 
-/// Returns the command that creates a Ready Node called `early` with this system UUID. [`awaited`]
-/// creates its machine.
-pub(super) fn early(uuid: Uuid) -> Command {
+/// Returns the command that creates a Ready Node called `early` with this system UUID.
+/// [`create_machine_of_early`] creates its machine.
+pub(super) fn create_node_early(uuid: Uuid) -> Command {
     early_with(uuid, serde_json::json!([{"type": "Ready", "status": "True"}]))
 }
 
-/// Returns the command of [`early`] with other conditions of the Node.
+/// Returns the command of [`create_node_early`] with other conditions of the Node.
 pub(super) fn early_with(uuid: Uuid, conditions: serde_json::Value) -> Command {
     let node = serde_json::json!({
         "apiVersion": "v1",
@@ -259,9 +264,9 @@ pub(super) fn early_with(uuid: Uuid, conditions: serde_json::Value) -> Command {
     Command::Cluster(objects::Command::create(objects::GroupResource::core("nodes"), "", node))
 }
 
-/// Returns the command that creates the machine of [`early`]. The machine runs no kubelet, because
-/// the command of [`early`] creates the Node.
-pub(super) fn awaited(uuid: Uuid) -> Command {
+/// Returns the command that creates the machine of [`create_node_early`]. The machine runs no
+/// kubelet, because the command of [`create_node_early`] creates the Node.
+pub(super) fn create_machine_of_early(uuid: Uuid) -> Command {
     let spec =
         MachineSpec { name: Some("early".into()), uuid: Some(uuid), ..MachineSpec::default() };
     Command::CreateMachine { vcenter: None, spec, cluster: None, power_on: true, kubelet: false }
@@ -274,7 +279,7 @@ pub(super) fn patch(node: &str, patch: serde_json::Value) -> Command {
 
 /// Returns the command that creates a machine and powers it on. Its kubelet registers a Node once
 /// the guest has booted.
-pub(crate) fn newcomer(name: &str, cluster: Option<&str>) -> Command {
+pub(crate) fn create_joining_machine(name: &str, cluster: Option<&str>) -> Command {
     Command::CreateMachine {
         vcenter: None,
         spec: MachineSpec { name: Some(name.to_owned()), ..MachineSpec::default() },

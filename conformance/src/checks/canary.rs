@@ -103,7 +103,7 @@ impl Case {
 /// Inconclusive unless the provider logged in to a vCenter, or read machines from a Supervisor, and
 /// a Node was initialized. Every pass requires both. Passes if the first process ended with an
 /// error in a case without restarts, because that process had no time for either.
-pub(super) fn worked(run: &Run) -> Verdict {
+pub(super) fn provider_worked(run: &Run) -> Verdict {
     if run.scenario.provider.once && matches!(run.exits.first(), Some(Exit::Failed(_))) {
         return Verdict::Pass;
     }

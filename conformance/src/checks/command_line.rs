@@ -7,7 +7,7 @@ use sim::faults::{Action, Rule};
 use sim::world::{Command, objects::GroupResource};
 use sim::{Class, Face};
 
-use super::build::{GRACE, T_INIT, T_LIFE, machine, newcomer, s, vanishing, world};
+use super::build::{GRACE, T_INIT, T_LIFE, create_joining_machine, machine, s, vanishing, world};
 use super::observe::{name, names};
 use super::{Case, Check, configuration};
 use crate::backend::Backend;
@@ -15,7 +15,7 @@ use crate::foreign::Pace;
 use crate::judge::terms;
 use crate::lab::{Exit, Run, Scrape, sum};
 use crate::scenario::{Act, Initializer, Scenario};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Duration of a case in which the provider either exits at its start or initializes one node.
 const SHORT: Duration = s(20);
@@ -34,7 +34,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         }
     }
     let mut read: Vec<Case> = DURATIONS.iter().map(|text| lease_lasts(text)).collect();
-    read.extend(BOOLEANS.iter().map(|(flag, elects)| elects_as_told(flag, *elects)));
+    read.extend(BOOLEANS.iter().map(|(flag, elects)| elects_as_flag_says(flag, *elects)));
     read.extend(ACCEPTED.iter().map(|flags| starts(flags)));
     let registered =
         Pace::Virtual("not every cloud controller manager registers the log format json");
@@ -45,13 +45,13 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("CCM-011", refused),
         Check::new("CCM-026", read),
     ];
-    let mut named: Vec<Case> = IDLE.iter().map(|flag| is_named(flag)).collect();
+    let mut named: Vec<Case> = IDLE.iter().map(|flag| names_idle_flag(flag)).collect();
     if backend.is_vcenter() {
         checks.push(Check::new("CCM-027", configuration::read()));
-        named.extend(IDLE_VCENTER.iter().map(|flag| is_named(flag)));
+        named.extend(IDLE_VCENTER.iter().map(|flag| names_idle_flag(flag)));
         named.extend(configuration::named());
     } else {
-        named.extend(IDLE_SUPERVISOR.iter().map(|flag| is_named(flag)));
+        named.extend(IDLE_SUPERVISOR.iter().map(|flag| names_idle_flag(flag)));
     }
     named.push(workers(backend));
     checks.push(Check::new("CCM-029", named));
@@ -69,7 +69,7 @@ const IDLE_VCENTER: &[&str] = &["--cluster-ip-family=ipv4", "--vm-operator-api-v
 const IDLE_SUPERVISOR: &[&str] = &["--node-labels=a=b"];
 
 /// Creates a case in which the log must name a flag that is set and has no effect.
-fn is_named(flag: &'static str) -> Case {
+fn names_idle_flag(flag: &'static str) -> Case {
     let name = flag.split('=').next().unwrap_or(flag);
     Case::new(with_flags(&[flag], SHORT), move |run| logs(run, name)).named(flag)
 }
@@ -99,7 +99,7 @@ fn workers(backend: Backend) -> Case {
             run.logs.lines().any(|line| line.contains(FLAG) && line.contains("no effect"));
         let times = || {
             format!(
-                "the first of {WORKERS} nodes was initialized at {first:?}, the last at {last:?}"
+                "the first of {WORKERS} nodes was initialized {first}, the last {last}", first = when(first.copied()), last = when(last.copied())
             )
         };
         run.initializes(&names(WORKERS), s(0), s(240))
@@ -168,7 +168,7 @@ fn selected(backend: Backend, (flags, initializes, judges): &Selection) -> Case 
         .at(s(5), Act::Initialize { node: None, by: Initializer::Upstream })
         .at(s(6), Act::StartAll)
         .at(off, Command::PowerOff(machine(1)))
-        .at(joins, newcomer("newcomer", None));
+        .at(joins, create_joining_machine("newcomer", None));
     Case::new(scenario, move |run| {
         let is_open = run.initialized("newcomer").is_some();
         let is_marked = run.when(&name(1), |node| node.shutdown).is_some();
@@ -358,7 +358,7 @@ const BOOLEANS: &[(&str, bool)] = &[
     ("--leader-elect=true --leader-elect=false", false),
 ];
 
-fn elects_as_told(flags: &str, elects: bool) -> Case {
+fn elects_as_flag_says(flags: &str, elects: bool) -> Case {
     let given: Vec<&str> = flags.split(' ').collect();
     let scenario = with_flags(&given, SHORT).with(|it| it.leader_election = !elects);
     Case::new(scenario, move |run| {

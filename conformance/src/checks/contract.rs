@@ -7,8 +7,8 @@ use sim::world::Command;
 use sim::world::objects::{self, Key};
 
 use super::build::{
-    GRACE, KNOWN_UUID, SETTLED, T_INIT, T_STATUS, WRITE_NODE, awaited, early, hidden, known_uuid,
-    machine, patch, s, set_address, world, world_with,
+    GRACE, KNOWN_UUID, SETTLED, T_INIT, T_STATUS, WRITE_NODE, create_machine_of_early,
+    create_node_early, hidden, known_uuid, machine, patch, s, set_address, world, world_with,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
@@ -17,7 +17,7 @@ use crate::backend::Backend;
 use crate::judge::{Invariant, NodeFacts};
 use crate::lab::Run;
 use crate::scenario::{Act, Initializer};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
@@ -35,7 +35,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                     let shown = run.when(&name, |node| node.of_type("InternalIP").next().is_some());
                     if shown.is_none_or(|at| at.since_start() > T_INIT) {
                         return Verdict::fail(
-                            format!("the first address on node {name} appeared at {shown:?}, later than the limit of an initialization").at(shown),
+                            format!("the first address on node {name} appeared {shown}, later than the limit of an initialization", shown = when(shown)).at(shown),
                         );
                     }
                 }
@@ -51,7 +51,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                 Verdict::of(
                     shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS + T_INIT),
                     || {
-                        format!("the node showed only the new address from {shown:?} on; it has to within an address period").at(shown)
+                        format!("the node showed only the new address {shown}; the limit is an address period", shown = when(shown)).at(shown)
                     },
                 )
             })],
@@ -76,7 +76,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                 world(3, SETTLED + T_STATUS * 2)
                     .at(SETTLED, Command::SetHeartbeats { every: None })
                     .at(SETTLED, hidden(backend, 1))
-                    .at(SETTLED, backend.cut()),
+                    .at(SETTLED, backend.disconnect()),
                 |run| {
                     let before = run.versions(&name(1));
                     let settled =
@@ -243,7 +243,9 @@ fn silent(dual_stack: bool) -> Case {
 fn absent_machine() -> Case {
     // The kubelet registers the Node with a UUID that no machine has until 200 s.
     let uuid = uuid::Uuid::from_u128(0x4242_1111_2222_4333_8444_0000_0000_0077);
-    let scenario = world_with(1, 2, s(900)).at(s(10), early(uuid)).at(s(200), awaited(uuid));
+    let scenario = world_with(1, 2, s(900))
+        .at(s(10), create_node_early(uuid))
+        .at(s(200), create_machine_of_early(uuid));
     Case::new(scenario, |run| {
         let before: Vec<_> = run
             .writes_on("early")
@@ -353,13 +355,14 @@ fn crash_between() -> Case {
     let scenario = world(1, T_STATUS + s(120))
         .fault(rule)
         .at(s(5), Act::Crash(0))
-        .at(s(5), Act::Heal)
+        .at(s(5), Act::RemoveRules)
         .at(s(6), Act::Start(0));
     Case::new(scenario, |run| {
         let shown = run.when(&name(1), |node| !node.uninitialized && node.ips().next().is_some());
         Verdict::of(shown.is_some_and(|at| at.since_start() <= T_STATUS + T_INIT + GRACE), || {
             format!(
-                "the Node was without taint and with addresses from {shown:?} on, later than allowed after the restart"
+                "the Node was without taint and with addresses {shown}, later than allowed after the restart",
+                shown = when(shown)
             )
         })
     })

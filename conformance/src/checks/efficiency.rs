@@ -10,8 +10,8 @@ use sim::world::objects::{self, Key};
 use sim::{Class, Face};
 
 use super::build::{
-    KNOWN_UUID, SETTLED, T_INIT, T_STATUS, WRITE_NODE, awaited, early, machine, patch, s,
-    set_address, world, world_with,
+    KNOWN_UUID, SETTLED, T_INIT, T_STATUS, WRITE_NODE, create_machine_of_early, create_node_early,
+    machine, patch, s, set_address, world, world_with,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
@@ -20,7 +20,7 @@ use crate::backend::Backend;
 use crate::catalogue;
 use crate::lab::Run;
 use crate::scenario::Act;
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
@@ -108,7 +108,7 @@ fn left_alone(backend: Backend) -> Case {
     let end = begin + s(660);
     let scenario = scenario.at(end, Act::Phase("after".into()));
     let case = Case::new(scenario, move |run| {
-        let of_machines = || run.calls_in("steady").filter(|call| backend.takes(call));
+        let of_machines = || run.calls_in("steady").filter(|call| backend.receives(call));
         // Counts objects only for vCenter, because a Supervisor's watch reports every machine of
         // the namespace to every client.
         let told: u64 = match backend {
@@ -118,7 +118,7 @@ fn left_alone(backend: Backend) -> Case {
             }
             Backend::Supervisor => 0,
         };
-        let reads = of_machines().filter(|call| !run.backend().is_news(call)).count() as u64;
+        let reads = of_machines().filter(|call| !run.backend().is_wait(call)).count() as u64;
         let allowed = allowed("EFF-011", backend);
         Verdict::of(told == 0 && reads <= allowed, || {
             format!(
@@ -138,7 +138,7 @@ fn burst(backend: Backend) -> Case {
     let scenario =
         scenario.at(begin - s(1), Act::Phase("burst".into())).at(end, Act::Phase("after".into()));
     Case::new(scenario, move |run| {
-        let calls = run.calls_in("burst").filter(|call| backend.takes(call)).count() as u64;
+        let calls = run.calls_in("burst").filter(|call| backend.receives(call)).count() as u64;
         let allowed = allowed("EFF-012", backend);
         Verdict::of(calls <= allowed, || {
             let n = addresses::MANY;
@@ -150,7 +150,7 @@ fn burst(backend: Backend) -> Case {
 
 fn slope(backend: Backend, n: u32) -> Case {
     steady(n, move |run| {
-        let calls = run.calls_in("steady").filter(|call| backend.takes(call)).count();
+        let calls = run.calls_in("steady").filter(|call| backend.receives(call)).count();
         // `budgets.yaml` contains the exact counts of our provider.
         let allowed = allowed("EFF-001", backend);
         Verdict::of(calls as u64 <= allowed, || {
@@ -163,7 +163,7 @@ fn slope(backend: Backend, n: u32) -> Case {
 fn intercept(backend: Backend) -> Case {
     steady(10, move |run| {
         let mut by_operation: BTreeMap<&str, usize> = BTreeMap::new();
-        for call in run.calls_in("steady").filter(|call| backend.takes(call)) {
+        for call in run.calls_in("steady").filter(|call| backend.receives(call)) {
             *by_operation.entry(call.op.as_str()).or_default() += 1;
         }
         let total: usize = by_operation.values().sum();
@@ -185,7 +185,7 @@ fn bytes(backend: Backend, n: u32) -> Case {
     steady(n, move |run| {
         let bytes: u64 = run
             .calls_in("steady")
-            .filter(|call| backend.takes(call))
+            .filter(|call| backend.receives(call))
             .map(|call| call.req.bytes + call.ended.as_ref().map_or(0, |ended| ended.bytes))
             .sum();
         Verdict::of(bytes <= STEADY_BYTES, || {
@@ -258,8 +258,8 @@ fn late_watch() -> Case {
     let registers = s(40);
     let scenario = world(2, s(120))
         .fault(late.op(["watch nodes"]))
-        .at(s(0), awaited(KNOWN_UUID))
-        .at(registers, early(KNOWN_UUID))
+        .at(s(0), create_machine_of_early(KNOWN_UUID))
+        .at(registers, create_node_early(KNOWN_UUID))
         .at(registers + s(5), patch("early", label));
     Case::new(scenario, move |run| {
         let early = ["early".to_owned()];
@@ -302,7 +302,7 @@ fn shared_lists() -> Case {
     let (begin, end) = (s(300), s(600));
     let scenario = scenario.at(begin, Act::Phase("asked".into())).at(end, Act::Phase("".into()));
     let case = Case::new(scenario, move |run| {
-        let calls = run.calls_in("asked").filter(|call| Backend::Supervisor.takes(call)).count();
+        let calls = run.calls_in("asked").filter(|call| Backend::Supervisor.receives(call)).count();
         let allowed = (end - begin).as_secs() / 5 + 1;
         run.was_not_ready(&super::observe::name(silent)).and(|| {
             Verdict::of(calls as u64 <= allowed, || {
@@ -328,7 +328,7 @@ fn other_machines() -> Case {
     let case = Case::new(scenario, move |run| {
         let reads: Vec<_> = run
             .calls_in("steady")
-            .filter(|call| run.backend().takes(call) && !run.backend().is_news(call))
+            .filter(|call| run.backend().receives(call) && !run.backend().is_wait(call))
             .collect();
         // Allows one or two complete lists in pages of 500: the provider lists all machines again
         // every half hour, in case it missed an event.
@@ -385,7 +385,7 @@ fn known_nodes(backend: Backend) -> Case {
         .at(s(121), Act::Start(0))
         .at(s(400), Act::Phase("after".into()));
     let judge = move |run: &Run| {
-        let calls = run.calls_in("again").filter(|call| backend.takes(call)).count();
+        let calls = run.calls_in("again").filter(|call| backend.receives(call)).count();
         let writes = run
             .calls_in("again")
             .filter(|call| call.is_cluster_call() && call.class == Some(Class::Write))

@@ -11,7 +11,7 @@ use super::{Case, Check};
 use crate::foreign::Pace;
 use crate::lab::{Answer, Run};
 use crate::scenario::{Act, Caller, Scenario};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict};
 
 /// Time of the first request to the endpoint.
 const FIRST: Duration = s(20);
@@ -41,7 +41,8 @@ pub(super) fn checks() -> Vec<Check> {
                     .named("a review is too old after ten seconds"),
                 reviewed(Caller::Allowed, &[TOKEN_TTL], s(15), [1, 2]).named(TOKEN_TTL),
                 reviewed(Caller::Allowed, &[ALLOWED_TTL], s(15), [2, 1]).named(ALLOWED_TTL),
-                reviewed(Caller::Master, &[], s(5), [1, 0]).named("a member of system:masters"),
+                reviewed(Caller::SystemMasters, &[], s(5), [1, 0])
+                    .named("a member of system:masters"),
                 refused_once(&[], 2).named("a refusal is too old after ten seconds"),
                 refused_once(&[REFUSED_TTL], 1).named(REFUSED_TTL),
                 certificate(),
@@ -74,7 +75,7 @@ fn serving(flags: &[&str], horizon: Duration) -> Scenario {
 }
 
 fn get(path: &str, by: Caller) -> Act {
-    Act::Get { path: path.to_owned(), by }
+    Act::GetEndpoint { path: path.to_owned(), by }
 }
 
 /// Returns the answers to requests for this path.
@@ -140,10 +141,10 @@ type Access = (&'static str, Caller, &'static [u16]);
 const DEFAULT: [Access; 6] = [
     ("/healthz", Caller::Anonymous, &[200]),
     ("/metrics", Caller::Anonymous, &[401, 403]),
-    ("/metrics", Caller::Impostor, &[401]),
-    ("/metrics", Caller::Stranger, &[403]),
+    ("/metrics", Caller::InvalidToken, &[401]),
+    ("/metrics", Caller::NoRoles, &[403]),
     ("/metrics", Caller::Allowed, &[200]),
-    ("/metrics", Caller::Master, &[200]),
+    ("/metrics", Caller::SystemMasters, &[200]),
 ];
 
 /// Access if the flag lists `/metrics` and `/healthz`.
@@ -151,7 +152,7 @@ const METRICS_FREE: [Access; 5] = [
     ("/healthz", Caller::Anonymous, &[200]),
     ("/metrics", Caller::Anonymous, &[200]),
     ("/metrics/slis", Caller::Anonymous, &[401, 403]),
-    ("/metrics", Caller::Impostor, &[401]),
+    ("/metrics", Caller::InvalidToken, &[401]),
     ("/nowhere", Caller::Anonymous, &[401, 403]),
 ];
 
@@ -159,7 +160,7 @@ const METRICS_FREE: [Access; 5] = [
 const PREFIX_FREE: [Access; 3] = [
     ("/metrics", Caller::Anonymous, &[200]),
     ("/nowhere", Caller::Anonymous, &[401, 403]),
-    ("/nowhere", Caller::Master, &[404]),
+    ("/nowhere", Caller::SystemMasters, &[404]),
 ];
 
 /// Access if the flag is empty. The role `system:public-info-viewer` still permits every client to
@@ -211,13 +212,13 @@ fn unreviewed() -> Case {
     let scenario = serving(&[], s(120))
         .at(s(10), down("tokens", "create tokenreviews"))
         .at(FIRST, get("/metrics", Caller::Allowed))
-        .at(s(60), Act::Heal)
+        .at(s(60), Act::RemoveRules)
         .at(s(61), down("access", "create subjectaccessreviews"))
-        .at(s(62), get("/metrics", Caller::Stranger))
-        .at(s(90), get("/metrics", Caller::Master));
+        .at(s(62), get("/metrics", Caller::NoRoles))
+        .at(s(90), get("/metrics", Caller::SystemMasters));
     Case::new(scenario, |run| {
         let (masters, others): (Vec<_>, Vec<_>) =
-            run.answers.iter().partition(|it| it.by == Caller::Master);
+            run.answers.iter().partition(|it| it.by == Caller::SystemMasters);
         let open = others.iter().find(|it| status(it).is_none_or(|it| it < 400));
         Verdict::of(open.is_none() && others.len() == 2, || {
             format!("reviews fail in the cluster, so both requests for /metrics have to be refused; not refused: {open:?}")
@@ -267,8 +268,8 @@ fn reviewed(by: Caller, flags: &[&str], apart: Duration, wanted: [usize; 2]) -> 
 /// Together they must cause `n_access` access reviews.
 fn refused_once(flags: &[&str], n_access: usize) -> Case {
     let scenario = serving(flags, s(60))
-        .at(FIRST, get("/metrics", Caller::Stranger))
-        .at(FIRST + s(15), get("/metrics", Caller::Stranger));
+        .at(FIRST, get("/metrics", Caller::NoRoles))
+        .at(FIRST + s(15), get("/metrics", Caller::NoRoles));
     Case::new(scenario, move |run| {
         let n_refused = answers(run, "/metrics").filter(|it| status(it) == Some(403)).count();
         let seen = n_reviews(run, "create subjectaccessreviews");

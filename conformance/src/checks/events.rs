@@ -9,7 +9,7 @@ use sim::faults::{Action, Between, Rule};
 use sim::world::objects::{GroupResource, Op};
 use sim::world::{Command, Event, Time};
 
-use super::build::{SETTLED, away, machine, newcomer, s, world};
+use super::build::{SETTLED, create_joining_machine, machine, s, with_outage, world};
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
@@ -64,10 +64,10 @@ fn few_events(run: &Run, since: Duration, until: Duration) -> Verdict {
 /// another node joins.
 fn long_outage(backend: Backend) -> Case {
     let (begin, end) = (SETTLED, SETTLED + s(3600));
-    let mut scenario = away(world(4, end + RECOVERY), backend, begin, end)
+    let mut scenario = with_outage(world(4, end + RECOVERY), backend, begin, end)
         .at(begin + s(5), Command::StopKubelet(machine(2)))
         .at(begin + s(5), Command::StopKubelet(machine(3)))
-        .at(begin + s(10), newcomer("newcomer", None));
+        .at(begin + s(10), create_joining_machine("newcomer", None));
     if !backend.is_vcenter() {
         scenario = scenario.at(end + s(1), Command::StartKubelet(machine(2)));
     }
@@ -85,7 +85,7 @@ fn refused_deletions() -> Case {
     let scenario = world(12, end + s(300))
         .at(begin, refused)
         .at(begin, Command::DeleteMachine(machine(3)))
-        .at(end, Act::Heal);
+        .at(end, Act::RemoveRules);
     Case::new(scenario, move |run| {
         few_events(run, begin, end).and(|| {
             let told =

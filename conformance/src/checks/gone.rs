@@ -14,14 +14,14 @@ use super::build::{
 };
 use super::canary::Canary;
 use super::deletion::survives;
-use super::observe::{Reported, name, names};
+use super::observe::{EventFacts, name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::catalogue;
 use crate::foreign::Pace;
 use crate::lab::{Run, sum};
 use crate::scenario::{Act, Initializer, Scenario};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Time by which an event of a provider that is a process may follow its cause. The event
 /// recorders, client-go's and ours, send events in the background.
@@ -42,7 +42,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
             .chain(backend.is_vcenter().then(gone_while_hidden))
             .chain(backend.is_vcenter().then(gone_unseen)),
         ),
-        Check::new("NODE-DEL-011", [opted_out()]),
+        Check::new("NODE-DEL-011", [deletion_forbidden()]),
         Check::new("NODE-DEL-012", [event()]),
     ]
 }
@@ -81,9 +81,9 @@ fn mass_vanish() -> Case {
         let not_ready = SETTLED + GRACE;
         let first = times.iter().min().copied();
         let gone = names(12);
-        let held = gone.iter().any(|gone| is_told_as_held(run, gone));
+        let held = gone.iter().any(|gone| has_held_event(run, gone));
         Verdict::of(first.is_some_and(|first| first >= not_ready + s(30)), || {
-            format!("the first of twelve nodes was deleted at {first:?}, less than 30 s after they were NotReady at {not_ready:?}")
+            format!("the first of twelve nodes was deleted {first}, less than 30 s after they were NotReady {not_ready}", first = when(first), not_ready = when(not_ready))
                 .at(first)
         })
         .and(|| {
@@ -126,7 +126,7 @@ fn gone_after_untold_deletions(backend: Backend) -> Case {
     let scenario = scenario
         .at(begin, silent)
         .at(begin, Command::EndWatches { plane: ControlPlane::Workload })
-        .at(begin + s(240), Act::Heal)
+        .at(begin + s(240), Act::RemoveRules)
         .at(later, Command::DeleteMachine(machine(last)));
     Case::new(scenario, move |run| {
         let many_are_gone = names(many).iter().all(|name| run.deleted(name).is_some());
@@ -135,7 +135,7 @@ fn gone_after_untold_deletions(backend: Backend) -> Case {
         Verdict::of(many_are_gone, || format!("{many} machines are gone, but not all of their Nodes were deleted; Nodes left: {:?}", run.nodes()))
             .and(|| {
                 Verdict::of(gone.is_some_and(|gone| gone <= bound), || {
-                    format!("the Node of the machine that was deleted last was deleted at {gone:?}; it has to be by {bound:?}")
+                    format!("the Node of the machine that was deleted last was deleted {gone}; it has to be by {bound:?}", gone = when(gone))
                         .at(gone)
                 })
             })
@@ -160,7 +160,7 @@ fn gone_after_deletions_by_hand(backend: Backend) -> Case {
         let gone = run.deleted(&name(last)).map(|at| at.since_start());
         let bound = later + vanishing(backend) + GRACE + T_LIFE;
         Verdict::of(gone.is_some_and(|gone| gone <= bound), || {
-            format!("the Node of the machine that was deleted last was deleted at {gone:?}; it has to be by {bound:?}").at(gone)
+            format!("the Node of the machine that was deleted last was deleted {gone}; it has to be by {bound:?}", gone = when(gone)).at(gone)
         })
     })
     .named("after deletions by hand")
@@ -168,10 +168,11 @@ fn gone_after_deletions_by_hand(backend: Backend) -> Case {
 
 /// True if a Warning event about the first Node of this name, by its uid, reports that its deletion
 /// is held back.
-fn is_told_as_held(run: &Run, node: &str) -> bool {
+fn has_held_event(run: &Run, node: &str) -> bool {
     let uid = run.first_uid(node);
-    let is_it =
-        |event: &Reported| event.kind == "Warning" && event.reason == HELD && event.object == node;
+    let is_it = |event: &EventFacts| {
+        event.kind == "Warning" && event.reason == HELD && event.object == node
+    };
     run.events().iter().any(|event| is_it(event) && Some(&event.uid) == uid.as_ref())
 }
 
@@ -194,16 +195,16 @@ fn mass_vanish_of_ready(backend: Backend) -> Case {
         run.was_not_ready(&name(1))
             .and(|| match others {
                 Some(at) if at.since_start() > first => Verdict::Pass,
-                _ => Verdict::inconclusive(format!("the other nodes were not ready at {others:?}, too early for this case")),
+                _ => Verdict::inconclusive(format!("the other nodes were not ready {others}, too early for this case", others = when(others))),
             })
             .and(|| {
                 Verdict::of(deleted.is_some_and(|at| at.since_start() >= first), || {
-                    format!("the Node was deleted at {deleted:?}; it has to be held until {first:?}, because eleven other machines vanished with its own")
+                    format!("the Node was deleted {deleted}; it has to be held until {first:?}, because eleven other machines vanished with its own", deleted = when(deleted))
                         .at(deleted)
                 })
             })
             .and(|| {
-                let is_told = is_told_as_held(run, &name(1));
+                let is_told = has_held_event(run, &name(1));
                 Verdict::of(is_told, || format!("no Warning event {HELD} is about the Node"))
             })
             .and(|| {
@@ -231,7 +232,7 @@ fn mass_hidden() -> Case {
 fn listed_empty_once() -> Case {
     let n = 20;
     let empty = Rule::new("empty", [Action::EmptyResult]).on(Face::Supervisor).op([LIST]).first(1);
-    let scenario = at_once(n, 12, empty).at(s(130), Backend::Supervisor.cut());
+    let scenario = at_once(n, 12, empty).at(s(130), Backend::Supervisor.disconnect());
     let case = Case::new(scenario, move |run| survives(run, n - 1)).named("listed empty once");
     case.canary(Canary::Gone(n), s(200))
 }
@@ -247,7 +248,7 @@ fn empty_for_a_moment() -> Case {
         .on(Face::Supervisor)
         .op([LIST, "get virtualmachines"]);
     empty.when.between = Some(Between(s(130), s(150)));
-    let scenario = at_once(n, 1, empty).at(s(130), Backend::Supervisor.cut());
+    let scenario = at_once(n, 1, empty).at(s(130), Backend::Supervisor.disconnect());
     let case = Case::new(scenario, move |run| survives(run, n - 1)).named("empty for a moment");
     case.canary_within(Canary::Gone(n), s(200), s(60))
 }
@@ -279,7 +280,7 @@ fn nothing_from_the_start() -> Case {
         .at(s(90), nothing)
         .at(s(90), Act::Crash(0))
         .at(s(91), Act::Start(0))
-        .at(s(400), Act::Heal)
+        .at(s(400), Act::RemoveRules)
         .at(s(400), Act::Crash(0))
         .at(s(401), Act::Start(0));
     let case = Case::new(scenario, move |run| survives(run, n - 1)).named("nothing from the start");
@@ -291,7 +292,9 @@ fn half_restored() -> Case {
     let n = 20;
     let actions = (1..=12).map(|n| Action::Hide(name(n)));
     let hide = Rule::new("half restored", actions).on(Face::Supervisor);
-    let scenario = at_once(n, 12, hide).at(s(130), Backend::Supervisor.cut()).at(s(150), Act::Heal);
+    let scenario = at_once(n, 12, hide)
+        .at(s(130), Backend::Supervisor.disconnect())
+        .at(s(150), Act::RemoveRules);
     let case = Case::new(scenario, move |run| survives(run, n - 1)).named("half restored");
     case.canary_within(Canary::Gone(n), s(200), s(60))
 }
@@ -335,7 +338,7 @@ fn gone_while_hidden() -> Case {
         run.was_not_ready(&gone).and(|| {
             Verdict::of(deleted.is_some_and(|at| at >= seen_again && at <= bound), || {
                 format!(
-                    "the machine is visible again and gone since {seen_again:?}; its Node was deleted at {deleted:?}"
+                    "the machine is visible again and gone since {seen_again:?}; its Node was deleted {deleted}", deleted = when(deleted)
                 )
                 .at(deleted)
             })
@@ -362,8 +365,8 @@ fn gone_unseen() -> Case {
         run.was_not_ready(&name(1))
             .and(|| {
                 Verdict::of(deleted.is_some_and(|at| at <= bound), || {
-                    let end = deleted.map_or("was not deleted".to_owned(), |at| format!("was deleted at {at:?}"));
-                    format!("a person confirmed at {confirmed:?} that the machine is gone, so its Node must be deleted by {bound:?}; it {end}")
+                    let end = deleted.map_or("was not deleted".to_owned(), |at| format!("was deleted {at}", at = when(at)));
+                    format!("a person confirmed {confirmed} that the machine is gone, so its Node must be deleted by {bound:?}; it {end}", confirmed = when(confirmed))
                         .at(deleted)
                 })
             })
@@ -395,7 +398,7 @@ fn really_gone(scenario: Scenario, backend: Backend) -> Case {
                 let is_in_time =
                     deleted.is_some_and(|at| at.since_start() <= since + T_MONITOR * 2);
                 Verdict::of(is_in_time, || {
-                    format!("the Node was deleted at {deleted:?}; it is NotReady since {since:?}, and two monitor periods are allowed")
+                    format!("the Node was deleted {deleted}; it is NotReady since {since:?}, and two monitor periods are allowed", deleted = when(deleted))
                         .at(deleted)
                 })
             })
@@ -412,7 +415,7 @@ fn really_gone(scenario: Scenario, backend: Backend) -> Case {
 pub(super) fn cheap_deletion(backend: Backend) -> Case {
     let allowed = allowed(backend);
     Case::new(one_gone(), move |run| {
-        let calls = run.questions().filter(|call| {
+        let calls = run.lookups().filter(|call| {
             let at = call.t.since_start();
             at >= SETTLED && at <= silent_since(backend) + T_LIFE
         });
@@ -429,7 +432,7 @@ pub(super) fn cheap_deletion(backend: Backend) -> Case {
     })
 }
 
-fn opted_out() -> Case {
+fn deletion_forbidden() -> Case {
     let scenario = world(12, s(400))
         .with(|it| it.skip_deletion = true)
         .at(SETTLED, Command::DeleteMachine(machine(2)))
@@ -441,7 +444,7 @@ fn opted_out() -> Case {
         let otherwise = crate::lab::run(&twin, &run.stage).deleted(&kept);
         if otherwise.is_none_or(|at| at.since_start() > SETTLED + GRACE + T_LIFE) {
             return Verdict::inconclusive(format!(
-                "without SKIP_NODE_DELETION the Node is deleted at {otherwise:?}, so the case cannot show that SKIP_NODE_DELETION has an effect"
+                "without SKIP_NODE_DELETION the Node is deleted {otherwise}, so the case cannot show that SKIP_NODE_DELETION has an effect", otherwise = when(otherwise)
             ).at(otherwise));
         }
         let deletions = run.calls().filter(|call| call.op == "delete nodes").count();
@@ -493,7 +496,7 @@ fn event() -> Case {
             Verdict::of(call.is_some_and(|call| call.t <= deleted + lag), || {
                 let came = call.map(|call| call.t);
                 format!(
-                    "the Node was deleted at {deleted:?}, and its event came at {came:?}; at most {lag:?} later is allowed"
+                    "the Node was deleted {deleted}, and its event came {came}; at most {lag:?} later is allowed", deleted = when(deleted), came = when(came)
                 )
                 .at(deleted)
             })

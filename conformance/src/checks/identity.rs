@@ -8,7 +8,8 @@ use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Completion, Step, Topology};
 
 use super::build::{
-    KNOWN_UUID, SETTLED, T_INIT, away, known_uuid, machine, newcomer, s, world, world_with,
+    KNOWN_UUID, SETTLED, T_INIT, create_joining_machine, known_uuid, machine, s, with_outage,
+    world, world_with,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
@@ -16,7 +17,7 @@ use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = vec![
@@ -68,7 +69,7 @@ fn not_meant(listed: Vec<String>) -> Case {
         .at(changed, Act::Datacenters(listed))
         .at(changed, Act::Crash(0))
         .at(changed + s(1), Act::StartAll)
-        .at(changed + s(5), newcomer("late", None))
+        .at(changed + s(5), create_joining_machine("late", None))
         .at(changed + s(10), Command::StopKubelet(machine(1)))
         .at(mended, Act::Datacenters(vec!["DC0".to_owned()]))
         .at(mended, Act::Crash(0))
@@ -77,7 +78,7 @@ fn not_meant(listed: Vec<String>) -> Case {
         let left = run.nodes();
         let taken = run.initialized("late").filter(|at| at.since_start() < mended);
         let asked =
-            run.questions().any(|call| (changed + s(60)..mended).contains(&call.t.since_start()));
+            run.lookups().any(|call| (changed + s(60)..mended).contains(&call.t.since_start()));
         run.was_not_ready(&name(1))
             .and(|| Verdict::of(left.len() == 4, || format!("Nodes at the end: {left:?}")))
             .and(|| {
@@ -132,7 +133,7 @@ fn stable_form(backend: Backend) -> Case {
         .at(s(60), Act::Crash(0))
         .at(s(65), Act::Start(0))
         .at(s(100), Command::Reset(machine(1)));
-    let scenario = away(scenario, backend, s(200), s(220));
+    let scenario = with_outage(scenario, backend, s(200), s(220));
     Case::new(scenario, |run| {
         run.initializes(&names(3), s(0), T_INIT).and(|| {
             for name in names(3) {
@@ -167,8 +168,11 @@ fn emptied_uuid() -> Case {
     Case::new(scenario, |run| {
         let early = run.initialized(&name(1));
         Verdict::of(early.is_none_or(|at| at.since_start() >= s(120)), || {
-            format!("the provider initialized the node at {early:?}, while its machine had no UUID")
-                .at(early)
+            format!(
+                "the provider initialized the node {early}, while its machine had no UUID",
+                early = when(early)
+            )
+            .at(early)
         })
         .and(|| match run.node(&name(1)) {
             Some(node) if node.uninitialized => Verdict::fail(

@@ -6,15 +6,15 @@ use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Completion, ControlPlane, Step};
 
 use super::build::{
-    GRACE, KNOWN_UUID, SETTLED, T_INIT, WRITE_NODE, WRITE_STATUS, awaited, early, fault_kinds,
-    hidden, machine, newcomer, s, world, world_with,
+    GRACE, KNOWN_UUID, SETTLED, T_INIT, WRITE_NODE, WRITE_STATUS, create_joining_machine,
+    create_machine_of_early, create_node_early, fault_kinds, hidden, machine, s, world, world_with,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::foreign::Pace;
 use crate::scenario::Act;
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 use sim::Face;
 use sim::faults::Rule;
 use sim::ledger::Record;
@@ -46,15 +46,18 @@ fn late(backend: Backend) -> Vec<Case> {
 /// address long after its kubelet has registered.
 fn late_guest() -> Case {
     let scenario = world_with(0, 2, s(240))
-        .at(s(20), newcomer("late", None))
+        .at(s(20), create_joining_machine("late", None))
         // The kubelet registers long before VMware Tools report an address.
         .at(s(0), Command::SetTiming { step: Step::Kubelet, completion: Completion::After(s(2)) })
         .at(s(0), Command::SetTiming { step: Step::Address, completion: Completion::After(s(90)) });
     Case::new(scenario, |run| {
         let early = run.when("late", |node| !node.uninitialized);
         Verdict::of(early.is_none_or(|at| at.since_start() >= s(110)), || {
-            format!("the provider initialized the node at {early:?}, before its machine reported an address")
-                .at(early)
+            format!(
+                "the provider initialized the node {early}, before its machine reported an address",
+                early = when(early)
+            )
+            .at(early)
         })
         .and(|| run.initializes(&["late".to_owned()], s(110), T_INIT))
     })
@@ -65,19 +68,22 @@ fn late_guest() -> Case {
 
 /// Creates a case in which the backend hides the machine of a registered Node until 120 s.
 fn late_machine(backend: Backend) -> Case {
-    let mut scenario = world(2, s(400)).fault(hidden(backend, 1)).at(s(120), Act::Heal);
+    let mut scenario = world(2, s(400)).fault(hidden(backend, 1)).at(s(120), Act::RemoveRules);
     if backend == Backend::Supervisor {
         // A watch that began while the machine was hidden does not show it later. So the commands
         // make the provider list again.
         let plane = ControlPlane::Supervisor;
         scenario = scenario.at(s(120), Command::CompactCluster { plane, keep: 0 });
-        scenario = scenario.at(s(120), backend.cut());
+        scenario = scenario.at(s(120), backend.disconnect());
     }
     Case::new(scenario, |run| {
         let opened = run.initialized(&name(1));
         Verdict::of(opened.is_none_or(|at| at.since_start() >= s(120)), || {
-            format!("the provider initialized the node at {opened:?}, while its machine was hidden")
-                .at(opened)
+            format!(
+                "the provider initialized the node {opened}, while its machine was hidden",
+                opened = when(opened)
+            )
+            .at(opened)
         })
         // Allows one back-off of the queue, whose delay doubles from 5 ms on.
         .and(|| run.initializes(&[name(1)], s(120), s(170)))
@@ -91,15 +97,16 @@ pub(super) fn late_uuid() -> Case {
     let late =
         Command::SetTiming { step: Step::VmIdentified, completion: Completion::After(s(100)) };
     let scenario = world_with(1, 2, s(400))
-        .at(s(10), early(KNOWN_UUID))
+        .at(s(10), create_node_early(KNOWN_UUID))
         .at(s(19), late)
-        .at(s(20), awaited(KNOWN_UUID));
+        .at(s(20), create_machine_of_early(KNOWN_UUID));
     Case::new(scenario, |run| {
         let early = ["early".to_owned()];
         let opened = run.initialized(&early[0]);
         Verdict::of(opened.is_none_or(|at| at.since_start() >= s(120)), || {
             format!(
-                "the provider initialized the node at {opened:?}, while its machine had no UUID"
+                "the provider initialized the node {opened}, while its machine had no UUID",
+                opened = when(opened)
             )
             .at(opened)
         })
@@ -220,7 +227,7 @@ fn restarts_between_writes() -> Vec<Case> {
         let scenario = world(2, s(180))
             .fault(rule)
             .at(s(5), Act::Crash(0))
-            .at(s(6), Act::Heal)
+            .at(s(6), Act::RemoveRules)
             .at(s(8), Act::Start(0));
         cases.push(
             Case::new(scenario, |run| run.initializes(&names(2), s(8), T_INIT + GRACE)).named(name),

@@ -6,17 +6,18 @@ use sim::world::Command;
 use sim::world::objects::{self, Key, PatchKind};
 
 use super::build::{
-    SETTLED, T_INIT, T_STATUS, machine, machine_object, newcomer, patch, s, set_address, world,
+    SETTLED, T_INIT, T_STATUS, create_joining_machine, machine, machine_object, patch, s,
+    set_address, world,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
-use super::zones::{relabel, untold};
+use super::zones::{relabel, stop_zone_labels};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::foreign::Pace;
 use crate::lab::{Exit, Run};
 use crate::scenario::Scenario;
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = vec![
@@ -115,13 +116,13 @@ fn moved_zone(backend: Backend) -> Case {
             scenario.at(SETTLED, Command::VMotion { machine: machine(1), host })
         }
         // Without the first command VM Operator would restore the label.
-        Backend::Supervisor => {
-            scenario.at(SETTLED, untold()).at(SETTLED, relabel(1, json!({ZONE: "zone-b"})))
-        }
+        Backend::Supervisor => scenario
+            .at(SETTLED, stop_zone_labels())
+            .at(SETTLED, relabel(1, json!({ZONE: "zone-b"}))),
     };
     let scenario = scenario
         .at(SETTLED + s(10), set_address(1, &[ADDRESS]))
-        .at(SETTLED + s(20), newcomer("newcomer", Some("DC0_C1")));
+        .at(SETTLED + s(20), create_joining_machine("newcomer", Some("DC0_C1")));
     Case::new(scenario, move |run| {
         let is_moved = match backend {
             Backend::VCenter => last(run, "newcomer", ZONE) == "zone-b",
@@ -136,12 +137,22 @@ fn moved_zone(backend: Backend) -> Case {
         run.initializes(&names(3), s(0), T_INIT)
             .and(|| {
                 Verdict::of(other.is_none(), || {
-                    format!("the zone of an initialized node changed at {other:?}").at(other)
+                    format!(
+                        "the zone of the initialized node node-0001 changed {other}",
+                        other = when(other)
+                    )
+                    .at(other)
                 })
             })
             .and(|| {
                 let in_time = shown.is_some_and(|at| at.since_start() <= SETTLED + T_STATUS * 2);
-                Verdict::of(in_time, || format!("the node shows the new address from {shown:?} on; it has to within two address periods").at(shown))
+                Verdict::of(in_time, || {
+                    format!(
+                        "the node shows the new address {shown}; the limit is two address periods",
+                        shown = when(shown)
+                    )
+                    .at(shown)
+                })
             })
     })
 }

@@ -7,7 +7,7 @@ use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
@@ -97,7 +97,8 @@ fn beta_only() -> Case {
             run.when_after(&name(1), s(100), |node| node.labels[0].as_deref() == Some("by-hand"));
         Verdict::of(shown.is_some_and(|at| at.since_start() <= s(100) + T_INIT), || {
             format!(
-                "the GA label got the value of the beta label at {shown:?}; it has to within 10 s"
+                "the GA label got the value of the beta label {shown}; the limit is 10 s",
+                shown = when(shown)
             )
             .at(shown)
         })
@@ -117,7 +118,7 @@ fn with_an_address() -> Case {
             node.labels[0].as_deref() == Some("by-hand") && node.ips().any(|ip| ip == "10.6.0.1")
         });
         Verdict::of(shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS), || {
-            format!("the node shows the new label and the new address from {shown:?} on; it has to within an address period").at(shown)
+            format!("the node shows the new label and the new address {shown}; the limit is an address period", shown = when(shown)).at(shown)
         })
     });
     case.named("with an address")

@@ -9,13 +9,13 @@ use sim::ledger::Record;
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
 use sim::world::{Command, Time};
 
-use super::build::{SETTLED, T_INIT, machine, newcomer, s, set_address, world};
+use super::build::{SETTLED, T_INIT, create_joining_machine, machine, s, set_address, world};
 use super::observe::names;
 use super::{Case, Check};
-use crate::judge::{Term, terms};
+use crate::judge::{LeaseVersion, terms};
 use crate::lab::{Exit, LEASE, Run};
 use crate::scenario::Act;
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Time after which a lease that its holder does not renew expires.
 const LEASE_DURATION: Duration = s(15);
@@ -110,7 +110,7 @@ fn unreadable_at_first() -> Case {
     let scenario = world(3, s(150))
         .with(|it| it.leader_election = true)
         .fault(unreadable)
-        .at(healed, Act::Heal);
+        .at(healed, Act::RemoveRules);
     Case::new(scenario, move |run| {
         let blind =
             run.calls().find(|call| call.op == "create leases" && call.t.since_start() < healed);
@@ -160,7 +160,9 @@ fn announced() -> Case {
 }
 
 fn standby() -> Case {
-    let scenario = world(3, s(240)).with(|it| it.replicas = 2).at(SETTLED, newcomer("late", None));
+    let scenario = world(3, s(240))
+        .with(|it| it.replicas = 2)
+        .at(SETTLED, create_joining_machine("late", None));
     Case::new(scenario, |run| {
         let terms = terms(run);
         let Some(leader) = terms.first().map(|it| it.label().to_owned()) else {
@@ -185,7 +187,7 @@ fn takeover() -> Case {
     let scenario = world(3, s(180))
         .with(|it| it.replicas = 2)
         .at(dies, Act::CrashLeader)
-        .at(dies + s(1), newcomer("late", None));
+        .at(dies + s(1), create_joining_machine("late", None));
     Case::new(scenario, move |run| {
         let terms = terms(run);
         let Some(first) = terms.first() else {
@@ -214,7 +216,7 @@ fn handover() -> Case {
     let scenario = world(3, s(180))
         .with(|it| it.replicas = 2)
         .at(stops, Act::StopLeader)
-        .at(stops + s(1), newcomer("late", None));
+        .at(stops + s(1), create_joining_machine("late", None));
     Case::new(scenario, move |run| {
         let terms = terms(run);
         let of_end = terms.iter().find(|it| it.from.since_start() >= stops && it.holder.is_empty());
@@ -232,7 +234,7 @@ fn handover() -> Case {
             let at = next.map(|it| it.from);
             let bound = given_up.from.since_start() + RETRY + s(1);
             Verdict::of(at.is_some_and(|at| at.since_start() <= bound), || {
-                format!("the leader released the lease at {}, but the other replica acquired it at {at:?}, which is too late", given_up.from).at(at)
+                format!("the leader released the lease {}, but the other replica acquired it {}, which is too late", when(given_up.from), when(at)).at(at)
             })
         })
         .and(|| joins(run, next.map_or(stops, |it| it.from.since_start())))
@@ -250,7 +252,7 @@ fn apart(seconds: i64) -> Case {
         .at(s(5), Act::StepClocks(seconds))
         .at(begin, Act::Start(1))
         .at(dies, Act::Crash(0))
-        .at(dies + s(1), newcomer("late", None));
+        .at(dies + s(1), create_joining_machine("late", None));
     Case::new(scenario, move |run| {
         let terms = terms(run);
         let held = |from: Duration, to: Duration| {
@@ -277,7 +279,7 @@ fn apart(seconds: i64) -> Case {
         })
         .and(|| {
             Verdict::of(at.is_some_and(|at| at.since_start() <= bound), || {
-                format!("the leader crashed at {dies:?}, but the standby acquired the lease at {at:?}, which is too late").at(at)
+                format!("the leader crashed {dies}, but the standby acquired the lease {at}, which is too late", dies = when(dies), at = when(at)).at(at)
             })
         })
         .and(|| joins(run, at.map_or(dies, Time::since_start)))
@@ -302,8 +304,8 @@ fn renewals_falter(code: u16) -> Case {
     let scenario = world(3, s(150))
         .with(|it| it.replicas = 2)
         .at(SETTLED, falter)
-        .at(healed, Act::Heal)
-        .at(healed + s(1), newcomer("late", None));
+        .at(healed, Act::RemoveRules)
+        .at(healed + s(1), create_joining_machine("late", None));
     Case::new(scenario, move |run| leads_on(run).and(|| joins(run, healed)))
         .named(format!("renewals are answered with {code} for six seconds"))
 }
@@ -332,7 +334,7 @@ fn creation_falters() -> Case {
         .with(|it| it.leader_election = true)
         .at(SETTLED, falter)
         .at(SETTLED, Command::Cluster(objects::Command::delete(key())))
-        .at(healed, newcomer("late", None));
+        .at(healed, create_joining_machine("late", None));
     Case::new(scenario, move |run| leads_on(run).and(|| joins(run, healed)))
         .named("the lease is deleted, and its creation is answered with 409 twice")
 }
@@ -389,8 +391,8 @@ fn renewals_refused() -> Case {
     let scenario = world(3, s(240))
         .with(|it| it.leader_election = true)
         .at(SETTLED, refused)
-        .at(SETTLED + s(2), newcomer("late", None))
-        .at(healed, Act::Heal);
+        .at(SETTLED + s(2), create_joining_machine("late", None))
+        .at(healed, Act::RemoveRules);
     Case::new(scenario, move |run| ends(run, SETTLED, healed)).named("renewals are refused")
 }
 
@@ -414,13 +416,13 @@ fn suspended(step: Option<i64>) -> Case {
         .at(end, set_address(3, &["10.6.0.3"]))
         .at(end, set_address(4, &["10.6.0.4"]))
         .at(end, Act::ResumeAll)
-        .at(end + s(20), newcomer("late", None));
+        .at(end + s(20), create_joining_machine("late", None));
     Case::new(scenario, move |run| {
         let terms = terms(run);
         let Some(first) = terms.first() else {
             return Verdict::fail("the provider did not create its lease".to_owned());
         };
-        let taken = |it: &&Term<'_>| {
+        let taken = |it: &&LeaseVersion<'_>| {
             (begin..end).contains(&it.from.since_start()) && it.label() != first.label()
         };
         let Some(taken) = terms.iter().find(taken) else {
@@ -448,7 +450,7 @@ fn overwritten() -> Case {
     let scenario = world(3, s(240))
         .with(|it| it.leader_election = true)
         .at(SETTLED, taken)
-        .at(SETTLED + s(2), newcomer("late", None));
+        .at(SETTLED + s(2), create_joining_machine("late", None));
     Case::new(scenario, |run| ends(run, SETTLED, SETTLED + LEASE_DURATION))
         .named("another holder is written")
 }

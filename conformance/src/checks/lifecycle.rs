@@ -6,8 +6,9 @@ use sim::faults::{Action, Rule};
 use sim::world::{Command, Named};
 
 use super::build::{
-    GRACE, KNOWN_UUID, SETTLED, T_INIT, T_LIFE, T_MONITOR, awaited, early_with, forget_reference,
-    known_machine_arrives, known_uuid, machine, s, unlisted, vanishing, world, world_with,
+    GRACE, KNOWN_UUID, SETTLED, T_INIT, T_LIFE, T_MONITOR, create_machine_of_early, early_with,
+    forget_reference, known_machine_arrives, known_uuid, lists_refused, machine, s, vanishing,
+    world, world_with,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
@@ -15,7 +16,7 @@ use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;
 use crate::scenario::Act;
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
@@ -30,7 +31,13 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                                 at.since_start()
                                     <= SETTLED + vanishing(run.backend()) + GRACE + T_LIFE
                             }),
-                            || format!("the Node was deleted at {deleted:?}, too late after its machine").at(deleted),
+                            || {
+                                format!(
+                                    "the Node was deleted {deleted}, too late after its machine",
+                                    deleted = when(deleted)
+                                )
+                                .at(deleted)
+                            },
                         )
                     })
                     .and(|| {
@@ -67,7 +74,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 /// must treat the Node as not Ready and delete it.
 fn without_condition(backend: Backend) -> Case {
     let scenario = world(12, s(200))
-        .at(s(0), awaited(KNOWN_UUID))
+        .at(s(0), create_machine_of_early(KNOWN_UUID))
         .at(s(40), early_with(KNOWN_UUID, serde_json::json!([])))
         .at(SETTLED, Command::DeleteMachine(Named::from("early")));
     Case::new(scenario, move |run| {
@@ -86,7 +93,7 @@ fn without_condition(backend: Backend) -> Case {
             let holds = deleted.is_some_and(|at| (SETTLED..=bound).contains(&at.since_start()));
             Verdict::of(holds, || {
                 format!(
-                    "the Node was deleted at {deleted:?}; it has to be between {SETTLED:?} and {bound:?}"
+                    "the Node was deleted {deleted}; it has to be between {SETTLED:?} and {bound:?}", deleted = when(deleted)
                 )
                 .at(deleted)
             })
@@ -104,14 +111,18 @@ fn ready_without_machine() -> Case {
     let judge = |run: &Run| {
         let asked = run
             .calls_in("gone")
-            .filter(|call| run.backend().takes(call) && !run.backend().is_news(call))
+            .filter(|call| run.backend().receives(call) && !run.backend().is_wait(call))
             .count();
         let missed = run.when(&name(1), |node| !node.is_ready());
         let deleted = run.deleted(&name(1));
         let early = deleted.is_some_and(|at| missed.is_none_or(|missed| at < missed));
         Verdict::of(!early, || {
-            format!("the Node was deleted at {deleted:?}, before it was NotReady at {missed:?}")
-                .at(deleted)
+            format!(
+                "the Node was deleted {deleted}, before it was NotReady {missed}",
+                deleted = when(deleted),
+                missed = when(missed)
+            )
+            .at(deleted)
         })
         .and(|| {
             Verdict::of(asked == 0, || {
@@ -138,7 +149,8 @@ fn never_matched(backend: Backend) -> Case {
         if given.is_some() {
             return Verdict::inconclusive(
                 format!(
-                    "the Node got a provider ID at {given:?}, but the case needs a Node without one"
+                    "the Node got a provider ID {given}, but the case needs a Node without one",
+                    given = when(given)
                 )
                 .at(given),
             );
@@ -174,17 +186,17 @@ fn errors(backend: Backend) -> Vec<Case> {
     for (case, action) in actions {
         let mut scenario = world(12, s(1500))
             .at(SETTLED, Rule::new("failing", [action]).on(backend.face()))
-            .at(s(61), backend.cut());
+            .at(s(61), backend.disconnect());
         for n in 1..=4 {
             scenario = scenario.at(s(62), Command::StopKubelet(machine(n)));
         }
         let scenario =
-            scenario.at(s(300), Command::DeleteMachine(machine(4))).at(s(500), Act::Heal);
+            scenario.at(s(300), Command::DeleteMachine(machine(4))).at(s(500), Act::RemoveRules);
         cases.push(
             Case::new(scenario, |run| {
                 let early = run.deleted(&name(4));
                 Verdict::of(early.is_none_or(|at| at.since_start() >= s(500)), || {
-                    format!("a Node was deleted at {early:?}, while every call to the backend failed").at(early)
+                    format!("a Node was deleted {early}, while every call to the backend failed", early = when(early)).at(early)
                 })
                 .and(|| {
                     let left = run.nodes();
@@ -213,8 +225,11 @@ fn deletion_fails() -> Case {
             it.kind == "Warning" && it.reason == "DeletingNodeFailed" && it.object == name(1)
         });
         Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
-            format!("the Node was deleted at {deleted:?}, too late after two refused deletions")
-                .at(deleted)
+            format!(
+                "the Node was deleted {deleted}, too late after two refused deletions",
+                deleted = when(deleted)
+            )
+            .at(deleted)
         })
         .and(|| {
             Verdict::of(told, || "no Warning event DeletingNodeFailed is about the Node".to_owned())
@@ -232,7 +247,7 @@ fn foreign_not_found() -> Case {
         let deleted = run.deleted(&name(1));
         let bound = SETTLED + GRACE + T_LIFE + T_MONITOR * 2;
         Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
-            format!("the Node was deleted at {deleted:?}, too late after one deletion that did not reach the API server").at(deleted)
+            format!("the Node was deleted {deleted}, too late after one deletion that did not reach the API server", deleted = when(deleted)).at(deleted)
         })
     })
     .named("a 404 about nothing")
@@ -256,7 +271,7 @@ fn comes_back_after_a_failed_deletion(
         .at(s(0), rule)
         .at(SETTLED, Command::DeleteMachine(machine(1)))
         .at(back, again)
-        .at(back + s(1), Act::Heal);
+        .at(back + s(1), Act::RemoveRules);
     Case::new(scenario, |run| {
         run.was_not_ready(&name(1)).and(|| {
             Verdict::of(run.node(&name(1)).is_some(), || {
@@ -335,7 +350,7 @@ fn hung_query(backend: Backend) -> Case {
     Case::new(scenario, |run| {
         let deleted = run.deleted(&name(2));
         Verdict::of(deleted.is_some_and(|at| at.since_start() <= s(101) + T_LIFE + s(60)), || {
-            format!("the Node of the deleted machine was deleted at {deleted:?}; a hanging search delayed it").at(deleted)
+            format!("the Node of the deleted machine was deleted {deleted}; a hanging search delayed it", deleted = when(deleted)).at(deleted)
         })
     })
 }
@@ -347,7 +362,7 @@ fn hung_read() -> Case {
     let begin = s(200);
     let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Supervisor).named(name(1));
     let scenario = world(6, s(600))
-        .fault(unlisted())
+        .fault(lists_refused())
         .at(SETTLED, Command::DeleteMachine(machine(3)))
         .at(begin, Command::DeleteMachine(machine(2)))
         .at(begin, Command::StopKubelet(machine(1)))
@@ -356,9 +371,9 @@ fn hung_read() -> Case {
         let works = run.deleted(&name(3)).is_some_and(|at| at.since_start() < begin);
         let deleted = run.deleted(&name(2));
         let bound = begin + GRACE + vanishing(run.backend()) + T_LIFE + s(60);
-        run.does_without_list(works).and(|| {
+        run.supports_missing_list(works).and(|| {
             Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
-                format!("the Node of the deleted machine was deleted at {deleted:?}; a hanging read delayed it").at(deleted)
+                format!("the Node of the deleted machine was deleted {deleted}; a hanging read delayed it", deleted = when(deleted)).at(deleted)
             })
         })
     })
@@ -371,7 +386,7 @@ fn many_reads() -> Case {
     const N: u32 = 152;
     let stopped = s(200);
     let mut scenario =
-        world(N, s(700)).fault(unlisted()).at(SETTLED, Command::DeleteMachine(machine(N)));
+        world(N, s(700)).fault(lists_refused()).at(SETTLED, Command::DeleteMachine(machine(N)));
     for n in 1..=150 {
         scenario = scenario.at(stopped, Command::StopKubelet(machine(n)));
     }
@@ -384,9 +399,9 @@ fn many_reads() -> Case {
         // next.
         let bound = begin + GRACE + vanishing(run.backend()) + T_LIFE + s(60);
         let is_in_time = deleted.is_some_and(|at| at.since_start() <= bound);
-        run.does_without_list(works).and(|| {
+        run.supports_missing_list(works).and(|| {
             Verdict::of(is_in_time, || {
-                format!("the Node of the deleted machine was deleted at {deleted:?}; reads for 150 other nodes delayed it").at(deleted)
+                format!("the Node of the deleted machine was deleted {deleted}; reads for 150 other nodes delayed it", deleted = when(deleted)).at(deleted)
             })
         })
     })

@@ -145,7 +145,7 @@ impl Case {
         }
         // The lab stopped the run early, so the conditions of the case may not have occurred.
         let ran_away = |it: &&Violation| it.invariant == Invariant::NoPanic;
-        if run.passed.is_some()
+        if run.exceeded_bound.is_some()
             && let Some(violation) = broken.iter().rfind(ran_away)
         {
             return Verdict::fail(violation);
@@ -189,7 +189,7 @@ impl Case {
                 "the provider's log is too long: {} lines were dropped, so they were searched neither for secrets nor for crashes",
                 run.n_lines_dropped
             )),
-            Verdict::Pass => canary::worked(run),
+            Verdict::Pass => canary::provider_worked(run),
             verdict => verdict,
         }
     }

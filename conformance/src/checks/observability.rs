@@ -9,8 +9,8 @@ use sim::world::objects::GroupResource;
 use sim::world::{Command, Event, Grant, Named, PROVIDER_USER, Topology};
 
 use super::build::{
-    KNOWN_UUID, SETTLED, T_MONITOR, T_STATUS, away, forget_reference, hidden, known_uuid, machine,
-    s, world, world_with,
+    KNOWN_UUID, SETTLED, T_MONITOR, T_STATUS, forget_reference, hidden, known_uuid, machine, s,
+    with_outage, world, world_with,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -18,7 +18,7 @@ use crate::backend::Backend;
 use crate::foreign::Pace;
 use crate::lab::{Run, Scrape, sum};
 use crate::scenario::{Act, Initializer, Scenario};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut healths = vec![outage(backend), outage_from_the_start(backend)];
@@ -75,7 +75,8 @@ fn at(run: &Run, moment: Duration, judge: impl FnOnce(&Scrape) -> Verdict) -> Ve
     match scrape_at(run, moment) {
         Some(scrape) => judge(scrape),
         None => Verdict::inconclusive(format!(
-            "the lab read no metrics and health of a replica at {moment:?}"
+            "the lab read no metrics and health of a replica {moment}",
+            moment = when(moment)
         )),
     }
 }
@@ -87,7 +88,8 @@ fn is_ready(run: &Run, moment: Duration) -> Verdict {
         bad.extend(dead(scrape));
         Verdict::of(bad.is_empty(), || {
             format!(
-                "checks of /readyz or /livez that fail at {moment:?}, with their messages: {bad:?}"
+                "checks of /readyz or /livez that fail {moment}, with their messages: {bad:?}",
+                moment = when(moment)
             )
             .at(moment)
         })
@@ -99,12 +101,12 @@ fn fails(run: &Run, moment: Duration, wanted: &[&str]) -> Verdict {
     at(run, moment, |scrape| {
         let failing: Vec<_> = scrape.unready().map(|(name, _)| name).collect();
         Verdict::of(failing == wanted, || {
-            format!("the failing checks of /readyz at {moment:?} are {failing:?}; they have to be {wanted:?}").at(moment)
+            format!("the failing checks of /readyz {moment} are {failing:?}; they have to be {wanted:?}", moment = when(moment)).at(moment)
         })
         .and(|| {
             let dead: Vec<_> = dead(scrape).collect();
             Verdict::of(dead.is_empty(), || {
-                format!("no check of /livez may fail at {moment:?}, but these do: {dead:?}").at(moment)
+                format!("no check of /livez may fail {moment}, but these do: {dead:?}", moment = when(moment)).at(moment)
             })
         })
     })
@@ -119,7 +121,7 @@ fn dead(scrape: &Scrape) -> impl Iterator<Item = (&str, &str)> {
 /// after the outage.
 fn disturbed(backend: Backend) -> Scenario {
     let end = SETTLED + DOWN;
-    away(world(4, end + RECOVERY + T_STATUS), backend, SETTLED, end)
+    with_outage(world(4, end + RECOVERY + T_STATUS), backend, SETTLED, end)
         .at(SETTLED, Act::Scrape)
         // A node that is not ready makes the provider look for its machine.
         .at(SETTLED + s(5), Command::StopKubelet(machine(2)))
@@ -179,7 +181,7 @@ fn health_of(backend: Backend) -> &'static str {
 /// fail until the end of the outage and pass after the recovery.
 fn outage_from_the_start(backend: Backend) -> Case {
     let end = DOWN;
-    let scenario = away(world(4, end + RECOVERY + T_STATUS), backend, s(0), end)
+    let scenario = with_outage(world(4, end + RECOVERY + T_STATUS), backend, s(0), end)
         .at(s(60), Act::Scrape)
         .at(end - s(1), Act::Scrape)
         .at(end + RECOVERY, Act::Scrape);
@@ -237,8 +239,8 @@ fn troubled(run: &Run, moment: Duration, kind: &str, wanted: u32) -> Verdict {
             .map(|labels| sum(&samples, "vsphere_nodes_troubled", labels));
         Verdict::of(of_kind == f64::from(wanted) && all == of_kind, || {
             format!(
-                "vsphere_nodes_troubled of kind {kind} is {of_kind} at {moment:?}, of all kinds {all}; both have to be \
-                 {wanted}"
+                "vsphere_nodes_troubled of kind {kind} is {of_kind} {moment}, of all kinds {all}; both have to be \
+                 {wanted}", moment = when(moment)
             )
             .at(moment)
         })
@@ -296,7 +298,7 @@ fn hidden_machine() -> Case {
         .at(s(10), Act::StartAll)
         .at(s(30), Command::StopKubelet(machine(2)))
         .at(s(250), Act::Scrape)
-        .at(s(260), Act::Heal)
+        .at(s(260), Act::RemoveRules)
         .at(s(260), Command::StartKubelet(machine(2)))
         .at(s(390), Act::Scrape);
     Case::new(scenario, |run| {

@@ -11,11 +11,11 @@ use sim::world::objects::{GroupResource, Key, Op};
 
 use crate::judge::{NodeFacts, facts};
 use crate::lab::Run;
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict};
 
 /// A Kubernetes Event, reduced to the fields that judges compare.
 #[derive(Clone, Debug)]
-pub(super) struct Reported {
+pub(super) struct EventFacts {
     pub(super) kind: String,
     pub(super) reason: String,
     pub(super) message: String,
@@ -116,12 +116,12 @@ impl Run {
     }
 
     /// Returns the Events in the workload cluster at the end of the run.
-    pub(super) fn events(&self) -> Vec<Reported> {
+    pub(super) fn events(&self) -> Vec<EventFacts> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         self.end
             .cluster
             .all(&GroupResource::core("events"))
-            .map(|event| Reported {
+            .map(|event| EventFacts {
                 kind: text(&event["type"]),
                 reason: text(&event["reason"]),
                 message: text(&event["message"]),
@@ -144,13 +144,13 @@ impl Run {
 
     /// Returns the provider's calls to its backend, vCenter or Supervisor.
     pub(super) fn machine_calls(&self) -> impl Iterator<Item = &Record> {
-        self.calls().filter(|call| self.backend().takes(call))
+        self.calls().filter(|call| self.backend().receives(call))
     }
 
     /// Returns the provider's calls to its backend except long polls and watches, which wait for
     /// changes.
-    pub(super) fn questions(&self) -> impl Iterator<Item = &Record> {
-        self.machine_calls().filter(|call| !self.backend().is_news(call))
+    pub(super) fn lookups(&self) -> impl Iterator<Item = &Record> {
+        self.machine_calls().filter(|call| !self.backend().is_wait(call))
     }
 
     /// Fails unless each of these nodes lost its uninitialized taint by `since + bound`.
@@ -195,7 +195,7 @@ impl Run {
     /// true, that is, if the provider did the work that the case requires first. Otherwise the case
     /// is not supported if the provider tried a list or read a machine, and inconclusive if it did
     /// neither.
-    pub(super) fn does_without_list(&self, did: bool) -> Verdict {
+    pub(super) fn supports_missing_list(&self, did: bool) -> Verdict {
         let asked = |op: &str| self.calls().any(|call| call.op == op && !call.was_faulted());
         match did {
             true => Verdict::Pass,

@@ -9,12 +9,12 @@ use std::time::Duration;
 use serde_json::json;
 use sim::Face;
 use sim::faults::{Action, Rule};
-use sim::world::vcenter::Family;
+use sim::world::vcenter::SessionService;
 use sim::world::{Command, Grant, PROVIDER_USER, Time};
 
 use super::build::{
-    GRACE, SETTLED, T_STATUS, WRITE_NODE, WRITE_STATUS, hidden, ips, machine, newcomer, patch, s,
-    set_address, vanishing, world,
+    GRACE, SETTLED, T_STATUS, WRITE_NODE, WRITE_STATUS, create_joining_machine, hidden, ips,
+    machine, patch, s, set_address, vanishing, world,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -22,7 +22,7 @@ use crate::backend::Backend;
 use crate::catalogue;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let behind: &[(&str, &[&str])] = match backend {
@@ -86,11 +86,11 @@ fn allowed(things: usize) -> usize {
 }
 
 /// Adds a rule that is in force from `begin` on for [`REFUSED`], the phase `refused`.
-fn refused(rule: Rule, begin: Duration, scenario: Scenario) -> Scenario {
+fn with_refusals(rule: Rule, begin: Duration, scenario: Scenario) -> Scenario {
     scenario
         .at(begin, rule)
         .at(begin, Act::Phase("refused".into()))
-        .at(begin + REFUSED, Act::Heal)
+        .at(begin + REFUSED, Act::RemoveRules)
         .at(begin + REFUSED, Act::Phase(String::new()))
 }
 
@@ -99,9 +99,9 @@ fn refused(rule: Rule, begin: Duration, scenario: Scenario) -> Scenario {
 fn throttled() -> Case {
     let status = Action::Status { code: 429, retry_after: Some(30), message: None };
     let rule = Rule::new("refused", [status]).on(Face::Cluster).op(WRITE_STATUS);
-    let scenario = refused(rule, s(0), world(3, REFUSED + PAUSE + s(60)));
+    let scenario = with_refusals(rule, s(0), world(3, REFUSED + PAUSE + s(60)));
     Case::new(scenario, |run| {
-        tried(run, &WRITE_STATUS, 3).and(|| run.initializes(&names(3), REFUSED, PAUSE))
+        few_attempts(run, &WRITE_STATUS, 3).and(|| run.initializes(&names(3), REFUSED, PAUSE))
     })
     .named("writes are throttled")
 }
@@ -159,7 +159,7 @@ fn forbidden(operations: &[&'static str]) -> Rule {
 
 /// Fails if the provider tried these operations more often than allowed for `things` refused
 /// things.
-fn tried(run: &Run, operations: &[&str], things: usize) -> Verdict {
+fn few_attempts(run: &Run, operations: &[&str], things: usize) -> Verdict {
     let calls =
         run.calls_in("refused").filter(|call| operations.contains(&call.op.as_str())).count();
     let allowed = allowed(things);
@@ -174,7 +174,7 @@ fn tried(run: &Run, operations: &[&str], things: usize) -> Verdict {
 /// Fails if the provider called its backend during the refusals more often than allowed for
 /// `things` refused things.
 fn few_calls(run: &Run, things: usize) -> Verdict {
-    let asked = run.calls_in("refused").filter(|call| run.backend().takes(call)).count();
+    let asked = run.calls_in("refused").filter(|call| run.backend().receives(call)).count();
     let allowed = allowed(things);
     Verdict::of(asked <= allowed, || {
         format!(
@@ -186,19 +186,22 @@ fn few_calls(run: &Run, things: usize) -> Verdict {
 
 /// Fails unless the provider deletes the Node of a deleted machine within [`PAUSE`] after the
 /// refusals.
-fn goes_in_the_end(run: &Run, node: &str) -> Verdict {
+fn is_deleted_afterwards(run: &Run, node: &str) -> Verdict {
     let gone = run.deleted(node).map(|at| at.since_start());
     let end = SETTLED + REFUSED + PAUSE;
     Verdict::of(gone.is_some_and(|gone| gone <= end), || {
-        format!("the Node of the deleted machine was deleted at {gone:?}; it has to be by {end:?}")
+        format!(
+            "the Node of the deleted machine was deleted {gone}; it has to be by {end:?}",
+            gone = when(gone)
+        )
     })
 }
 
 fn refused_initialization() -> Case {
     let n = 3;
-    let scenario = refused(forbidden(&WRITE_NODE), s(0), world(n, REFUSED + PAUSE + s(60)));
+    let scenario = with_refusals(forbidden(&WRITE_NODE), s(0), world(n, REFUSED + PAUSE + s(60)));
     Case::new(scenario, |run| {
-        tried(run, &WRITE_NODE, 3).and(|| run.initializes(&names(3), REFUSED, PAUSE))
+        few_attempts(run, &WRITE_NODE, 3).and(|| run.initializes(&names(3), REFUSED, PAUSE))
     })
     .named("nodes cannot be written")
 }
@@ -207,14 +210,14 @@ fn refused_deletion() -> Case {
     const DELETE: &[&str] = &["delete nodes"];
     let scenario = world(12, SETTLED + REFUSED + PAUSE + s(60))
         .at(SETTLED, Command::DeleteMachine(machine(3)));
-    let scenario = refused(forbidden(DELETE), SETTLED, scenario);
+    let scenario = with_refusals(forbidden(DELETE), SETTLED, scenario);
     Case::new(scenario, |run| {
         let gone = run.deleted(&name(3)).map(|at| at.since_start());
-        tried(run, DELETE, 1).and(|| {
+        few_attempts(run, DELETE, 1).and(|| {
             let end = SETTLED + REFUSED;
             let is_in_time = gone.is_some_and(|gone| gone > end && gone <= end + PAUSE);
             Verdict::of(is_in_time, || {
-                format!("the Node of the deleted machine was deleted at {gone:?}; the API server permits it from {end:?} on, and a pause of 180 s is allowed")
+                format!("the Node of the deleted machine was deleted {gone}; the API server permits it {end}, and a pause of 180 s is allowed", gone = when(gone), end = when(end))
                     .at(gone)
             })
         })
@@ -229,15 +232,18 @@ fn sessions_end_young() -> Case {
         .at(SETTLED + REFUSED, Act::Phase(String::new()))
         .at(SETTLED + REFUSED, set_address(1, &["10.6.0.1"]));
     for n in 0..REFUSED.as_secs() / 2 {
-        let end = Command::ExpireSessions { vcenter: None, family: Some(Family::Soap) };
+        let end = Command::ExpireSessions { vcenter: None, family: Some(SessionService::Soap) };
         scenario = scenario.at(SETTLED + s(2 * n), end);
     }
     Case::new(scenario, |run| {
         let end = SETTLED + REFUSED;
         let shown = run.when_after(&name(1), end, |node| node.ips().any(|ip| ip == "10.6.0.1"));
-        tried(run, &["Login"], 1).and(|| {
+        few_attempts(run, &["Login"], 1).and(|| {
             Verdict::of(shown.is_some(), || {
-                format!("the node never showed the address that its machine got at {end:?}")
+                format!(
+                    "the node never showed the address that its machine got {end}",
+                    end = when(end)
+                )
             })
         })
     })
@@ -252,8 +258,8 @@ fn no_last_look() -> Case {
     let rule = Rule::new("refused", [status]).on(Face::Supervisor).op(["get virtualmachines"]);
     let scenario = world(12, SETTLED + REFUSED + PAUSE + s(60))
         .at(SETTLED, Command::DeleteMachine(machine(3)));
-    Case::new(refused(rule, SETTLED, scenario), |run| {
-        few_calls(run, 3).and(|| goes_in_the_end(run, &name(3)))
+    Case::new(with_refusals(rule, SETTLED, scenario), |run| {
+        few_calls(run, 3).and(|| is_deleted_afterwards(run, &name(3)))
     })
     .named("the last look is refused")
 }
@@ -266,8 +272,8 @@ fn no_proof() -> Case {
     let rule = Rule::new("refused", [status]).on(Face::Supervisor).op(LISTS);
     let scenario = world(12, SETTLED + REFUSED + PAUSE + s(60))
         .at(SETTLED, Command::DeleteMachine(machine(3)));
-    Case::new(refused(rule, SETTLED, scenario), |run| {
-        tried(run, &LISTS, 1).and(|| goes_in_the_end(run, &name(3)))
+    Case::new(with_refusals(rule, SETTLED, scenario), |run| {
+        few_attempts(run, &LISTS, 1).and(|| is_deleted_afterwards(run, &name(3)))
     })
     .named("machines cannot be listed, and one is gone")
 }
@@ -287,7 +293,7 @@ fn hidden_zone() -> Case {
             .and(|| {
                 let early = run.initialized(&name(1)).filter(|at| at.since_start() < REFUSED);
                 Verdict::of(early.is_none(), || {
-                    format!("the provider initialized the node at {early:?}, before it could see the zone of the machine")
+                    format!("the provider initialized the node {early}, before it could see the zone of the machine", early = when(early))
                 })
             })
             .and(|| run.initializes(&names(3), REFUSED, PAUSE))
@@ -303,7 +309,7 @@ fn found_alone(name_of: &'static str, operations: &'static [&'static str]) -> Ca
         .at(SETTLED + s(5), Command::StopKubelet(machine(1)))
         .at(SETTLED + REFUSED, Command::StartKubelet(machine(1)))
         .at(SETTLED + REFUSED, set_address(1, &["10.6.0.1"]));
-    Case::new(refused(rule, SETTLED, scenario), |run| {
+    Case::new(with_refusals(rule, SETTLED, scenario), |run| {
         few_calls(run, 5).and(|| {
             let shown = run.when(&name(1), |node| node.ips().any(|ip| ip == "10.6.0.1"));
             Verdict::of(shown.is_some(), || {
@@ -320,8 +326,8 @@ fn found_of_old() -> Case {
     let rule = Rule::new("refused", [Action::ReadStale(1)]).on(Face::Soap).op(["FindAllByUuid"]);
     let scenario =
         world(3, SETTLED + REFUSED + PAUSE + s(60)).at(SETTLED, Command::DeleteMachine(machine(3)));
-    Case::new(refused(rule, SETTLED, scenario), |run| {
-        few_calls(run, 5).and(|| goes_in_the_end(run, &name(3)))
+    Case::new(with_refusals(rule, SETTLED, scenario), |run| {
+        few_calls(run, 5).and(|| is_deleted_afterwards(run, &name(3)))
     })
     .named("a search shows a machine of old")
 }
@@ -340,7 +346,7 @@ fn unsteady() -> Case {
     Case::new(scenario, move |run| {
         let last = format!("10.6.0.{changes}");
         let shown = run.when(&name(1), |node| node.ips().any(|ip| ip == last));
-        tried(run, &WRITE_STATUS, 2).and(|| {
+        few_attempts(run, &WRITE_STATUS, 2).and(|| {
             Verdict::of(shown.is_some(), || {
                 format!("the node never showed the last address of its machine, {last}")
             })
@@ -353,7 +359,7 @@ fn unsteady() -> Case {
 fn unseen(backend: Backend) -> Case {
     let scenario =
         world(20, SETTLED + REFUSED + PAUSE).at(SETTLED, Command::StopKubelet(machine(1)));
-    Case::new(refused(hidden(backend, 1), SETTLED, scenario), |run| {
+    Case::new(with_refusals(hidden(backend, 1), SETTLED, scenario), |run| {
         run.was_not_ready(&name(1)).and(|| few_calls(run, 5))
     })
     .named("a machine cannot be seen")
@@ -365,10 +371,10 @@ fn ending(face: Face, operations: &'static [&'static str]) -> Case {
         .on(face)
         .op(operations.iter().copied());
     let scenario = world(3, SETTLED + REFUSED + PAUSE + s(60))
-        .at(SETTLED + REFUSED, newcomer("newcomer", None));
-    Case::new(refused(rule, SETTLED, scenario), move |run| {
+        .at(SETTLED + REFUSED, create_joining_machine("newcomer", None));
+    Case::new(with_refusals(rule, SETTLED, scenario), move |run| {
         let registered = run.when("newcomer", |_| true).map_or(Duration::MAX, Time::since_start);
-        tried(run, operations, 4)
+        few_attempts(run, operations, 4)
             .and(|| run.initializes(&names(3), s(0), SETTLED))
             .and(|| run.initializes(&["newcomer".to_owned()], registered, PAUSE))
     })
@@ -399,12 +405,12 @@ fn failing(backend: Backend, what: &'static str, operations: &'static [&'static 
     let later =
         Command::SetAddresses { machine: "newcomer".into(), addresses: vec![ips(&["10.6.0.1"])] };
     let scenario = world(3, end + PAUSE + T_STATUS + s(60))
-        .at(begin + s(60), newcomer("newcomer", None))
+        .at(begin + s(60), create_joining_machine("newcomer", None))
         .at(end + PAUSE, later);
-    Case::new(refused(rule, begin, scenario), move |run| {
+    Case::new(with_refusals(rule, begin, scenario), move |run| {
         let mut all = names(3);
         all.push("newcomer".to_owned());
-        let right = tried(run, operations, 4).and(|| run.initializes(&all, end, PAUSE));
+        let right = few_attempts(run, operations, 4).and(|| run.initializes(&all, end, PAUSE));
         right.and(|| run.keeps_one_view()).and(|| {
             let shown = run.when("newcomer", |node| node.ips().any(|ip| ip == "10.6.0.1"));
             Verdict::of(shown.is_some_and(|at| at.since_start() <= end + PAUSE + T_STATUS), || {

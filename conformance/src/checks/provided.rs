@@ -9,7 +9,7 @@ use super::{Case, Check};
 use crate::judge::NodeFacts;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Annotation with the addresses of `--node-ip`.
 const ANNOTATION: &str = "alpha.kubernetes.io/provided-node-ip";
@@ -105,7 +105,7 @@ fn waits(run: &Run, until: std::time::Duration) -> Verdict {
     let initialized = run.initialized(&name(1)).filter(|at| at.since_start() < until);
     run.initializes(&names(3)[1..], START, T_INIT).and(|| {
         Verdict::of(initialized.is_none(), || {
-            format!("the provider initialized the node at {initialized:?}, although its annotation is invalid or names an address that its machine lacks").at(initialized)
+            format!("the provider initialized the node {initialized}, although its annotation is invalid or names an address that its machine lacks", initialized = when(initialized)).at(initialized)
         })
     })
 }

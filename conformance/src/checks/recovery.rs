@@ -7,8 +7,9 @@ use sim::faults::{Action, Rule};
 use sim::world::{Command, ControlPlane, objects};
 
 use super::build::{
-    FaultKind, GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, WRITE_NODE, WRITE_STATUS, away,
-    fault_kinds, machine, newcomer, s, set_address, vanishing, world, world_with,
+    FaultKind, GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, WRITE_NODE, WRITE_STATUS,
+    create_joining_machine, fault_kinds, machine, s, set_address, vanishing, with_outage, world,
+    world_with,
 };
 use super::identity::rebuilt;
 use super::observe::{name, names};
@@ -18,7 +19,7 @@ use crate::judge::liveness;
 use crate::lab::Run;
 use crate::lives::{self, Life};
 use crate::scenario::{Act, Initializer, Scenario};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = vec![
@@ -27,7 +28,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("LIVE-003", outage_at_start(backend)),
         Check::new("LIVE-004", watches(backend)),
         Check::new("LIVE-005", unanswered(backend)),
-        Check::new("LIVE-009", led(backend)),
+        Check::new("LIVE-009", lives(backend)),
     ];
     if backend.is_vcenter() {
         checks.push(Check::new("LIVE-008", long_polls()));
@@ -36,12 +37,12 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 }
 
 /// Passes if every liveness invariant holds at the end of the run.
-fn right(run: &Run) -> Verdict {
+fn liveness_holds(run: &Run) -> Verdict {
     liveness(run).first().map_or(Verdict::Pass, Verdict::fail)
 }
 
 /// Creates a case for every life, without the failures that the sweeps add.
-fn led(backend: Backend) -> Vec<Case> {
+fn lives(backend: Backend) -> Vec<Case> {
     let case = |life: Life| {
         // Counts the invariants from which the life is not exempt.
         let right = |run: &Run| Life::broken(run).first().map_or(Verdict::Pass, Verdict::fail);
@@ -66,14 +67,14 @@ fn every_fault(backend: Backend) -> Vec<Case> {
                 .at(s(100), set_address(1, &["10.6.0.1"]))
                 .at(s(110), Command::PowerOff(machine(2)))
                 .at(s(120), Command::DeleteMachine(machine(3)))
-                .at(s(125), backend.cut())
+                .at(s(125), backend.disconnect())
                 .at(s(130), Command::StartKubelet(machine(4)))
-                .at(s(300), Act::Heal);
+                .at(s(300), Act::RemoveRules);
             let label = format!("{} {kind}", face.as_str());
             // The provider reads tags only at its start and for new nodes, so this scenario has
             // both during the failures.
             let scenario = if face == Face::Vapi { joining(scenario) } else { scenario };
-            cases.push(Case::new(scenario, right).named(label));
+            cases.push(Case::new(scenario, liveness_holds).named(label));
         }
     }
     cases.push(still_shown(backend));
@@ -91,19 +92,22 @@ fn still_shown(backend: Backend) -> Case {
     let scenario = world(4, s(600))
         .at(SETTLED, Command::DeleteMachine(machine(2)))
         .at(SETTLED, late.first(1))
-        .at(s(300), Act::Heal);
-    Case::new(scenario, right).named("a deleted machine is still shown by one read")
+        .at(s(300), Act::RemoveRules);
+    Case::new(scenario, liveness_holds).named("a deleted machine is still shown by one read")
 }
 
 /// Restarts the provider at 10 s and lets a node join.
 fn joining(scenario: Scenario) -> Scenario {
-    scenario.at(s(10), Act::Crash(0)).at(s(11), Act::Start(0)).at(s(12), newcomer("newcomer", None))
+    scenario
+        .at(s(10), Act::Crash(0))
+        .at(s(11), Act::Start(0))
+        .at(s(12), create_joining_machine("newcomer", None))
 }
 
 fn restarts(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
     for (case, down) in [("two minutes", 120), ("a moment", 1), ("half an hour", 1800)] {
-        let scenario = away(world(6, s(3600)), backend, SETTLED, SETTLED + s(down))
+        let scenario = with_outage(world(6, s(3600)), backend, SETTLED, SETTLED + s(down))
             .at(SETTLED + s(5), set_address(1, &["10.6.0.1"]))
             .at(SETTLED + s(5), Command::PowerOff(machine(2)))
             .at(SETTLED + s(5), Command::StopKubelet(machine(4)))
@@ -112,11 +116,11 @@ fn restarts(backend: Backend) -> Vec<Case> {
             Case::new(scenario, move |run| {
                 let back = SETTLED + s(down + 60);
                 let shown = run.when(&name(1), |node| node.ips().any(|ip| ip == "10.6.0.1"));
-                right(run)
+                liveness_holds(run)
                     .and(|| {
                         Verdict::of(
                             shown.is_some_and(|at| at.since_start() < back + T_STATUS * 2),
-                            || format!("the node shows the new address from {shown:?} on; the backend answers again since {back:?}").at(shown),
+                            || format!("the node shows the new address {shown}; the backend answers again since {back:?}", shown = when(shown)).at(shown),
                         )
                     })
                     .and(|| {
@@ -145,8 +149,8 @@ fn refused_takeover() -> Case {
         .at(s(5), Act::Initialize { node: None, by: Initializer::Upstream })
         .at(s(10), Act::StartAll)
         .at(s(10), refused)
-        .at(s(10), newcomer("newcomer", None))
-        .at(healed, Act::Heal)
+        .at(s(10), create_joining_machine("newcomer", None))
+        .at(healed, Act::RemoveRules)
         .at(destroyed, Act::Crash(0))
         .at(destroyed, Command::DeleteMachine(machine(1)))
         .at(again, Act::Start(0));
@@ -159,7 +163,7 @@ fn refused_takeover() -> Case {
                 Verdict::of(gone.is_some_and(|at| at.since_start() <= by), || {
                     format!(
                         "the API server refused writes of Nodes until {healed:?}; the Node of the machine that was deleted at \
-                         {destroyed:?} was deleted at {gone:?}, but has to be by {by:?}"
+                         {destroyed:?} was deleted {gone}, but has to be by {by:?}", gone = when(gone)
                     )
                     .at(gone)
                 })
@@ -170,27 +174,27 @@ fn refused_takeover() -> Case {
 
 fn outage_at_start(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
-    let unknown = away(world(5, s(900)), backend, s(0), s(300));
+    let unknown = with_outage(world(5, s(900)), backend, s(0), s(300));
     cases.push(
         Case::new(unknown, |run| {
-            run.initializes(&names(5), s(360), T_INIT + s(180)).and(|| right(run))
+            run.initializes(&names(5), s(360), T_INIT + s(180)).and(|| liveness_holds(run))
         })
         .named(format!("{} down", backend.name())),
     );
-    let known = away(world(5, s(1200)), backend, SETTLED, s(400))
+    let known = with_outage(world(5, s(1200)), backend, SETTLED, s(400))
         .at(SETTLED, Act::Crash(0))
         .at(s(65), Command::StopKubelet(machine(1)))
         .at(s(65), set_address(2, &["10.6.0.2"]))
         .at(s(70), Act::Start(0))
         .at(s(900), Command::StartKubelet(machine(1)));
     let label = format!("{} down, nodes known", backend.name());
-    cases.push(Case::new(known, right).named(label));
+    cases.push(Case::new(known, liveness_holds).named(label));
     let down = Rule::new("down", [Action::Status { code: 503, retry_after: None, message: None }])
         .on(Face::Cluster);
-    let cluster = world(5, s(900)).fault(down).at(s(200), Act::Heal);
+    let cluster = world(5, s(900)).fault(down).at(s(200), Act::RemoveRules);
     cases.push(
         Case::new(cluster, |run| {
-            run.initializes(&names(5), s(200), T_INIT + s(60)).and(|| right(run))
+            run.initializes(&names(5), s(200), T_INIT + s(60)).and(|| liveness_holds(run))
         })
         .named("cluster down"),
     );
@@ -204,9 +208,9 @@ fn watches(backend: Backend) -> Vec<Case> {
     let mut cases = broken_watches(Face::Cluster, "watch nodes");
     if backend == Backend::Supervisor {
         cases.extend(broken_watches(Face::Supervisor, "watch virtualmachines"));
-        cases.extend([s(8), s(40)].map(forgotten));
+        cases.extend([s(8), s(40)].map(compacted));
         cases.push(rebuilt_unseen());
-        cases.extend([400, 502].map(refused_alone));
+        cases.extend([400, 502].map(watches_refused));
     }
     cases
 }
@@ -214,10 +218,10 @@ fn watches(backend: Backend) -> Vec<Case> {
 /// Creates a case in which machines change during an outage of the Supervisor, and the Supervisor
 /// then compacts its history. So the provider must list machines again instead of resuming its
 /// watch.
-fn forgotten(outage: Duration) -> Case {
+fn compacted(outage: Duration) -> Case {
     let plane = ControlPlane::Supervisor;
     let (changed, back) = (SETTLED + s(2), SETTLED + outage);
-    let scenario = away(world(4, s(1500)), Backend::Supervisor, SETTLED, back)
+    let scenario = with_outage(world(4, s(1500)), Backend::Supervisor, SETTLED, back)
         .at(changed, set_address(1, &["10.6.0.1"]))
         .at(changed, Command::PowerOff(machine(2)))
         .at(changed, Command::DeleteMachine(machine(3)))
@@ -226,14 +230,14 @@ fn forgotten(outage: Duration) -> Case {
         let shown = run.when_after(&name(1), changed, |node| node.ips().any(|ip| ip == "10.6.0.1"));
         let marked = run.when_after(&name(2), changed, |node| node.shutdown);
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(100) + T_STATUS + T_INIT), || {
-            format!("the node shows the new address from {shown:?} on, which is too late after the outage").at(shown)
+            format!("the node shows the new address {shown}, which is too late after the outage", shown = when(shown)).at(shown)
         })
         .and(|| {
             Verdict::of(marked.is_some_and(|at| at.since_start() < s(200)), || {
-                format!("the node of the powered-off machine got the shutdown taint at {marked:?}; it has to before 200 s").at(marked)
+                format!("the node of the powered-off machine got the shutdown taint {marked}; it has to before 200 s", marked = when(marked)).at(marked)
             })
         })
-        .and(|| right(run))
+        .and(|| liveness_holds(run))
     });
     case.named(format!(
         "watch virtualmachines, compacted during an outage of {} s",
@@ -243,12 +247,12 @@ fn forgotten(outage: Duration) -> Case {
 
 /// Creates a case in which every watch of machines gets this status code, as from a gateway, while
 /// lists and reads work.
-fn refused_alone(code: u16) -> Case {
+fn watches_refused(code: u16) -> Case {
     let status = Action::Status { code, retry_after: None, message: None };
     let rule = Rule::new("watch", [status]).on(Face::Supervisor).op(["watch virtualmachines"]);
     let scenario = world(3, s(900))
         .fault(rule)
-        .at(s(20), newcomer("newcomer", None))
+        .at(s(20), create_joining_machine("newcomer", None))
         .at(s(60), Command::DeleteMachine(machine(1)));
     let case = Case::new(scenario, |run| {
         let deleted = run.deleted(&name(1));
@@ -300,7 +304,7 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
         let scenario = world(3, s(1800))
             .fault(rule)
             // One node joins and another machine is powered off while the watch is broken.
-            .at(s(20), newcomer("newcomer", None))
+            .at(s(20), create_joining_machine("newcomer", None))
             .at(s(60), Command::PowerOff(machine(1)))
             .at(s(60), set_address(2, &["10.6.0.2"]));
         cases.push(
@@ -314,7 +318,7 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
                             }),
                             || {
                                 format!(
-                                    "the machine is powered off since 60 s; its node got the shutdown taint at {marked:?}, which is too late"
+                                    "the machine is powered off since 60 s; its node got the shutdown taint {marked}, which is too late", marked = when(marked)
                                 )
                                 .at(marked)
                             },
@@ -326,10 +330,10 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
                         });
                         let by = s(60) + T_STATUS.max(bound);
                         Verdict::of(shown.is_some_and(|at| at.since_start() <= by), || {
-                            format!("the machine has a new address since 60 s; its node shows it from {shown:?} on").at(shown)
+                            format!("the machine has a new address since 60 s; its node shows it {shown}", shown = when(shown)).at(shown)
                         })
                     })
-                    .and(|| right(run))
+                    .and(|| liveness_holds(run))
             })
             .named(format!("{op}, {case}")),
         );
@@ -382,7 +386,7 @@ fn unanswered(backend: Backend) -> Vec<Case> {
                         hung.map(ToString::to_string).unwrap_or_default()
                     )
                 })
-                .and(|| right(run))
+                .and(|| liveness_holds(run))
             })
             .named(format!("{} {op}", face.as_str())),
         );
@@ -405,7 +409,7 @@ fn long_polls() -> Vec<Case> {
         for n in 0..10_u64 {
             scenario = scenario.at(s(60 + 7 * n), set_address(1, &[&format!("10.6.0.{}", n + 1)]));
         }
-        Case::new(scenario, right).named(case)
+        Case::new(scenario, liveness_holds).named(case)
     })
     .collect();
     cases.push(deleted_unreported());
@@ -420,7 +424,7 @@ fn never_delivered() -> Case {
     let rule = Rule::new("undelivered", [Action::Hide("newcomer".to_owned())]).on(Face::Soap);
     let scenario = world(3, s(180))
         .at(hidden, rule.op(["WaitForUpdatesEx"]))
-        .at(joins, newcomer("newcomer", None));
+        .at(joins, create_joining_machine("newcomer", None));
     Case::new(scenario, move |run| run.initializes(&["newcomer".to_owned()], joins, T_INIT + s(60)))
         .named("a machine is never delivered")
 }
@@ -436,5 +440,5 @@ fn deleted_unreported() -> Case {
         // Ends the current wait for updates, so that the rule hits the next one.
         .at(SETTLED, set_address(1, &["10.6.0.1"]))
         .at(SETTLED + s(2), Command::DeleteMachine(machine(3)));
-    Case::new(scenario, right).named("a machine is deleted while the version is lost")
+    Case::new(scenario, liveness_holds).named("a machine is deleted while the version is lost")
 }

@@ -13,7 +13,7 @@ use sim::ledger::Record;
 use sim::world::{Command, ControlPlane};
 use sim::{Class, Face};
 
-use super::build::{SETTLED, T_STATUS, machine, newcomer, s, world};
+use super::build::{SETTLED, T_STATUS, create_joining_machine, machine, s, world};
 use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -21,7 +21,7 @@ use crate::backend::Backend;
 use crate::judge::NodeFacts;
 use crate::lab::{Exit, Run};
 use crate::scenario::{Act, Scenario};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let cut = |bytes| Action::Truncate { bytes };
@@ -127,16 +127,16 @@ fn life(
         scenario = scenario.at(BEGIN, rule.on(face).op([*operation]).first(first));
     }
     scenario = scenario
-        .at(BEGIN, backend.cut())
+        .at(BEGIN, backend.disconnect())
         .at(BEGIN, Command::EndWatches { plane: ControlPlane::Workload })
         .at(BEGIN + s(20), Act::Crash(0))
         .at(BEGIN + s(21), Act::Start(0))
         .at(BEGIN + s(30), Command::StopKubelet(machine(1)))
         .at(BEGIN + s(30), Command::DeleteMachine(machine(5)))
-        .at(BEGIN + s(40), newcomer("newcomer", None))
-        .at(END, Act::Heal)
+        .at(BEGIN + s(40), create_joining_machine("newcomer", None))
+        .at(END, Act::RemoveRules)
         // Ends the calls that still hang on a connection with a spoiled answer.
-        .at(END, backend.cut())
+        .at(END, backend.disconnect())
         .at(END, Command::EndWatches { plane: ControlPlane::Workload })
         .at(END, Command::StartKubelet(machine(1)));
     scenario
@@ -250,7 +250,7 @@ fn lives(run: &Run, face: Face, known: &[&str]) -> Verdict {
         .and(|| {
             let gone = run.deleted(&name(5));
             Verdict::of(gone.is_some_and(|at| at.since_start() <= END + PATIENCE), || {
-                format!("the Node of the machine that was deleted meanwhile was deleted at {gone:?}, too late after the last spoiled answer")
+                format!("the Node of the machine that was deleted meanwhile was deleted {gone}, too late after the last spoiled answer", gone = when(gone))
                     .at(gone)
             })
         })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sim::ledger::Record;
 use sim::world::{Command, ControlPlane};
 
-use super::build::{SETTLED, T_INIT, newcomer, s, world_with};
+use super::build::{SETTLED, T_INIT, create_joining_machine, s, world_with};
 use super::canary::Canary;
 use super::observe::names;
 use super::{Case, Check};
@@ -35,8 +35,8 @@ fn large_inventory(backend: Backend) -> Case {
     const LOST: Duration = s(90);
     let scenario = world_with(NODES, MACHINES, s(300))
         .at(s(0), Command::SetHeartbeats { every: None })
-        .at(SETTLED, newcomer("newcomer", None))
-        .at(LOST, backend.cut())
+        .at(SETTLED, create_joining_machine("newcomer", None))
+        .at(LOST, backend.disconnect())
         .at(LOST, Command::CompactCluster { plane: ControlPlane::Supervisor, keep: 0 })
         .at(s(120), Act::Crash(0))
         .at(s(121), Act::Start(0));

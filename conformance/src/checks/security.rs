@@ -11,7 +11,7 @@ use sim::world::{Command, PROVIDER_USER, Topology};
 use sim::{Class, Face};
 
 use super::build::{
-    GRACE, SETTLED, T_INIT, T_LIFE, machine, newcomer, patch, s, set_address, world,
+    GRACE, SETTLED, T_INIT, T_LIFE, create_joining_machine, machine, patch, s, set_address, world,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
@@ -26,7 +26,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     rights.extend(missing_in_cluster(backend));
     rights.extend(missing_in_cloud(backend));
     vec![
-        Check::new("SEC-001", [told(backend)]),
+        Check::new("SEC-001", [credentials_replaced(backend)]),
         Check::new("SEC-004", rights),
         Check::new("CCM-014", [in_the_table(backend), in_the_table(backend).electing()]),
     ]
@@ -41,7 +41,7 @@ const SECRET: &str = "credentials";
 /// credentials again. A vCenter also cuts some answers with session ids short. The invariant
 /// `NoSecretTold` searches the outputs of the run for secrets. The judge here only requires that
 /// these events occurred, that the log covers them, and that the provider initialized the nodes.
-fn told(backend: Backend) -> Case {
+fn credentials_replaced(backend: Backend) -> Case {
     let (refused, known) = (s(120), s(200));
     let scenario = world(4, s(550)).with(|it| it.verbose = true);
     let scenario = match backend {
@@ -56,7 +56,7 @@ fn told(backend: Backend) -> Case {
             let scenario = scenario
                 .with(|it| it.secret = Some(SECRET.to_owned()))
                 .at(refused, Command::RotatePassword { vcenter: None, user, password })
-                .at(refused, backend.cut())
+                .at(refused, backend.disconnect())
                 .at(known, Act::Secret { name: SECRET.to_owned(), password: PASSWORD.to_owned() });
             unreadable.fold(scenario, |scenario, rule| scenario.at(SETTLED, rule))
         }
@@ -65,13 +65,13 @@ fn told(backend: Backend) -> Case {
             scenario
                 .at(refused, Rule::new("refused", [status]).on(Face::Supervisor).first(2))
                 .at(known, Act::Token { grace: Duration::ZERO })
-                .at(known + s(100), backend.cut())
+                .at(known + s(100), backend.disconnect())
         }
     };
     let scenario = scenario
-        .at(SETTLED, backend.cut())
-        .at(refused, backend.cut())
-        .at(refused + s(10), newcomer("newcomer", None));
+        .at(SETTLED, backend.disconnect())
+        .at(refused, backend.disconnect())
+        .at(refused + s(10), create_joining_machine("newcomer", None));
     Case::new(scenario, move |run| {
         let is_credential = |call: &&Record| match backend {
             Backend::VCenter => call.op == "Login",
@@ -93,7 +93,7 @@ fn told(backend: Backend) -> Case {
         }
         // Requires log lines after the refusal, so that the log covers the time of the credentials.
         let n_lines = run.logged_after(refused).count();
-        if n_lines == 0 || (!run.hosted && run.whispers.is_empty()) {
+        if n_lines == 0 || (!run.hosted && run.debug_words.is_empty()) {
             return Verdict::inconclusive("the provider logged nothing after its credentials were refused");
         }
         // The invariant `NoSecretTold`, judged for every run, searches for the secrets.
@@ -109,7 +109,7 @@ fn life() -> Scenario {
         "failure-domain.beta.kubernetes.io/zone": "zone-b",
     }}});
     Scenario::new("", Topology::zones(3).machines(6), s(600))
-        .at(SETTLED, newcomer("newcomer", None))
+        .at(SETTLED, create_joining_machine("newcomer", None))
         .at(SETTLED, patch(&name(2), beta_alone))
         .at(SETTLED, set_address(3, &["10.6.0.1"]))
         .at(SETTLED + s(10), Command::PowerOff(machine(4)))
@@ -117,14 +117,14 @@ fn life() -> Scenario {
 }
 
 /// Moves the credentials to a Secret in vCenter mode, so that the provider has to read it.
-fn of_vcenter(backend: Backend, scenario: Scenario) -> Scenario {
+fn with_secret(backend: Backend, scenario: Scenario) -> Scenario {
     scenario.with(|it| it.secret = backend.is_vcenter().then(|| SECRET.to_owned()))
 }
 
 /// Creates a case in which a provider with the documented roles must do all its work without a
 /// refused call. Its vCenter account may only read.
 fn documented(backend: Backend) -> Case {
-    Case::new(of_vcenter(backend, life()), |run| {
+    Case::new(with_secret(backend, life()), |run| {
         let refused = run.calls().find(|call| {
             call.ended.as_ref().is_some_and(|ended| {
                 matches!(ended.status, Some(401 | 403))
@@ -204,7 +204,8 @@ impl Case {
 /// Verbs, resource and API group of a right to Kubernetes objects.
 type Right = (&'static [&'static str], &'static str, &'static str);
 
-/// Rights of the provider's role in the workload cluster. Each case removes one entry.
+/// Rights in the workload cluster whose absence a provider must report with either backend. Each
+/// case removes one entry.
 const IN_CLUSTER: [Right; 6] = [
     (&["list"], "nodes", ""),
     (&["watch"], "nodes", ""),
@@ -238,7 +239,7 @@ fn missing_in_cloud(backend: Backend) -> Vec<Case> {
 /// Returns the scenario of [`life`], shortened to 200 s, with a restart of the provider at
 /// [`SETTLED`]. After the restart the provider needs each right again.
 fn restarted(backend: Backend) -> Scenario {
-    let scenario = Scenario { horizon: s(200), ..of_vcenter(backend, life()) };
+    let scenario = Scenario { horizon: s(200), ..with_secret(backend, life()) };
     scenario.at(SETTLED, Act::Crash(0)).at(SETTLED + s(1), Act::Start(0))
 }
 
@@ -328,7 +329,7 @@ const TABLE: [(&[&str], &str); 17] = [
 
 /// Creates a case in which every Kubernetes request of the provider must be in [`TABLE`].
 fn in_the_table(backend: Backend) -> Case {
-    Case::new(of_vcenter(backend, life()), |run| {
+    Case::new(with_secret(backend, life()), |run| {
         let of_api = |call: &&Record| call.face.is_some_and(Face::is_kubernetes);
         let is_known = |call: &Record| {
             let operation = call.op.split_once(' ');

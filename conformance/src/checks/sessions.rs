@@ -5,17 +5,20 @@ use std::time::Duration;
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::ledger::Record;
-use sim::world::vcenter::{Family, LoginRules, Password};
+use sim::world::vcenter::{LoginRules, Password, SessionService};
 use sim::world::{Command, PROVIDER_USER};
 
-use super::build::{SETTLED, T_INIT, T_STATUS, away, newcomer, s, set_address, world, world_with};
+use super::build::{
+    SETTLED, T_INIT, T_STATUS, create_joining_machine, s, set_address, with_outage, world,
+    world_with,
+};
 use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::{Exit, Run};
 use crate::scenario::Act;
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = promises(backend);
@@ -50,28 +53,29 @@ fn promises(backend: Backend) -> Vec<Check> {
 fn token(grace: Duration) -> Case {
     let scenario = world(4, s(700))
         .at(SETTLED, Act::Token { grace })
-        .at(s(130), Backend::Supervisor.cut())
+        .at(s(130), Backend::Supervisor.disconnect())
         .at(s(140), Act::Token { grace })
-        .at(s(150), Backend::Supervisor.cut())
+        .at(s(150), Backend::Supervisor.disconnect())
         .at(s(300), set_address(1, &["10.6.0.1"]));
     let case = Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(300), |node| node.ips().any(|ip| ip == "10.6.0.1"));
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(300) + T_STATUS + T_INIT), || {
             format!(
-                "the node shows the new address from {shown:?} on, which is too late after 300 s"
+                "the node shows the new address {shown}, which is too late after 300 s",
+                shown = when(shown)
             )
             .at(shown)
         })
         .and(|| one_start(run))
     });
-    let name = format!("the old one is good for {} s", grace.as_secs());
+    let name = format!("the old token stays valid for {} s", grace.as_secs());
     case.canary(Canary::Gone(4), s(200)).named(name)
 }
 
 /// Creates a case in which the token is replaced during an outage of the Supervisor, which then
 /// refuses the old token at once.
 fn token_while_down() -> Case {
-    let scenario = away(world(4, s(700)), Backend::Supervisor, SETTLED, s(240))
+    let scenario = with_outage(world(4, s(700)), Backend::Supervisor, SETTLED, s(240))
         .at(s(100), Act::Token { grace: Duration::ZERO });
     let case = Case::new(scenario, one_start);
     case.canary_within(Canary::Gone(4), s(300), s(60)).named("rotated during an outage")
@@ -93,7 +97,7 @@ fn logins(run: &Run, op: &str) -> Vec<Duration> {
 fn one_session() -> Case {
     let mut scenario = world(30, s(1200));
     for minute in 2..10 {
-        scenario = scenario.at(s(60 * minute), Backend::VCenter.cut());
+        scenario = scenario.at(s(60 * minute), Backend::VCenter.disconnect());
         scenario = scenario.at(s(60 * minute + 20), set_address(1, &[&format!("10.6.0.{minute}")]));
     }
     Case::new(scenario, |run| {
@@ -124,7 +128,8 @@ fn steady() -> Case {
 /// and vCenter ends a session after half an hour without a call.
 fn idle() -> Case {
     let joins = s(2 * 3600);
-    let scenario = world_with(0, 3, joins + s(120)).at(joins, newcomer("newcomer", None));
+    let scenario =
+        world_with(0, 3, joins + s(120)).at(joins, create_joining_machine("newcomer", None));
     Case::new(scenario, move |run| {
         let n = logins(run, "Login").len();
         run.initializes(&["newcomer".to_owned()], joins, s(60)).and(|| {
@@ -161,8 +166,8 @@ fn single_flight() -> Case {
     let slow = Rule::new("slow login", [Action::Delay(s(3))]).on(Face::Soap).op(["Login"]);
     let scenario = world(40, s(400))
         .fault(slow)
-        .at(s(120), Backend::VCenter.cut())
-        .at(s(240), Backend::VCenter.cut());
+        .at(s(120), Backend::VCenter.disconnect())
+        .at(s(240), Backend::VCenter.disconnect());
     Case::new(scenario, |run| {
         let mut calls: Vec<(Duration, Duration)> = run
             .calls()
@@ -204,7 +209,7 @@ fn logout(at: Duration) -> Case {
 fn hundred_expiries() -> Case {
     let mut scenario = world(10, s(60 + 100 * 37 + 120));
     for n in 0..100 {
-        let family = [Some(Family::Soap), Some(Family::Vapi), None][n as usize % 3];
+        let family = [Some(SessionService::Soap), Some(SessionService::Vapi), None][n as usize % 3];
         let command = Command::ExpireSessions { vcenter: None, family };
         scenario = scenario.at(SETTLED + s(37 * n), command);
     }
@@ -222,8 +227,9 @@ fn hundred_expiries() -> Case {
 /// provider has to read through vAPI.
 fn tags_alone() -> Case {
     let joins = SETTLED + s(10);
-    let end = Command::ExpireSessions { vcenter: None, family: Some(Family::Vapi) };
-    let scenario = world(4, s(300)).at(SETTLED, end).at(joins, newcomer("newcomer", None));
+    let end = Command::ExpireSessions { vcenter: None, family: Some(SessionService::Vapi) };
+    let scenario =
+        world(4, s(300)).at(SETTLED, end).at(joins, create_joining_machine("newcomer", None));
     Case::new(scenario, move |run| {
         run.initializes(&["newcomer".to_owned()], joins, s(60)).and(|| {
             let zone = run.when_after("newcomer", joins, |node| node.labels[0].is_some());
@@ -241,7 +247,7 @@ fn full_table() -> Case {
     let room = s(600);
     let scenario = world(5, s(1500))
         .at(SETTLED, Command::SetLoginRules { vcenter: None, rules: full })
-        .at(SETTLED, Backend::VCenter.cut())
+        .at(SETTLED, Backend::VCenter.disconnect())
         .at(room, Command::SetLoginRules { vcenter: None, rules: LoginRules::default() })
         .at(s(610), set_address(1, &["10.6.0.1"]));
     let judge = move |run: &Run| {
@@ -271,7 +277,7 @@ fn full_table() -> Case {
                 let bound = room + longest_gap(&refused);
                 Verdict::of(accepted.is_some_and(|at| at <= bound), || {
                     format!(
-                        "vCenter has room for sessions again, but the first login came at {accepted:?}, not by {bound:?}"
+                        "vCenter has room for sessions again, but the first login came {accepted}, not by {bound:?}", accepted = when(accepted)
                     )
                     .at(accepted)
                 })
@@ -280,7 +286,7 @@ fn full_table() -> Case {
                 Verdict::of(
                     shown.is_some_and(|at| at.since_start() < s(610) + T_STATUS * 2),
                     || {
-                        format!("vCenter has room for sessions again, but the node shows its new address only from {shown:?} on")
+                        format!("vCenter has room for sessions again, but the node shows its new address {shown}", shown = when(shown))
                             .at(shown)
                     },
                 )
@@ -313,7 +319,7 @@ fn wrong_password() -> Case {
     let scenario = world(5, repaired)
         .with(|it| it.secret = Some(secret.to_owned()))
         .at(SETTLED, rotate)
-        .at(s(70), Backend::VCenter.cut())
+        .at(s(70), Backend::VCenter.disconnect())
         .at(repaired, Act::Secret { name: secret.to_owned(), password: new.to_owned() });
     let judge = move |run: &Run| {
         let refused = |from: Duration, to: Duration| {
@@ -364,9 +370,9 @@ fn rotated_late() -> Case {
     let scenario = world(3, s(500))
         .with(|it| it.secret = Some(secret.to_owned()))
         .at(s(100), rotate)
-        .at(s(101), Backend::VCenter.cut())
+        .at(s(101), Backend::VCenter.disconnect())
         .at(known, Act::Secret { name: secret.to_owned(), password: new.to_owned() })
-        .at(known + s(60), newcomer("newcomer", None));
+        .at(known + s(60), create_joining_machine("newcomer", None));
     Case::new(scenario, move |run| {
         let rejected = logins(run, "Login").len();
         // Allows a provider that reads the Secret as rarely as once a minute.
@@ -394,10 +400,10 @@ fn rotated_early() -> Case {
     let scenario = world(3, s(400))
         .with(|it| it.secret = Some(secret.to_owned()))
         .at(s(100), password("not yet told to anybody"))
-        .at(s(101), Backend::VCenter.cut())
+        .at(s(101), Backend::VCenter.disconnect())
         .at(told, Act::Secret { name: secret.to_owned(), password: new.to_owned() })
         .at(valid, password(new))
-        .at(valid, newcomer("newcomer", None));
+        .at(valid, create_joining_machine("newcomer", None));
     Case::new(scenario, move |run| {
         let rejected = |from: Duration, to: Duration| {
             let of = logins(run, "Login").into_iter().filter(move |at| (from..to).contains(at));
@@ -428,7 +434,7 @@ fn rotation(overlap: bool) -> Case {
         .with(|it| it.secret = Some(secret.to_owned()))
         .at(first, rotate)
         .at(second, Act::Secret { name: secret.to_owned(), password: new.to_owned() })
-        .at(s(401), Backend::VCenter.cut())
+        .at(s(401), Backend::VCenter.disconnect())
         .at(s(1000), set_address(1, &["10.6.0.1"]));
     Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(1000), |node| node.ips().any(|ip| ip == "10.6.0.1"));
@@ -438,7 +444,7 @@ fn rotation(overlap: bool) -> Case {
             written.extend(run.writes_on(&name).filter(meanwhile).map(ToString::to_string));
         }
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(1000) + T_STATUS), || {
-            format!("the machine got a new address at 1000 s, after the rotation; its node shows it from {shown:?} on").at(shown)
+            format!("the machine got a new address at 1000 s, after the rotation; its node shows it {shown}", shown = when(shown)).at(shown)
         })
         .and(|| {
             Verdict::of(written.is_empty(), || {

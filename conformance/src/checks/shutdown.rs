@@ -19,7 +19,7 @@ use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;
 use crate::scenario::Act;
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
@@ -29,7 +29,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
             "LIFE-005",
             [
                 Case::new(world(3, s(300)).at(SETTLED, Command::PowerOff(machine(1))), |run| {
-                    marked(run, 1).and(|| {
+                    got_taint_in_time(run, 1).and(|| {
                         let taint = run.node_object(&name(1)).and_then(|node| {
                             let taints = node["spec"]["taints"].as_array()?.clone();
                             taints
@@ -60,9 +60,9 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                     .at(s(200), Command::DeleteMachine(machine(1))),
                 |run| {
                     let deleted = run.deleted(&name(1));
-                    marked_once(run, 1).and(|| {
+                    had_taint(run, 1).and(|| {
                     Verdict::of(deleted.is_some_and(|at| at.since_start() <= s(200) + T_LIFE), || {
-                        format!("the Node was deleted at {deleted:?}, too late after the deletion of its machine at 200 s").at(deleted)
+                        format!("the Node was deleted {deleted}, too late after the deletion of its machine at 200 s", deleted = when(deleted)).at(deleted)
                     })
                 })
                 },
@@ -76,14 +76,15 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 fn suspended(backend: Backend) -> Case {
     let scenario = world(3, s(300)).at(SETTLED, Command::Suspend(machine(1)));
     match backend {
-        Backend::VCenter => Case::new(scenario, |run| marked(run, 1)),
+        Backend::VCenter => Case::new(scenario, |run| got_taint_in_time(run, 1)),
         Backend::Supervisor => {
             let judge = |run: &Run| {
                 let marked = run.when(&name(1), |node| node.shutdown);
                 run.was_not_ready(&name(1)).and(|| {
                     Verdict::of(marked.is_none(), || {
                         format!(
-                            "a node with a suspended machine got the shutdown taint at {marked:?}"
+                            "a node with a suspended machine got the shutdown taint {marked}",
+                            marked = when(marked)
                         )
                         .at(marked)
                     })
@@ -119,18 +120,28 @@ fn marked_while_failing(code: u16) -> Case {
         .at(broken, Act::Crash(0))
         .at(broken + s(1), Act::Start(0))
         .at(broken, Command::StopKubelet(machine(2)))
-        .at(healed, Act::Heal);
+        .at(healed, Act::RemoveRules);
     let case = Case::new(scenario, move |run| {
         let lost = run.when_after(&name(1), broken, |node| !node.shutdown);
         let marked = run.when(&name(2), |node| node.shutdown);
-        marked_once(run, 1)
+        had_taint(run, 1)
             .and(|| run.was_not_ready(&name(2)))
             .and(|| {
-                Verdict::of(lost.is_none(), || format!("a node lost its shutdown taint at {lost:?}, while all reads of machines failed").at(lost))
+                Verdict::of(lost.is_none(), || {
+                    format!(
+                        "a node lost its shutdown taint {lost}, while all reads of machines failed",
+                        lost = when(lost)
+                    )
+                    .at(lost)
+                })
             })
             .and(|| {
                 Verdict::of(marked.is_none(), || {
-                    format!("a node whose machine runs got the shutdown taint at {marked:?}").at(marked)
+                    format!(
+                        "a node whose machine runs got the shutdown taint {marked}",
+                        marked = when(marked)
+                    )
+                    .at(marked)
                 })
             })
     });
@@ -145,8 +156,12 @@ fn ready_and_off() -> Case {
         let missed = run.when(&name(1), |node| !node.is_ready());
         let early = marked.is_some_and(|at| missed.is_none_or(|missed| at < missed));
         Verdict::of(!early, || {
-            format!("the node got the shutdown taint at {marked:?}, before it was NotReady at {missed:?}")
-                .at(marked)
+            format!(
+                "the node got the shutdown taint {marked}, before it was NotReady {missed}",
+                marked = when(marked),
+                missed = when(missed)
+            )
+            .at(marked)
         })
     };
     Case::new(world(3, SETTLED), judge).canary(Canary::Off(1), SETTLED)
@@ -154,20 +169,27 @@ fn ready_and_off() -> Case {
 
 /// Passes if the `n`-th node was NotReady, got the shutdown taint in time after [`SETTLED`] and
 /// still exists.
-fn marked(run: &Run, n: u32) -> Verdict {
+fn got_taint_in_time(run: &Run, n: u32) -> Verdict {
     let at = run.when(&name(n), |node| node.shutdown);
     run.was_not_ready(&name(n))
         .and(|| {
             Verdict::of(at.is_some_and(|at| at.since_start() <= SETTLED + GRACE + T_LIFE), || {
-                format!("the node got the shutdown taint at {at:?}; its machine is off since {SETTLED:?}")
-                    .at(at)
+                format!(
+                    "the node got the shutdown taint {at}; its machine is off since {SETTLED:?}",
+                    at = when(at)
+                )
+                .at(at)
             })
         })
-        .and(|| Verdict::of(run.node(&name(n)).is_some(), || "the provider deleted the Node of a machine that exists".to_owned()))
+        .and(|| {
+            Verdict::of(run.node(&name(n)).is_some(), || {
+                "the provider deleted the Node of a machine that exists".to_owned()
+            })
+        })
 }
 
 /// Passes if the `n`-th node had the shutdown taint at some time.
-fn marked_once(run: &Run, n: u32) -> Verdict {
+fn had_taint(run: &Run, n: u32) -> Verdict {
     match run.when(&name(n), |node| node.shutdown) {
         Some(_) => Verdict::Pass,
         None => Verdict::fail(
@@ -178,7 +200,7 @@ fn marked_once(run: &Run, n: u32) -> Verdict {
 
 /// Returns the number of power changes of the first machine that VM Operator reported from 150 s
 /// on. At that time the machine begins to change its power state in [`flapping`].
-fn power_told(run: &Run) -> u64 {
+fn reported_power_changes(run: &Run) -> u64 {
     let mut before = None;
     let mut n = 0;
     for (at, event) in run.log.entries() {
@@ -207,7 +229,7 @@ fn flapping(backend: Backend) -> Case {
         scenario = scenario.at(s(150 + pause * n), act);
     }
     Case::new(scenario, move |run| {
-        let told = power_told(run);
+        let told = reported_power_changes(run);
         if run.backend() == Backend::Supervisor && told < times {
             return Verdict::inconclusive(format!(
                 "VM Operator reported only {told} of {times} power states"
@@ -236,13 +258,13 @@ fn back() -> Case {
         .at(SETTLED, Command::PowerOff(machine(1)))
         .at(s(200), Command::PowerOn(machine(1)));
     Case::new(scenario, |run| {
-        marked(run, 1).and(|| {
+        got_taint_in_time(run, 1).and(|| {
             let ready = run.when_after(&name(1), s(200), |node| node.is_ready());
             let clear = run.when_after(&name(1), s(200), |node| node.is_ready() && !node.shutdown);
             match (ready, clear) {
                 (Some(ready), Some(clear)) if clear.since(ready) <= T_LIFE => Verdict::Pass,
                 _ => Verdict::fail(
-                    format!("the node was Ready again at {ready:?}, but lost the shutdown taint only at {clear:?}").at(ready),
+                    format!("the node was Ready again {ready}, but lost the shutdown taint only {clear}", ready = when(ready), clear = when(clear)).at(ready),
                 ),
             }
         })
@@ -262,7 +284,7 @@ fn power_alone() -> Case {
         )
         .at(s(200), Command::PowerOn(machine(1)));
     Case::new(scenario, |run| {
-        marked(run, 1).and(|| {
+        got_taint_in_time(run, 1).and(|| {
             let node = run.node(&name(1));
             Verdict::of(node.is_some_and(|it| it.shutdown && !it.is_ready()), || {
                 "the provider removed the shutdown taint before the node was Ready".to_owned()
@@ -301,7 +323,7 @@ fn unreadable(since: Since) -> Case {
         .at(broken, Command::PowerOff(machine(1)))
         .at(broken, Command::StopKubelet(machine(2)))
         .at(broken, Command::DeleteMachine(machine(3)))
-        .at(healed, Act::Heal);
+        .at(healed, Act::RemoveRules);
     if let Since::Starting = since {
         scenario = scenario.at(broken, Act::Crash(0)).at(broken + s(1), Act::Start(0));
     }
@@ -331,7 +353,7 @@ fn unreadable(since: Since) -> Case {
                 match at.filter(|at| at.since_start() <= bound) {
                     Some(_) => Verdict::Pass,
                     None => Verdict::inconclusive(format!(
-                        "the node of the powered-off machine got the shutdown taint at {at:?}; its power state is readable since {healed:?}"
+                        "the node of the powered-off machine got the shutdown taint {at}; its power state is readable since {healed:?}", at = when(at)
                     ).at(at)),
                 }
             })
@@ -354,17 +376,19 @@ fn stays() -> Case {
     let scenario = world(12, broken + s(120))
         .at(SETTLED, Command::PowerOff(machine(1)))
         .at(broken, no_power())
-        .at(broken, Backend::VCenter.cut())
+        .at(broken, Backend::VCenter.disconnect())
         .at(broken, Command::DeleteMachine(machine(3)));
     let case = Case::new(scenario, move |run| {
-        marked(run, 1)
+        got_taint_in_time(run, 1)
             .and(|| existence_was_answered(run, 3, broken + GRACE + T_LIFE))
             .and(|| {
                 let node = name(1);
                 let lost = run.when_after(&node, broken, |node| !node.shutdown);
                 let end = run.node(&node);
                 let kept = lost.is_none() && end.is_some_and(|node| node.shutdown);
-                Verdict::of(kept, || format!("{node} lost the shutdown taint at {lost:?}").at(lost))
+                Verdict::of(kept, || {
+                    format!("{node} lost the shutdown taint {lost}", lost = when(lost)).at(lost)
+                })
             })
             .and(|| {
                 let node = name(1);
@@ -394,7 +418,7 @@ fn existence_was_answered(run: &Run, gone: u32, bound: std::time::Duration) -> V
     match run.deleted(&name(gone)) {
         Some(at) if at.since_start() <= bound => Verdict::Pass,
         other => Verdict::inconclusive(format!(
-            "the provider did not prove that it reads which machines exist: the Node of the deleted machine was deleted at {other:?}"
+            "the provider did not prove that it reads which machines exist: the Node of the deleted machine was deleted {other}", other = when(other)
         ).at(other)),
     }
 }
@@ -407,7 +431,7 @@ fn conflicts() -> Case {
         Rule::new("conflict", [status]).on(Face::Cluster).op(WRITE_NODE).named(name(1)).first(4);
     let scenario =
         world(3, s(200)).at(SETTLED, conflict).at(SETTLED, Command::PowerOff(machine(1)));
-    Case::new(scenario, |run| marked(run, 1)).named("four conflicts in a row")
+    Case::new(scenario, |run| got_taint_in_time(run, 1)).named("four conflicts in a row")
 }
 
 /// Times in seconds at which another client adds one taint to the Node.
@@ -422,7 +446,7 @@ fn foreign(n: usize) -> String {
 /// shutdown taint.
 fn written_once() -> Case {
     Case::new(world(3, s(400)).at(SETTLED, Command::PowerOff(machine(1))), |run| {
-        marked(run, 1).and(|| {
+        got_taint_in_time(run, 1).and(|| {
             let since = run
                 .when(&name(1), |node| node.shutdown)
                 .map(|at| at.since_start())
@@ -473,7 +497,7 @@ fn written_by_another() -> Case {
             .filter(|call| call.t > others && call.succeeded())
             .map(ToString::to_string)
             .collect();
-        marked(run, 1).and(|| {
+        got_taint_in_time(run, 1).and(|| {
             Verdict::of(later.is_empty(), || {
                 format!(
                     "the provider wrote the node again although it has the shutdown taint: {}",

@@ -9,7 +9,8 @@ use sim::world::{Command, ControlPlane};
 use sim::{Class, Face};
 
 use super::build::{
-    GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, machine, newcomer, s, set_address, vanishing, world,
+    GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, create_joining_machine, machine, s, set_address,
+    vanishing, world,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
@@ -19,7 +20,7 @@ use crate::foreign::Pace;
 use crate::judge::terms;
 use crate::lab::{Exit, Run};
 use crate::scenario::Act;
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
@@ -40,10 +41,10 @@ fn interrupted(backend: Backend, next: Option<u16>) -> Case {
     let mut scenario = world(12, s(300))
         .at(cut, gap)
         .at(cut, Command::EndWatches { plane: ControlPlane::Workload })
-        .at(cut, backend.cut())
-        .at(cut + s(1), newcomer("late", None))
+        .at(cut, backend.disconnect())
+        .at(cut + s(1), create_joining_machine("late", None))
         .at(cut + s(1), Command::DeleteMachine(machine(2)))
-        .at(healed, Act::Heal);
+        .at(healed, Act::RemoveRules);
     if let Some(code) = next {
         let status = Action::Status { code, retry_after: None, message: None };
         let old = Rule::new("old", [status]).op(["watch nodes", "watch virtualmachines"]);
@@ -56,7 +57,7 @@ fn interrupted(backend: Backend, next: Option<u16>) -> Case {
         let gone = run.deleted(&name(2)).map(|at| at.since_start());
         run.initializes(&["late".to_owned()], registered.max(healed), bound).and(|| {
             Verdict::of(gone.is_some_and(|at| at <= silent.max(healed) + bound), || {
-                format!("the Node of the machine that was deleted while the watches failed was deleted at {gone:?}, which is too late")
+                format!("the Node of the machine that was deleted while the watches failed was deleted {gone}, which is too late", gone = when(gone))
                     .at(gone)
             })
         })
@@ -82,7 +83,7 @@ fn settled() -> Case {
         };
         let other = writes().find(|call| !call.op.contains("leases"));
         Verdict::of(other.is_none(), || {
-            format!("nothing changed, but the provider wrote: {}", told(other))
+            format!("nothing changed, but the provider wrote: {}", text_of(other))
         })
         .and(|| match writes().count() {
             0 => Verdict::inconclusive("the provider did not renew its lease"),
@@ -93,7 +94,7 @@ fn settled() -> Case {
 }
 
 /// Returns the text of a call, or an empty text without a call.
-fn told(call: Option<&Record>) -> String {
+fn text_of(call: Option<&Record>) -> String {
     call.map(ToString::to_string).unwrap_or_default()
 }
 
@@ -103,7 +104,7 @@ fn told(call: Option<&Record>) -> String {
 fn stopped(slow: bool) -> Case {
     let stop = s(106);
     let mut scenario = world(6, s(200))
-        .at(s(95), newcomer("late", None))
+        .at(s(95), create_joining_machine("late", None))
         .at(SETTLED, Command::PowerOff(machine(2)))
         .at(stop - s(1), set_address(1, &["10.6.0.1"]))
         .at(stop, Act::Stop(0));
@@ -127,26 +128,36 @@ fn stopped(slow: bool) -> Case {
                 && call.t.since_start() < stop
                 && call.ended.as_ref().is_none_or(|it| it.status.is_none())
         });
-        Verdict::of(run.exits == [Exit::Stopped], || format!("the process has to stop cleanly exactly once; its ends are {:?}", run.exits))
-            .and(|| {
-                Verdict::of(end.is_some_and(|at| at <= stop + s(30)), || {
-                    format!("the process was asked to stop at {stop:?}, but ended at {end:?}; 30 s are allowed").at(end)
-                })
+        Verdict::of(run.exits == [Exit::Stopped], || {
+            format!("the process has to stop cleanly exactly once; its ends are {:?}", run.exits)
+        })
+        .and(|| {
+            Verdict::of(end.is_some_and(|at| at <= stop + s(30)), || {
+                format!(
+                    "the process was asked to stop {stop}, but ended {end}; 30 s are allowed",
+                    stop = when(stop),
+                    end = when(end)
+                )
+                .at(end)
             })
-            .and(|| {
-                Verdict::of(late.is_none(), || {
-                    format!("the provider wrote more than 5 s after it was asked to stop: {}", told(late))
-                })
+        })
+        .and(|| {
+            Verdict::of(late.is_none(), || {
+                format!(
+                    "the provider wrote more than 5 s after it was asked to stop: {}",
+                    text_of(late)
+                )
             })
-            .and(|| {
-                Verdict::of(cut.is_none(), || {
-                    format!(
-                        "the provider ended without waiting for the answer to a write: {}",
-                        told(cut)
-                    )
-                })
+        })
+        .and(|| {
+            Verdict::of(cut.is_none(), || {
+                format!(
+                    "the provider ended without waiting for the answer to a write: {}",
+                    text_of(cut)
+                )
             })
-            .and(|| run.initializes(&names(6), s(0), SETTLED))
+        })
+        .and(|| run.initializes(&names(6), s(0), SETTLED))
     });
     case.named(if slow { "amid slow writes" } else { "amid work" })
 }
@@ -161,7 +172,7 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
         .with(|it| it.leader_election = true)
         .at(step, Act::StepClocks(seconds))
         .at(s(150), Command::DeleteMachine(machine(2)))
-        .at(s(150), newcomer("late", None))
+        .at(s(150), create_joining_machine("late", None))
         .at(s(220), set_address(1, &["10.6.0.1"]));
     let case = Case::new(scenario, move |run| {
         let holders: Vec<&str> = terms(run).iter().map(|it| it.holder).collect();
@@ -192,7 +203,7 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
         })
         .and(|| {
             Verdict::of(gone.is_some_and(|at| at <= bound), || {
-                format!("the Node of the deleted machine was deleted at {gone:?}; it has to be by {bound:?}")
+                format!("the Node of the deleted machine was deleted {gone}; it has to be by {bound:?}", gone = when(gone))
                     .at(gone)
             })
         })
@@ -202,7 +213,7 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
         })
         .and(|| {
             Verdict::of(shown.is_some_and(|at| at.since_start() < s(220) + T_STATUS), || {
-                format!("the node shows the new address from {shown:?} on; it has to within an address period").at(shown)
+                format!("the node shows the new address {shown}; the limit is an address period", shown = when(shown)).at(shown)
             })
         })
     });

@@ -12,8 +12,9 @@ use sim::world::supervisor::OperatorChange;
 use sim::world::{Command, Completion, ControlPlane, Step};
 
 use super::build::{
-    KNOWN_UUID, SETTLED, T_INIT, T_STATUS, WRITE_NODE, WRITE_STATUS, early, hidden, known_uuid,
-    machine, machine_object, newcomer, patch, s, set_address, world, world_with,
+    KNOWN_UUID, SETTLED, T_INIT, T_STATUS, WRITE_NODE, WRITE_STATUS, create_joining_machine,
+    create_node_early, hidden, known_uuid, machine, machine_object, patch, s, set_address, world,
+    world_with,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -21,7 +22,7 @@ use crate::backend::Backend;
 use crate::foreign::Pace;
 use crate::lab::Run;
 use crate::scenario::Act;
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Time in which a provider must not initialize a waiting node: `T_quiet` of the catalogue, which
 /// is 30 s because no period applies to such nodes.
@@ -63,7 +64,7 @@ fn without_identity(backend: Backend) -> Case {
         let node = run.node(&name(1));
         let has_id = node.is_some_and(|node| node.provider_id.is_some());
         Verdict::of(opened.is_none_or(|at| at.since_start() >= told), || {
-            format!("the provider initialized the node at {opened:?}, before the backend reported the UUID of its machine")
+            format!("the provider initialized the node {opened}, before the backend reported the UUID of its machine", opened = when(opened))
                 .at(opened)
         })
         .and(|| run.initializes(&[name(2)], s(10), T_INIT))
@@ -100,7 +101,7 @@ fn without_addresses() -> Case {
     let scenario = world_with(1, 2, horizon)
         .at(s(0), timing(Step::Kubelet, s(2)))
         .at(s(0), timing(Step::Address, late))
-        .at(s(20), newcomer("late", None));
+        .at(s(20), create_joining_machine("late", None));
     Case::new(scenario, move |run| {
         let node = "late".to_owned();
         let Some(registered) = run.when(&node, |_| true) else {
@@ -121,7 +122,7 @@ fn without_addresses() -> Case {
                 shown.is_some_and(|at| at.since_start() <= reports + T_STATUS + T_INIT + s(20));
             Verdict::of(is_in_time, || {
                 format!(
-                    "the node was initialized at {opened:?}, but shows addresses only from {shown:?} on, which is too late"
+                    "the node was initialized {opened}, but shows addresses {shown}, which is too late", opened = when(opened), shown = when(shown)
                 )
                 .at(shown)
             })
@@ -156,13 +157,14 @@ fn touched(backend: Backend) -> Case {
     let mut scenario = world(3, seen + s(60))
         .fault(hidden(backend, 1))
         .at(s(0), Command::SetHeartbeats { every: None })
-        .at(seen, Act::Heal);
+        .at(seen, Act::RemoveRules);
     if backend == Backend::Supervisor {
         // A watch that began while the object was hidden never shows it. So the commands make the
         // provider list again, which other checks test.
         let plane = ControlPlane::Supervisor;
-        scenario =
-            scenario.at(seen, Command::CompactCluster { plane, keep: 0 }).at(seen, backend.cut());
+        scenario = scenario
+            .at(seen, Command::CompactCluster { plane, keep: 0 })
+            .at(seen, backend.disconnect());
     }
     let touched = if backend.is_vcenter() { seen } else { seen + s(10) };
     let scenario = scenario.at(touched, touch(1));
@@ -177,7 +179,11 @@ fn is_tried_at_once(run: &Run, changed: Duration) -> Verdict {
     let opened = run.initialized(&name(1));
     if opened.is_some_and(|at| at.since_start() + s(60) < changed) {
         return Verdict::fail(
-            format!("the provider initialized the node at {opened:?}, before it could").at(opened),
+            format!(
+                "the provider initialized the node {opened}, before it could",
+                opened = when(opened)
+            )
+            .at(opened),
         );
     }
     run.initializes(&names(3)[1..], s(0), T_INIT)
@@ -192,7 +198,7 @@ fn hopeless() -> Case {
     let scenario = world(3, end + s(1))
         .at(s(0), Command::SetHeartbeats { every: None })
         .at(SETTLED, Act::Phase("hopeless".into()))
-        .at(SETTLED, early(KNOWN_UUID))
+        .at(SETTLED, create_node_early(KNOWN_UUID))
         .at(end, Act::Phase("after".into()));
     Case::new(scenario, |run| {
         let waits = run.node("early").is_some_and(|node| node.uninitialized && node.is_ready());
@@ -201,8 +207,8 @@ fn hopeless() -> Case {
         }
         // Counts equal reads, because one attempt may consist of several different ones.
         let mut asked: BTreeMap<_, usize> = BTreeMap::new();
-        for call in run.calls_in("hopeless").filter(|call| run.backend().takes(call)) {
-            if !run.backend().is_news(call) {
+        for call in run.calls_in("hopeless").filter(|call| run.backend().receives(call)) {
+            if !run.backend().is_wait(call) {
                 let key = (call.op.as_str(), call.target.clone(), call.req.detail.as_str());
                 *asked.entry(format!("{key:?}")).or_default() += 1;
             }
@@ -239,7 +245,10 @@ fn joined_by(slow: impl IntoIterator<Item = Rule>, bound: Duration) -> Case {
             .iter()
             .find(|node| run.when(node, |_| true).is_none_or(|at| at.since_start() < SETTLED));
         if let Some(node) = early {
-            return Verdict::inconclusive(format!("node {node} did not register at {SETTLED:?}"));
+            return Verdict::inconclusive(format!(
+                "node {node} did not register {SETTLED}",
+                SETTLED = when(SETTLED)
+            ));
         }
         run.initializes(&names(2), s(0), SETTLED).and(|| run.initializes(joined, SETTLED, bound))
     })

@@ -9,8 +9,8 @@ use sim::world::{
 };
 
 use super::build::{
-    GRACE, T_INIT, T_LIFE, T_STATUS, fault_kinds, machine, machine_object, newcomer, s,
-    set_address, world,
+    GRACE, T_INIT, T_LIFE, T_STATUS, create_joining_machine, fault_kinds, machine, machine_object,
+    s, set_address, world,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -19,7 +19,7 @@ use crate::foreign::Pace;
 use crate::judge::{Invariant, NodeFacts};
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     if !backend.is_vcenter() {
@@ -85,21 +85,24 @@ const POOL: &str = "resgroup-10";
 /// from the host, from the resource pool, and from the machine. On one path the tag nearest to the
 /// start has priority.
 fn nearest() -> Vec<Case> {
-    let on =
-        |path: Path, name: &str, tags: Vec<TagName>, zone: &'static str, region: &'static str| {
-            let mut scenario = Scenario::new("", Topology::zones(3).machines(3), s(120));
-            if let Path::Bare = path {
-                scenario =
-                    scenario.at(s(0), Command::DetachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")));
-            }
-            for tag in tags {
-                scenario = scenario.at(s(0), Command::AttachTag(tag));
-            }
-            Case::new(scenario, move |run| shows(run, &super::observe::name(1), zone, region))
-                .named(name)
-        };
-    let case = |name, tags, zone, region| on(Path::Tagged, name, tags, zone, region);
-    let bare = |name, tags, zone, region| on(Path::Bare, name, tags, zone, region);
+    let on = |path: ClusterZoneTag,
+              name: &str,
+              tags: Vec<TagName>,
+              zone: &'static str,
+              region: &'static str| {
+        let mut scenario = Scenario::new("", Topology::zones(3).machines(3), s(120));
+        if let ClusterZoneTag::Bare = path {
+            scenario =
+                scenario.at(s(0), Command::DetachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")));
+        }
+        for tag in tags {
+            scenario = scenario.at(s(0), Command::AttachTag(tag));
+        }
+        Case::new(scenario, move |run| shows(run, &super::observe::name(1), zone, region))
+            .named(name)
+    };
+    let case = |name, tags, zone, region| on(ClusterZoneTag::Tagged, name, tags, zone, region);
+    let bare = |name, tags, zone, region| on(ClusterZoneTag::Bare, name, tags, zone, region);
     vec![
         case("cluster and datacenter", vec![], "zone-a", "region-a"),
         case(
@@ -218,7 +221,7 @@ fn in_a_vapp() -> Vec<Case> {
 
 /// Existing or missing zone tag on the path of the first machine's host.
 #[derive(Clone, Copy)]
-enum Path {
+enum ClusterZoneTag {
     /// The vSphere cluster has the zone tag of the topology.
     Tagged,
     /// The vSphere cluster has no zone tag.
@@ -234,7 +237,8 @@ fn half_a_pair() -> Case {
         let early = run.initialized(&name(1));
         Verdict::of(early.is_none_or(|at| at.since_start() >= s(120)), || {
             format!(
-                "the provider initialized the node at {early:?}, with a region but without a zone"
+                "the provider initialized the node {early}, with a region but without a zone",
+                early = when(early)
             )
             .at(early)
         })
@@ -264,7 +268,7 @@ fn half_is_hidden() -> Case {
         let logged = run.logged_after(s(0)).any(told);
         let event = run.events().iter().any(|it| told(&it.message));
         Verdict::of(early.is_none_or(|at| at.since_start() >= s(120)), || {
-            format!("the provider initialized the node at {early:?}, while it could not see the zone of the machine").at(early)
+            format!("the provider initialized the node {early}, while it could not see the zone of the machine", early = when(early)).at(early)
         })
         .and(|| {
             Verdict::of(logged || event, || {
@@ -327,7 +331,7 @@ fn moved_tag() -> Case {
         .at(s(60), Command::DetachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")))
         .at(s(60), Command::AttachTag(tag(ZONE_CATEGORY, "zone-z", "DC0_C0")))
         // The provider has read the tags again by then.
-        .at(s(2000), newcomer("newcomer", Some("DC0_C0")));
+        .at(s(2000), create_joining_machine("newcomer", Some("DC0_C0")));
     Case::new(scenario, |run| {
         shows(run, &name(1), "zone-a", "region-a")
             .and(|| shows(run, "newcomer", "zone-z", "region-a"))
@@ -405,17 +409,25 @@ fn outage() -> Case {
         .at(s(100), Command::AttachTag(tag(ZONE_CATEGORY, "rack-1", "DC0_C0_H0")))
         .at(s(110), Act::Crash(0))
         .at(s(111), Act::Start(0))
-        .at(s(120), newcomer("newcomer", Some("DC0_C0")))
-        .at(s(900), Act::Heal);
+        .at(s(120), create_joining_machine("newcomer", Some("DC0_C0")))
+        .at(s(900), Act::RemoveRules);
     Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(70), |node| node.ips().any(|ip| ip == "10.7.0.1"));
         let marked = run.when_after(&name(2), s(80), |node| node.shutdown);
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(70) + T_STATUS * 2), || {
-            format!("the node shows the new address from {shown:?} on; it has to within two address periods").at(shown)
+            format!(
+                "the node shows the new address {shown}; the limit is two address periods",
+                shown = when(shown)
+            )
+            .at(shown)
         })
         .and(|| {
             Verdict::of(marked.is_some_and(|at| at.since_start() < s(80) + GRACE + T_LIFE), || {
-                format!("the node got the shutdown taint at {marked:?}, too late after 80 s").at(marked)
+                format!(
+                    "the node got the shutdown taint {marked}, too late after 80 s",
+                    marked = when(marked)
+                )
+                .at(marked)
             })
         })
         .and(|| run.initializes(&["newcomer".to_owned()], s(900), s(300)))
@@ -464,15 +476,16 @@ fn changed_label() -> Case {
 }
 
 /// Returns the command that stops VM Operator from writing and restoring zone labels.
-pub(super) fn untold() -> Command {
+pub(super) fn stop_zone_labels() -> Command {
     Command::SetVmOperator(OperatorChange { tells_zones: Some(false), ..OperatorChange::default() })
 }
 
 /// Creates a case in which one machine's object lacks the zone label. Its node must be initialized
 /// without a zone label.
 fn without_label() -> Case {
-    let scenario =
-        world(3, s(120)).at(s(0), untold()).at(s(0), relabel(1, serde_json::json!({ZONE: null})));
+    let scenario = world(3, s(120))
+        .at(s(0), stop_zone_labels())
+        .at(s(0), relabel(1, serde_json::json!({ZONE: null})));
     Case::new(scenario, |run| {
         let (first, second) = (labels(run, &name(1)), labels(run, &name(2)));
         run.initializes(&names(3), s(0), T_INIT).and(|| {
@@ -500,7 +513,7 @@ fn late_zone(late: Late) -> Case {
     let elsewhere = serde_json::json!({"metadata": {"labels": {ZONE: "elsewhere"}}});
     let elsewhere = objects::Command::patch(Key::node(name(2)), PatchKind::Merge, elsewhere);
     let mut scenario = world(3, told + T_STATUS * 2 + s(30))
-        .at(s(0), untold())
+        .at(s(0), stop_zone_labels())
         .at(s(0), relabel(1, serde_json::json!({ZONE: null})))
         .at(s(0), relabel(2, serde_json::json!({ZONE: null})))
         .at(labelled, Command::Cluster(elsewhere))
@@ -521,7 +534,7 @@ fn late_zone(late: Late) -> Case {
                 Late::Added => {
                     let is_in_time = added.is_some_and(|at| at.since_start() < told + T_STATUS * 2);
                     Verdict::of(is_in_time, || {
-                        format!("the zone became known at {told:?}, but the provider added its label only at {added:?}")
+                        format!("the zone became known {told}, but the provider added its label only {added}", told = when(told), added = when(added))
                     })
                 }
             })
@@ -551,8 +564,8 @@ fn unreadable(backend: Backend) -> Vec<Case> {
                 .at(s(62), Act::Start(0))
                 .at(s(100), Command::VMotion { machine: machine(1), host: "DC0_C1_H0".into() })
                 // The new node makes the provider read tags.
-                .at(s(120), newcomer("newcomer", Some("DC0_C0")))
-                .at(s(2100), Act::Heal);
+                .at(s(120), create_joining_machine("newcomer", Some("DC0_C0")))
+                .at(s(2100), Act::RemoveRules);
             Case::new(scenario, move |run| {
                 let region = backend.is_vcenter().then(|| "region-a".to_owned());
                 let seen = labels(run, &name(1));

@@ -22,11 +22,11 @@ use crate::{e2e, foreign, kubernetes};
 #[command(name = "conformance", version)]
 pub(super) struct Arguments {
     #[command(subcommand)]
-    pub(super) command: What,
+    pub(super) command: Subcommands,
 }
 
 #[derive(Subcommand)]
-pub(super) enum What {
+pub(super) enum Subcommands {
     /// Runs the checks against our provider in virtual time, or against any provider with
     /// --provider.
     Run(Run),
@@ -87,13 +87,13 @@ pub(super) enum What {
     /// Compares the simulated Kubernetes API with a real kube-apiserver, request by request.
     Kubernetes {
         #[command(subcommand)]
-        command: kubernetes::command::What,
+        command: kubernetes::command::KubernetesCommand,
     },
     /// Runs scenarios in containers: a kind cluster, a simulator, and a provider deployed from its
     /// manifests.
     E2e {
         #[command(subcommand)]
-        command: e2e::command::What,
+        command: e2e::command::E2eCommand,
     },
     /// Executes a program, which the kernel kills when the process that started it ends.
     #[command(name = foreign::launch::SUBCOMMAND, hide = true)]

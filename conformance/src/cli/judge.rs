@@ -14,7 +14,7 @@ use sim::ledger::Kind;
 
 use super::usage;
 use crate::backend::Backend;
-use crate::captured::Whole;
+use crate::captured::OneLedger;
 use crate::catalogue::{Class, Surface};
 use crate::judge::{self, Invariant, SHORTEST, Violation};
 use crate::lab::{Recorded, Run};
@@ -140,7 +140,7 @@ fn of_cluster(run: &Run) -> usize {
 
 /// Returns the number of calls of the provider to the vCenters or the Supervisor.
 fn of_backend(run: &Run) -> usize {
-    run.calls().filter(|call| run.backend().takes(call)).count()
+    run.calls().filter(|call| run.backend().receives(call)).count()
 }
 
 /// Reads the files that the arguments name.
@@ -151,7 +151,7 @@ fn read(arguments: &Arguments) -> Result<Recorded, String> {
     let file = File::open(&arguments.record).map_err(|error| unusable(error.to_string()))?;
     let recording = sim::read_recording(BufReader::new(file));
     let recording = recording.map_err(|error| unusable(error.to_string()))?;
-    let Whole { records: ledger, gap } = crate::captured::whole(&arguments.ledger)?;
+    let OneLedger { records: ledger, gap } = crate::captured::read_one(&arguments.ledger)?;
     let note = recording.log.base().map(sim::Recording::note).unwrap_or_default();
     if !ledger.iter().any(|record| record.kind == Kind::Note && record.op == note) {
         let ledger = arguments.ledger.display();

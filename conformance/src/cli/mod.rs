@@ -19,7 +19,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use crate::foreign::launch;
 use crate::suite::Filter;
 use crate::{e2e, foreign, kubernetes};
-use args::{Arguments, What};
+use args::{Arguments, Subcommands};
 
 /// Parses the command line, runs its command and returns the exit code.
 pub fn main() -> ExitCode {
@@ -33,22 +33,24 @@ pub fn main() -> ExitCode {
     }
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match arguments.command {
-        What::Run(arguments) => run::run(&mut out, &arguments),
-        What::List { ids, surface, all } => {
+        Subcommands::Run(arguments) => run::run(&mut out, &arguments),
+        Subcommands::List { ids, surface, all } => {
             show::list(&mut out, Filter { ids, surfaces: surface }, all)
         }
-        What::Explain { id } => show::explain(&mut out, &id),
-        What::Sweep(arguments) => sweep::run(&mut out, &arguments),
-        What::Alike { runs, seed } => many::compare(&mut out, runs.get(), seed),
-        What::Cost { bill, .. } if foreign::cost::is_asked(&bill) => run::bill(&mut out, &bill),
-        What::Cost { write, operations, .. } => run::count(&mut out, write, operations),
-        What::Judge(arguments) => judge::run(&mut out, &arguments),
-        What::Kubernetes { command } => kubernetes::command::run(&mut out, &command),
-        What::E2e { command } => {
+        Subcommands::Explain { id } => show::explain(&mut out, &id),
+        Subcommands::Sweep(arguments) => sweep::run(&mut out, &arguments),
+        Subcommands::Alike { runs, seed } => many::compare(&mut out, runs.get(), seed),
+        Subcommands::Cost { bill, .. } if foreign::cost::is_asked(&bill) => {
+            run::bill(&mut out, &bill)
+        }
+        Subcommands::Cost { write, operations, .. } => run::count(&mut out, write, operations),
+        Subcommands::Judge(arguments) => judge::run(&mut out, &arguments),
+        Subcommands::Kubernetes { command } => kubernetes::command::run(&mut out, &command),
+        Subcommands::E2e { command } => {
             let out = &mut output::Watched::new(&mut out);
             surroundings().and_then(|it| e2e::command::run(out, &command, &it))
         }
-        What::Launch { parent, command } => launch::become_program(parent, &command),
+        Subcommands::Launch { parent, command } => launch::become_program(parent, &command),
     };
     match result {
         Ok(code) => code,

@@ -61,8 +61,7 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
                 Some(ledgers) => ledgers.put((n, case), (check.id, backend), outcome),
             };
             let fail_fast = arguments.fail_fast;
-            let conclusion =
-                Conclusion::reach_and_show(check, &stage, fail_fast, &mut clock, &mut keep)?;
+            let conclusion = Conclusion::run_with(check, &stage, fail_fast, &mut clock, &mut keep)?;
             write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
             out.flush()?;
             let is_good =

@@ -14,7 +14,7 @@ pub(super) fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::R
     }
     let checks = Backend::ALL.map(checks::all);
     let (mut run, mut planned) = (0, 0);
-    for entry in catalogue::entries().iter().filter(|entry| filter.wants(&entry.id)) {
+    for entry in catalogue::entries().iter().filter(|entry| filter.selects(&entry.id)) {
         // Number of cases per mode.
         let cases: Vec<String> = std::iter::zip(Backend::ALL, &checks)
             .filter_map(|(backend, checks)| {

@@ -27,7 +27,7 @@ use provider::InstancesMode;
 /// Backend and instances mode of our provider, for which calls are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Subject {
+pub enum CountedMode {
     /// vCenter; the provider keeps a view through one property filter.
     Vcenter,
     /// vCenter; the provider reads the machines of its nodes periodically.
@@ -42,7 +42,7 @@ pub enum Subject {
     SupervisorV1,
 }
 
-impl Subject {
+impl CountedMode {
     /// Every subject.
     pub const ALL: [Self; 6] = [
         Self::Vcenter,
@@ -186,7 +186,7 @@ pub struct Fit {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
     /// Subject of the table.
-    pub subject: Subject,
+    pub subject: CountedMode,
     /// One row per phase.
     pub rows: Vec<Row>,
 }
@@ -207,11 +207,12 @@ struct Budgets {
 /// Counts the calls of our provider in every phase, for all subjects of these backends and their
 /// fleet sizes.
 pub fn measure(stage: &Stage, backends: &[Backend]) -> Vec<Table> {
-    let subjects = || Subject::ALL.into_iter().filter(|it| backends.contains(&it.backend()));
+    let subjects = || CountedMode::ALL.into_iter().filter(|it| backends.contains(&it.backend()));
     // Worlds are independent of each other, so each subject has its own thread.
     std::thread::scope(|scope| {
-        let measure =
-            |subject: Subject| scope.spawn(move || measure_sizes(stage, subject, subject.sizes()));
+        let measure = |subject: CountedMode| {
+            scope.spawn(move || measure_sizes(stage, subject, subject.sizes()))
+        };
         let running: Vec<_> = subjects().map(measure).collect();
         let measured = running.into_iter().map(|it| it.join());
         measured.map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
@@ -224,7 +225,7 @@ const LARGE: u32 = 1000;
 static LARGE_TURN: Mutex<()> = Mutex::new(());
 
 /// Counts the calls of one subject in every phase, for these fleet sizes.
-pub fn measure_sizes(stage: &Stage, subject: Subject, sizes: &[u32]) -> Table {
+pub fn measure_sizes(stage: &Stage, subject: CountedMode, sizes: &[u32]) -> Table {
     let phases = subject.phases();
     let stage = subject.stage(stage);
     let mut rows: Vec<Row> = phases.iter().map(Phase::empty_row).collect();
@@ -255,7 +256,7 @@ impl Row {
     /// Counts the calls of this phase in a run with a fleet of `n` nodes.
     fn count(&mut self, phase: &Phase, n: u32, run: &Run) {
         let calls: Vec<_> = run.calls_in(phase.name).collect();
-        let about = calls.iter().filter(|call| run.backend().takes(call));
+        let about = calls.iter().filter(|call| run.backend().receives(call));
         let (polls, others): (Vec<&Record>, Vec<&Record>) =
             about.copied().partition(|call| call.class == Some(Class::Longpoll));
         self.calls.insert(n, others.len() as u64);
@@ -411,8 +412,8 @@ mod tests {
 
     #[test]
     fn the_committed_budgets_parse_and_cover_every_phase() {
-        let all: BTreeMap<Subject, Budgets> = serde_saphyr::from_str(BUDGETS).unwrap();
-        assert_eq!(all.keys().copied().collect::<Vec<_>>(), Subject::ALL);
+        let all: BTreeMap<CountedMode, Budgets> = serde_saphyr::from_str(BUDGETS).unwrap();
+        assert_eq!(all.keys().copied().collect::<Vec<_>>(), CountedMode::ALL);
         for (subject, budgets) in all {
             let n = subject.phases().len();
             let Budgets { calls, long_polls, cluster_writes, operations } = budgets;

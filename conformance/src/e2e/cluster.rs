@@ -37,7 +37,7 @@ impl Programs {
     pub(super) async fn find(project: &Path) -> anyhow::Result<Self> {
         let build = project.join("conformance/peers/build.sh");
         let peer = async |name: &str| -> anyhow::Result<PathBuf> {
-            Ok(PathBuf::from(call(&build).arg(name).told().await?))
+            Ok(PathBuf::from(call(&build).arg(name).output_with_progress().await?))
         };
         Ok(Self { kind: peer("kind").await?, kubectl: peer("kubectl").await? })
     }
@@ -61,7 +61,7 @@ pub(super) async fn node_image(project: &Path, named: Option<&str>) -> anyhow::R
     {
         return Ok(stock);
     }
-    call(project.join("kind/node-image/build.sh")).told().await
+    call(project.join("kind/node-image/build.sh")).output_with_progress().await
 }
 
 /// Returns the Kubernetes version in `conformance/peers/kubernetes/go.mod`.

@@ -8,14 +8,14 @@ use clap::{Args, Subcommand};
 
 use super::bench::{self, BenchOptions};
 use super::interrupt::guarded;
-use super::lab::{Wanted, project};
+use super::lab::{LabSpec, project};
 use super::play::{self, PlayOptions};
 use super::usage::Usage;
 use crate::backend::Backend;
 
 /// Subcommands of `conformance e2e`.
 #[derive(Clone, Debug, Subcommand)]
-pub enum What {
+pub enum E2eCommand {
     /// Create a lab: a kind cluster of three nodes, a simulator with their machines, and our
     /// provider.
     Up(Options),
@@ -98,12 +98,12 @@ fn checkout(directory: &Path) -> anyhow::Result<PathBuf> {
 }
 
 impl Options {
-    fn wanted(&self, surroundings: &Surroundings) -> anyhow::Result<Wanted> {
+    fn wanted(&self, surroundings: &Surroundings) -> anyhow::Result<LabSpec> {
         let project = match &self.project {
             Some(directory) => checkout(directory)?,
             None => project(&surroundings.directory)?,
         };
-        Ok(Wanted {
+        Ok(LabSpec {
             name: self.name.clone(),
             project,
             cache: surroundings.cache.clone(),
@@ -120,7 +120,7 @@ impl Options {
 /// Fails if the harness fails.
 pub fn run(
     out: &mut impl Write,
-    what: &What,
+    what: &E2eCommand,
     surroundings: &Surroundings,
 ) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -136,11 +136,11 @@ pub fn run(
 
 async fn carry_out(
     out: &mut impl Write,
-    what: &What,
+    what: &E2eCommand,
     surroundings: &Surroundings,
 ) -> anyhow::Result<ExitCode> {
     match what {
-        What::Up(options) => {
+        E2eCommand::Up(options) => {
             let wanted = options.wanted(surroundings)?;
             let made = guarded(wanted.up(out)).await;
             // Deletes a lab that is only half made. After a usage error, nothing was made.
@@ -151,7 +151,7 @@ async fn carry_out(
             writeln!(out, "up: `conformance e2e run` plays the scenarios, `down` deletes the lab")?;
             Ok(ExitCode::SUCCESS)
         }
-        What::Run { play, options } => {
+        E2eCommand::Run { play, options } => {
             let wanted = options.wanted(surroundings)?;
             let lab = guarded(wanted.open(out)).await?;
             wanted.touch()?;
@@ -159,23 +159,23 @@ async fn carry_out(
             wanted.settle()?;
             Ok(code)
         }
-        What::Bench { bench, options } => {
+        E2eCommand::Bench { bench, options } => {
             let wanted = options.wanted(surroundings)?;
             if wanted.is_kept() {
                 return bench::run(out, bench, &wanted).await;
             }
             passing(out, &wanted, async |out, wanted| bench::run(out, bench, wanted).await).await
         }
-        What::Down(options) => {
+        E2eCommand::Down(options) => {
             let n = options.wanted(surroundings)?.down().await?;
             writeln!(out, "down: {n} containers removed")?;
             Ok(ExitCode::SUCCESS)
         }
-        What::All { play, options } => {
+        E2eCommand::All { play, options } => {
             let wanted = options.wanted(surroundings)?;
             // Checks the selection of scenarios before it makes the lab.
             play.wanted(wanted.backend)?;
-            let all = async |out: &mut _, wanted: &Wanted| {
+            let all = async |out: &mut _, wanted: &LabSpec| {
                 play.check().await?;
                 let lab = wanted.up(out).await?;
                 play::play(out, &lab, play).await
@@ -189,8 +189,8 @@ async fn carry_out(
 /// temporary lab that a killed run left.
 async fn passing<W: Write>(
     out: &mut W,
-    wanted: &Wanted,
-    work: impl AsyncFnOnce(&mut W, &Wanted) -> anyhow::Result<ExitCode>,
+    wanted: &LabSpec,
+    work: impl AsyncFnOnce(&mut W, &LabSpec) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     wanted.begin_passing().await?;
     let worked = guarded(work(out, wanted)).await;
@@ -201,7 +201,7 @@ async fn passing<W: Write>(
 /// error. If both fail, returns the error of the work, with that of the deletion as context.
 async fn ended<T>(
     out: &mut impl Write,
-    wanted: &Wanted,
+    wanted: &LabSpec,
     worked: anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     match (wanted.down().await, worked) {

@@ -102,9 +102,9 @@ fn fresh() -> u64 {
     u64::try_from(kubelet::time().as_microsecond()).unwrap_or_default()
 }
 
-/// Returns, for each Node, the facts that a provider writes, without taints and without readiness,
-/// which the kubelet reports. The facts include the UID, because a Node that was deleted and
-/// created again has another UID.
+/// Returns the facts of each Node without its readiness, which the kubelet reports, and without
+/// its list of taints. Whether it has the uninitialized or the shutdown taint stays. The facts
+/// include the UID, because a Node that was deleted and created again has another UID.
 pub(super) async fn shown(lab: &Lab) -> anyhow::Result<Shown> {
     let lasting = |node: &serde_json::Value| {
         let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -133,7 +133,7 @@ impl Lab {
             address: format!("10.66.0.{n}"),
         };
         let machines: Vec<Machine> = (1..=JOINING).map(machine).collect();
-        self.simulator.found(&machines).await?;
+        self.simulator.create_machines(&machines).await?;
         Ok(machines)
     }
 

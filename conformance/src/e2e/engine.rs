@@ -32,7 +32,7 @@ pub(super) async fn ready(project: &Path, start: bool) -> anyhow::Result<()> {
             "no Docker engine answers; start Docker, or add --start-engine to start dockerd (as root)",
         ));
     }
-    call(project.join("kind/engine.sh")).arg("up").told().await.map(drop)
+    call(project.join("kind/engine.sh")).arg("up").output_with_progress().await.map(drop)
 }
 
 /// Returns the IDs of the containers whose label `label` has the value `name`, running or not.

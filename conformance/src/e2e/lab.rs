@@ -18,7 +18,7 @@ use crate::whereabouts;
 
 /// Description of a lab to make or to open.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct LabSpec {
     /// Name of the lab.
     pub(super) name: String,
     /// Checkout of this project, with `kind/` and `provider/deploy/`.
@@ -38,7 +38,7 @@ pub(super) struct Lab {
     pub(super) cluster: Cluster,
     pub(super) simulator: Simulator,
     pub(super) machines: Vec<Machine>,
-    pub(super) made: Made,
+    pub(super) made: LabRecord,
     /// Checkout of this project.
     pub(super) project: PathBuf,
 }
@@ -46,7 +46,7 @@ pub(super) struct Lab {
 /// Backend and images of a lab, as its file `made.json` records them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Made {
+pub(super) struct LabRecord {
     /// Backend of the provider.
     pub(super) backend: Backend,
     /// Image of the simulator, which the pods of scenarios also run.
@@ -55,7 +55,7 @@ pub(super) struct Made {
     pub(super) provider_image: String,
 }
 
-impl Wanted {
+impl LabSpec {
     /// Returns the directory with the lab's files.
     pub(super) fn directory(&self) -> PathBuf {
         self.laboratories().join(&self.name)
@@ -85,11 +85,11 @@ impl Wanted {
     pub(super) async fn furnish(
         &self,
         cluster: &Cluster,
-        made: &Made,
+        made: &LabRecord,
     ) -> anyhow::Result<(Simulator, Vec<Machine>)> {
         let simulator = self.simulator_up(cluster, made, 0).await?;
         let machines = cluster.machines().await?;
-        simulator.found(&machines).await?;
+        simulator.create_machines(&machines).await?;
         let provider = Deployment { image: made.provider_image.clone(), ..Deployment::default() };
         provider.deploy(cluster, &self.project, &simulator, made.backend).await?;
         Ok((simulator, machines))
@@ -170,7 +170,10 @@ impl Wanted {
     ///
     /// # Errors
     /// Fails if a lab of this name exists that is not temporary, or if a step fails.
-    pub(super) async fn cluster_up(&self, out: &mut impl Write) -> anyhow::Result<(Cluster, Made)> {
+    pub(super) async fn cluster_up(
+        &self,
+        out: &mut impl Write,
+    ) -> anyhow::Result<(Cluster, LabRecord)> {
         let Self { name, project, .. } = self;
         engine::ready(project, self.start_engine).await?;
         if self.directory().exists() && !self.passing().exists() {
@@ -184,11 +187,11 @@ impl Wanted {
         step.done("kind and kubectl")?;
         let image = cluster::node_image(project, self.image.as_deref()).await?;
         step.done(&format!("node image {image}"))?;
-        let built = call(project.join("kind/images/build.sh")).told().await?;
+        let built = call(project.join("kind/images/build.sh")).output_with_progress().await?;
         let images: Vec<String> = built.lines().map(str::to_owned).collect();
         let [sim, provider] = &images[..] else { bail!("kind/images/build.sh printed: {built}") };
         step.done(&format!("images {sim} and {provider}"))?;
-        let made = Made {
+        let made = LabRecord {
             backend: self.backend,
             sim_image: sim.clone(),
             provider_image: provider.clone(),
@@ -215,7 +218,7 @@ impl Wanted {
     pub(super) async fn simulator_up(
         &self,
         cluster: &Cluster,
-        made: &Made,
+        made: &LabRecord,
         vms: u32,
     ) -> anyhow::Result<Simulator> {
         let (image, kubectl) = (&made.sim_image, cluster.kubectl_path());
@@ -249,7 +252,7 @@ impl Wanted {
 
     /// Opens only the cluster of an existing lab. Removes simulated Nodes, and repairs the effects
     /// of an interruption on the cluster.
-    pub(super) async fn open_cluster(&self) -> anyhow::Result<(Cluster, Made)> {
+    pub(super) async fn open_cluster(&self) -> anyhow::Result<(Cluster, LabRecord)> {
         let path = self.made();
         let Ok(text) = std::fs::read(&path) else {
             let name = &self.name;
@@ -257,7 +260,7 @@ impl Wanted {
                 "the lab `{name}` does not exist; make it with `conformance e2e up --name {name}`"
             )));
         };
-        let made: Made =
+        let made: LabRecord =
             serde_json::from_slice(&text).with_context(|| path.display().to_string())?;
         engine::ready(&self.project, self.start_engine).await?;
         let programs = Programs::find(&self.project).await?;

@@ -105,7 +105,7 @@ impl Peer {
     /// Returns the stock CCM; builds it from its Go module if it is not in the cache.
     pub(super) async fn stock_ccm(project: &Path) -> anyhow::Result<Self> {
         let build = call(project.join("conformance/peers/build.sh"));
-        let place = build.arg("vsphere-ccm").told().await?;
+        let place = build.arg("vsphere-ccm").output_with_progress().await?;
         Ok(Self { program: Program::StockCcm, place })
     }
 
@@ -138,8 +138,9 @@ impl Peer {
     /// Builds an image that contains only the program, which must be static, and returns its name.
     async fn built(&self) -> anyhow::Result<String> {
         let folder = tempfile::tempdir()?;
-        std::fs::copy(&self.place, folder.path().join("provider"))
-            .with_context(|| self.place.clone())?;
+        std::fs::copy(&self.place, folder.path().join("provider")).with_context(|| {
+            format!("cannot copy {} into a folder to build an image", self.place)
+        })?;
         let recipe =
             "FROM scratch\nCOPY provider /provider\nUSER 65532:65532\nENTRYPOINT [\"/provider\"]\n";
         std::fs::write(folder.path().join("Dockerfile"), recipe)?;

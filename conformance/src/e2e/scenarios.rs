@@ -355,7 +355,7 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
         let force = ["delete", "--force", "--ignore-not-found", "pod/doomed"];
         lab.cluster.kubectl().args(force).output().await?;
     }
-    lab.simulator.found(std::slice::from_ref(machine)).await?;
+    lab.simulator.create_machines(std::slice::from_ref(machine)).await?;
     kubelet(machine, "start").await?;
     let is_right = |node: Option<&NodeFacts>| {
         node.is_some_and(|it| wrong(it, machine, lab.made.backend).is_none())

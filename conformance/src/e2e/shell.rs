@@ -62,7 +62,7 @@ impl Call {
 
     /// Runs the program and returns its standard output. Its error output goes to this program's
     /// error output, so that the user sees the progress.
-    pub(super) async fn told(mut self) -> anyhow::Result<String> {
+    pub(super) async fn output_with_progress(mut self) -> anyhow::Result<String> {
         self.command.stderr(Stdio::inherit());
         self.finish(None).await
     }

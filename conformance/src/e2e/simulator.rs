@@ -94,7 +94,7 @@ impl Simulator {
         let files = directory.join("sim");
         match std::fs::remove_dir_all(&files) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(error).with_context(|| files.display().to_string())
+                Err(error).with_context(|| format!("cannot delete {}", files.display()))
             }
             _ => Ok(()),
         }
@@ -135,15 +135,15 @@ impl Simulator {
     }
 
     /// Creates these machines, spread over the zones, and sets their addresses.
-    pub(super) async fn found(&self, machines: &[Machine]) -> anyhow::Result<()> {
+    pub(super) async fn create_machines(&self, machines: &[Machine]) -> anyhow::Result<()> {
         for (n, machine) in machines.iter().enumerate() {
             self.create(machine, n % ZONES).await?;
             // Tries for up to 60 s, because VM Operator creates a machine only a while after its
             // object.
             let addresses = [machine.address.as_str()];
-            let told = async || Ok(self.moved(machine, &addresses).await.ok());
+            let told = async || Ok(self.set_addresses(machine, &addresses).await.ok());
             if until(Duration::from_secs(60), told).await?.is_none() {
-                self.moved(machine, &addresses).await?;
+                self.set_addresses(machine, &addresses).await?;
             }
         }
         Ok(())
@@ -186,7 +186,7 @@ impl Simulator {
     }
 
     /// Sets the addresses that the guest of a machine reports.
-    pub(super) async fn moved(&self, machine: &Machine, to: &[&str]) -> anyhow::Result<()> {
+    pub(super) async fn set_addresses(&self, machine: &Machine, to: &[&str]) -> anyhow::Result<()> {
         let addresses = to.iter().map(|it| Ok(it.parse()?)).collect::<anyhow::Result<_>>()?;
         self.event(&addresses_of(&machine.name, addresses)).await
     }

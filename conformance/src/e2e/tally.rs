@@ -65,7 +65,7 @@ impl Tally {
     ) -> Self {
         let mut tally = Self::default();
         for call in records.filter(|it| it.kind == Kind::Call) {
-            if backend.takes(call) {
+            if backend.receives(call) {
                 let bytes = call.ended.as_ref().map_or(0, |it| it.bytes);
                 tally.machine_call(&call.op, call.class, bytes);
             } else if call.is_cluster_call() {

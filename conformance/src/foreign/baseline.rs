@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sim::document::{self, Wrong};
+use sim::document::{self, DocumentError};
 
 use crate::catalogue;
 use crate::judge::Invariant;
@@ -25,7 +25,7 @@ const KIND: &str = "Baseline";
 /// periodic loop of the provider may run once more or once less.
 const TOLERANCE: u8 = 15;
 /// Smallest tolerance, in calls.
-const A_CALL_OR_TWO: u64 = 2;
+const MIN_TOLERANCE: u64 = 2;
 
 /// Accepted results of a provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct Baseline {
 #[serde(deny_unknown_fields)]
 pub struct Accepted {
     /// Accepted verdict.
-    pub verdict: Word,
+    pub verdict: BaselineVerdict,
     /// Number of calls to vCenter or Supervisor in all cases together; only for the verdict `pass`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
@@ -95,7 +95,7 @@ impl fmt::Display for Failure {
 /// Verdict of a check, as far as a baseline distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Word {
+pub enum BaselineVerdict {
     /// The check passed: in all of its cases, or in those that were played.
     Pass,
     /// The check failed.
@@ -109,7 +109,7 @@ pub enum Word {
     Skipped,
 }
 
-impl Word {
+impl BaselineVerdict {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -123,9 +123,9 @@ impl Word {
 
 /// Observed result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedResult {
     /// Verdict of the check.
-    pub verdict: Word,
+    pub verdict: BaselineVerdict,
     /// Reason of the verdict; empty if all cases of the check were played and passed.
     pub why: String,
     /// Number of calls to vCenter or Supervisor in all cases together.
@@ -134,18 +134,18 @@ pub struct Seen {
     pub failures: BTreeSet<Failure>,
 }
 
-impl Seen {
+impl ObservedResult {
     /// Returns the observed result that a conclusion contains.
     ///
     /// # Errors
     /// Returns the reason if the verdict is a harness error, which says nothing about the provider.
     pub fn of(conclusion: &Conclusion) -> Result<Self, String> {
         let verdict = match &conclusion.verdict {
-            Verdict::Pass | Verdict::Partial(_) => Word::Pass,
-            Verdict::Fail(_) => Word::Fail,
-            Verdict::Flaky(_) => Word::Flaky,
-            Verdict::Inconclusive(_) => Word::Inconclusive,
-            Verdict::NotSupported(_) | Verdict::Skipped(_) => Word::Skipped,
+            Verdict::Pass | Verdict::Partial(_) => BaselineVerdict::Pass,
+            Verdict::Fail(_) => BaselineVerdict::Fail,
+            Verdict::Flaky(_) => BaselineVerdict::Flaky,
+            Verdict::Inconclusive(_) => BaselineVerdict::Inconclusive,
+            Verdict::NotSupported(_) | Verdict::Skipped(_) => BaselineVerdict::Skipped,
             Verdict::HarnessError(why) => return Err(why.to_string()),
         };
         let summary = conclusion.summary();
@@ -162,8 +162,8 @@ impl Seen {
 
     /// Returns the entry of the baseline that records this result.
     pub fn accepted(&self, reason: &str) -> Accepted {
-        let calls = (self.verdict == Word::Pass).then_some(self.calls);
-        let is_pass = self.verdict == Word::Pass;
+        let calls = (self.verdict == BaselineVerdict::Pass).then_some(self.calls);
+        let is_pass = self.verdict == BaselineVerdict::Pass;
         let reason = if is_pass { String::new() } else { reason.to_owned() };
         Accepted { verdict: self.verdict, calls, failures: self.failures.clone(), reason }
     }
@@ -214,32 +214,42 @@ impl Baseline {
     pub fn read(path: &Path, text: &str) -> Result<Self, BaselineError> {
         Self::checked(path, text).map_err(|wrong| BaselineError {
             path: path.display().to_string(),
-            what: wrong.what(),
+            what: wrong.summary(),
             remedy: wrong.or_remedy("record it anew: UPDATE_BASELINE=1 cargo test").remedy,
         })
     }
 
-    fn checked(path: &Path, text: &str) -> Result<Self, Wrong> {
+    fn checked(path: &Path, text: &str) -> Result<Self, DocumentError> {
         let File { api_version, kind, tolerance, checks } =
             document::typed(document::yaml(text.as_bytes())?)?;
         for (key, value, want) in [("apiVersion", &api_version, API_VERSION), ("kind", &kind, KIND)]
         {
             if value != want {
-                return Err(Wrong::at(key, value, "is not known here", format!("write {want}")));
+                return Err(DocumentError::at_key(
+                    key,
+                    value,
+                    "is not known here",
+                    format!("write {want}"),
+                ));
             }
         }
         for id in checks.keys() {
             if catalogue::entry(id).is_none() {
                 let problem = catalogue::unknown_id(id);
                 let value = Value::from(id.as_str());
-                return Err(Wrong::at("checks", &value, &problem, "correct the ID, or remove it"));
+                return Err(DocumentError::at_key(
+                    "checks",
+                    &value,
+                    &problem,
+                    "correct the ID, or remove it",
+                ));
             }
         }
         let tolerance = tolerance.unwrap_or(TOLERANCE);
         if tolerance > 100 {
             let value = Value::from(tolerance);
             let remedy = "write the percentage by which calls may differ";
-            return Err(Wrong::at("tolerance", &value, "is more than 100", remedy));
+            return Err(DocumentError::at_key("tolerance", &value, "is more than 100", remedy));
         }
         Ok(Self { path: path.to_owned(), tolerance, checks })
     }
@@ -249,7 +259,7 @@ impl Baseline {
     ///
     /// # Errors
     /// Returns a sentence with the difference and the remedy.
-    pub fn judge(&self, id: &str, seen: &Seen) -> Result<(), String> {
+    pub fn judge(&self, id: &str, seen: &ObservedResult) -> Result<(), String> {
         let Some(accepted) = self.checks.get(id) else {
             let word = seen.verdict.as_str();
             return Err(
@@ -258,14 +268,16 @@ impl Baseline {
         };
         let (was, is) = (accepted.verdict, seen.verdict);
         match (was, is) {
-            (Word::Pass, Word::Pass) => self.within_budget(id, accepted.calls, seen.calls),
+            (BaselineVerdict::Pass, BaselineVerdict::Pass) => {
+                self.within_budget(id, accepted.calls, seen.calls)
+            }
             // A flaky check may pass.
-            (Word::Flaky, Word::Pass) => Ok(()),
+            (BaselineVerdict::Flaky, BaselineVerdict::Pass) => Ok(()),
             (was, is) if was == is => self.same_failures(id, accepted, seen),
-            (Word::Pass, _) => {
+            (BaselineVerdict::Pass, _) => {
                 Err(format!("regression: {id} passed and is {} now: {}", is.as_str(), seen.why))
             }
-            (_, Word::Pass) => {
+            (_, BaselineVerdict::Pass) => {
                 Err(self.record(&format!("improvement: {id} was {} and passes now", was.as_str())))
             }
             (was, is) => {
@@ -278,7 +290,12 @@ impl Baseline {
 
     /// Checks that exactly the recorded failures occurred; for a flaky check some of them may be
     /// absent.
-    fn same_failures(&self, id: &str, accepted: &Accepted, seen: &Seen) -> Result<(), String> {
+    fn same_failures(
+        &self,
+        id: &str,
+        accepted: &Accepted,
+        seen: &ObservedResult,
+    ) -> Result<(), String> {
         if let Some(new) = seen.failures.difference(&accepted.failures).next() {
             return Err(self.record(&format!(
                 "regression: {id} fails in a way that is not recorded: {new}: {}",
@@ -286,7 +303,7 @@ impl Baseline {
             )));
         }
         let gone = accepted.failures.difference(&seen.failures).next();
-        match gone.filter(|_| accepted.verdict != Word::Flaky) {
+        match gone.filter(|_| accepted.verdict != BaselineVerdict::Flaky) {
             Some(gone) => {
                 Err(self.record(&format!("improvement: {id} no longer fails as recorded: {gone}")))
             }
@@ -298,7 +315,7 @@ impl Baseline {
         let Some(budget) = budget else {
             return Err(self.record(&format!("{id} made {calls} calls, but none are recorded")));
         };
-        let room = (budget * u64::from(self.tolerance) / 100).max(A_CALL_OR_TWO);
+        let room = (budget * u64::from(self.tolerance) / 100).max(MIN_TOLERANCE);
         if calls > budget + room {
             let why = format!("{calls} calls, {budget} are recorded and {room} more are tolerated");
             return Err(format!("regression: {id} costs more: {why}"));
@@ -317,7 +334,7 @@ impl Baseline {
     /// Records the results of these checks. An entry that the new result matches, with the same
     /// verdict, stays unchanged. Otherwise a new entry replaces it, and takes over its reason if
     /// the verdict is the same and not `pass`. Other checks keep their entries.
-    pub fn update(&mut self, seen: &BTreeMap<String, Seen>) {
+    pub fn update(&mut self, seen: &BTreeMap<String, ObservedResult>) {
         for (id, seen) in seen {
             let before = self.checks.get(id);
             let is_same = before.is_some_and(|it| it.verdict == seen.verdict);
@@ -370,13 +387,13 @@ mod tests {
         Baseline::read(Path::new("baseline.yaml"), TEXT).unwrap()
     }
 
-    fn seen(verdict: Word, calls: u64) -> Seen {
-        Seen { verdict, why: "because".to_owned(), calls, failures: BTreeSet::new() }
+    fn seen(verdict: BaselineVerdict, calls: u64) -> ObservedResult {
+        ObservedResult { verdict, why: "because".to_owned(), calls, failures: BTreeSet::new() }
     }
 
     #[test]
     fn a_regression_or_an_unrecorded_improvement_fails_against_the_baseline() {
-        use Word::{Fail, Flaky, Inconclusive, Pass, Skipped};
+        use BaselineVerdict::{Fail, Flaky, Inconclusive, Pass, Skipped};
         for (name, id, seen, want) in [
             ("unchanged", "NODE-004", seen(Pass, 40), None),
             ("more calls, within the tolerance", "NODE-004", seen(Pass, 46), None),
@@ -451,14 +468,14 @@ mod tests {
     #[test]
     fn a_recorded_failure_accepts_no_other_failure_of_the_same_check() {
         let failure = |case: &str, invariant| Failure { case: case.to_owned(), invariant };
-        let seen = |verdict, failures: &[Failure]| Seen {
+        let seen = |verdict, failures: &[Failure]| ObservedResult {
             failures: failures.iter().cloned().collect(),
             ..seen(verdict, 9)
         };
         let known = failure("power off", None);
         let wrong = failure("power off", Some(Invariant::NoWrongDeletion));
         let other = failure("a: b", Some(Invariant::NoWrongDeletion));
-        for word in [Word::Fail, Word::Flaky] {
+        for word in [BaselineVerdict::Fail, BaselineVerdict::Flaky] {
             let mut baseline = Baseline::empty(Path::new("baseline.yaml"));
             let now = seen(word, &[known.clone(), other.clone()]);
             baseline.update(&[("LIFE-005".to_owned(), now.clone())].into());
@@ -469,7 +486,7 @@ mod tests {
             let error = again.judge("LIFE-005", &worse).unwrap_err();
             assert!(error.contains("\"power off\" breaks invariant 1: because; record"), "{error}");
             let better = again.judge("LIFE-005", &seen(word, std::slice::from_ref(&known)));
-            assert_eq!(better.is_ok(), word == Word::Flaky, "{better:?}");
+            assert_eq!(better.is_ok(), word == BaselineVerdict::Flaky, "{better:?}");
             baseline.update(&[("LIFE-005".to_owned(), worse.clone())].into());
             assert_eq!(baseline.judge("LIFE-005", &worse), Ok(()));
         }
@@ -479,10 +496,10 @@ mod tests {
     fn an_updated_baseline_accepts_the_recorded_verdicts_and_keeps_reasons() {
         let mut baseline = baseline();
         let now = BTreeMap::from([
-            ("NODE-004".to_owned(), seen(Word::Pass, 12)),
-            ("LIFE-005".to_owned(), seen(Word::Fail, 3)),
-            ("NODE-015".to_owned(), seen(Word::Fail, 3)),
-            ("NODE-ID-002".to_owned(), seen(Word::Pass, 5)),
+            ("NODE-004".to_owned(), seen(BaselineVerdict::Pass, 12)),
+            ("LIFE-005".to_owned(), seen(BaselineVerdict::Fail, 3)),
+            ("NODE-015".to_owned(), seen(BaselineVerdict::Fail, 3)),
+            ("NODE-ID-002".to_owned(), seen(BaselineVerdict::Pass, 5)),
         ]);
         baseline.update(&now);
         let again = Baseline::read(Path::new("baseline.yaml"), &baseline.text()).unwrap();
@@ -490,9 +507,9 @@ mod tests {
         assert!(now.iter().all(|(id, seen)| again.judge(id, seen).is_ok()));
         assert_eq!(again.checks["LIFE-005"].reason, "see issue: 7");
         assert_eq!(again.checks["NODE-004"].calls, Some(12));
-        assert_eq!(again.checks["NODE-ID-003"].verdict, Word::Skipped);
+        assert_eq!(again.checks["NODE-ID-003"].verdict, BaselineVerdict::Skipped);
         // One call more within the tolerance does not change the file.
-        baseline.update(&[("NODE-004".to_owned(), seen(Word::Pass, 13))].into());
+        baseline.update(&[("NODE-004".to_owned(), seen(BaselineVerdict::Pass, 13))].into());
         assert_eq!(baseline, again);
     }
 

@@ -30,7 +30,7 @@ pub(super) fn owner() -> String {
 
 /// Returns both labels with the values for this process.
 pub(super) fn labels() -> anyhow::Result<BTreeMap<&'static str, String>> {
-    Ok(BTreeMap::from([(LABEL, owner()), (WHERE, whereabouts::here()?)]))
+    Ok(BTreeMap::from([(LABEL, owner()), (WHERE, whereabouts::boot_and_namespace()?)]))
 }
 
 /// True if `owner`, a value of [`LABEL`], contains a process ID with which no process runs now. The
@@ -66,14 +66,14 @@ impl Start<'_> {
 
 /// A provider that runs in a container or a pod.
 #[derive(Debug)]
-pub(super) enum Behind {
+pub(super) enum RemoteProvider {
     /// A container of the Docker engine.
     Container(Running),
     /// A pod of a cluster.
     Pod(Pod),
 }
 
-impl Behind {
+impl RemoteProvider {
     /// Sends SIGTERM to the provider.
     pub(super) async fn terminate(&self) {
         match self {

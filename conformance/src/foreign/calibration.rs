@@ -99,7 +99,7 @@ impl Calibration {
         let mut lab = Lab::beginning_at(&scenario, stage, epoch);
         let host = Host::new(Arc::clone(setup), lab.sim(), "calibration", pace, 1).await?;
         let (logs, backed) = (host.logs().clone(), host.backed());
-        lab.hosted(host);
+        lab.use_host(host);
         lab.play_to_the_end().await;
         let records = lab.ledger().records();
         if records.iter().all(|record| record.kind != Kind::Call) {

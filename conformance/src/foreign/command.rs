@@ -20,7 +20,7 @@ use super::container;
 use super::launch::Launcher;
 use super::manifest::Driver;
 use super::template::{self, Values};
-use super::{ApiServer, Manifest, Real, Settings, Setup, Subject, builtin};
+use super::{ApiServer, Manifest, RealApiServer, Settings, Setup, Subject, builtin};
 use crate::catalogue::Requirement;
 use crate::lab::Stage;
 use crate::report::{self, About, Ledgers};
@@ -146,8 +146,8 @@ fn jobs(arguments: &Arguments) -> Result<usize, Usage> {
 }
 
 /// Starts the real API server.
-fn real() -> Result<Real, Usage> {
-    Real::start().map_err(|error| {
+fn real() -> Result<RealApiServer, Usage> {
+    RealApiServer::start().map_err(|error| {
         let remedy = "set KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver, or install Go to have them built";
         Usage(format!("--apiserver real: {error:#}; {remedy}"))
     })

@@ -181,7 +181,10 @@ mod tests {
         let owner = format!("conformance-{}", std::process::id());
         assert_eq!(running.name, format!("{owner}-node-004-0-0"));
         let label = format!("io.vsphere-lab.driver={owner}");
-        let place = format!("io.vsphere-lab.driver/where={}", crate::whereabouts::here().unwrap());
+        let place = format!(
+            "io.vsphere-lab.driver/where={}",
+            crate::whereabouts::boot_and_namespace().unwrap()
+        );
         assert_eq!(
             arguments,
             [

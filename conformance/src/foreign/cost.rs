@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 use super::command::{Surroundings, Usage, guarded, setup};
 use super::run::Life;
 use super::{Settings, Setup, Subject};
-use crate::cost::bill::{self, Bill, Part};
+use crate::cost::bill::{self, CallReport, Part};
 use crate::judge::facts;
-use crate::lab::Happening;
+use crate::lab::LabEvent;
 use crate::scenario::ProviderSetup;
 
 /// Largest fleet, because sim and provider share this computer.
@@ -101,7 +101,7 @@ fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow:
     let name = path.display();
     let records = crate::captured::records(path).map_err(usage)?;
     prepare(arguments.out.as_ref())?;
-    let bill = Bill::of_ledger(&name.to_string(), nodes, &records);
+    let bill = CallReport::of_ledger(&name.to_string(), nodes, &records);
     if bill.calls.is_empty() {
         return Err(usage(format!(
             "--ledger {name}: contains no call; capture a ledger with calls"
@@ -151,7 +151,7 @@ fn played(
             .collect();
         let period = ProviderSetup::default().status_period.as_secs();
         let period = u32::try_from(period).unwrap_or(u32::MAX);
-        let bill = Bill::of_phases(&setup.manifest.name, period, &parts);
+        let bill = CallReport::of_phases(&setup.manifest.name, period, &parts);
         write!(out, "{}", bill.text())?;
         for doubt in lives.iter().flat_map(doubts) {
             writeln!(out, "{doubt}")?;
@@ -213,7 +213,7 @@ fn doubts(life: &Life) -> Vec<String> {
         doubts.push(format!("N={n}: the provider wrote only {joined} nodes in the phase join; a join costs more than this report says"));
     }
     for it in &life.run.happened {
-        if let Happening::Refused(_) | Happening::EndedByItself(..) = it.what {
+        if let LabEvent::Refused(_) | LabEvent::EndedByItself(..) = it.what {
             doubts.push(format!("N={n}: at {}: {}", it.at, it.what));
         }
     }
@@ -244,7 +244,7 @@ fn sizes(wanted: &[u32]) -> Result<Vec<u32>, String> {
     }
 }
 
-fn save(dir: Option<&Path>, bill: &Bill) -> anyhow::Result<()> {
+fn save(dir: Option<&Path>, bill: &CallReport) -> anyhow::Result<()> {
     let Some(dir) = dir else { return Ok(()) };
     write(dir, "cost.json", &(serde_json::to_string_pretty(bill)? + "\n"))?;
     write(dir, "cost.md", &bill.markdown())

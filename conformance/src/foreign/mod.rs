@@ -28,13 +28,13 @@ mod run;
 pub mod sweep;
 mod template;
 
-pub use apiserver::{ApiServer, Real};
-pub use baseline::{Accepted, Baseline, BaselineError, Failure, Seen, Word};
+pub use apiserver::{ApiServer, RealApiServer};
+pub use baseline::{Accepted, Baseline, BaselineError, BaselineVerdict, Failure, ObservedResult};
 pub use calibration::Calibration;
 pub use host::Setup;
 pub(crate) use host::{Host, Started};
 pub use manifest::{Implementation, Manifest, ManifestError};
-pub use named::{Tests, launched};
+pub use named::{Tests, run_as_launcher};
 pub use plan::Pace;
 pub(crate) use process::Process;
 pub use run::{Settings, Subject};

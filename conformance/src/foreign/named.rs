@@ -23,7 +23,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::baseline::{Baseline, Seen};
+use super::baseline::{Baseline, ObservedResult};
 use super::command::{self, Surroundings};
 use super::launch::{self, SUBCOMMAND};
 use super::{Settings, Subject};
@@ -94,7 +94,7 @@ impl Tests {
     /// Exit codes: 0 all tests passed; 2 the manifest or the baseline is invalid, or something that
     /// the manifest needs is missing; 3 the harness failed outside of a test; 101 a test failed.
     pub fn main(self) -> ExitCode {
-        if let Some(code) = launched() {
+        if let Some(code) = run_as_launcher() {
             return code;
         }
         match self.run() {
@@ -138,14 +138,14 @@ impl Tests {
             runtime.block_on(setup.ready()).map_err(|error| usage(format!("{name}: {error:#}")))?;
         }
         let subject = Arc::new(Subject::new(Arc::clone(&setup), settings));
-        let seen = Arc::<Mutex<BTreeMap<String, Seen>>>::default();
+        let seen = Arc::<Mutex<BTreeMap<String, ObservedResult>>>::default();
         let mode = setup.manifest.spec.mode;
-        let wanted = checks::all(mode).into_iter().filter(|check| self.filter.wants(check.id));
+        let wanted = checks::all(mode).into_iter().filter(|check| self.filter.selects(check.id));
         let trials = wanted.map(|check| {
             // With a baseline no check is ignored, because a check that the baseline records as
             // skipped may be playable now.
             let is_ignored = baseline.is_none() && !subject.plays(&check);
-            let trial = One {
+            let trial = CheckTest {
                 subject: Arc::clone(&subject),
                 baseline: baseline.clone(),
                 seen: Arc::clone(&seen),
@@ -170,15 +170,15 @@ impl Tests {
 }
 
 /// The test of one check.
-struct One {
+struct CheckTest {
     subject: Arc<Subject>,
     baseline: Option<Baseline>,
-    seen: Arc<Mutex<BTreeMap<String, Seen>>>,
+    seen: Arc<Mutex<BTreeMap<String, ObservedResult>>>,
     update: bool,
     runtime: Handle,
 }
 
-impl One {
+impl CheckTest {
     fn judge(&self, check: Check) -> Result<(), Failed> {
         let id = check.id;
         let never = CancellationToken::new();
@@ -186,7 +186,7 @@ impl One {
         let conclusions = self.runtime.block_on(judged).map_err(|it| format!("{it:#}"))?;
         let Some(conclusion) = conclusions.first() else { return Ok(()) };
         let Some(baseline) = &self.baseline else { return passed(conclusion) };
-        let seen = Seen::of(conclusion)
+        let seen = ObservedResult::of(conclusion)
             .map_err(|why| format!("{id}: the harness failed, not the provider: {why}"))?;
         if self.update {
             self.seen.lock().expect("no holder panics").insert(id.to_owned(), seen);
@@ -211,7 +211,7 @@ fn passed(conclusion: &Conclusion) -> Result<(), Failed> {
 /// returns an exit code only if that fails. Returns `None` in every other process. [`Tests::main`]
 /// calls this function first. A test program that does other work must call this function before
 /// that work.
-pub fn launched() -> Option<ExitCode> {
+pub fn run_as_launcher() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let is_launch = arguments.next().is_some_and(|it| it == SUBCOMMAND);
     let parent = arguments.next()?.to_str()?.parse().ok().filter(|_| is_launch)?;

@@ -183,7 +183,7 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     if (*replicas > 1 || scenario.provider.elects()) && !elects {
         return Some("the manifest has no knob leaderElection, which an election needs".to_owned());
     }
-    if scenario.asks_endpoint() && !matches!(manifest.driver(), Driver::Process(_)) {
+    if scenario.reads_endpoint() && !matches!(manifest.driver(), Driver::Process(_)) {
         return Some("the HTTPS endpoint of a container or a pod is not read".to_owned());
     }
     let written = |placeholder: &str| {
@@ -349,7 +349,7 @@ mod tests {
         let manifest = |name| Manifest::load(name, date(2026, 1, 1)).unwrap();
         let (path, by) = ("/healthz".to_owned(), Caller::Anonymous);
         let scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(9))
-            .at(Duration::from_secs(1), Act::Get { path, by });
+            .at(Duration::from_secs(1), Act::GetEndpoint { path, by });
         assert_eq!(cannot_set_up(&scenario, &manifest("ours-vcenter")), None);
         let why = cannot_set_up(&scenario, &manifest(pod)).unwrap_or_default();
         assert!(why.contains("a pod is not read"), "{why}");

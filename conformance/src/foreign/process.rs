@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::behind::Behind;
+use super::behind::RemoteProvider;
 use super::launch::Launcher;
 use crate::lab::Exit;
 
@@ -52,10 +52,10 @@ type Order = (Signal, oneshot::Sender<Result<(), String>>);
 
 /// Output of the processes of a run, each line with the world time of its arrival.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Logs(Arc<Mutex<Written>>);
+pub(crate) struct Logs(Arc<Mutex<LogBuffer>>);
 
 #[derive(Debug, Default)]
-struct Written {
+struct LogBuffer {
     text: String,
     /// The last lines after `text` has exceeded [`MOST`], at most [`LAST`].
     last: VecDeque<String>,
@@ -90,7 +90,7 @@ impl Logs {
     }
 }
 
-impl Written {
+impl LogBuffer {
     fn add(&mut self, line: String) {
         if self.text.len() <= MOST {
             self.text.push_str(&line);
@@ -115,7 +115,7 @@ impl Process {
     pub(super) async fn spawn(
         launcher: &Launcher,
         (index, since): (usize, u64),
-        (mut command, behind): (Command, Option<Behind>),
+        (mut command, behind): (Command, Option<RemoteProvider>),
         world: &WorldHandle,
         logs: &Logs,
         tasks: &TaskTracker,
@@ -151,7 +151,7 @@ impl Process {
             (process.stop.clone(), process.kill.clone(), process.ended.clone());
         let (exit, logs, world) = (Arc::clone(&process.exit), logs.clone(), world.clone());
         tasks.spawn(async move {
-            let how = Kept { child, behind, orders }.keep(&stop, &kill).await;
+            let how = ProcessTask { child, behind, orders }.keep(&stop, &kill).await;
             let at = world.now();
             for reader in readers.into_iter().flatten() {
                 // A child of the program may hold the pipe open, so this waits for the rest of the
@@ -271,13 +271,13 @@ async fn next_line(from: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Op
 }
 
 /// A process and, if it is only a client process, the container or pod behind it.
-struct Kept {
+struct ProcessTask {
     child: Child,
-    behind: Option<Behind>,
+    behind: Option<RemoteProvider>,
     orders: mpsc::UnboundedReceiver<Order>,
 }
 
-impl Kept {
+impl ProcessTask {
     /// Waits until the process ends by itself. If `stop` or `kill` is canceled before that, stops
     /// or kills the process. Until then, sends the signals that callers order. At the end, removes
     /// the container or pod, and returns how the process ended.
@@ -350,7 +350,7 @@ impl Kept {
 /// Waits for the end of the provider and returns its exit status.
 ///
 /// Cancel safe.
-async fn end(child: &mut Child, behind: Option<&Behind>) -> std::io::Result<ExitStatus> {
+async fn end(child: &mut Child, behind: Option<&RemoteProvider>) -> std::io::Result<ExitStatus> {
     let status = child.wait().await?;
     match behind {
         None => Ok(status),

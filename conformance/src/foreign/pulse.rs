@@ -22,12 +22,12 @@ const BEAT: Duration = Duration::from_millis(20);
 /// Moments at which this computer was late, and the delays, as a task measures them. Dropping this
 /// value ends the task.
 #[derive(Debug)]
-pub(super) struct Pulse {
+pub(super) struct DelayMeter {
     late: Arc<Mutex<Vec<(Instant, Duration)>>>,
     _stop: DropGuard,
 }
 
-impl Pulse {
+impl DelayMeter {
     /// Starts the measuring task.
     pub(super) fn begin(tasks: &TaskTracker) -> Self {
         let late = Arc::<Mutex<Vec<(Instant, Duration)>>>::default();
@@ -70,7 +70,7 @@ pub(super) fn is_final(class: Class, why: &Reason) -> bool {
 pub(super) fn doubted(class: Class, verdict: &Verdict, late: Duration) -> Option<Verdict> {
     let counts = match verdict {
         Verdict::Fail(why) => is_final(class, why),
-        Verdict::Pass => !class.asks_for_restraint(),
+        Verdict::Pass => !class.holds_if_idle(),
         _ => false,
     };
     let late = late.as_millis();
@@ -111,7 +111,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_delay_counts_by_the_time_that_passed_in_the_world() {
         let tasks = TaskTracker::new();
-        let pulse = Pulse::begin(&tasks);
+        let pulse = DelayMeter::begin(&tasks);
         let begin = Instant::now();
         tokio::task::yield_now().await;
         tokio::time::advance(Duration::from_millis(520)).await;

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::calibration::{Calibration, silent};
 use super::host::{Host, Setup};
 use super::plan::{Limits, Plan, pace, paces_of_repetitions};
-use super::pulse::{Pulse, doubted, is_final};
+use super::pulse::{DelayMeter, doubted, is_final};
 use crate::catalogue::{self, Class, Entry, Requirement};
 use crate::checks::{Case, Check, Outcome};
 use crate::cost::bill;
@@ -49,7 +49,7 @@ pub struct Subject {
     setup: Arc<Setup>,
     settings: Settings,
     begin: Instant,
-    pulse: Pulse,
+    pulse: DelayMeter,
     /// World time by which calibration extends each case.
     extra: Duration,
     ledgers: Option<Arc<Ledgers>>,
@@ -79,7 +79,7 @@ impl Subject {
     ///
     /// Must be called inside a tokio runtime whose clock is real.
     pub fn new(setup: Arc<Setup>, settings: Settings) -> Self {
-        let pulse = Pulse::begin(&setup.tasks);
+        let pulse = DelayMeter::begin(&setup.tasks);
         let (begin, extra) = (Instant::now(), Duration::ZERO);
         Self { setup, settings, begin, pulse, extra, ledgers: None }
     }
@@ -298,7 +298,7 @@ impl Subject {
             Err(error) => return (lab.finish().await, Some(error)),
         };
         let backed = host.backed();
-        lab.hosted(host);
+        lab.use_host(host);
         lab.play_to_the_end().await;
         let run = lab.finish().await;
         match backed {

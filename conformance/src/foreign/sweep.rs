@@ -29,7 +29,7 @@ use crate::lab::Run;
 use crate::lives::{self, Life};
 use crate::report::seconds;
 use crate::scenario::Scenario;
-use crate::sweep::{self, Ended, Kind, Trial, mode_name};
+use crate::sweep::{self, Kind, Trial, TrialResult, mode_name};
 
 /// Parameters of a sweep.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ fn is_unsafe(violation: &Violation) -> bool {
 struct Played {
     run: Run,
     /// Result with the violations that count.
-    ended: Ended,
+    ended: TrialResult,
     /// Violations of our policies. These violations are not defects of other providers, because our
     /// policies go beyond the contract of `k8s.io/cloud-provider`.
     policy: Vec<Violation>,
@@ -125,7 +125,7 @@ impl Played {
     /// of safety invariants always count, and the rest count if `all` is true and this computer was
     /// not late.
     fn of(run: Run, late: Option<Duration>, all: bool) -> Self {
-        let mut ended = Ended::of(&run);
+        let mut ended = TrialResult::of(&run);
         let policy = ended.violations.extract_if(.., |it| it.invariant.is_policy()).collect();
         ended.violations.retain(|it| is_unsafe(it) || (all && late.is_none()));
         let vain = match run.refusals().next() {
@@ -230,7 +230,7 @@ impl Sweep<'_> {
         let mut runs = Vec::new();
         self.each(scenarios.collect(), true, |n, played| {
             tally.take(&played);
-            told(out, can[n].name, &played)?;
+            print_result(out, can[n].name, &played)?;
             runs.push((n, played.run));
             Ok(())
         })
@@ -264,7 +264,7 @@ impl Sweep<'_> {
                 played.run.ledger.iter().try_for_each(|record| writeln!(out, "{record}"))?;
                 writeln!(out, "{}", played.run.logs)?;
             }
-            told(out, &line, &played)
+            print_result(out, &line, &played)
         })
         .await?;
         Ok(tally)
@@ -326,7 +326,7 @@ impl Tally {
 /// Prints the violations of a run and, if none of them counts, the reason why the run proves
 /// nothing. Of each invariant, prints the first violation and the number of further ones. Prints
 /// nothing for a run with neither.
-fn told(out: &mut impl Write, line: &str, played: &Played) -> anyhow::Result<()> {
+fn print_result(out: &mut impl Write, line: &str, played: &Played) -> anyhow::Result<()> {
     let Played { ended, policy, vain, .. } = played;
     match vain {
         Some(why) if ended.violations.is_empty() => writeln!(out, "inconclusive: {line}: {why}")?,

@@ -46,14 +46,14 @@ pub(super) fn is_author(run: &Run, call: &Record, node: &str, at: Time) -> bool 
 
 /// Times at which the provider was writing each Node.
 #[derive(Debug, Default)]
-pub(super) struct Written {
+pub(super) struct WriteTimes {
     spans: BTreeMap<String, Vec<(Time, Option<Time>)>>,
     /// Changes of Nodes by the scenario itself. No change at their times counts as the provider's,
     /// although the provider may write at the same time.
     by_hand: Vec<ByHand>,
 }
 
-impl Written {
+impl WriteTimes {
     /// Collects the writes of the provider in a run.
     pub(super) fn by(run: &Run) -> Self {
         let mut written = Self { by_hand: run.by_hand.clone(), ..Self::default() };

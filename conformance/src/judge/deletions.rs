@@ -25,10 +25,10 @@ pub(super) struct Judge<'a> {
     run: &'a Run,
     found: Vec<Violation>,
     /// Every request of the provider to delete a Node, in order.
-    asked: Vec<&'a Record>,
+    requests: Vec<&'a Record>,
     /// Answered calls about machines, with the times of their ends; `None` for a watch or long poll
     /// that is still open.
-    heard: Vec<(&'a Record, Option<Time>)>,
+    answers: Vec<(&'a Record, Option<Time>)>,
     /// Last machine of each node's kubelet.
     owners: BTreeMap<String, Machine>,
     /// Time at which each lost machine was removed or changed its UUID.
@@ -48,8 +48,8 @@ impl<'a> Judge<'a> {
         let mut judge = Self {
             run,
             found: Vec::new(),
-            asked: asked.collect(),
-            heard: heard.map(|call| (call, call.ended.as_ref().map(|ended| ended.at))).collect(),
+            requests: asked.collect(),
+            answers: heard.map(|call| (call, call.ended.as_ref().map(|ended| ended.at))).collect(),
             owners: BTreeMap::new(),
             gone: BTreeMap::new(),
             had: BTreeMap::new(),
@@ -118,7 +118,7 @@ impl<'a> Judge<'a> {
 
     fn deleted(&mut self, at: Time, name: &str, node: &Value, after: &State) {
         // Passes over deletions by a person or the scenario.
-        let by = self.asked.iter().find(|call| authors::is_author(self.run, call, name, at));
+        let by = self.requests.iter().find(|call| authors::is_author(self.run, call, name, at));
         let Some(call) = by.copied() else { return };
         if self.made.get(name).is_some_and(|made| *made > call.t) {
             let text = format!(
@@ -145,7 +145,7 @@ impl<'a> Judge<'a> {
         };
         let lost = lost.filter(|lost| *lost <= call.t).unwrap_or(Time::ZERO);
         for server in servers {
-            let is_heard = self.heard.iter().any(|(heard, ended)| {
+            let is_heard = self.answers.iter().any(|(heard, ended)| {
                 heard.t <= call.t
                     && server.is_none_or(|server| heard.server == server)
                     && ended.is_none_or(|ended| ended >= lost && ended <= call.t)
@@ -165,7 +165,7 @@ impl<'a> Judge<'a> {
     /// another Node of that name.
     fn without_uid(&mut self) {
         let invariant = Invariant::PredecessorOnly;
-        for call in self.asked.iter().filter(|call| !names_a_uid(&call.req.detail)) {
+        for call in self.requests.iter().filter(|call| !names_a_uid(&call.req.detail)) {
             let text = format!("a request to delete a Node does not name its UID: {call}");
             self.found.push(Violation { invariant, at: call.t, text });
         }
@@ -182,7 +182,7 @@ fn names_a_uid(detail: &str) -> bool {
 /// answer, and so is a watch or long poll that is still open. A list that omits an existing machine
 /// is also an answer: invariant 1 judges a deletion that relies on it.
 fn is_answer(backend: Backend, call: &Record) -> bool {
-    let is_about_machines = backend.takes(call)
+    let is_about_machines = backend.receives(call)
         && backend.operations().iter().any(|op| match op.strip_suffix('*') {
             Some(begin) => call.op.starts_with(begin),
             None => call.op == *op,
@@ -194,7 +194,7 @@ fn is_answer(backend: Backend, call: &Record) -> bool {
     let fault = call.ended.as_ref().and_then(|ended| ended.fault.as_deref());
     let tells = match &call.ended {
         Some(_) => call.succeeded() || fault.is_some_and(says_not_there),
-        None => backend.is_news(call),
+        None => backend.is_wait(call),
     };
     is_about_machines && tells
 }
@@ -224,7 +224,7 @@ mod tests {
     use sim::world::{Command, Topology};
 
     use super::*;
-    use crate::checks::build::newcomer;
+    use crate::checks::build::create_joining_machine;
     use crate::judge::safety;
     use crate::lab::{self, Stage};
     use crate::scenario::Scenario;
@@ -235,7 +235,7 @@ mod tests {
         let gone = Duration::from_secs(120);
         let topology = Topology::zones(1).machines(3);
         let scenario = Scenario::new("", topology, Duration::from_secs(300))
-            .at(Duration::from_secs(30), newcomer("late", None))
+            .at(Duration::from_secs(30), create_joining_machine("late", None))
             .at(gone, Command::DeleteMachine("late".into()));
         lab::run(&scenario, &Stage { mode: backend.into(), mutant, ..Stage::default() })
     }
@@ -269,7 +269,7 @@ mod tests {
     fn a_deletion_after_nothing_but_errors_breaks_the_invariant() {
         for backend in Backend::ALL {
             let mut run = a_deletion(None, backend);
-            for call in run.ledger.iter_mut().filter(|call| backend.takes(call)) {
+            for call in run.ledger.iter_mut().filter(|call| backend.receives(call)) {
                 let ended = call.ended.get_or_insert_default();
                 if ended.at >= Time::after_start(Duration::from_secs(120)) {
                     (ended.status, ended.fault) = (Some(503), Some("Unavailable".to_owned()));

@@ -7,11 +7,11 @@ use sim::world::objects::{GroupResource, Key};
 use sim::world::{Event, Time};
 
 use super::{Invariant, Violation};
-use crate::lab::{Identities, LEASE, Run, doubt};
+use crate::lab::{Identities, LEASE, Run, unknown_leader_reason};
 
 /// One version of the lease.
 #[derive(Debug)]
-pub(crate) struct Term<'a> {
+pub(crate) struct LeaseVersion<'a> {
     /// Time from which the lease has this version.
     pub(crate) from: Time,
     /// Identity of the holder; empty if the lease is free.
@@ -24,7 +24,7 @@ pub(crate) struct Term<'a> {
     pub(crate) renewed: &'a str,
 }
 
-impl Term<'_> {
+impl LeaseVersion<'_> {
     /// Returns the label of the replica that holds the lease, or the holder if it is not a replica.
     pub(crate) fn label(&self) -> &str {
         self.replica.as_deref().unwrap_or(self.holder)
@@ -48,7 +48,8 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     if run.scenario.provider.replicas < 2 || run.log.base().is_none() {
         return found;
     }
-    if run.hosted && run.scenario.provider.elects() && doubt(&run.ledger).is_some() {
+    if run.hosted && run.scenario.provider.elects() && unknown_leader_reason(&run.ledger).is_some()
+    {
         return found;
     }
     let terms = terms(run);
@@ -83,7 +84,7 @@ pub fn takeovers(run: &Run) -> usize {
 }
 
 /// Returns every version of the lease, in order.
-pub(crate) fn terms(run: &Run) -> Vec<Term<'_>> {
+pub(crate) fn terms(run: &Run) -> Vec<LeaseVersion<'_>> {
     let (namespace, name) = LEASE;
     let leases = GroupResource::of("coordination.k8s.io", "leases");
     let key = Key::new(leases, namespace, name);
@@ -99,7 +100,7 @@ pub(crate) fn terms(run: &Run) -> Vec<Term<'_>> {
             Event::Cluster(event) if event.key == key => {
                 let spec = &event.object["spec"];
                 let holder = spec["holderIdentity"].as_str().unwrap_or_default();
-                Some(Term {
+                Some(LeaseVersion {
                     from: *at,
                     holder,
                     replica: replica(holder),

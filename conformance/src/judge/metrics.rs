@@ -27,7 +27,7 @@ const WORKERS: f64 = 64.0;
 
 /// Returns every disagreement between a scrape and the ledger.
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
-    let lives = run.scrapes.iter().map(|scrape| Life::of(run, scrape));
+    let lives = run.scrapes.iter().map(|scrape| ScrapedReplica::of(run, scrape));
     lives.flat_map(|life| life.violations()).collect()
 }
 
@@ -50,7 +50,7 @@ fn is_calm(scenario: &Scenario) -> bool {
 }
 
 /// A scrape of a replica, with the calls of this replica since its start.
-struct Life<'a> {
+struct ScrapedReplica<'a> {
     run: &'a Run,
     scrape: &'a Scrape,
     samples: Vec<Sample>,
@@ -64,7 +64,7 @@ struct Life<'a> {
     is_calm: bool,
 }
 
-impl<'a> Life<'a> {
+impl<'a> ScrapedReplica<'a> {
     fn of(run: &'a Run, scrape: &'a Scrape) -> Self {
         let until = run.ledger.iter().take_while(|it| it.seq < scrape.next_seq);
         let is_its = |replica: usize, seq: u64| replica == scrape.replica && seq < scrape.next_seq;

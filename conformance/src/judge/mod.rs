@@ -33,7 +33,7 @@ use sim::world::Time;
 pub use facts::{NodeFacts, facts, machine_of, reported};
 pub use invariant::Invariant;
 pub use leadership::takeovers;
-pub(crate) use leadership::{Term, terms};
+pub(crate) use leadership::{LeaseVersion, terms};
 pub(crate) use secrets::{SHORTEST, Secrets};
 
 use crate::lab::{Exit, Run};
@@ -62,7 +62,7 @@ pub fn safety(run: &Run) -> Vec<Violation> {
     let mut deletions = deletions::Judge::of(run);
     let mut zones = zones::Judge::of(run);
     let mut order = order::Judge::of(run);
-    run.log.play(|at, event, before, after| {
+    run.log.for_each(|at, event, before, after| {
         nodes.see(at, event, before, after);
         sessions.see(at, event, after);
         deletions.see(at, event, before, after);
@@ -85,7 +85,7 @@ pub fn safety(run: &Run) -> Vec<Violation> {
         text: format!("a replica {exit}"),
     });
     found.extend(panics);
-    found.extend(run.passed.map(|passed| Violation {
+    found.extend(run.exceeded_bound.map(|passed| Violation {
         invariant: Invariant::NoPanic,
         at: run.end_time(),
         text: format!("the provider ran away: {passed}"),
@@ -110,7 +110,7 @@ pub fn liveness(run: &Run) -> Vec<Violation> {
 /// exceeded no bound.
 pub fn all(run: &Run) -> Vec<Violation> {
     let mut found = safety(run);
-    if run.scenario.is_settled() && run.passed.is_none() {
+    if run.scenario.is_settled() && run.exceeded_bound.is_none() {
         found.extend(liveness(run));
     }
     found

@@ -8,7 +8,7 @@ use sim::world::{Event, State, Time};
 
 use super::Invariant::OneOrder;
 use super::Violation;
-use super::authors::Written;
+use super::authors::WriteTimes;
 use super::facts::facts;
 use crate::lab::Run;
 
@@ -19,7 +19,7 @@ type Address = (String, String);
 pub(super) struct Judge {
     found: Vec<Violation>,
     /// Times of the provider's writes; changes by other writers do not count.
-    written: Written,
+    written: WriteTimes,
     /// First order shown, by node and set of addresses.
     orders: BTreeMap<(String, Vec<Address>), Vec<Address>>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Judge {
 impl Judge {
     /// Creates the judge at the beginning of a run.
     pub(super) fn of(run: &Run) -> Self {
-        Self { found: Vec::new(), written: Written::by(run), orders: BTreeMap::new() }
+        Self { found: Vec::new(), written: WriteTimes::by(run), orders: BTreeMap::new() }
     }
 
     /// Returns all violations.

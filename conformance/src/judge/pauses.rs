@@ -11,7 +11,7 @@ use sim::{Class, Face};
 
 use super::Invariant::{FewAddressWrites, RetryAfter};
 use super::Violation;
-use super::authors::Written;
+use super::authors::WriteTimes;
 use super::facts::facts;
 use crate::lab::Run;
 use crate::scenario::Act;
@@ -35,7 +35,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
 ///
 /// A start of a replica ends the window, because the new process does not know the earlier writes.
 fn flapping(run: &Run) -> Vec<Violation> {
-    let written = Written::by(run);
+    let written = WriteTimes::by(run);
     let starts: Vec<Time> = run.starts().map(|(_, it)| it.at).collect();
     let mut found = Vec::new();
     for (name, events) in run.nodes_by_name() {

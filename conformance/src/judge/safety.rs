@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::Invariant::{self, *};
 use super::Violation;
-use super::authors::Written;
+use super::authors::WriteTimes;
 use super::facts::{NodeFacts, facts, machine_for, machine_of, means, names_no_uuid, reported};
 use crate::backend::virtual_machines;
 use crate::lab::{ByHand, Run};
@@ -70,7 +70,7 @@ pub(super) struct Judge {
     /// Changes of Nodes by the scenario itself.
     by_hand: Vec<ByHand>,
     /// Times at which the provider was writing Nodes.
-    written: Written,
+    written: WriteTimes,
     /// Keys of the labels in the flag `--node-labels`.
     node_labels: BTreeSet<String>,
 }
@@ -84,7 +84,7 @@ impl Judge {
             zones: run.scenario.provider.zones && run.scenario.topology.zones > 0,
             placed: if run.backend().is_vcenter() { 2 } else { 1 },
             by_hand: run.by_hand.clone(),
-            written: Written::by(run),
+            written: WriteTimes::by(run),
             node_labels: run.scenario.provider.node_labels.iter().map(|it| it.0.clone()).collect(),
             ..Self::default()
         };

@@ -94,7 +94,7 @@ impl Secrets {
 
     /// Returns the kind and form of the first secret in this text, but never the secret itself.
     /// Returns `None` if the text contains no secret.
-    pub(crate) fn told_by(&self, text: &str) -> Option<String> {
+    pub(crate) fn find_in(&self, text: &str) -> Option<String> {
         let found = self.searcher.find(text)?;
         let (kind, form) = self.forms[found.pattern().as_usize()];
         Some(format!("{}, {form}", kind.as_str()))
@@ -170,7 +170,7 @@ mod tests {
 
     fn told(text: &str) -> Option<String> {
         let all = [(Kind::Password, SECRET), (Kind::Session, "52a1-cookie-77")];
-        Secrets::of(all.into_iter()).unwrap().told_by(text)
+        Secrets::of(all.into_iter()).unwrap().find_in(text)
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sim::ledger::Record;
 use sim::world::objects::GroupResource;
-use sim::world::vcenter::{Family, LoginEvent, VCenter, VcEvent};
+use sim::world::vcenter::{LoginEvent, SessionService, VCenter, VcEvent};
 use sim::world::{Event, PROVIDER_USER, State, Time};
 
 use super::secrets::{Kind, Secrets};
@@ -54,9 +54,9 @@ impl<'a> Judge<'a> {
             return;
         }
         let Some(vc) = after.vcenter(vcenter) else { return };
-        for family in [Family::Soap, Family::Vapi] {
+        for family in [SessionService::Soap, SessionService::Vapi] {
             let open = live(vc, family);
-            if open > 1 && open > excused(self.run, at) {
+            if open > 1 && open > allowed_sessions(self.run, at) {
                 let text = format!("{open} {family:?} sessions are open at {vcenter}");
                 self.found.push(Violation { invariant: Invariant::FewSessions, at, text });
             }
@@ -67,13 +67,13 @@ impl<'a> Judge<'a> {
     pub(super) fn violations(mut self) -> Vec<Violation> {
         storms(self.run, &mut self.found);
         left_behind(self.run, &mut self.found);
-        self.tell_tales();
+        self.search_for_secrets();
         self.found
     }
 
     /// Searches the ledger, logs, metrics and events for secrets, and reports only the first one
     /// that it finds.
-    fn tell_tales(&mut self) {
+    fn search_for_secrets(&mut self) {
         let run = self.run;
         let given = run.tokens.iter().map(|token| (Kind::Token, token.as_str()));
         let seen = self.secrets.iter().map(|(kind, text)| (*kind, text.as_str()));
@@ -111,13 +111,13 @@ impl<'a> Judge<'a> {
         let records = run.ledger.iter().map(|it| ("the ledger", it.t, it.to_line()));
         let metrics = run.scrapes.iter().map(|it| ("the metrics", it.at, it.metrics.clone()));
         for (place, at, text) in records.chain(events).chain(others).chain(metrics) {
-            if let Some(what) = secrets.told_by(&text) {
+            if let Some(what) = secrets.find_in(&text) {
                 return tell(at, format!("{what}, is in {place}"));
             }
         }
-        for log in [&run.logs, &run.whispers] {
+        for log in [&run.logs, &run.debug_words] {
             let line =
-                log.lines().enumerate().find_map(|(n, line)| Some((n, secrets.told_by(line)?)));
+                log.lines().enumerate().find_map(|(n, line)| Some((n, secrets.find_in(line)?)));
             if let Some((n, what)) = line {
                 return tell(Time::ZERO, format!("{what}, is in line {} of the log", n + 1));
             }
@@ -128,7 +128,7 @@ impl<'a> Judge<'a> {
 /// Returns the number of sessions that the provider may have open at one vCenter and API at the
 /// time `until`: one per replica, one per login or logout on which a rule fired or that has no
 /// complete answer, one per false report that a session has ended, and one per killed replica.
-fn excused(run: &Run, until: Time) -> usize {
+fn allowed_sessions(run: &Run, until: Time) -> usize {
     // A lost answer to a login leaves a session open that the client does not know. A lost logout
     // leaves its session open, too.
     let opens_or_ends = |op: &str| {
@@ -213,7 +213,9 @@ fn is_login(call: &Record) -> bool {
     matches!(call.op.as_str(), "Login" | "cis.session.create")
 }
 
-/// True if the answer says that the client's session has ended, rightly or not.
+/// True if the answer is a fault that says that the client has no session. Also true for every
+/// read of the session manager's properties on which a rule fired, because a rule may leave the
+/// session out of the answer.
 fn tells_of_an_end(call: &Record) -> bool {
     let fault = call.ended.as_ref().and_then(|ended| ended.fault.as_deref());
     // vCenter leaves `SessionManager.currentSession` out of the answer if the session has ended.
@@ -226,11 +228,11 @@ fn tells_of_an_end(call: &Record) -> bool {
 fn left_behind(run: &Run, found: &mut Vec<Violation>) {
     let told = run.exits.iter().all(|exit| *exit == Exit::Stopped);
     let at = run.end_time();
-    if !told || excused(run, at) > run.scenario.provider.replicas.max(1) {
+    if !told || allowed_sessions(run, at) > run.scenario.provider.replicas.max(1) {
         return;
     }
     for (name, vc) in &run.after.vcenters {
-        for family in [Family::Soap, Family::Vapi] {
+        for family in [SessionService::Soap, SessionService::Vapi] {
             let open = live(vc, family);
             if open > 0 {
                 let text = format!("the provider left {open} {family:?} sessions open at {name}");
@@ -240,7 +242,7 @@ fn left_behind(run: &Run, found: &mut Vec<Violation>) {
     }
 }
 
-fn live(vc: &VCenter, family: Family) -> usize {
+fn live(vc: &VCenter, family: SessionService) -> usize {
     vc.logins
         .sessions
         .values()

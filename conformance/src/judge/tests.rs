@@ -38,7 +38,7 @@ fn a_credential_in_base64_and_a_cookie_in_a_verbose_line_are_found() {
     assert_eq!(tells(&run), ["a password, in base64, is in line 2 of the log"]);
 
     run.logs = logs;
-    run.whispers = format!("1.0 TRACE Cookie: vmware_soap_session={cookie}\n");
+    run.debug_words = format!("1.0 TRACE Cookie: vmware_soap_session={cookie}\n");
     assert_eq!(tells(&run), ["a session, in plain text, is in line 1 of the log"]);
 }
 

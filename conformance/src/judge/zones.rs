@@ -11,7 +11,7 @@ use sim::world::{Event, REGION_CATEGORY, State, Time, ZONE_CATEGORY};
 
 use super::Invariant::{self, *};
 use super::Violation;
-use super::authors::Written;
+use super::authors::WriteTimes;
 use super::facts::{facts, machine_of};
 use crate::backend::virtual_machines;
 use crate::lab::Run;
@@ -21,9 +21,9 @@ type Pair = (Option<String>, Option<String>);
 
 /// True zone and region of a node's machine, from a moment on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Truth {
+struct Place {
     /// Zone and region that the nearest tags give.
-    told: Told,
+    told: NearestTags,
     /// Every zone, and every region, that a tag on the machine or above it names. Providers differ
     /// in which of them they take.
     above: [BTreeSet<String>; 2],
@@ -31,7 +31,7 @@ struct Truth {
 
 /// Zone and region that the nearest tags give.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum NearestTags {
     Pair(Pair),
     /// The nearest object with tags of a category has several of them.
     Ambiguous,
@@ -47,9 +47,9 @@ pub(super) struct Judge {
     is_nearest: bool,
     /// Times of the provider's writes. Changes of labels by kubelets, people and others do not
     /// count.
-    written_by: Written,
+    written_by: WriteTimes,
     /// Every true zone and region in order, by node.
-    truths: BTreeMap<String, Vec<Truth>>,
+    truths: BTreeMap<String, Vec<Place>>,
     /// The pair that the provider wrote last for each node, and the number of entries that `truths`
     /// had for the node at that time.
     left: BTreeMap<String, (Pair, usize)>,
@@ -62,7 +62,7 @@ impl Judge {
             found: Vec::new(),
             is_vcenter: run.backend().is_vcenter(),
             is_nearest: !run.hosted && !run.stage.mode.is_v1(),
-            written_by: Written::by(run),
+            written_by: WriteTimes::by(run),
             truths: BTreeMap::new(),
             left: BTreeMap::new(),
         };
@@ -155,7 +155,7 @@ impl Judge {
         };
         let is_first = facts(old).uninitialized || was == (None, None);
         let is_gone = is == (None, None);
-        let has_place = truths.last().is_some_and(|truth| truth.told != Told::Nothing);
+        let has_place = truths.last().is_some_and(|truth| truth.told != NearestTags::Nothing);
         if !is_first && self.is_nearest {
             broken(LabelsStay, "they must not change once the node is initialized");
         } else if !is_first && is_gone && has_place {
@@ -169,7 +169,7 @@ impl Judge {
         if truths.iter().any(|truth| truth.is_shown_by(&is, self.is_nearest)) {
             return;
         }
-        let is_guess = |truth: &Truth| truth.told == Told::Ambiguous && truth.allows(&is);
+        let is_guess = |truth: &Place| truth.told == NearestTags::Ambiguous && truth.allows(&is);
         if truths.iter().any(is_guess) {
             broken(NoGuessOfZone, "the provider took one of two tags of a category");
         } else if is_first {
@@ -180,7 +180,7 @@ impl Judge {
     }
 }
 
-impl Truth {
+impl Place {
     /// True if each label is unset or occurs above the machine, nearest or not.
     fn allows(&self, (zone, region): &Pair) -> bool {
         let is_above = |label: &Option<String>, above: &BTreeSet<String>| {
@@ -191,9 +191,9 @@ impl Truth {
 
     fn is_shown_by(&self, shown: &Pair, is_nearest: bool) -> bool {
         match &self.told {
-            Told::Pair(pair) if pair == shown => true,
-            Told::Ambiguous => false,
-            Told::Pair(_) | Told::Nothing => !is_nearest && self.allows(shown),
+            NearestTags::Pair(pair) if pair == shown => true,
+            NearestTags::Ambiguous => false,
+            NearestTags::Pair(_) | NearestTags::Nothing => !is_nearest && self.allows(shown),
         }
     }
 }
@@ -218,20 +218,20 @@ fn is_taken_over(old: &Value, (zone, region): &Pair, is: &Pair) -> bool {
 
 /// Returns the zone that the label on the node's VirtualMachine object gives, or `None` without
 /// such an object.
-fn of_object(state: &State, node: &str) -> Option<Truth> {
+fn of_object(state: &State, node: &str) -> Option<Place> {
     let key = Key::new(virtual_machines(), state.supervisor.namespace.clone(), node);
     let object = state.supervisor.objects.get(&key)?;
     let zone = object["metadata"]["labels"]["topology.kubernetes.io/zone"].as_str();
     let zone = zone.filter(|it| !it.is_empty()).map(str::to_owned);
     let above = [zone.iter().cloned().collect(), BTreeSet::new()];
-    let told = if zone.is_some() { Told::Pair((zone, None)) } else { Told::Nothing };
-    Some(Truth { told, above })
+    let told = if zone.is_some() { NearestTags::Pair((zone, None)) } else { NearestTags::Nothing };
+    Some(Place { told, above })
 }
 
 /// Returns the zone and region that the tags give for the machine of a node. Looks for tags on
 /// three ways up the inventory, in this order: from the machine's host, from its resource pool, and
 /// from the machine itself. Returns `None` if the machine does not exist.
-fn of_tags(state: &State, node: &str) -> Option<Truth> {
+fn of_tags(state: &State, node: &str) -> Option<Place> {
     let (name, id, machine) = machine_of(state, node)?;
     let vcenter = state.vcenter(name)?;
     let up = |from: MoRef| -> Vec<MoRef> {
@@ -242,22 +242,23 @@ fn of_tags(state: &State, node: &str) -> Option<Truth> {
     let above = [ZONE_CATEGORY, REGION_CATEGORY].map(|category| {
         ways.iter().flatten().flat_map(|object| tags(vcenter, *object, category)).collect()
     });
-    let told = ways.iter().map(|way| on_way(vcenter, way)).find(|told| *told != Told::Nothing);
-    Some(Truth { told: told.unwrap_or(Told::Nothing), above })
+    let told =
+        ways.iter().map(|way| on_way(vcenter, way)).find(|told| *told != NearestTags::Nothing);
+    Some(Place { told: told.unwrap_or(NearestTags::Nothing), above })
 }
 
-/// Returns the nearest zone and the nearest region on one way up. Returns [`Told::Ambiguous`] if
-/// the object with either of them has several tags of the category, else [`Told::Nothing`] if one
-/// of them is missing.
-fn on_way(vcenter: &VCenter, way: &[MoRef]) -> Told {
+/// Returns the nearest zone and the nearest region on one way up. Returns
+/// [`NearestTags::Ambiguous`] if the object with either of them has several tags of the category,
+/// else [`NearestTags::Nothing`] if one of them is missing.
+fn on_way(vcenter: &VCenter, way: &[MoRef]) -> NearestTags {
     let nearest = |category: &str| {
         way.iter().map(|object| tags(vcenter, *object, category)).find(|it| !it.is_empty())
     };
     match (nearest(ZONE_CATEGORY), nearest(REGION_CATEGORY)) {
-        (Some(zones), _) if zones.len() > 1 => Told::Ambiguous,
-        (_, Some(regions)) if regions.len() > 1 => Told::Ambiguous,
-        (Some(mut zones), Some(mut regions)) => Told::Pair((zones.pop(), regions.pop())),
-        _ => Told::Nothing,
+        (Some(zones), _) if zones.len() > 1 => NearestTags::Ambiguous,
+        (_, Some(regions)) if regions.len() > 1 => NearestTags::Ambiguous,
+        (Some(mut zones), Some(mut regions)) => NearestTags::Pair((zones.pop(), regions.pop())),
+        _ => NearestTags::Nothing,
     }
 }
 

@@ -20,7 +20,7 @@ use super::{VERSION, compare, fuzz};
 
 /// Subcommands of `conformance kubernetes`.
 #[derive(Debug, Subcommand)]
-pub enum What {
+pub enum KubernetesCommand {
     /// List the sequences with their subject, number of requests and known differences.
     List,
     /// Play the sequences on a real API server and on the simulated one, and compare the answers.
@@ -56,7 +56,7 @@ pub enum What {
     },
 }
 
-impl What {
+impl KubernetesCommand {
     /// Returns the text that selects sequences by name, or `None` to select all.
     fn only(&self) -> Option<&str> {
         match self {
@@ -105,7 +105,7 @@ fn url(text: &str) -> Result<String, &'static str> {
 ///
 /// # Errors
 /// Fails if the harness fails.
-pub fn run(out: &mut impl Write, what: &What) -> anyhow::Result<ExitCode> {
+pub fn run(out: &mut impl Write, what: &KubernetesCommand) -> anyhow::Result<ExitCode> {
     let folder = Folder::default();
     if let Some(only) = what.only()
         && !folder.topics()?.iter().flat_map(|it| &it.sequences).any(|it| wants(it, Some(only)))
@@ -118,13 +118,13 @@ pub fn run(out: &mut impl Write, what: &What) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     match what {
-        What::List => list(out, &folder),
-        What::Diff(live) => diff(out, &folder, live),
-        What::Record(live) => record(out, &folder, live),
-        What::Known { write, show, only } => {
+        KubernetesCommand::List => list(out, &folder),
+        KubernetesCommand::Diff(live) => diff(out, &folder, live),
+        KubernetesCommand::Record(live) => record(out, &folder, live),
+        KubernetesCommand::Known { write, show, only } => {
             differences(out, &folder, *write, *show, only.as_deref())
         }
-        What::Fuzz { runs, seed, live } => {
+        KubernetesCommand::Fuzz { runs, seed, live } => {
             let real = Real::open(live)?;
             fuzz::run(out, &real.runtime, &real.target, runs.get(), *seed)
         }

@@ -53,8 +53,8 @@ impl Target {
         config.accept_invalid_certs = true;
         // The client must not repeat requests, because 429, 503 and 504 are answers to compare.
         config.default_retry = false;
-        let client =
-            kube::Client::try_from(config).context("cannot make a client for the server")?;
+        let client = kube::Client::try_from(config)
+            .with_context(|| format!("cannot make a client for the server {server}"))?;
         let etcd = etcd.map(str::to_owned);
         Ok(Self::Live(Live { client, token: token.to_owned(), etcd }))
     }

@@ -6,7 +6,7 @@ use sim::world::objects::{self, Key, PatchKind};
 use sim::world::{Command, World};
 
 use super::{
-    Answer, ByHand, Happening, Lab, Mode, Running, Scrape, WAKING, authority, initialize, provider,
+    Answer, ByHand, Lab, LabEvent, Mode, Running, Scrape, WAKING, authority, initialize, provider,
 };
 use crate::scenario::{Act, Caller};
 
@@ -42,7 +42,7 @@ impl Lab {
                     self.refuse(error);
                 }
             }
-            Act::Heal => self.sim.heal(),
+            Act::RemoveRules => self.sim.heal(),
             Act::Phase(phase) => self.sim.ledger().set_phase(Some(phase)),
             Act::Start(replica) => self.start(*replica).await,
             Act::Stop(replica) => self.stop(*replica).await,
@@ -64,7 +64,7 @@ impl Lab {
             }
             Act::ResumeAll => self.resume_all().await,
             Act::StepClocks(seconds) => {
-                self.note(Happening::ClocksStep(*seconds));
+                self.note(LabEvent::ClocksStep(*seconds));
                 self.each(|it| it.step_clock(SignedDuration::from_secs(*seconds)));
             }
             Act::Scrape => {
@@ -73,7 +73,7 @@ impl Lab {
                     self.replicas.iter().filter_map(|it| self.scrape(it)).collect();
                 self.scrapes.extend(scrapes);
             }
-            Act::Get { path, by } => self.ask_endpoints(path, *by).await,
+            Act::GetEndpoint { path, by } => self.ask_endpoints(path, *by).await,
             Act::RenewCertificate => self.certificates.push(self.files.renew()),
             Act::SpoilCertificate => self.files.spoil(),
             Act::StartAll => {
@@ -123,7 +123,7 @@ impl Lab {
                 if let Err(fault) = self.world().apply(secret) {
                     self.refuse(fault);
                 } else {
-                    self.note(Happening::SecretChanged(name.clone()));
+                    self.note(LabEvent::SecretChanged(name.clone()));
                 }
             }
         }
@@ -153,7 +153,7 @@ impl Lab {
     pub(super) fn noted_leader(&self) -> Option<usize> {
         let leader = self.leader();
         match leader {
-            Some(leader) => self.note(Happening::Leads(leader)),
+            Some(leader) => self.note(LabEvent::Leads(leader)),
             None if self.host.is_some() => self.refuse("no running replica holds the lease"),
             None => {}
         }
@@ -163,18 +163,18 @@ impl Lab {
     async fn suspend(&self, index: usize) {
         for replica in self.replicas.iter().filter(|it| it.index() == index) {
             match replica.suspend().await {
-                Ok(()) => self.note(Happening::Suspended(index)),
+                Ok(()) => self.note(LabEvent::Suspended(index)),
                 Err(why) => self.refuse(why),
             }
         }
     }
 
     pub(super) async fn resume_all(&self) {
-        self.note(Happening::Resumed);
+        self.note(LabEvent::Resumed);
         for replica in &self.replicas {
             replica.resume().await;
         }
-        self.pass(WAKING).await;
+        self.wait_without_restarts(WAKING).await;
         self.replicas.iter().for_each(Running::renew);
     }
 

@@ -9,7 +9,7 @@ use sim::ledger::{Kind, Record};
 use sim::world::objects::{GroupResource, Op};
 use sim::world::{Event, Log, State, Time};
 
-use super::{Answer, Exit, Happened, Happening, Passed, Scrape, Stage};
+use super::{Answer, ExceededBound, Exit, LabEvent, RecordedLabEvent, Scrape, Stage};
 use crate::backend::Backend;
 use crate::scenario::{Act, Scenario};
 
@@ -29,7 +29,7 @@ pub struct Run {
     /// deletions of Nodes by other clients.
     pub by_hand: Vec<ByHand>,
     /// Events of the lab, in order: starts, suspensions and ends of replicas, and acts that failed.
-    pub happened: Vec<Happened>,
+    pub happened: Vec<RecordedLabEvent>,
     /// Every record of the ledger, in order: calls and notes.
     pub ledger: Vec<Record>,
     /// Log of the world.
@@ -45,13 +45,13 @@ pub struct Run {
     /// Time of each end in `exits`.
     pub ended_at: Vec<Time>,
     /// Bound that the provider exceeded, if the run ended for this reason.
-    pub passed: Option<Passed>,
+    pub exceeded_bound: Option<ExceededBound>,
     /// Log of the provider, of level info and above in virtual time.
     pub logs: String,
     /// Number of lines of the provider's log that no judge sees, because the log is too long.
     pub n_lines_dropped: usize,
     /// Words of the provider's log below level info, only for the search for secrets.
-    pub whispers: String,
+    pub debug_words: String,
     /// Every token of the provider, for the Supervisor and, if it is a process, for the workload
     /// cluster.
     pub tokens: Vec<String>,
@@ -112,15 +112,15 @@ impl Run {
     /// Returns, for each act that the lab could not carry out, the reason.
     pub fn refusals(&self) -> impl Iterator<Item = &str> {
         self.happened.iter().filter_map(|it| match &it.what {
-            Happening::Refused(why) => Some(why.as_str()),
+            LabEvent::Refused(why) => Some(why.as_str()),
             _ => None,
         })
     }
 
     /// Returns the starts of replicas: the index of each replica, with the event of its start.
-    pub fn starts(&self) -> impl Iterator<Item = (usize, &Happened)> {
+    pub fn starts(&self) -> impl Iterator<Item = (usize, &RecordedLabEvent)> {
         self.happened.iter().filter_map(|it| match it.what {
-            Happening::Starts(replica) => Some((replica, it)),
+            LabEvent::Starts(replica) => Some((replica, it)),
             _ => None,
         })
     }

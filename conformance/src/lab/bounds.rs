@@ -54,11 +54,11 @@ impl Bounds {
 const TICK: Duration = Duration::from_millis(250);
 /// Time after an exceeded bound until the process ends, if the run has not ended by then. Such a
 /// run never yields, so nothing else can end it.
-const DEAF: Duration = Duration::from_secs(30);
+const EXIT_AFTER: Duration = Duration::from_secs(30);
 
 /// A bound that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passed {
+pub enum ExceededBound {
     /// Maximum number of calls at one moment.
     AtOnce(u64),
     /// Maximum number of calls.
@@ -69,7 +69,7 @@ pub enum Passed {
     Memory(u64),
 }
 
-impl fmt::Display for Passed {
+impl fmt::Display for ExceededBound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtOnce(n) => write!(f, "more than {n} calls while no time passed"),
@@ -93,7 +93,7 @@ struct Spent {
     calls: u64,
     at_once: u64,
     last: Option<Instant>,
-    passed: Option<Passed>,
+    passed: Option<ExceededBound>,
 }
 
 impl Guard {
@@ -110,14 +110,14 @@ impl Guard {
         spent.last = Some(now);
         let Bounds { at_once, calls, .. } = self.bounds;
         let passed = if spent.at_once > at_once {
-            Passed::AtOnce(at_once)
+            ExceededBound::AtOnce(at_once)
         } else if spent.calls > calls {
-            Passed::Calls(calls)
+            ExceededBound::Calls(calls)
         } else {
             return spent.passed.is_none();
         };
         drop(spent);
-        self.pass(passed);
+        self.exceed(passed);
         false
     }
 
@@ -125,11 +125,11 @@ impl Guard {
     /// The lab uses this for processes, whose calls do not pass [`Guarded`].
     pub(super) fn counted(&self, calls: u64) {
         if calls > self.bounds.calls {
-            self.pass(Passed::Calls(self.bounds.calls));
+            self.exceed(ExceededBound::Calls(self.bounds.calls));
         }
     }
 
-    fn pass(&self, passed: Passed) {
+    fn exceed(&self, passed: ExceededBound) {
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         spent.passed.get_or_insert(passed);
         drop(spent);
@@ -144,7 +144,7 @@ impl Guard {
     }
 
     /// Returns the bound that the provider exceeded first, or `None`.
-    pub(super) fn passed(&self) -> Option<Passed> {
+    pub(super) fn passed(&self) -> Option<ExceededBound> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).passed
     }
 
@@ -216,7 +216,7 @@ impl Drop for Watchdog {
 }
 
 /// Checks wall time and memory at every tick, for as long as `tick` returns true. Ends this process
-/// if the run has not ended within [`DEAF`] after it exceeded a bound.
+/// if the run has not ended within [`EXIT_AFTER`] after it exceeded a bound.
 fn watch(
     guard: &Guard,
     ledger: &Ledger,
@@ -229,14 +229,14 @@ fn watch(
     while tick() {
         wall += TICK;
         if wall > longest {
-            guard.pass(Passed::Wall(longest));
+            guard.exceed(ExceededBound::Wall(longest));
         }
         if resident().zip(before).is_some_and(|(now, before)| now.saturating_sub(before) > memory) {
-            guard.pass(Passed::Memory(memory));
+            guard.exceed(ExceededBound::Memory(memory));
         }
         if let Some(passed) = guard.passed() {
             deaf += TICK;
-            if deaf > DEAF {
+            if deaf > EXIT_AFTER {
                 give_up(passed, ledger);
             }
         }
@@ -245,7 +245,7 @@ fn watch(
 
 /// Ends this process: a run that never yields holds its thread, and a thread cannot be ended.
 #[expect(clippy::exit, reason = "nothing else ends a thread that never yields")]
-fn give_up(passed: Passed, ledger: &Ledger) {
+fn give_up(passed: ExceededBound, ledger: &Ledger) {
     let records = ledger.records();
     let mut err = std::io::stderr().lock();
     // A failure of this output cannot be reported.
@@ -261,16 +261,16 @@ fn give_up(passed: Passed, ledger: &Ledger) {
 
 /// Returns the resident memory of this process in bytes, if the system reports it.
 fn resident() -> Option<u64> {
-    told("VmRSS:")
+    status_value("VmRSS:")
 }
 
 /// Returns the peak resident memory of this process in bytes, if the system reports it.
 pub fn peak_resident() -> Option<u64> {
-    told("VmHWM:")
+    status_value("VmHWM:")
 }
 
 /// Returns the value in the line of `/proc/self/status` that begins with `name`, in bytes.
-fn told(name: &str) -> Option<u64> {
+fn status_value(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

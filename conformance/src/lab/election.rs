@@ -82,7 +82,7 @@ impl Identities {
 
 /// Returns the reason why these records cannot show which replica leads: two replicas share an
 /// identity, or the replicas use another lease. Returns `None` without such a reason.
-pub(crate) fn doubt(records: &[Record]) -> Option<String> {
+pub(crate) fn unknown_leader_reason(records: &[Record]) -> Option<String> {
     if let Some(identity) = Identities::of(records).shared() {
         return Some(format!(
             "two replicas have the identity {identity:?} in the lease; give each its own, for example with $(replica)"
@@ -148,7 +148,7 @@ mod tests {
         let identities = Identities::of(&records);
         let labels = ["host_1", "host_2", "again", "node", ""].map(|it| identities.label(it));
         assert_eq!(labels, [Some("provider"), Some("provider-1"), Some("provider"), None, None]);
-        assert_eq!(doubt(&records), None);
+        assert_eq!(unknown_leader_reason(&records), None);
     }
 
     #[test]
@@ -163,11 +163,11 @@ mod tests {
     fn a_shared_identity_and_another_lease_leave_the_leader_unknown() {
         let one = write("provider", "create leases", LEASE, &held("host"));
         let shared = [one.clone(), write("provider-1", "update leases", LEASE, &held("host"))];
-        assert!(doubt(&shared).unwrap().contains("the identity \"host\""));
+        assert!(unknown_leader_reason(&shared).unwrap().contains("the identity \"host\""));
         let other = write("provider", "create leases", ("default", "mine"), &held("host"));
-        let why = doubt(std::slice::from_ref(&other)).unwrap();
+        let why = unknown_leader_reason(std::slice::from_ref(&other)).unwrap();
         assert!(why.contains("the lease default/mine"), "{why}");
-        assert_eq!(doubt(&[other, one]), None);
-        assert_eq!(doubt(&[]), None);
+        assert_eq!(unknown_leader_reason(&[other, one]), None);
+        assert_eq!(unknown_leader_reason(&[]), None);
     }
 }

@@ -35,19 +35,19 @@ impl Caller {
     fn token(self) -> Option<&'static str> {
         match self {
             Self::Anonymous => None,
-            Self::Impostor => Some("token-that-nobody-issued"),
-            Self::Stranger => Some("token-of-a-stranger"),
+            Self::InvalidToken => Some("token-that-nobody-issued"),
+            Self::NoRoles => Some("token-of-a-stranger"),
             Self::Allowed => Some("token-of-the-monitoring"),
-            Self::Master => Some("token-of-an-administrator"),
+            Self::SystemMasters => Some("token-of-an-administrator"),
         }
     }
 
     fn identity(self) -> Option<Identity> {
         match self {
-            Self::Anonymous | Self::Impostor => None,
-            Self::Stranger => Some(Identity { user: "stranger".to_owned(), groups: Vec::new() }),
+            Self::Anonymous | Self::InvalidToken => None,
+            Self::NoRoles => Some(Identity { user: "stranger".to_owned(), groups: Vec::new() }),
             Self::Allowed => Some(Identity { user: MONITORING.to_owned(), groups: Vec::new() }),
-            Self::Master => Some(Identity::admin()),
+            Self::SystemMasters => Some(Identity::admin()),
         }
     }
 }
@@ -74,8 +74,8 @@ pub struct Answer {
 
 /// Turns RBAC on in the workload cluster, issues the valid tokens of callers, and allows
 /// [`MONITORING`] to read `/metrics`.
-pub(super) fn admit(sim: &Sim) {
-    for caller in [Caller::Stranger, Caller::Allowed, Caller::Master] {
+pub(super) fn set_up_access(sim: &Sim) {
+    for caller in [Caller::NoRoles, Caller::Allowed, Caller::SystemMasters] {
         if let (Some(token), Some(identity)) = (caller.token(), caller.identity()) {
             sim.tokens().issue(token, identity, None);
         }
@@ -128,7 +128,7 @@ impl ServingFiles {
 
 /// The client side of an endpoint.
 #[derive(Clone, Debug)]
-pub(super) enum Port {
+pub(super) enum EndpointClient {
     /// A pipe to our provider in this process.
     Pipe(mpsc::UnboundedSender<DuplexStream>),
     /// The address of a provider that is a process.
@@ -137,9 +137,9 @@ pub(super) enum Port {
 
 /// The side of an endpoint at which a provider in this process accepts connections.
 #[derive(Debug)]
-pub(super) struct Pipes(mpsc::UnboundedReceiver<DuplexStream>);
+pub(super) struct PipeListener(mpsc::UnboundedReceiver<DuplexStream>);
 
-impl Listener for Pipes {
+impl Listener for PipeListener {
     type Connection = DuplexStream;
 
     async fn accept(&mut self) -> io::Result<DuplexStream> {
@@ -151,9 +151,9 @@ impl Listener for Pipes {
 }
 
 /// Returns both sides of a new endpoint in this process.
-pub(super) fn port() -> (Port, Pipes) {
+pub(super) fn port() -> (EndpointClient, PipeListener) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    (Port::Pipe(sender), Pipes(receiver))
+    (EndpointClient::Pipe(sender), PipeListener(receiver))
 }
 
 /// Makes the endpoint that the command line describes.
@@ -181,7 +181,7 @@ pub(super) fn made(
     })
 }
 
-impl Port {
+impl EndpointClient {
     /// Sends a GET request with the token of `by`. Returns status and body, or the reason why no
     /// answer came within 30 s. Also returns the SHA-256 of the served certificate, if the TLS
     /// handshake succeeded.
@@ -260,7 +260,7 @@ fn connector() -> Result<TlsConnector, String> {
         .with_safe_default_protocol_versions()
         .map_err(|err| err.to_string())?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Any(crypto)))
+        .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(crypto)))
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
 }
@@ -268,9 +268,9 @@ fn connector() -> Result<TlsConnector, String> {
 /// Accepts any certificate, as probes and monitoring do. Checks compare the served certificate
 /// themselves.
 #[derive(Debug)]
-struct Any(Arc<rustls::crypto::CryptoProvider>);
+struct AcceptAnyCertificate(Arc<rustls::crypto::CryptoProvider>);
 
-impl ServerCertVerifier for Any {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

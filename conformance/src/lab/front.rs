@@ -21,7 +21,7 @@ const FILE: &str = "vsphere.conf";
 const PORT: &str = "10258";
 
 /// The result of reading a command line and a configuration.
-pub(super) struct Front {
+pub(super) struct ProviderSettings {
     pub(super) config: Config,
     pub(super) options: Options,
     /// `None` if the command line sets the port to 0.
@@ -34,7 +34,11 @@ pub(super) struct Front {
 /// # Errors
 ///
 /// Returns the text with which a process would exit.
-pub(super) fn open(sim: &Sim, scenario: &Scenario, stage: &Stage) -> Result<Front, String> {
+pub(super) fn open(
+    sim: &Sim,
+    scenario: &Scenario,
+    stage: &Stage,
+) -> Result<ProviderSettings, String> {
     let arguments = cli::parse(command_line(&scenario.provider, stage.mode));
     let arguments = arguments.map_err(|error| error.to_string())?;
     for note in &arguments.notes {
@@ -51,7 +55,7 @@ pub(super) fn open(sim: &Sim, scenario: &Scenario, stage: &Stage) -> Result<Fron
         }
     };
     let serving = (arguments.secure_port != 0).then(|| arguments.serving.clone());
-    Ok(Front { config, options: options(arguments, scenario, stage), serving })
+    Ok(ProviderSettings { config, options: options(arguments, scenario, stage), serving })
 }
 
 fn read(text: &str, unknown: UnknownKeys) -> Result<Config, String> {

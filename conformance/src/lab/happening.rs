@@ -9,7 +9,7 @@ use super::Exit;
 
 /// An event of the lab. Each `usize` is the index of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum LabEvent {
     /// A replica starts.
     Starts(usize),
     /// A replica runs but has not made its first call in time; the text describes this.
@@ -38,7 +38,7 @@ pub enum Happening {
     Refused(String),
 }
 
-impl fmt::Display for Happening {
+impl fmt::Display for LabEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Starts(replica) => write!(f, "replica {replica} starts"),
@@ -64,12 +64,12 @@ impl fmt::Display for Happening {
 
 /// An event of the lab with its time and its place in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Happened {
+pub struct RecordedLabEvent {
     /// Time of the event.
     pub at: Time,
     /// Sequence number of the event's record in the ledger; in a recorded run, of the provider's
     /// first call from that time on.
     pub seq: u64,
     /// The event.
-    pub what: Happening,
+    pub what: LabEvent,
 }

@@ -34,11 +34,11 @@ use crate::backend::Backend;
 use crate::foreign::Host;
 use crate::scenario::{Scenario, Step};
 pub use aftermath::{ByHand, NodeEvent, Run};
-pub use bounds::{Bounds, Passed, peak_resident};
+pub use bounds::{Bounds, ExceededBound, peak_resident};
 use bounds::{Guard, Watchdog};
-pub(crate) use election::{Identities, doubt};
+pub(crate) use election::{Identities, unknown_leader_reason};
 pub use endpoint::Answer;
-pub use happening::{Happened, Happening};
+pub use happening::{LabEvent, RecordedLabEvent};
 use provider::Replica;
 pub use provider::{Exit, Mutants};
 pub(crate) use provider::{LEASE, cloud_config, label};
@@ -143,7 +143,7 @@ pub fn run_within(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
         Lab::play(scenario, stage, bounds).await
     };
     let run = captured.during(|| runtime.block_on(play));
-    Run { logs: captured.text(), whispers: captured.whispers(), ..run }
+    Run { logs: captured.text(), debug_words: captured.whispers(), ..run }
 }
 
 /// A sim with the replicas of a provider.
@@ -166,7 +166,7 @@ pub struct Lab {
     /// SHA-256 of each certificate that `files` has contained.
     certificates: Vec<[u8; 32]>,
     by_hand: Vec<ByHand>,
-    happened: Mutex<Vec<Happened>>,
+    happened: Mutex<Vec<RecordedLabEvent>>,
     scenario: Scenario,
     stage: Stage,
     /// Counts the calls of the provider and ends the run if a bound is exceeded.
@@ -196,8 +196,8 @@ impl Lab {
         }
         let files = endpoint::ServingFiles::default();
         let mut certificates = Vec::new();
-        if scenario.asks_endpoint() {
-            endpoint::admit(&sim);
+        if scenario.reads_endpoint() {
+            endpoint::set_up_access(&sim);
             certificates.push(files.renew());
         }
         Self {
@@ -221,7 +221,7 @@ impl Lab {
     }
 
     /// Makes the lab start all later replicas through this host: as processes, containers or pods.
-    pub(crate) fn hosted(&mut self, host: Host) {
+    pub(crate) fn use_host(&mut self, host: Host) {
         self.host = Some(host);
     }
 
@@ -249,7 +249,7 @@ impl Lab {
     }
 
     /// Lets world time pass without restarts; a later step handles replicas that end meanwhile.
-    async fn pass(&self, by: Duration) {
+    async fn wait_without_restarts(&self, by: Duration) {
         let world = self.world().clone();
         let until = world.now() + by;
         world.reach(until).await;
@@ -288,9 +288,9 @@ impl Lab {
                 Some(_) => RESTART_PROCESS * (1 << self.in_vain),
             };
             world.reach(until.min(world.now() + pause)).await;
-            self.bury().await;
+            self.restart_ended().await;
         }
-        self.bury().await;
+        self.restart_ended().await;
     }
 
     /// Returns the current state of the world.
@@ -298,15 +298,15 @@ impl Lab {
         self.world().read(|world| World::state(world).clone())
     }
 
-    fn note(&self, what: Happening) {
+    fn note(&self, what: LabEvent) {
         let at = self.world().now();
         let seq = self.sim.ledger().note(at, Kind::Note, what.to_string());
-        self.happened.lock().expect("no holder panics").push(Happened { at, seq, what });
+        self.happened.lock().expect("no holder panics").push(RecordedLabEvent { at, seq, what });
     }
 
     /// Notes that the lab could not carry out an act, with the reason.
     fn refuse(&self, why: impl ToString) {
-        self.note(Happening::Refused(why.to_string()));
+        self.note(LabEvent::Refused(why.to_string()));
     }
 
     async fn play(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
@@ -373,7 +373,7 @@ impl Lab {
         }
         if self.host.is_some()
             && self.scenario.provider.elects()
-            && let Some(why) = doubt(&self.sim.ledger().records())
+            && let Some(why) = unknown_leader_reason(&self.sim.ledger().records())
         {
             self.refuse(why);
         }
@@ -406,10 +406,10 @@ impl Lab {
             fired,
             exits,
             ended_at,
-            passed,
+            exceeded_bound: passed,
             logs,
             n_lines_dropped,
-            whispers: String::new(),
+            debug_words: String::new(),
             tokens,
             scrapes,
             answers,

@@ -21,10 +21,10 @@ pub(super) struct Pieces<B> {
 }
 
 /// A service whose answers have bodies in pieces.
-pub(super) type Delivered<S, B> = MapResponse<S, fn(Response<B>) -> Response<Pieces<B>>>;
+pub(super) type ChunkedService<S, B> = MapResponse<S, fn(Response<B>) -> Response<Pieces<B>>>;
 
 /// Wraps a service so that the bodies of its answers come in pieces.
-pub(super) fn delivered<S, B>(service: S) -> Delivered<S, B> {
+pub(super) fn chunked<S, B>(service: S) -> ChunkedService<S, B> {
     MapResponse::new(service, in_pieces::<B>)
 }
 

@@ -21,9 +21,9 @@ use tracing::Instrument as _;
 
 use super::Stage;
 use super::bounds::Guard;
-use super::endpoint::{self, Pipes, Port, ServingFiles};
-use super::front::{self, Front};
-use super::pieces::delivered;
+use super::endpoint::{self, EndpointClient, PipeListener, ServingFiles};
+use super::front::{self, ProviderSettings};
+use super::pieces::chunked;
 use super::scrape::Scrape;
 use super::wire::Wire;
 use crate::scenario::{Caller, Scenario};
@@ -69,7 +69,7 @@ pub(super) struct Replica {
     time: Arc<SteppedTime>,
     /// Suspension of the replica's tasks, and suspension of the renewal of its lease.
     suspension: [Suspension; 2],
-    port: Port,
+    port: EndpointClient,
     task: JoinHandle<Exit>,
 }
 
@@ -86,7 +86,7 @@ impl Replica {
         let label = label(index);
         // A client in this process needs no token, even if the sim requires RBAC.
         let kube =
-            kube::Client::new(delivered(guard.around(sim.cluster().service(&label))), "default");
+            kube::Client::new(chunked(guard.around(sim.cluster().service(&label))), "default");
         let identity = format!("{label}@{}", sim.world().now().since_start().as_millis());
         let now = sim.world().now().timestamp(sim.world().clock().epoch());
         let time = Arc::new(SteppedTime::starting_at(now));
@@ -178,7 +178,7 @@ impl Replica {
         }
     }
 
-    /// Sends a GET request to the HTTPS endpoint; see [`Port::get`].
+    /// Sends a GET request to the HTTPS endpoint; see [`EndpointClient::get`].
     pub(super) async fn get(
         &self,
         path: &str,
@@ -225,7 +225,7 @@ impl Drop for Replica {
 
 /// A provider that has read its command line and its configuration.
 struct Opened {
-    front: Front,
+    front: ProviderSettings,
     /// The HTTPS endpoint, if the scenario sends requests to it and the command line does not set
     /// its port to 0.
     endpoint: Option<HealthEndpoint>,
@@ -245,14 +245,19 @@ impl Opened {
         cluster: &kube::Client,
     ) -> Result<Self, String> {
         let front = front::open(sim, scenario, stage)?;
-        let serving = front.serving.as_ref().filter(|_| scenario.asks_endpoint());
+        let serving = front.serving.as_ref().filter(|_| scenario.reads_endpoint());
         let endpoint = serving.map(|it| endpoint::made(it, files, cluster)).transpose()?;
         Ok(Self { front, endpoint })
     }
 
     /// Runs the provider and its endpoint until the provider ends.
-    async fn run(self, deps: Deps, pipes: Pipes, suspended: Suspension) -> Result<(), String> {
-        let Front { config, options, .. } = self.front;
+    async fn run(
+        self,
+        deps: Deps,
+        pipes: PipeListener,
+        suspended: Suspension,
+    ) -> Result<(), String> {
+        let ProviderSettings { config, options, .. } = self.front;
         let (telemetry, stop) = (Arc::clone(&deps.telemetry), deps.stop.clone());
         // This task polls both futures, so the endpoint ends with the provider at the latest.
         let serving = async {
@@ -264,7 +269,7 @@ impl Opened {
         };
         tokio::select! {
             biased;
-            ended = suspended.over(::provider::run(config, options, deps)) => {
+            ended = suspended.wrap(::provider::run(config, options, deps)) => {
                 ended.map_err(|error| error.to_string())
             }
             never = serving => never,
@@ -277,7 +282,7 @@ fn connector(sim: &Sim, scenario: &Scenario, guard: &Guard, label: &str) -> Conn
     let vcenters: Vec<(String, Transport)> = sim
         .vcenters()
         .map(|(name, server)| {
-            (name.to_owned(), from_service(delivered(Wire(guard.around(server.service(label))))))
+            (name.to_owned(), from_service(chunked(Wire(guard.around(server.service(label))))))
         })
         .collect();
     let port = port_of(scenario.provider.config.as_deref());
@@ -320,7 +325,7 @@ fn link(
     guard: &Guard,
     stage: &Stage,
 ) -> SupervisorLink {
-    let service = delivered(guard.around(supervisor.server().service(label)));
+    let service = chunked(guard.around(supervisor.server().service(label)));
     let client = kube::Client::new(service, supervisor.namespace());
     let token = token.clone();
     let read = move || Ok(token.read().into_bytes());

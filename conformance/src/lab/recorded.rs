@@ -9,7 +9,7 @@ use sim::ledger::{Kind, Record};
 use sim::world::objects::{self, Key};
 use sim::world::{Command, Time, Topology};
 
-use super::{ByHand, Exit, Happened, Happening, Mode, Run, Stage};
+use super::{ByHand, Exit, LabEvent, Mode, RecordedLabEvent, Run, Stage};
 use crate::scenario::{ProviderSetup, Scenario};
 
 /// Tolerance for the times of starts: a start counts from 5 s before its noted time on. The world
@@ -74,7 +74,7 @@ impl Recorded {
                 return Err(Unusable::Start(start));
             }
             let seq = ledger.iter().find(|call| call.t >= at).map_or(u64::MAX, |call| call.seq);
-            Ok(Happened { at, seq, what: Happening::Starts(0) })
+            Ok(RecordedLabEvent { at, seq, what: LabEvent::Starts(0) })
         };
         let happened = self.starts.into_iter().map(started).collect::<Result<_, _>>()?;
         let topology = Topology { zones: u32::from(self.provider.zones), ..Topology::default() };
@@ -94,10 +94,10 @@ impl Recorded {
             fired: Vec::new(),
             exits: vec![exit],
             ended_at: vec![until],
-            passed: None,
+            exceeded_bound: None,
             logs: self.provider_log,
             n_lines_dropped: 0,
-            whispers: String::new(),
+            debug_words: String::new(),
             tokens: self.tokens,
             scrapes: Vec::new(),
             answers: Vec::new(),

@@ -2,7 +2,7 @@
 
 use sim::world::{Time, World};
 
-use super::{Exit, Happening, Lab, MOST_IN_VAIN, Replica, Running, provider};
+use super::{Exit, Lab, LabEvent, MOST_IN_VAIN, Replica, Running, provider};
 use crate::foreign::Started;
 
 impl Lab {
@@ -11,7 +11,7 @@ impl Lab {
         if self.replicas.iter().any(|replica| replica.index() == index) {
             return;
         }
-        self.note(Happening::Starts(index));
+        self.note(LabEvent::Starts(index));
         let Some(host) = &self.host else {
             let replica = Replica::start(
                 &self.sim,
@@ -29,7 +29,7 @@ impl Lab {
                 self.replicas.push(Running::Process(process));
             }
             Ok((process, Started::Silent(said))) => {
-                self.note(Happening::Silent(index, said));
+                self.note(LabEvent::Silent(index, said));
                 self.replicas.push(Running::Process(process));
             }
             Ok((_, Started::Ended)) if self.in_vain + 1 >= MOST_IN_VAIN => {
@@ -40,7 +40,7 @@ impl Lab {
             }
             Ok((process, Started::Ended)) => {
                 self.in_vain += 1;
-                self.note(Happening::EndedInVain(index));
+                self.note(LabEvent::EndedInVain(index));
                 self.replicas.push(Running::Process(process));
             }
             // The refusal makes the case inconclusive, because a judge has nothing to judge without
@@ -52,10 +52,10 @@ impl Lab {
     /// Asks a replica to stop and waits for its end. Does nothing if the replica does not run.
     pub async fn stop(&mut self, index: usize) {
         if let Some(replica) = self.take(index) {
-            self.note(Happening::ToldToStop(index));
+            self.note(LabEvent::ToldToStop(index));
             self.scrapes.extend(self.scrape(&replica));
             let exit = replica.stop().await;
-            self.note(Happening::Ended(index, exit.clone()));
+            self.note(LabEvent::Ended(index, exit.clone()));
             self.note_exit(exit, self.world().now());
         }
     }
@@ -68,7 +68,7 @@ impl Lab {
     /// Kills a replica. Does nothing if the replica does not run.
     pub async fn crash(&mut self, index: usize) {
         if let Some(replica) = self.take(index) {
-            self.note(Happening::Killed(index));
+            self.note(LabEvent::Killed(index));
             replica.kill().await;
             self.note_exit(Exit::Killed, self.world().now());
         }
@@ -91,7 +91,7 @@ impl Lab {
 
     /// Notes replicas that ended by themselves, and restarts them unless the scenario forbids it. A
     /// replica also ends by itself when it loses its lease.
-    pub(super) async fn bury(&mut self) {
+    pub(super) async fn restart_ended(&mut self) {
         let (now, mut ended) = (self.world().now(), Vec::new());
         for replica in &mut self.replicas {
             if let Some((exit, at)) = replica.ended(now) {
@@ -99,7 +99,7 @@ impl Lab {
             }
         }
         for (index, exit, at) in ended {
-            self.note(Happening::EndedByItself(index, exit.clone()));
+            self.note(LabEvent::EndedByItself(index, exit.clone()));
             self.note_exit(exit, at);
             self.replicas.retain(|replica| replica.index() != index);
             if !self.scenario.provider.once {

@@ -5,7 +5,7 @@ use sim::ledger::Ledger;
 use sim::world::Time;
 
 use super::election::Identities;
-use super::endpoint::Port;
+use super::endpoint::EndpointClient;
 use super::provider::{Exit, Replica, label};
 use super::scrape::Scrape;
 use crate::foreign::Process;
@@ -124,7 +124,7 @@ impl Running {
         match self {
             Self::Here(replica) => Ok(replica.get(path, by).await),
             Self::Process(process) => match process.endpoint() {
-                Some(address) => Ok(Port::Tcp(address).get(path, by).await),
+                Some(address) => Ok(EndpointClient::Tcp(address).get(path, by).await),
                 None => Err("unknown endpoint: the flags of the process lack $(port)".to_owned()),
             },
         }

@@ -147,7 +147,7 @@ fn named(scenario: Scenario, name: &str) -> Scenario {
 
 /// Removes every fault rule at `at` and begins the phase [`CALM`].
 fn calm(scenario: Scenario, at: Duration) -> Scenario {
-    scenario.at(at, Act::Heal).at(at, Act::Phase(CALM.to_owned()))
+    scenario.at(at, Act::RemoveRules).at(at, Act::Phase(CALM.to_owned()))
 }
 
 fn phase(name: &str) -> Act {

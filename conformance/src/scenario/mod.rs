@@ -54,7 +54,7 @@ pub enum Act {
     /// Adds a fault rule to the sim.
     Fault(Rule),
     /// Removes every fault rule from the sim.
-    Heal,
+    RemoveRules,
     /// Begins a new phase. The ledger notes the name of the phase with each call until the next
     /// phase.
     Phase(String),
@@ -82,7 +82,7 @@ pub enum Act {
     /// judges. The lab cannot do this to a process.
     Scrape,
     /// Sends a GET request to the HTTPS endpoint of every running replica.
-    Get {
+    GetEndpoint {
         /// Path with query.
         path: String,
         /// Client that sends the request. It decides which token the request carries.
@@ -175,20 +175,21 @@ pub enum Caller {
     /// Sends no token.
     Anonymous,
     /// Sends a token that the cluster did not issue and therefore rejects.
-    Impostor,
+    InvalidToken,
     /// Sends a valid token of an account without roles.
-    Stranger,
+    NoRoles,
     /// Sends a valid token of an account that may read `/metrics`.
     Allowed,
     /// Sends a valid token of a member of `system:masters`.
-    Master,
+    SystemMasters,
 }
 
 /// Set-up of the provider: replicas, flags and configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct ProviderSetup {
-    /// Number of replicas. Several replicas elect a leader unless [`Self::anarchy`] is true.
+    /// Number of replicas. Several replicas elect a leader unless [`Self::without_election`] is
+    /// true.
     pub replicas: usize,
     /// True if the lab starts all replicas at time zero; otherwise a step has to start them.
     pub start: bool,
@@ -198,7 +199,7 @@ pub struct ProviderSetup {
     pub leader_election: bool,
     /// True if the replicas run without leader election although they are several. Administrators
     /// must not configure this. Tests use it to prove that the judges detect two leaders.
-    pub anarchy: bool,
+    pub without_election: bool,
     /// Period between reads of all addresses: `--node-status-update-frequency`.
     #[serde(with = "sim::world::duration")]
     pub status_period: Duration,
@@ -250,7 +251,7 @@ impl Default for ProviderSetup {
             start: true,
             zones: true,
             leader_election: false,
-            anarchy: false,
+            without_election: false,
             status_period: Duration::from_secs(300),
             monitor_period: Duration::from_secs(5),
             workers: 1,
@@ -272,9 +273,9 @@ impl Default for ProviderSetup {
 
 impl ProviderSetup {
     /// True if the replicas elect a leader: with several replicas, or with leader election turned
-    /// on, but never in anarchy.
+    /// on, unless the scenario switches the election off.
     pub fn elects(&self) -> bool {
-        (self.leader_election || self.replicas > 1) && !self.anarchy
+        (self.leader_election || self.replicas > 1) && !self.without_election
     }
 }
 
@@ -312,8 +313,8 @@ impl Scenario {
     }
 
     /// True if a step sends a request to the HTTPS endpoint of the provider.
-    pub(crate) fn asks_endpoint(&self) -> bool {
-        self.timeline.iter().any(|step| matches!(step.act, Act::Get { .. }))
+    pub(crate) fn reads_endpoint(&self) -> bool {
+        self.timeline.iter().any(|step| matches!(step.act, Act::GetEndpoint { .. }))
     }
 
     /// Returns the IDs of all fault rules that the timeline adds.

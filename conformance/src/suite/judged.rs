@@ -62,7 +62,7 @@ impl Calls {
         let n = |of: fn(&Record) -> bool| run.calls().filter(|call| of(call)).count();
         Self {
             vcenter: n(Record::is_vcenter_call),
-            supervisor: n(|call| Backend::Supervisor.takes(call)),
+            supervisor: n(|call| Backend::Supervisor.receives(call)),
             cluster: n(Record::is_cluster_call),
         }
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ended, Trial};
+use super::{Trial, TrialResult};
 
 /// First line of a journal. It identifies the build and the seed of the sweep, because a trial with
 /// another build or seed proves nothing about them.
@@ -125,7 +125,7 @@ impl Journal {
     /// # Errors
     ///
     /// If the file cannot be written.
-    pub fn add(&mut self, trial: &Trial, ended: &Ended) -> Result<(), JournalError> {
+    pub fn add(&mut self, trial: &Trial, ended: &TrialResult) -> Result<(), JournalError> {
         let violations = ended.violations.iter().map(ToString::to_string).collect();
         let line = Line { trial: trial.to_string(), fired: ended.fired, violations };
         let text = serde_json::to_string(&line).expect("serde writes a line of texts and booleans");
@@ -155,7 +155,7 @@ mod tests {
     fn a_journal_with_an_incomplete_last_line_runs_only_its_trial_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sweep.jsonl");
-        let ended = Ended { fired: true, violations: Vec::new() };
+        let ended = TrialResult { fired: true, violations: Vec::new() };
         let mut journal = Journal::open(&path, "build", 7).unwrap();
         journal.add(&trial("one"), &ended).unwrap();
         journal.add(&trial("two"), &ended).unwrap();

@@ -157,14 +157,14 @@ pub struct Finding {
 
 /// Result of one trial.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct TrialResult {
     /// True if the failure happened. A trial without its failure proves nothing.
     pub fired: bool,
     /// Violations of invariants in the run.
     pub violations: Vec<Violation>,
 }
 
-impl Ended {
+impl TrialResult {
     /// Judges the run of a trial.
     pub(crate) fn of(run: &Run) -> Self {
         Self { fired: run.fired(RULE) > 0, violations: Life::broken(run) }
@@ -231,8 +231,8 @@ impl Trial {
     }
 
     /// Plays the trial and judges the run.
-    pub fn play(&self, stage: &Stage) -> Ended {
-        Ended::of(&self.run(stage))
+    pub fn play(&self, stage: &Stage) -> TrialResult {
+        TrialResult::of(&self.run(stage))
     }
 }
 
@@ -242,10 +242,10 @@ pub fn sweep(
     stage: &Stage,
     trials: &[Trial],
     jobs: NonZeroUsize,
-    mut ended: impl FnMut(&Trial, &Ended),
+    mut ended: impl FnMut(&Trial, &TrialResult),
 ) -> Report {
     let next = Mutex::new(0..trials.len());
-    let (sender, receiver) = mpsc::channel::<(usize, Ended)>();
+    let (sender, receiver) = mpsc::channel::<(usize, TrialResult)>();
     let mut results = BTreeMap::new();
     std::thread::scope(|scope| {
         for _ in 0..jobs.get().min(trials.len()) {
@@ -269,7 +269,7 @@ pub fn sweep(
         }
     });
     let mut report = Report::default();
-    for (index, Ended { fired, violations }) in results {
+    for (index, TrialResult { fired, violations }) in results {
         let trial = trials[index].clone();
         report.runs += 1;
         report.fired += usize::from(fired);

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 use conformance::backend::Backend;
-use conformance::cost::Subject;
-use conformance::cost::bill::{Bill, Need, Part, Trigger, life};
+use conformance::cost::CountedMode;
+use conformance::cost::bill::{CallReport, Need, Part, Trigger, life};
 use conformance::lab::{Stage, run};
 
 /// Returns the bill of our provider for this subject, with fleets of 8 and 16 nodes.
-fn bill(subject: Subject) -> Bill {
+fn bill(subject: CountedMode) -> CallReport {
     let stage = subject.stage(&Stage::default());
     let runs = [8, 16].map(|n| (n, run(&life(n, subject.backend()), &stage)));
     let parts = runs.each_ref().map(|(n, run)| Part { nodes: Some(*n), records: &run.ledger });
-    Bill::of_phases(subject.title(), 300, &parts)
+    CallReport::of_phases(subject.title(), 300, &parts)
 }
 
 /// Returns the number of calls to the backend for this trigger, by need and fleet size.
-fn calls(bill: &Bill, trigger: Trigger, backend: Backend) -> BTreeMap<(Need, u32), u64> {
+fn calls(bill: &CallReport, trigger: Trigger, backend: Backend) -> BTreeMap<(Need, u32), u64> {
     let mut calls = BTreeMap::new();
     let about =
         |it: &&conformance::cost::bill::Item| it.trigger == trigger && it.server == backend.name();
@@ -38,7 +38,7 @@ use Need::{Needed, PerObject, Relogin, Reread};
 /// lists per monitor tick and NotReady node. Nearly all of them return nothing new.
 #[test]
 fn upstream_makes_redundant_reads_from_a_supervisor_per_node_and_period() {
-    let bill = bill(Subject::SupervisorV1);
+    let bill = bill(CountedMode::SupervisorV1);
     let of = |trigger| calls(&bill, trigger, Backend::Supervisor);
     let (join, start) = (of(Trigger::Join), of(Trigger::StartUp));
     for n in [8, 16] {
@@ -55,7 +55,7 @@ fn upstream_makes_redundant_reads_from_a_supervisor_per_node_and_period() {
 /// Upstream makes ten SOAP and ten REST calls per node and period, with one vAPI session per node.
 #[test]
 fn upstream_logs_in_to_vcenter_per_node_and_reads_nothing_new() {
-    let bill = bill(Subject::VcenterV1);
+    let bill = bill(CountedMode::VcenterV1);
     let steady = calls(&bill, Trigger::StatusPeriod, Backend::VCenter);
     for n in [8, 16] {
         assert_eq!(all(&steady, n), u64::from(20 * n), "{steady:?}");
@@ -71,7 +71,7 @@ fn upstream_logs_in_to_vcenter_per_node_and_reads_nothing_new() {
 /// watch.
 #[test]
 fn our_provider_makes_no_redundant_call_in_recurring_phases() {
-    for subject in [Subject::Vcenter, Subject::SupervisorWatch] {
+    for subject in [CountedMode::Vcenter, CountedMode::SupervisorWatch] {
         let bill = bill(subject);
         for trigger in [Trigger::Join, Trigger::StatusPeriod, Trigger::NotReady, Trigger::Reconnect]
         {

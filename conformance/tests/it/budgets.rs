@@ -1,12 +1,12 @@
 //! Compares the number of calls per phase with the committed numbers.
 
-use conformance::cost::{self, Subject};
+use conformance::cost::{self, CountedMode};
 use conformance::lab::Stage;
 
 #[test]
 fn calls_per_phase_are_the_committed_ones() {
     // `conformance run` also counts larger fleets, in a release build.
-    for subject in Subject::ALL {
+    for subject in CountedMode::ALL {
         let sizes = &subject.sizes()[..2];
         let table = cost::measure_sizes(&Stage::default(), subject, sizes);
         assert_eq!(table.deviations(), Vec::<String>::new());
@@ -15,7 +15,7 @@ fn calls_per_phase_are_the_committed_ones() {
 
 #[test]
 fn counts_do_not_depend_on_the_seed() {
-    for subject in Subject::ALL {
+    for subject in CountedMode::ALL {
         let count = |seed| {
             let stage = Stage { seed, ..Stage::default() };
             let table = cost::measure_sizes(&stage, subject, &[10]);

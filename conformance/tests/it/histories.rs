@@ -235,7 +235,7 @@ fn scenario(replicas: usize, by: Option<Initializer>, history: &[(u8, Happening)
 fn calm(scenario: Scenario) -> Scenario {
     let last = scenario.timeline.last().map_or(Duration::ZERO, |step| step.at);
     let calm = last + Duration::from_secs(30);
-    let mut scenario = scenario.at(calm, Act::Heal);
+    let mut scenario = scenario.at(calm, Act::RemoveRules);
     for n in 0..scenario.topology.vcenters {
         let vcenter = Some(format!("vc{n}"));
         scenario = scenario.at(calm, Command::StartVCenter { vcenter });
@@ -454,7 +454,7 @@ fn the_other_replica_takes_over_from_a_lost_leader_within_the_bound() {
 /// Proves that the judge detects two leaders.
 #[test]
 fn replicas_that_do_not_elect_a_leader_break_the_leader_invariant() {
-    let scenario = failover().with(|it| it.anarchy = true);
+    let scenario = failover().with(|it| it.without_election = true);
     let (_, found) = played(&scenario, &Stage::default());
     assert!(found.iter().any(|it| it.invariant == Invariant::OnlyLeaderWrites), "{found:?}");
 }

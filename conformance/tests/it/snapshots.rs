@@ -13,7 +13,7 @@ use std::fmt::Write;
 use conformance::backend::Backend;
 use conformance::catalogue;
 use conformance::checks;
-use conformance::cost::Subject;
+use conformance::cost::CountedMode;
 use conformance::lab::{Run, Stage, run};
 use conformance::lives;
 use conformance::scenario::{Act, Scenario};
@@ -28,7 +28,7 @@ const FLEET: u32 = 7;
 
 /// Returns the transcript of a phase of the cost table.
 fn phase(name: &str) -> String {
-    let mut phases = Subject::Vcenter.phases().iter();
+    let mut phases = CountedMode::Vcenter.phases().iter();
     let phase = phases.find(|phase| phase.name == name).expect("the phase exists");
     let run = run(&(phase.scenario)(FLEET), &Stage::default());
     transcript(&run, |record| record.phase.as_deref() == Some(name))

@@ -8,7 +8,7 @@ use super::{Deps, Options, RunError, credentials::Credentials};
 #[cfg(feature = "mutants")]
 use crate::mutant::mutant;
 use crate::{
-    cluster::{Cluster, Events, Lease, NodeChange, NodeStore, Pauses, watch_nodes},
+    cluster::{Cluster, Events, NodeChange, NodeStore, Pauses, WritePermission, watch_nodes},
     config::Config,
     controllers::{lifecycle, node},
     instances::{Instances, Tuning, VcenterInstances, VcenterPolicy, VcenterV1},
@@ -119,14 +119,14 @@ pub(super) fn spawn_controllers(
     options: &Options,
     deps: &Deps,
     backend: &Arc<dyn Instances>,
-    lease: Option<Lease>,
+    lease: Option<WritePermission>,
     active: Active,
     controllers: &Tasks,
     backends: &Tasks,
 ) {
     let store = Arc::new(NodeStore::new());
     let pauses = Pauses::default();
-    let client = || cluster(options, deps, &pauses).under(lease.clone());
+    let client = || cluster(options, deps, &pauses).with_lease(lease.clone());
     // Events have a separate client, so that a flood of events does not delay the writes of a
     // controller.
     let spawn_events = |component| {

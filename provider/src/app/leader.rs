@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::LeaderElection;
 use crate::{
-    cluster::{Cluster, ClusterError, Lease, Moment, Subject, announce},
+    cluster::{Cluster, ClusterError, Moment, Subject, WritePermission, send_event},
     model::Clock,
     telemetry::Telemetry,
 };
@@ -28,7 +28,7 @@ pub(super) struct Candidate {
     identity: String,
     clock: Clock,
     /// The permission to write that all clients of this process check.
-    lease: Lease,
+    lease: WritePermission,
     jitter: Jitter,
     /// The Lease object as last seen, and the instant at which this process first saw its current
     /// `spec`.
@@ -48,13 +48,13 @@ impl Candidate {
         let deadline = (election.renew_deadline / 2).max(Duration::from_secs(1));
         let jitter = Jitter::new(seed, &format!("leader/{identity}"));
         let cluster = Cluster::unpaced(kube, deadline).counted(telemetry.cluster_requests());
-        let lease = Lease::new(clock.clone(), election.renew_deadline);
+        let lease = WritePermission::new(clock.clone(), election.renew_deadline);
         Self { cluster, election, identity, clock, lease, jitter, seen: None, telemetry }
     }
 
     /// Returns the permission to write, which ends one renew deadline after the start of the last
     /// renewal.
-    pub(super) fn lease(&self) -> Lease {
+    pub(super) fn lease(&self) -> WritePermission {
         self.lease.clone()
     }
 
@@ -111,7 +111,7 @@ impl Candidate {
         let subject = self.seen.as_ref().map(|(lease, _)| Subject::lease(lease));
         async move {
             let Some(subject) = subject else { return };
-            let sent = announce(&cluster, COMPONENT, subject, "LeaderElection", message, at);
+            let sent = send_event(&cluster, COMPONENT, subject, "LeaderElection", message, at);
             if let Err(err) = sent.await {
                 tracing::warn!(error = %Chain(&err), "writing the LeaderElection event failed; event lost");
             }

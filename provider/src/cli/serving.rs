@@ -64,7 +64,7 @@ const SUITES_13: [&str; 3] =
 
 /// Suites that Go supports and this provider does not: they lack forward secrecy or authenticated
 /// encryption.
-const NOT_SERVED: [&str; 15] = [
+const NOT_SERVED: [&str; 16] = [
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
     "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
@@ -80,6 +80,7 @@ const NOT_SERVED: [&str; 15] = [
     "TLS_RSA_WITH_AES_128_GCM_SHA256",
     "TLS_RSA_WITH_AES_256_CBC_SHA",
     "TLS_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_RSA_WITH_RC4_128_SHA",
 ];
 
 /// Key exchange groups that the endpoint can serve, by Go's numbers.

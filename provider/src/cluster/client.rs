@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Lease, TokenBucket, pauses::Pauses};
+use super::{TokenBucket, WritePermission, pauses::Pauses};
 use crate::telemetry::RequestCounter;
 
 /// Default time after which a request without a complete answer fails. kube itself would wait
@@ -28,7 +28,7 @@ pub(crate) struct Cluster {
     deadline: Duration,
     max_throttled: u32,
     /// The lease without which the client does not write; `None` without leader election.
-    lease: Option<Lease>,
+    lease: Option<WritePermission>,
     counter: Option<RequestCounter>,
     /// Pauses that delay all requests for a path; if `None`, a pause delays only the request that
     /// the server throttled.
@@ -46,7 +46,7 @@ pub(crate) enum ClusterError {
         code: u16,
         reason: String,
         message: String,
-        hints: Box<Hints>,
+        hints: Box<ErrorDetails>,
     },
     /// The connection failed or broke before the answer was complete.
     #[error("{method} {path} was not answered")]
@@ -70,7 +70,7 @@ pub(crate) enum ClusterError {
 
 /// Further details of a refused request.
 #[derive(Debug, Default)]
-pub(crate) struct Hints {
+pub(crate) struct ErrorDetails {
     /// `details.name`: name of the object that the answer is about, if it names one.
     pub(crate) about: Option<String>,
     /// Pause that the server requests with `Retry-After`.
@@ -138,7 +138,7 @@ impl Cluster {
     /// Returns the client, which from now on sends a write only while this process holds `lease`,
     /// if any. The client checks this at the last moment, when it hands the request to the
     /// connection.
-    pub(crate) fn under(self, lease: Option<Lease>) -> Self {
+    pub(crate) fn with_lease(self, lease: Option<WritePermission>) -> Self {
         Self { lease, ..self }
     }
 
@@ -162,7 +162,7 @@ impl Cluster {
     /// Returns the client without retries and pauses: a throttled request fails at once. The caller
     /// waits and makes a new request, because the content of the old one may be out of date after a
     /// pause.
-    pub(crate) fn impatient(self) -> Self {
+    pub(crate) fn without_retries(self) -> Self {
         Self { max_throttled: 0, pauses: None, ..self }
     }
 
@@ -222,7 +222,7 @@ impl Cluster {
                 limiter.take().await;
             }
             if let Some(pauses) = &self.pauses {
-                pauses.over(path).await;
+                pauses.wait(path).await;
             }
             let request = build(&method, path, content_type, bytes.clone())?;
             // The check is as late as possible: after it, only kube's queue and the connection
@@ -363,7 +363,7 @@ fn read(
         code: status,
         reason: text("/reason").unwrap_or_default(),
         message: text("/message").unwrap_or_default(),
-        hints: Box::new(Hints {
+        hints: Box::new(ErrorDetails {
             about: text("/details/name").filter(|name| !name.is_empty()),
             retry_after,
         }),
@@ -449,6 +449,6 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_impatient_request_ignores_the_pauses_of_other_requests() {
-        assert_eq!(arrivals(|client, all| client.sharing(all).impatient()).await, [0, 1, 5]);
+        assert_eq!(arrivals(|client, all| client.sharing(all).without_retries()).await, [0, 1, 5]);
     }
 }

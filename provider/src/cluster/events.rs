@@ -98,7 +98,7 @@ pub(super) struct Key {
 }
 
 #[derive(Debug)]
-struct Note {
+struct PendingEvent {
     key: Key,
     at: jiff::Timestamp,
 }
@@ -107,14 +107,14 @@ struct Note {
 #[derive(Clone, Debug)]
 pub(crate) struct Events {
     component: &'static str,
-    queue: mpsc::Sender<Note>,
+    queue: mpsc::Sender<PendingEvent>,
     clock: Clock,
 }
 
 /// Name of an event that the server has, and the number of times that the event occurred so far,
 /// including repeats that were not sent.
 #[derive(Clone, Debug)]
-struct Sent {
+struct SentEvent {
     name: String,
     count: u64,
 }
@@ -141,7 +141,7 @@ impl Events {
     ) {
         let subject = Subject::node(node);
         let key = Key { component: self.component, subject, severity, reason, message };
-        let note = Note { key, at: self.clock.now() };
+        let note = PendingEvent { key, at: self.clock.now() };
         if self.queue.try_send(note).is_err() {
             tracing::warn!(reason, "queue of Kubernetes events is full; event dropped");
         }
@@ -150,7 +150,7 @@ impl Events {
 
 /// Sends one event at once, without counting repeats; for events that occur once or twice in the
 /// life of a process.
-pub(crate) async fn announce(
+pub(crate) async fn send_event(
     cluster: &Cluster,
     component: &'static str,
     subject: Subject,
@@ -159,11 +159,11 @@ pub(crate) async fn announce(
     at: jiff::Timestamp,
 ) -> Result<(), ClusterError> {
     let key = Key { component, subject, severity: Severity::Normal, reason, message };
-    send(cluster, &Note { key, at }, None, 0).await.map(|_| ())
+    send(cluster, &PendingEvent { key, at }, None, 0).await.map(|_| ())
 }
 
-async fn send_all(cluster: Cluster, mut received: mpsc::Receiver<Note>) {
-    let mut sent: BTreeMap<Key, Sent> = BTreeMap::new();
+async fn send_all(cluster: Cluster, mut received: mpsc::Receiver<PendingEvent>) {
+    let mut sent: BTreeMap<Key, SentEvent> = BTreeMap::new();
     let mut spam = SpamFilter::default();
     let mut sequence = 0u64;
     while let Some(note) = received.recv().await {
@@ -192,10 +192,10 @@ async fn send_all(cluster: Cluster, mut received: mpsc::Receiver<Note>) {
 
 async fn send(
     cluster: &Cluster,
-    note: &Note,
-    known: Option<Sent>,
+    note: &PendingEvent,
+    known: Option<SentEvent>,
     sequence: u64,
-) -> Result<Sent, ClusterError> {
+) -> Result<SentEvent, ClusterError> {
     let subject = &note.key.subject;
     let path = subject.events_path();
     let at = note.at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -204,7 +204,7 @@ async fn send(
         let body = json!({"count": count, "lastTimestamp": at, "message": note.key.message});
         let of_event = format!("{path}/{}", known.name);
         match cluster.patch(&of_event, PatchKind::Strategic, &body).await {
-            Ok(_) => return Ok(Sent { count, ..known }),
+            Ok(_) => return Ok(SentEvent { count, ..known }),
             Err(err) if err.is_not_found() => {}
             Err(err) => return Err(err),
         }
@@ -232,7 +232,7 @@ async fn send(
         "type": note.key.severity.as_str(),
     });
     cluster.post(&path, &body).await?;
-    Ok(Sent { name, count: 1 })
+    Ok(SentEvent { name, count: 1 })
 }
 
 #[cfg(test)]

@@ -35,13 +35,13 @@ impl Moment {
 
 /// Permission to write, which ends `lasts` after the start of the last renewal. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Lease {
+pub(crate) struct WritePermission {
     clock: Clock,
     lasts: Duration,
     renewed: Arc<Mutex<Option<Moment>>>,
 }
 
-impl Lease {
+impl WritePermission {
     /// A lease that is not held yet. `lasts` is the renew deadline: the holder stops writing before
     /// another replica may take over.
     pub(crate) fn new(clock: Clock, lasts: Duration) -> Self {
@@ -76,7 +76,7 @@ mod tests {
     async fn a_lease_ends_on_either_clock_counted_from_the_start_of_its_renewal() {
         let source = Arc::new(SteppedTime::starting_at(Timestamp::UNIX_EPOCH));
         let clock = Clock::new(Arc::clone(&source) as _);
-        let lease = Lease::new(clock.clone(), Duration::from_secs(10));
+        let lease = WritePermission::new(clock.clone(), Duration::from_secs(10));
         assert!(!lease.is_held(), "never renewed");
         let begun = Moment::now(&clock);
         tokio::time::advance(Duration::from_secs(4)).await;
@@ -106,7 +106,7 @@ mod tests {
     async fn a_lease_runs_out_while_the_host_is_suspended() {
         let source = Arc::new(SteppedTime::starting_at(Timestamp::UNIX_EPOCH));
         let clock = Clock::new(Arc::clone(&source) as _);
-        let lease = Lease::new(clock.clone(), Duration::from_secs(10));
+        let lease = WritePermission::new(clock.clone(), Duration::from_secs(10));
         let suspend = |seconds: u32| {
             source.suspend(Duration::from_secs(seconds.into()));
             source.step(SignedDuration::from_secs(-i64::from(seconds)));

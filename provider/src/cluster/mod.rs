@@ -17,11 +17,11 @@ mod watch;
 
 pub(crate) use bucket::TokenBucket;
 #[cfg(test)]
-pub(crate) use client::Hints;
+pub(crate) use client::ErrorDetails;
 pub(crate) use client::{Cluster, ClusterError, PatchKind};
-pub(crate) use events::{Events, Severity, Subject, announce};
-pub(crate) use lease::{Lease, Moment};
+pub(crate) use events::{Events, Severity, Subject, send_event};
+pub(crate) use lease::{Moment, WritePermission};
 pub(crate) use nodes::NodeStore;
 pub(crate) use pauses::Pauses;
-pub(crate) use stream::{Heard, WatchEvents, encode};
+pub(crate) use stream::{WatchEvents, WatchItem, encode};
 pub(crate) use watch::{NodeChange, watch_nodes};

@@ -37,7 +37,7 @@ impl Pauses {
     /// Waits until a request for `path` may be sent.
     ///
     /// Cancel safe.
-    pub(super) async fn over(&self, path: &str) {
+    pub(super) async fn wait(&self, path: &str) {
         while let Some(until) = self.until(path).filter(|until| *until > Instant::now()) {
             tokio::time::sleep_until(until).await;
         }
@@ -61,9 +61,9 @@ mod tests {
         let start = Instant::now();
         pauses.note("/vms?limit=5", start + Duration::from_secs(3));
         pauses.note("/vms", start + Duration::from_secs(2));
-        pauses.over("/vms/a").await;
+        pauses.wait("/vms/a").await;
         assert_eq!(start.elapsed(), Duration::ZERO);
-        pauses.over("/vms").await;
+        pauses.wait("/vms").await;
         assert_eq!(start.elapsed(), Duration::from_secs(3), "the longer of two pauses counts");
     }
 
@@ -72,7 +72,7 @@ mod tests {
         let pauses = Pauses::default();
         let start = Instant::now();
         pauses.note("/vms", start + Duration::from_secs(2));
-        let waiting = pauses.over("/vms");
+        let waiting = pauses.wait("/vms");
         let growing = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             pauses.note("/vms", start + Duration::from_secs(5));

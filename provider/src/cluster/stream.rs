@@ -12,7 +12,7 @@ const MAX_LINE: usize = 16 * 1024 * 1024;
 
 /// Result of waiting for an event.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum WatchItem {
     /// A complete event.
     Event(Value),
     /// No data within the time to wait.
@@ -44,19 +44,19 @@ impl WatchEvents {
     ///
     /// If the connection breaks, a line is not JSON, or more than 16 MiB of the body wait to be
     /// read as lines.
-    pub(crate) async fn next(&mut self, patience: Duration) -> Result<Heard, ClusterError> {
+    pub(crate) async fn next(&mut self, patience: Duration) -> Result<WatchItem, ClusterError> {
         loop {
             while let Some(line) = self.take_line() {
                 if line.iter().all(u8::is_ascii_whitespace) {
                     continue;
                 }
                 let event = serde_json::from_slice(&line);
-                return event.map(Heard::Event).map_err(|err| self.malformed(err.to_string()));
+                return event.map(WatchItem::Event).map_err(|err| self.malformed(err.to_string()));
             }
             let Ok(frame) = tokio::time::timeout(patience, self.body.frame()).await else {
-                return Ok(Heard::Nothing);
+                return Ok(WatchItem::Nothing);
             };
-            let Some(frame) = frame else { return Ok(Heard::End) };
+            let Some(frame) = frame else { return Ok(WatchItem::End) };
             let frame = frame.map_err(|source| ClusterError::Transport {
                 method: http::Method::GET,
                 path: self.path.clone(),
@@ -126,7 +126,7 @@ mod tests {
 
     async fn heard(events: &mut WatchEvents) -> String {
         match events.next(Duration::from_secs(1)).await {
-            Ok(Heard::Event(event)) => event.to_string(),
+            Ok(WatchItem::Event(event)) => event.to_string(),
             other => format!("{other:?}").chars().take(16).collect(),
         }
     }

@@ -17,7 +17,7 @@ use provider_vcenter::{Backoff, Chain, Jitter};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Cluster, ClusterError, Heard, NodeStore, WatchEvents, encode};
+use super::{Cluster, ClusterError, NodeStore, WatchEvents, WatchItem, encode};
 use crate::model::Node;
 
 /// Seconds after which the server ends a watch; fewer than the five minutes after which proxies
@@ -119,7 +119,7 @@ pub(crate) async fn watch_nodes(
         match result {
             Ok(()) => backoff.reset(),
             Err(err) => {
-                let pause = backoff.fail().max(err.retry_after().unwrap_or_default());
+                let pause = backoff.next_pause().max(err.retry_after().unwrap_or_default());
                 tracing::warn!(error = %Chain(&err), pause = ?pause, "watching nodes failed; retrying");
                 tokio::time::sleep(pause).await;
             }
@@ -128,7 +128,7 @@ pub(crate) async fn watch_nodes(
 }
 
 async fn sleep_after(what: &'static str, backoff: &mut Backoff) {
-    let pause = backoff.fail();
+    let pause = backoff.next_pause();
     tracing::warn!(pause = ?pause, "{what}");
     tokio::time::sleep(pause).await;
 }
@@ -217,12 +217,12 @@ async fn watch(
     let mut has_told = false;
     loop {
         let event = match events.next(IDLE).await? {
-            Heard::Event(event) => event,
-            Heard::End if opened_at.elapsed() < LIVED => return Ok(End::AtOnce { has_told }),
-            Heard::End => return Ok(End::Closed),
+            WatchItem::Event(event) => event,
+            WatchItem::End if opened_at.elapsed() < LIVED => return Ok(End::AtOnce { has_told }),
+            WatchItem::End => return Ok(End::Closed),
             // The connection is dead, or the cluster was restored from a backup: a server sends no
             // events to a watch whose version it has not reached yet.
-            Heard::Nothing => {
+            WatchItem::Nothing => {
                 tracing::info!("the node watch is silent; listing nodes again");
                 return Ok(End::Expired);
             }

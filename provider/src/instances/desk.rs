@@ -15,26 +15,26 @@ use std::{
 use futures::FutureExt as _;
 use tokio::{sync::Notify, time::Instant};
 
-use super::{ZoneWanted, news::News};
+use super::{ZoneWanted, news::ChangedNodes};
 use crate::model::{Lookup, Metadata, NodeIdentity, Unknown};
 
 /// Time within which the controller has to take an answer. A later question makes the backend
 /// answer anew.
-const WAITED: Duration = Duration::from_secs(10);
+const TAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time after the first take in which the desk returns the same answer again. The controller
 /// repeats a question if events arrived while it wrote.
-const KEPT: Duration = Duration::from_secs(1);
+const REPEAT_WINDOW: Duration = Duration::from_secs(1);
 /// Validity of an answer about the power state. The controller needs it right after the answer
 /// about existence.
-const OFF_KEPT: Duration = Duration::from_secs(60);
+const POWER_VALID_FOR: Duration = Duration::from_secs(60);
 
 /// Waiting questions, the question that the backend is answering, and recent answers.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
+pub(super) struct QuestionQueue {
     state: Mutex<State>,
     wanted: Notify,
     taken: Notify,
-    news: News,
+    news: ChangedNodes,
 }
 
 #[derive(Debug, Default)]
@@ -59,13 +59,13 @@ impl Answer {
     fn is_good(&self, wanted: ZoneWanted) -> bool {
         self.wanted == wanted
             && match self.taken_at {
-                None => self.given_at.elapsed() <= WAITED,
-                Some(at) => at.elapsed() <= KEPT,
+                None => self.given_at.elapsed() <= TAKE_TIMEOUT,
+                Some(at) => at.elapsed() <= REPEAT_WINDOW,
             }
     }
 }
 
-impl Desk {
+impl QuestionQueue {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nothing panics under this lock")
     }
@@ -99,7 +99,8 @@ impl Desk {
         self.drop_answer(&mut state, name);
     }
 
-    /// Drops an answer. If the controller has not taken it, also ends the wait of [`Desk::answer`].
+    /// Drops an answer. If the controller has not taken it, also ends the wait of
+    /// [`QuestionQueue::answer`].
     fn drop_answer(&self, state: &mut State, name: &str) {
         if state.answers.remove(name).is_some_and(|it| it.taken_at.is_none()) {
             self.taken.notify_one();
@@ -107,8 +108,8 @@ impl Desk {
     }
 
     /// Takes the waiting question of the node whose name sorts first; `None` if no question waits.
-    /// The question counts as being answered until [`Desk::answer`] or [`Desk::forget`]. Supports
-    /// one caller.
+    /// The question counts as being answered until [`QuestionQueue::answer`] or
+    /// [`QuestionQueue::forget`]. Supports one caller.
     pub(super) fn next(&self) -> Option<(NodeIdentity, ZoneWanted)> {
         let mut state = self.lock();
         let next = state.questions.pop_first().map(|(_, question)| question);
@@ -116,20 +117,21 @@ impl Desk {
         next
     }
 
-    /// Waits until a question arrives or [`Desk::wake`] is called. The queue may be empty then.
+    /// Waits until a question arrives or [`QuestionQueue::wake`] is called. The queue may be empty
+    /// then.
     ///
     /// Cancel safe.
     pub(super) async fn wait(&self) {
         self.wanted.notified().await;
     }
 
-    /// Ends the current or next [`Desk::wait`].
+    /// Ends the current or next [`QuestionQueue::wait`].
     pub(super) fn wake(&self) {
         self.wanted.notify_one();
     }
 
-    /// Stores the answer to the current question, announces it, and waits up to [`WAITED`] until
-    /// the controller takes it or the desk drops it. Does nothing if the node was dropped
+    /// Stores the answer to the current question, announces it, and waits up to [`TAKE_TIMEOUT`]
+    /// until the controller takes it or the desk drops it. Does nothing if the node was dropped
     /// meanwhile.
     pub(super) async fn answer(&self, name: String, wanted: ZoneWanted, answer: Lookup<Metadata>) {
         {
@@ -144,26 +146,27 @@ impl Desk {
             state.answers.insert(name.clone(), answer);
         }
         self.news.announce(BTreeSet::from([name]));
-        if tokio::time::timeout(WAITED, self.taken.notified()).await.is_err() {
+        if tokio::time::timeout(TAKE_TIMEOUT, self.taken.notified()).await.is_err() {
             tracing::debug!("the controller did not take an answer in time; continuing");
         }
     }
 
-    /// Stores whether a machine is off, for the next [`Desk::take_off`].
-    pub(super) fn note_off(&self, name: &str, off: Lookup<bool>) {
+    /// Stores whether a machine is off, for the next [`QuestionQueue::take_power`].
+    pub(super) fn store_power(&self, name: &str, off: Lookup<bool>) {
         self.lock().off.insert(name.to_owned(), (Instant::now(), off));
     }
 
     /// Takes the stored answer about the power state; `NotSeen` if none is stored or it is older
-    /// than [`OFF_KEPT`].
-    pub(super) fn take_off(&self, name: &str) -> Lookup<bool> {
+    /// than [`POWER_VALID_FOR`].
+    pub(super) fn take_power(&self, name: &str) -> Lookup<bool> {
         match self.lock().off.remove(name) {
-            Some((at, off)) if at.elapsed() <= OFF_KEPT => off,
+            Some((at, off)) if at.elapsed() <= POWER_VALID_FOR => off,
             _ => Lookup::Unknown(Unknown::NotSeen),
         }
     }
 
-    /// Waits for announced answers and returns the names of their nodes; see [`News::take`].
+    /// Waits for announced answers and returns the names of their nodes; see
+    /// [`ChangedNodes::take`].
     pub(super) async fn changed(&self) -> BTreeSet<String> {
         self.news.take().await
     }
@@ -184,10 +187,10 @@ mod tests {
         }
     }
 
-    /// Returns how long [`Desk::answer`] waits for the take of an answer about node `a` if
+    /// Returns how long [`QuestionQueue::answer`] waits for the take of an answer about node `a` if
     /// `meanwhile` runs after one second.
-    async fn waited(meanwhile: impl FnOnce(&Desk)) -> Duration {
-        let desk = Desk::default();
+    async fn waited(meanwhile: impl FnOnce(&QuestionQueue)) -> Duration {
+        let desk = QuestionQueue::default();
         let _ = desk.ask(&node("a"), ZoneWanted::No);
         assert!(desk.next().is_some());
         let start = Instant::now();
@@ -206,13 +209,13 @@ mod tests {
         assert_eq!(waited(|desk| _ = desk.ask(&node("a"), ZoneWanted::No)).await, second);
         assert_eq!(waited(|desk| desk.forget("a")).await, second);
         assert_eq!(waited(|desk| _ = desk.ask(&node("a"), ZoneWanted::Yes)).await, second);
-        assert_eq!(waited(|desk| desk.forget("b")).await, WAITED);
+        assert_eq!(waited(|desk| desk.forget("b")).await, TAKE_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
     async fn wake_ends_the_wait_for_questions() {
-        let desk = Desk::default();
-        let soon = |desk| tokio::time::timeout(WAITED, Desk::wait(desk));
+        let desk = QuestionQueue::default();
+        let soon = |desk| tokio::time::timeout(TAKE_TIMEOUT, QuestionQueue::wait(desk));
         assert!(soon(&desk).await.is_err());
         desk.wake();
         assert!(soon(&desk).await.is_ok());

@@ -81,7 +81,7 @@ pub trait Instances: Send + Sync {
     /// gone, or `None`. The controller asks right before the deletion. By default the answer is
     /// `None` without a check. A backend whose proof is a list reads the machine by name, because a
     /// list can omit objects although it claims to be complete.
-    fn objection<'a>(&'a self, _node: &'a NodeIdentity) -> BoxFuture<'a, Option<Unknown>> {
+    fn recheck_absence<'a>(&'a self, _node: &'a NodeIdentity) -> BoxFuture<'a, Option<Unknown>> {
         Box::pin(std::future::ready(None))
     }
 
@@ -93,7 +93,7 @@ pub trait Instances: Send + Sync {
     /// Maximum number of concurrent calls of [`Instances::exists`]; unlimited by default. The
     /// caller limits the time of each call. With a backend that paces its requests, calls beyond
     /// the maximum would spend that time waiting.
-    fn n_at_once(&self) -> usize {
+    fn max_concurrent_exists(&self) -> usize {
         usize::MAX
     }
 

@@ -6,12 +6,12 @@ use tokio::sync::Notify;
 
 /// Names that a backend has announced and the reader has not taken yet.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct ChangedNodes {
     names: Mutex<BTreeSet<String>>,
     arrived: Notify,
 }
 
-impl News {
+impl ChangedNodes {
     /// Adds names, and wakes the reader.
     pub(super) fn announce(&self, names: BTreeSet<String>) {
         if names.is_empty() {

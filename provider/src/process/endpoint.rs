@@ -11,7 +11,7 @@ use provider::{
     cli::{Arguments, ServingArguments},
 };
 
-use super::kube::{around, of_file};
+use super::kube::{in_cluster_client, of_file};
 
 /// Makes the endpoint; `None` with `--secure-port=0`. Must run inside a runtime.
 pub(super) async fn endpoint(arguments: &Arguments) -> Result<Option<HealthEndpoint>, String> {
@@ -37,7 +37,7 @@ async fn access(arguments: &ServingArguments) -> Result<AccessSettings, String> 
     let client = async |flag: &str, path: &Option<PathBuf>| match path {
         Some(path) => of_file(flag, path, None).await.map(Some),
         // As in upstream, the client uses the account of this pod, not `--kubeconfig`.
-        None => Ok(around()),
+        None => Ok(in_cluster_client()),
     };
     let authentication =
         client("authentication-kubeconfig", &arguments.authentication_kubeconfig).await?;

@@ -33,8 +33,9 @@ impl SystemRoots {
     }
 }
 
-/// Makes the TLS trust settings for a vCenter: reads the files of its `ca-file`. Without that key
-/// takes the system roots, or none if the vCenter is `insecure`.
+/// Makes the TLS trust settings for a vCenter. The trusted roots are the certificates in the files
+/// of `ca-file`. If `ca-file` is not set, they are the system roots, or none if the vCenter is
+/// `insecure`.
 pub(super) fn trust(vcenter: &VcenterConfig, system: &mut SystemRoots) -> Result<TlsTrust, String> {
     let mut trust = TlsTrust {
         thumbprint: vcenter.thumbprint.clone(),

@@ -14,12 +14,12 @@ pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, String
         (Some(path), master) => of_file("kubeconfig", path, master).await,
         // As in client-go, this client has no credentials, even inside a cluster: the token of the
         // pod is only for the API server of that cluster.
-        (None, Some(master)) => made(kube::Config::new(master), "--master"),
+        (None, Some(master)) => make_client(kube::Config::new(master), "--master"),
         (None, None) => {
             let config = kube::Config::incluster().map_err(|err| {
                 format!("not in a cluster: {err}; give a kubeconfig: --kubeconfig FILE")
             })?;
-            made(config, "the configuration of this cluster")
+            make_client(config, "the configuration of this cluster")
         }
     }
 }
@@ -35,24 +35,24 @@ pub(super) async fn of_file(
     if let Some(master) = master {
         config.cluster_url = master;
     }
-    made(config, &origin)
+    make_client(config, &origin)
 }
 
 /// Makes a client of the cluster in which the provider runs; `None` outside a cluster, or if the
 /// configuration of the cluster is invalid.
-pub(super) fn around() -> Option<kube::Client> {
+pub(super) fn in_cluster_client() -> Option<kube::Client> {
     let origin = "the configuration of this cluster";
     let made = match kube::Config::incluster() {
         Err(InClusterError::ReadEnvironmentVariable(_)) => return None,
         Err(err) => Err(format!("{origin} cannot be used: {err}")),
-        Ok(config) => made(config, origin),
+        Ok(config) => make_client(config, origin),
     };
     // As in upstream, the endpoint starts without this client, and then serves only paths that need
     // no review.
     made.inspect_err(|what| tracing::warn!("cannot review callers of the endpoint: {what}")).ok()
 }
 
-fn made(mut config: kube::Config, origin: &str) -> Result<kube::Client, String> {
+fn make_client(mut config: kube::Config, origin: &str) -> Result<kube::Client, String> {
     // The provider implements retries and deadlines itself. A retry of kube could repeat a write
     // that the API server has already applied.
     config.default_retry = false;

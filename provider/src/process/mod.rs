@@ -27,7 +27,7 @@ use self::files::{SystemRoots, read_secrets, read_text, trust};
 pub(crate) use serve::{run, runtime};
 
 /// Writes an error to standard error. Not logged, because logging may not have started yet.
-pub(crate) fn complain(what: &str) {
+pub(crate) fn print_error(what: &str) {
     let _ = writeln!(io::stderr(), "provider: {what}");
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn start_logging(arguments: &Arguments) {
 
 /// Everything that the process prepares from files before the first call.
 pub(crate) struct Prepared {
-    read: Read,
+    read: LoadedConfig,
     supervisor: Option<SupervisorLink>,
     kube: ::kube::Client,
     /// `None` with `--secure-port=0`.
@@ -59,7 +59,7 @@ pub(crate) struct Prepared {
 }
 
 /// The configuration and the files that it names.
-struct Read {
+struct LoadedConfig {
     config: Config,
     /// Content of the configuration file.
     text: String,
@@ -82,7 +82,7 @@ pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepar
             watched::check_unused(path, &text)?;
             let link = runtime.block_on(async { supervisor::link(supervisor) })?;
             let config = Config::without_vcenters();
-            (Read { config, text, transports: BTreeMap::new() }, Some(link))
+            (LoadedConfig { config, text, transports: BTreeMap::new() }, Some(link))
         }
     };
     let kube = runtime.block_on(kube::client(arguments))?;
@@ -91,7 +91,7 @@ pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepar
 }
 
 /// Parses a configuration, and makes the transports to its vCenters from the files that it names.
-fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Read, String> {
+fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<LoadedConfig, String> {
     let file = path.display().to_string();
     let (mut config, warnings) =
         Config::parse(&file, &text, unknown_keys).map_err(|err| err.to_string())?;
@@ -121,7 +121,7 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Read, St
             .map_err(|err| format!("{file}: vCenter {name:?}: {}", unusable(vcenter, &err)))?;
         transports.insert(name.clone(), transport);
     }
-    Ok(Read { config, text, transports })
+    Ok(LoadedConfig { config, text, transports })
 }
 
 /// Reads `HTTPS_PROXY` and `NO_PROXY`, or their names in lower case, from the environment.

@@ -8,7 +8,7 @@ use provider::{Clock, Config, Deps, Options, TimeSource, VcenterConfig, cli::Arg
 use tokio::runtime::Runtime;
 
 use super::{
-    Prepared, Read,
+    LoadedConfig, Prepared,
     files::read_secrets,
     signals::{Request, Signals},
     watched::Watched,
@@ -45,7 +45,7 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
     let mut options = arguments.options;
     options.skip_node_deletion = std::env::var_os("SKIP_NODE_DELETION").is_some();
     let Prepared { read, supervisor, kube, endpoint } = prepared;
-    let Read { config, text, transports } = read;
+    let LoadedConfig { config, text, transports } = read;
     let deps = Deps {
         connect: Arc::new(move |vcenter: &VcenterConfig| {
             let found = transports.get(&vcenter.endpoint.name).cloned();
@@ -86,14 +86,14 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
     let text = if watched.mounted.is_some() { watched.read().unwrap_or(text) } else { text };
     tokio::select! {
         biased;
-        result = run_until_told(config, options, deps, &watched, &text) => result,
+        result = run_until_stopped(config, options, deps, &watched, &text) => result,
         result = endpoint => result,
     }
 }
 
 /// Runs the provider until it ends: by itself, after a signal, or after a watched file has changed
 /// to content with which the provider could start. A change and a second signal lead to an error.
-async fn run_until_told(
+async fn run_until_stopped(
     config: Config,
     options: Options,
     deps: Deps,

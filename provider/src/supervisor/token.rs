@@ -100,7 +100,7 @@ impl TokenSource {
         if let (Some(token), true) = (&state.token, is_young) {
             return Ok(token.clone());
         }
-        let looked = self.look(&mut state, now);
+        let looked = self.reread(&mut state, now);
         match (&state.token, looked) {
             (Some(token), _) => Ok(token.clone()),
             (None, Err(err)) => Err(err),
@@ -123,7 +123,7 @@ impl TokenSource {
         let now = Instant::now();
         let mut state = self.lock();
         let is_old = |state: &State| state.token.as_ref().is_none_or(|token| token == used);
-        if is_old(&state) && self.look(&mut state, now).is_err() {
+        if is_old(&state) && self.reread(&mut state, now).is_err() {
             return None;
         }
         if is_old(&state) { None } else { state.token.clone() }
@@ -131,7 +131,7 @@ impl TokenSource {
 
     /// Reads the file, unless the last read was less than [`SPACING`] ago. An error leaves the old
     /// token in place.
-    fn look(&self, state: &mut State, now: Instant) -> Result<(), TokenError> {
+    fn reread(&self, state: &mut State, now: Instant) -> Result<(), TokenError> {
         if state.looked_at.is_some_and(|at| now - at < SPACING) {
             return Ok(());
         }

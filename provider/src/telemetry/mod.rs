@@ -28,7 +28,7 @@ use prometheus_client::{
 use provider_vcenter::{Call, CallObserver, UpdateSet};
 use tokio::time::Instant;
 
-use self::tenure::Tenure;
+use self::tenure::ElectionHealth;
 
 pub(crate) use queue::QueueMetrics;
 pub(crate) use requests::RequestCounter;
@@ -71,7 +71,7 @@ pub struct Telemetry {
     checks: Mutex<BTreeMap<String, Result<(), String>>>,
     machines: Mutex<Result<(), String>>,
     settled: AtomicBool,
-    tenure: Mutex<Option<Tenure>>,
+    tenure: Mutex<Option<ElectionHealth>>,
     probe: Mutex<Option<Probe>>,
     supervisor: Mutex<Option<SupervisorProbe>>,
 }
@@ -348,7 +348,7 @@ impl Telemetry {
 
     /// Adds the check `leaderElection`, for the Lease with this name and duration.
     pub(crate) fn set_election(&self, lease: &str, lease_duration: Duration) {
-        let tenure = Tenure { lease: lease.to_owned(), lease_duration, renewed_at: None };
+        let tenure = ElectionHealth { lease: lease.to_owned(), lease_duration, renewed_at: None };
         *self.tenure.lock().expect("nothing panics under this lock") = Some(tenure);
     }
 

@@ -9,14 +9,14 @@ const TOLERATED: Duration = Duration::from_secs(20);
 
 /// The Lease of the leader election, and its last renewal by this process.
 #[derive(Debug)]
-pub(super) struct Tenure {
+pub(super) struct ElectionHealth {
     pub(super) lease: String,
     pub(super) lease_duration: Duration,
     /// `None` while this process does not lead.
     pub(super) renewed_at: Option<Instant>,
 }
 
-impl Tenure {
+impl ElectionHealth {
     pub(super) fn check(&self) -> Result<(), String> {
         match self.renewed_at {
             Some(at) if at.elapsed() > self.lease_duration + TOLERATED => {

@@ -34,7 +34,7 @@ fn two_datacenters(n: usize, config: &str) -> Lab {
 }
 
 /// Returns the numbers of the initialized nodes among nodes 0 to `n` - 1.
-fn open(lab: &Lab, n: usize) -> Vec<usize> {
+fn initialized_nodes(lab: &Lab, n: usize) -> Vec<usize> {
     let is_open = |i: &usize| is_initialized(&lab.cluster.node(&format!("node-{i:03}")).unwrap());
     (0..n).filter(is_open).collect()
 }
@@ -63,11 +63,11 @@ async fn machines_in_unlisted_datacenters_are_not_found() {
         let lab = two_datacenters(n, ONLY_DC0);
         sleep(SECOND).await;
         let even: Vec<usize> = (0..n).step_by(2).collect();
-        assert_eq!(open(&lab, n), even);
+        assert_eq!(initialized_nodes(&lab, n), even);
         let calls = lab.vcenter.take_calls();
         assert!(calls.values().sum::<usize>() <= n_calls, "{n} nodes: {calls:?}");
         sleep(120 * SECOND).await;
-        assert_eq!(open(&lab, n), even);
+        assert_eq!(initialized_nodes(&lab, n), even);
         lab.finish().await;
     }
     let lab = two_datacenters(10, BOTH);
@@ -167,13 +167,13 @@ async fn a_node_is_linked_to_the_matching_machine_in_a_listed_datacenter() {
 async fn a_datacenter_that_does_not_exist_yet_is_an_error_until_it_does() {
     let lab = two_datacenters(2, GHOST);
     sleep(5 * SECOND).await;
-    assert_eq!(open(&lab, 2), [0], "only DC0 exists so far");
+    assert_eq!(initialized_nodes(&lab, 2), [0], "only DC0 exists so far");
     sleep(300 * SECOND).await;
-    assert_eq!(open(&lab, 2), [0]);
+    assert_eq!(initialized_nodes(&lab, 2), [0]);
     lab.vcenter.add_datacenter("datacenter-3", "DC2");
     lab.vcenter.edit("vm-1", |vm| vm.datacenter = "datacenter-3");
     sleep(180 * SECOND).await;
-    assert_eq!(open(&lab, 2), [0, 1]);
+    assert_eq!(initialized_nodes(&lab, 2), [0, 1]);
     lab.finish().await;
 }
 

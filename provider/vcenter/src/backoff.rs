@@ -77,7 +77,7 @@ impl Backoff {
     }
 
     /// Counts a failure and returns the pause before the next try.
-    pub fn fail(&mut self) -> Duration {
+    pub fn next_pause(&mut self) -> Duration {
         let base = self.first.saturating_mul(1u32 << self.failures.min(16)).min(self.max);
         self.failures = self.failures.saturating_add(1);
         match self.draw {
@@ -108,11 +108,11 @@ mod tests {
     fn pauses_grow_to_the_limit_and_start_again() {
         let s = Duration::from_secs;
         let mut backoff = Backoff::new(s(1), s(60), Jitter::new(7, "test"));
-        let pauses: Vec<_> = (0..9).map(|_| backoff.fail()).collect();
+        let pauses: Vec<_> = (0..9).map(|_| backoff.next_pause()).collect();
         assert!(pauses[0] >= s(1) && pauses[0] < s(2), "{pauses:?}");
         assert!(pauses[8] >= s(60) && pauses[8] <= s(90), "{pauses:?}");
         backoff.reset();
-        assert!(backoff.fail() < s(2));
+        assert!(backoff.next_pause() < s(2));
     }
 
     #[test]
@@ -120,10 +120,10 @@ mod tests {
         let s = Duration::from_secs;
         let mut backoff = Backoff::new(s(1), s(30), Jitter::new(7, "test")).with_full_jitter();
         for limit in [1, 2, 4, 8, 16] {
-            let pause = backoff.fail();
+            let pause = backoff.next_pause();
             assert!(pause >= s(1) / 10 && pause <= s(limit), "{pause:?} of {limit} s");
         }
-        let pauses: Vec<_> = (0..200).map(|_| backoff.fail()).collect();
+        let pauses: Vec<_> = (0..200).map(|_| backoff.next_pause()).collect();
         assert!(pauses.iter().all(|pause| (s(1) / 10..=s(30)).contains(pause)), "{pauses:?}");
         assert!(pauses.iter().any(|pause| *pause < s(5)), "{pauses:?}");
         assert!(pauses.iter().any(|pause| *pause > s(25)), "{pauses:?}");

@@ -85,7 +85,7 @@ pub enum Retry {
     Never,
 }
 
-/// Longest pause that the client grants if a server asks for one.
+/// Maximum of a pause that a server asks for or that the client itself requires.
 const LONGEST_ASKED: Duration = Duration::from_secs(60);
 
 impl Retry {

@@ -129,7 +129,7 @@ impl<T: Login> Slot<T> {
         let now = Instant::now();
         if let Some(since) = gate.logged_in_at.take() {
             if now.duration_since(since) < DIED_YOUNG {
-                let pause = gate.backoff.fail();
+                let pause = gate.backoff.next_pause();
                 gate.not_before = Some(since + pause);
             } else {
                 gate.backoff.reset();
@@ -151,7 +151,7 @@ impl<T: Login> Slot<T> {
             }
             Err(err) => {
                 if counts(&err) {
-                    let pause = gate.backoff.fail();
+                    let pause = gate.backoff.next_pause();
                     gate.not_before = Some(Instant::now() + pause);
                 }
                 Err(err)

@@ -279,7 +279,7 @@ impl Vcenter {
             builder = builder.header("vmware-api-session-id", value);
         }
         let request = builder.body(Full::new(bytes)).map_err(|err| {
-            self.malformed(operation, &format!("an id that does not fit into a path: {err}"))
+            self.malformed(operation, &format!("the id in {path:?} does not fit into a URL: {err}"))
         })?;
         self.exchange_rest(operation, request).await
     }

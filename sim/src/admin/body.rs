@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 
 use super::AdminError;
-use crate::path::{Inbox, Limit, Unread};
+use crate::path::{BodyError, BodyReader, Limit};
 
 /// Maximum size of a body in bytes (8 MiB). Requests of an administrator need less.
 const MAX_BODY: usize = 8 << 20;
@@ -16,10 +16,12 @@ const MAX_BODY: usize = 8 << 20;
 /// Applies the limits to a router. Its handlers get complete bodies.
 pub(super) fn bounded<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     // Disables the limit of axum, because `arrive` has already checked the size.
-    router.layer(DefaultBodyLimit::disable()).layer(from_fn_with_state(Inbox::default(), arrive))
+    router
+        .layer(DefaultBodyLimit::disable())
+        .layer(from_fn_with_state(BodyReader::default(), arrive))
 }
 
-async fn arrive(State(inbox): State<Inbox>, request: Request, next: Next) -> Response {
+async fn arrive(State(inbox): State<BodyReader>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let limit = Limit { open: MAX_BODY, known: MAX_BODY, is_known: || false, cuts: false };
     match inbox.read(body, limit).await {
@@ -28,14 +30,14 @@ async fn arrive(State(inbox): State<Inbox>, request: Request, next: Next) -> Res
     }
 }
 
-fn refused(unread: &Unread) -> AdminError {
+fn refused(unread: &BodyError) -> AdminError {
     let (status, remedy) = match unread {
-        Unread::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "split it into several requests"),
-        Unread::TooSlow => (StatusCode::REQUEST_TIMEOUT, "send the whole body at once"),
-        Unread::Crowded => {
+        BodyError::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "split it into several requests"),
+        BodyError::TooSlow => (StatusCode::REQUEST_TIMEOUT, "send the whole body at once"),
+        BodyError::Crowded => {
             (StatusCode::SERVICE_UNAVAILABLE, "try again when other requests have ended")
         }
-        Unread::Broken(_) => (StatusCode::BAD_REQUEST, "send a valid HTTP body"),
+        BodyError::Broken(_) => (StatusCode::BAD_REQUEST, "send a valid HTTP body"),
     };
     AdminError::new(status, unread.why()).remedy(remedy)
 }

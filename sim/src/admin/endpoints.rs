@@ -9,27 +9,27 @@ use serde::Serialize;
 use serde_json::Value;
 use sim_world::{ADMINISTRATOR, PROVIDER_USER};
 
-use super::Ruled;
+use super::AdminState;
 use crate::control::Control;
 use crate::{Endpoint, Endpoints, Supervisor};
 
 /// Body of the answer to `GET /endpoints`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Told {
+pub(super) struct EndpointsBody {
     /// Certificate of the authority that signs the certificates of the servers, as PEM; absent
     /// without TLS. After `supervisor.ca.rotate`, another authority signs the Supervisor's.
     #[serde(skip_serializing_if = "Option::is_none")]
     certificate_authority: Option<String>,
-    vcenters: Vec<VCenterTold>,
-    cluster: ClusterTold,
+    vcenters: Vec<VCenterBody>,
+    cluster: ClusterBody,
     #[serde(skip_serializing_if = "Option::is_none")]
-    supervisor: Option<SupervisorTold>,
+    supervisor: Option<SupervisorBody>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct VCenterTold {
+struct VCenterBody {
     name: String,
     url: String,
     /// SHA-1 thumbprint of the certificate that the vCenter presents now, in upper case with
@@ -49,7 +49,7 @@ struct Account {
 }
 
 #[derive(Serialize)]
-struct ClusterTold {
+struct ClusterBody {
     url: String,
     /// Bearer token of the cluster's administrator.
     token: String,
@@ -58,7 +58,7 @@ struct ClusterTold {
 }
 
 #[derive(Serialize)]
-struct SupervisorTold {
+struct SupervisorBody {
     url: String,
     namespace: String,
     /// Bearer token of the Supervisor's administrator.
@@ -81,21 +81,21 @@ struct Given {
 }
 
 /// `GET /endpoints`: returns the current endpoints with their advertised URLs.
-pub(super) async fn tell(State(ruled): State<Ruled>) -> Json<Told> {
-    let Ruled { control, supervisor, endpoints } = ruled;
+pub(super) async fn tell(State(ruled): State<AdminState>) -> Json<EndpointsBody> {
+    let AdminState { control, supervisor, endpoints } = ruled;
     let ca_pem = endpoints.ca_pem().map(str::to_owned);
     let vcenters = endpoints.vcenters.iter();
     let vcenters = vcenters.map(|(name, endpoint)| vcenter(&control, name, endpoint)).collect();
-    let cluster = ClusterTold {
+    let cluster = ClusterBody {
         url: endpoints.cluster.url.clone(),
         token: endpoints.cluster_token.clone(),
         kubeconfig: endpoints.kubeconfig(),
     };
     let supervisor = supervisor.as_ref().and_then(|it| told(it, &endpoints));
-    Json(Told { certificate_authority: ca_pem, vcenters, cluster, supervisor })
+    Json(EndpointsBody { certificate_authority: ca_pem, vcenters, cluster, supervisor })
 }
 
-fn vcenter(control: &Control, name: &str, endpoint: &Endpoint) -> VCenterTold {
+fn vcenter(control: &Control, name: &str, endpoint: &Endpoint) -> VCenterBody {
     let account = |username| {
         let password = control.password(name, username);
         Account {
@@ -105,7 +105,7 @@ fn vcenter(control: &Control, name: &str, endpoint: &Endpoint) -> VCenterTold {
     };
     let (thumbprint, thumbprint_sha256) =
         endpoint.thumbprints().map(|it| (it.sha1, it.sha256)).unzip();
-    VCenterTold {
+    VCenterBody {
         name: name.to_owned(),
         url: endpoint.url.clone(),
         thumbprint,
@@ -115,9 +115,9 @@ fn vcenter(control: &Control, name: &str, endpoint: &Endpoint) -> VCenterTold {
     }
 }
 
-fn told(supervisor: &Supervisor, endpoints: &Endpoints) -> Option<SupervisorTold> {
+fn told(supervisor: &Supervisor, endpoints: &Endpoints) -> Option<SupervisorBody> {
     let (mounted_authority, mounted_namespace) = supervisor.mounted().unzip();
-    Some(SupervisorTold {
+    Some(SupervisorBody {
         url: endpoints.supervisor.as_ref()?.url.clone(),
         namespace: supervisor.namespace().to_owned(),
         token: supervisor.admin_token().to_owned(),

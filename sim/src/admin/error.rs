@@ -10,12 +10,12 @@ use serde_json::Value;
 #[derive(Debug)]
 pub(super) struct AdminError {
     status: StatusCode,
-    body: Complaint,
+    body: ErrorBody,
 }
 
 /// Body of an error answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Complaint {
+pub(crate) struct ErrorBody {
     /// Problem, in a sentence.
     pub(crate) error: String,
     /// Remedy for the problem.
@@ -29,7 +29,7 @@ impl AdminError {
     pub(super) fn new(status: StatusCode, error: impl Into<String>) -> Self {
         Self {
             status,
-            body: Complaint { error: error.into(), remedy: String::new(), done: Vec::new() },
+            body: ErrorBody { error: error.into(), remedy: String::new(), done: Vec::new() },
         }
     }
 
@@ -62,9 +62,9 @@ impl AdminError {
     }
 }
 
-impl From<crate::document::Wrong> for AdminError {
-    fn from(wrong: crate::document::Wrong) -> Self {
-        Self::bad(wrong.what()).remedy(wrong.remedy)
+impl From<crate::document::DocumentError> for AdminError {
+    fn from(wrong: crate::document::DocumentError) -> Self {
+        Self::bad(wrong.summary()).remedy(wrong.remedy)
     }
 }
 

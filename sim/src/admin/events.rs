@@ -8,23 +8,23 @@ use serde_json::{Value, json};
 use sim_world::vcenter::VcFault;
 use sim_world::{Applied, Command, Fault, Outcome, World};
 
-use super::supervisor::{Happening, no_supervisor};
-use super::{AdminError, Ruled};
+use super::supervisor::{SupervisorEvent, no_supervisor};
+use super::{AdminError, AdminState};
 use crate::control::Control;
 use crate::{Supervisor, document};
 
 /// `POST /world/events`: carries out the event in the body, or a list of events in order. If a list
 /// has only world events, all of them happen at one moment, or none happens.
 ///
-/// A list may also contain events of the Supervisor ([`Happening`]). Then only consecutive world
-/// events happen at one moment or not at all. The sim first tries all world events on a copy of the
-/// world. An event may still fail afterwards, for example because the sim cannot write the
+/// A list may also contain events of the Supervisor ([`SupervisorEvent`]). Then only consecutive
+/// world events happen at one moment or not at all. The sim first tries all world events on a copy
+/// of the world. An event may still fail afterwards, for example because the sim cannot write the
 /// provider's files. The error answer then has the answers to the events that were carried out.
 pub(super) async fn happen(
-    State(ruled): State<Ruled>,
+    State(ruled): State<AdminState>,
     body: Bytes,
 ) -> Result<Json<Value>, AdminError> {
-    let Ruled { control, supervisor, endpoints: _ } = ruled;
+    let AdminState { control, supervisor, endpoints: _ } = ruled;
     let value = document::json(&body)?;
     let Value::Array(list) = value else {
         let mut answers = carry_out(&control, supervisor.as_ref(), vec![read(value)?])
@@ -59,20 +59,20 @@ struct Stopped {
 fn carry_out(
     control: &Control,
     supervisor: Option<&Supervisor>,
-    asked: Vec<Asked>,
+    asked: Vec<Event>,
 ) -> Result<Vec<Value>, Stopped> {
     let mut done: Vec<Value> = Vec::new();
     let mut asked = asked.into_iter().peekable();
     while let Some(first) = asked.next() {
         let answers = match first {
-            Asked::Supervisor(happening) => match happening.happen(supervisor) {
+            Event::Supervisor(happening) => match happening.happen(supervisor) {
                 Ok(()) => vec![json!({"events": 0})],
                 Err(error) => return Err(Stopped { error, at: done.len(), done }),
             },
-            Asked::World(command) => {
+            Event::World(command) => {
                 let mut commands = vec![*command];
-                while let Some(Asked::World(command)) =
-                    asked.next_if(|asked| matches!(asked, Asked::World(_)))
+                while let Some(Event::World(command)) =
+                    asked.next_if(|asked| matches!(asked, Event::World(_)))
                 {
                     commands.push(*command);
                 }
@@ -109,21 +109,21 @@ fn happened(control: &Control, mut commands: Vec<Command>) -> Result<Vec<Applied
 fn rehearse(
     control: &Control,
     supervisor: Option<&Supervisor>,
-    asked: &[Asked],
+    asked: &[Event],
     place: &dyn Fn(usize) -> String,
 ) -> Result<(), AdminError> {
-    if asked.len() < 2 || asked.iter().all(|it| matches!(it, Asked::World(_))) {
+    if asked.len() < 2 || asked.iter().all(|it| matches!(it, Event::World(_))) {
         return Ok(());
     }
     let now = control.world.now();
     let mut copy = control.world.read(World::clone);
     for (i, command) in asked.iter().enumerate() {
         let tried = match command {
-            Asked::World(command) => {
+            Event::World(command) => {
                 copy.apply(now, (**command).clone()).map(drop).map_err(refused)
             }
-            Asked::Supervisor(_) if supervisor.is_none() => Err(no_supervisor()),
-            Asked::Supervisor(_) => Ok(()),
+            Event::Supervisor(_) if supervisor.is_none() => Err(no_supervisor()),
+            Event::Supervisor(_) => Ok(()),
         };
         tried.map_err(|error| error.at(&place(i)).none_happened())?;
     }
@@ -143,18 +143,18 @@ fn answer(applied: Applied) -> Value {
 }
 
 /// An event in the body of a request.
-enum Asked {
+enum Event {
     World(Box<Command>),
-    Supervisor(Happening),
+    Supervisor(SupervisorEvent),
 }
 
-fn read(value: Value) -> Result<Asked, AdminError> {
+fn read(value: Value) -> Result<Event, AdminError> {
     let name = value.as_object().and_then(|it| it.keys().next());
-    if name.is_some_and(|name| Happening::is_called(name)) {
-        let happening = document::typed::<Happening>(value);
-        return happening.map(Asked::Supervisor).map_err(AdminError::from);
+    if name.is_some_and(|name| SupervisorEvent::is_called(name)) {
+        let happening = document::typed::<SupervisorEvent>(value);
+        return happening.map(Event::Supervisor).map_err(AdminError::from);
     }
-    command(value).map(|command| Asked::World(Box::new(command)))
+    command(value).map(|command| Event::World(Box::new(command)))
 }
 
 fn command(value: Value) -> Result<Command, AdminError> {

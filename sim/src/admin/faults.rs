@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::AdminError;
 use crate::control::Control;
 use crate::document;
-use crate::faults::{Armed, Rule, RuleError};
+use crate::faults::{ActiveRule, Rule, RuleError};
 
 /// `GET /faults`: returns the rules in force with their counters, in the order of evaluation.
-pub(super) async fn list(State(control): State<Control>) -> Json<Vec<Armed>> {
+pub(super) async fn list(State(control): State<Control>) -> Json<Vec<ActiveRule>> {
     Json(control.faults.list())
 }
 

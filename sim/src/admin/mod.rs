@@ -27,18 +27,18 @@ use http::StatusCode;
 use crate::control::Control;
 use crate::{Endpoints, Supervisor};
 use error::AdminError;
-pub(crate) use error::Complaint;
+pub(crate) use error::ErrorBody;
 
 /// State that the handlers read and change.
 #[derive(Clone)]
-struct Ruled {
+struct AdminState {
     control: Control,
     supervisor: Option<Supervisor>,
     endpoints: Arc<Endpoints>,
 }
 
-impl FromRef<Ruled> for Control {
-    fn from_ref(ruled: &Ruled) -> Self {
+impl FromRef<AdminState> for Control {
+    fn from_ref(ruled: &AdminState) -> Self {
         ruled.control.clone()
     }
 }
@@ -51,7 +51,7 @@ pub(crate) fn router(
     endpoints: Endpoints,
 ) -> Router {
     let guard = guard::Guard::new(endpoints.admin_token.as_deref(), &endpoints.admin.url);
-    let ruled = Ruled { control, supervisor, endpoints: Arc::new(endpoints) };
+    let ruled = AdminState { control, supervisor, endpoints: Arc::new(endpoints) };
     let api = Router::new()
         .route("/world", get(look::world))
         .route("/world/events", post(events::happen))

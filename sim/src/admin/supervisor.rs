@@ -10,13 +10,13 @@ use super::AdminError;
 use crate::tls::Certificate;
 use crate::{Profile, Supervisor, SupervisorError};
 
-/// Prefix of the names of Supervisor events ([`Happening`]).
+/// Prefix of the names of Supervisor events ([`SupervisorEvent`]).
 const PREFIX: &str = "supervisor.";
 
 /// A Supervisor event: changes how a provider reaches the Supervisor. The world has no command for
 /// such a change.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(super) enum Happening {
+pub(super) enum SupervisorEvent {
     /// Issues a new token to the provider and writes it to the provider's files, if it has any.
     #[serde(rename = "supervisor.token.rotate")]
     RotateToken(Rotation),
@@ -44,7 +44,7 @@ pub(super) struct Rotation {
     grace: Duration,
 }
 
-impl Happening {
+impl SupervisorEvent {
     /// True if an event of this name is a Supervisor event. `supervisor.quota` is not: it is a
     /// command of the world.
     pub(super) fn is_called(name: &str) -> bool {

@@ -10,7 +10,7 @@ use hyper_util::rt::TokioExecutor;
 
 use super::CliError;
 use super::args::Admin;
-use crate::admin::{Complaint, VERSION_HEADER};
+use crate::admin::{ErrorBody, VERSION_HEADER};
 
 /// Maximum time for an answer. Only a large ledger takes more than a moment.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -84,9 +84,9 @@ pub(super) fn call(
     if status.is_success() {
         return Ok(text);
     }
-    let (error, remedy) = match serde_json::from_str::<Complaint>(&text) {
+    let (error, remedy) = match serde_json::from_str::<ErrorBody>(&text) {
         // The remedies of the admin port name its paths. Users of the command line need commands.
-        Ok(Complaint { error, remedy, .. }) => {
+        Ok(ErrorBody { error, remedy, .. }) => {
             (error, remedy.replace("GET /world", "sim world list"))
         }
         Err(_) => (

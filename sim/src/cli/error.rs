@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::ListenError;
-use crate::document::Wrong;
+use crate::document::DocumentError;
 
 /// Exit code for bad input: an invalid command line, file or address.
 const BAD_INPUT: u8 = 2;
@@ -29,8 +29,8 @@ impl CliError {
     }
 
     /// Returns an error about the content of the file that a flag names.
-    pub(super) fn document(flag: &str, path: &Path, wrong: &Wrong) -> Self {
-        let what = format!("{flag} {}: {}", path.display(), wrong.what());
+    pub(super) fn document(flag: &str, path: &Path, wrong: &DocumentError) -> Self {
+        let what = format!("{flag} {}: {}", path.display(), wrong.summary());
         Self::input(what, wrong.remedy.clone())
     }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sim_world::{SupervisorTopology, Topology};
 
-use crate::document::{self, Wrong};
+use crate::document::{self, DocumentError};
 
 const API_VERSION: &str = "sim.vsphere/v1alpha1";
 
@@ -44,20 +44,27 @@ struct Metadata {
 }
 
 /// Parses a world file. Returns the topology, and the seed if the file has one.
-pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
+pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), DocumentError> {
     let document = document::yaml(text)?;
     let remedy = || format!("begin with `apiVersion: {API_VERSION}` and `kind: World`");
     match &document {
         Value::Object(_) => {}
-        Value::Null => return Err(Wrong::document("the file is empty", remedy())),
-        other => return Err(Wrong::at("", other, "keys and values are expected", remedy())),
+        Value::Null => return Err(DocumentError::document("the file is empty", remedy())),
+        other => {
+            return Err(DocumentError::at_key("", other, "keys and values are expected", remedy()));
+        }
     }
     let file: File = document::typed(document).map_err(|wrong| wrong.or_remedy(&remedy()))?;
     let File { api_version, kind, _metadata, mut spec } = file;
     for (key, value, want) in [("apiVersion", &api_version, API_VERSION), ("kind", &kind, "World")]
     {
         if value != want {
-            return Err(Wrong::at(key, value, "is not supported", format!("write {want}")));
+            return Err(DocumentError::at_key(
+                key,
+                value,
+                "is not supported",
+                format!("write {want}"),
+            ));
         }
     }
     // `spec` has the keys of a `Topology`, and the seed.
@@ -66,7 +73,7 @@ pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
         Some(seed) => {
             let read = seed.as_u64();
             let wrong = || {
-                Wrong::at(
+                DocumentError::at_key(
                     "spec.seed",
                     &seed,
                     "is not a valid seed",
@@ -77,15 +84,20 @@ pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
         }
     };
     let topology: Topology = document::typed(Value::Object(spec))
-        .map_err(|wrong| wrong.or_remedy("write a value that fits the key").below("spec"))?;
+        .map_err(|wrong| wrong.or_remedy("write a value that fits the key").prefix_key("spec"))?;
     for (key, value) in [("spec.vcenters", topology.vcenters), ("spec.hosts", topology.hosts)] {
         if value == 0 {
-            return Err(Wrong::at(key, &value.into(), "must be at least 1", "write 1 or more"));
+            return Err(DocumentError::at_key(
+                key,
+                &value.into(),
+                "must be at least 1",
+                "write 1 or more",
+            ));
         }
     }
     if !is_event_ttl(topology.event_ttl) {
         let ttl = sim_world::duration::format(topology.event_ttl);
-        return Err(Wrong::at(
+        return Err(DocumentError::at_key(
             "spec.eventTtl",
             &ttl.into(),
             "is not a valid time",
@@ -101,7 +113,12 @@ pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
             let is_label = !value.is_empty() && value.len() <= 41 && value.chars().all(is_plain);
             if !is_label || value.starts_with('-') || value.ends_with('-') {
                 let remedy = "write 1 to 41 lower-case letters, digits and dashes";
-                return Err(Wrong::at(key, &value.as_str().into(), "is not a valid name", remedy));
+                return Err(DocumentError::at_key(
+                    key,
+                    &value.as_str().into(),
+                    "is not a valid name",
+                    remedy,
+                ));
             }
         }
     }
@@ -193,7 +210,7 @@ mod tests {
             ),
         ] {
             let wrong = read(text.as_bytes()).unwrap_err();
-            assert_eq!(format!("{} | {}", wrong.what(), wrong.remedy), want, "{name}");
+            assert_eq!(format!("{} | {}", wrong.summary(), wrong.remedy), want, "{name}");
         }
     }
 }

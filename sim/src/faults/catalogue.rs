@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Rule;
-use crate::document::{self, Wrong, closest};
+use crate::document::{self, DocumentError, closest};
 
 static CATALOGUE: LazyLock<Vec<Known>> = LazyLock::new(|| {
     serde_saphyr::from_str(include_str!("catalogue.yaml")).expect("catalogue.yaml is valid")
@@ -40,12 +40,12 @@ pub fn catalogue() -> &'static [Known] {
 ///
 /// # Errors
 /// A name that is not in the catalogue, or a `use` that is not a text.
-pub(crate) fn named(value: Value) -> Result<Value, Wrong> {
+pub(crate) fn named(value: Value) -> Result<Value, DocumentError> {
     let (name, own) = match value {
         Value::String(name) => (name, None),
         Value::Object(mut own) if own.contains_key("use") => {
             let name: String = document::typed(own.shift_remove("use").unwrap_or_default())
-                .map_err(|wrong| wrong.below("use"))?;
+                .map_err(|wrong| wrong.prefix_key("use"))?;
             (name, Some(own))
         }
         other => return Ok(other),
@@ -56,7 +56,7 @@ pub(crate) fn named(value: Value) -> Result<Value, Wrong> {
             Some(near) => format!("did you mean `{near}`?"),
             None => "`sim fault known` lists the names".to_owned(),
         };
-        return Err(Wrong::at("", &name.into(), "no failure has this name", remedy));
+        return Err(DocumentError::at_key("", &name.into(), "no failure has this name", remedy));
     };
     let mut rule = serde_json::to_value(rule).unwrap_or_default();
     if let (Some(own), Value::Object(rule)) = (own, &mut rule) {
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(rules[0], Rule::known("hangs").unwrap());
         let mine = Rule { id: "mine".into(), ..Rule::known("token-refused").unwrap().nth(2) };
         assert_eq!(rules[1], mine);
-        let wrong = |text: &str| read(text).map_err(|wrong| (wrong.what(), wrong.remedy));
+        let wrong = |text: &str| read(text).map_err(|wrong| (wrong.summary(), wrong.remedy));
         assert_eq!(
             wrong("[hang]"),
             Err(("[0]: \"hang\": no failure has this name".into(), "did you mean `hangs`?".into()))

@@ -73,7 +73,7 @@ pub struct WatchEffects {
 impl Effects {
     /// True if an effect concerns a Kubernetes API server: any effect except `missing_set` and
     /// `version_reset`, which only a vCenter can have.
-    pub(crate) fn bend_a_cluster(&self) -> bool {
+    pub(crate) fn change_cluster_answers(&self) -> bool {
         let about_vcenter = Self {
             missing_set: self.missing_set.clone(),
             version_reset: self.version_reset,

@@ -30,7 +30,7 @@ pub struct Evaluation {
 
 /// Failure that replaces, breaks or corrupts the answer to a call.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Ending {
+pub(crate) enum ReplacedAnswer {
     SoapFault { class: String, message: Option<String> },
     Status { code: u16, retry_after: Option<u32>, message: Option<String> },
     Reset,
@@ -71,7 +71,7 @@ pub(crate) struct Verdict {
     /// Delay before the server handles the call: the sum of the delays of the rules that fired.
     pub(crate) delay: Duration,
     /// Failure that replaces, breaks or corrupts the answer, if any.
-    pub(crate) ending: Option<Ending>,
+    pub(crate) ending: Option<ReplacedAnswer>,
     /// True if the server carries out the operation although `ending` replaces its answer. For
     /// `Truncate` and `Spoil` the server always does so, because they need the real answer.
     pub(crate) applied: bool,
@@ -85,7 +85,7 @@ pub(crate) struct Verdict {
 /// A rule in force, with its counters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Armed {
+pub struct ActiveRule {
     /// The rule.
     pub rule: Rule,
     /// Number of calls that matched. Excludes calls for which an earlier rule set the failure.
@@ -111,7 +111,7 @@ pub enum RuleError {
 #[derive(Clone, Debug)]
 pub struct Faults {
     seed: u64,
-    rules: Arc<Mutex<Vec<Armed>>>,
+    rules: Arc<Mutex<Vec<ActiveRule>>>,
     /// Ids of removed rules with the number of times they fired.
     gone: Arc<Mutex<Vec<(String, u64)>>>,
 }
@@ -132,7 +132,7 @@ impl Faults {
         if rules.iter().any(|armed| armed.rule.id == rule.id) {
             return Err(RuleError::Exists(rule.id));
         }
-        rules.push(Armed { rule, matched: 0, fired: 0, added: now });
+        rules.push(ActiveRule { rule, matched: 0, fired: 0, added: now });
         rules.sort_by_key(|armed| armed.rule.priority);
         Ok(())
     }
@@ -141,13 +141,13 @@ impl Faults {
     pub fn remove(&self, id: &str) -> bool {
         let mut rules = self.lock();
         let before = rules.len();
-        self.bury(&mut rules, |armed| armed.rule.id == id);
+        self.remove_where(&mut rules, |armed| armed.rule.id == id);
         rules.len() < before
     }
 
     /// Removes every rule.
     pub fn clear(&self) {
-        self.bury(&mut self.lock(), |_| true);
+        self.remove_where(&mut self.lock(), |_| true);
     }
 
     /// Number of times that each rule fired: removed rules first, then the rules in force.
@@ -160,7 +160,7 @@ impl Faults {
 
     /// Removes the rules that `goes` selects, and keeps their ids with the number of times they
     /// fired.
-    fn bury(&self, rules: &mut Vec<Armed>, goes: impl Fn(&Armed) -> bool) {
+    fn remove_where(&self, rules: &mut Vec<ActiveRule>, goes: impl Fn(&ActiveRule) -> bool) {
         let mut gone = self.gone.lock().expect("the lock of the counters is not poisoned");
         rules.retain(|armed| {
             let goes = goes(armed);
@@ -173,7 +173,7 @@ impl Faults {
 
     /// Returns the rules in force with their counters, in the order of evaluation. A rule past its
     /// lifetime stays in the list until the next call arrives.
-    pub fn list(&self) -> Vec<Armed> {
+    pub fn list(&self) -> Vec<ActiveRule> {
         self.lock().clone()
     }
 
@@ -186,9 +186,9 @@ impl Faults {
     /// order until one sets a failure, and returns the verdict.
     pub(crate) fn judge(&self, call: &Call, now: Time) -> Verdict {
         let mut rules = self.lock();
-        let over = |armed: &Armed| armed.rule.ttl.is_some_and(|ttl| now >= armed.added + ttl);
+        let over = |armed: &ActiveRule| armed.rule.ttl.is_some_and(|ttl| now >= armed.added + ttl);
         if rules.iter().any(over) {
-            self.bury(&mut rules, over);
+            self.remove_where(&mut rules, over);
         }
         let mut verdict = Verdict::default();
         for armed in rules.iter_mut() {
@@ -210,7 +210,7 @@ impl Faults {
         verdict
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Armed>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<ActiveRule>> {
         self.rules.lock().expect("the lock of the rules is not poisoned")
     }
 }
@@ -236,7 +236,7 @@ fn matches(matcher: &Matcher, call: &Call) -> bool {
 }
 
 /// Returns true if the rule fires on this match, and the random number if it has a probability.
-fn gate(seed: u64, armed: &Armed, call: &Call, now: Time) -> (bool, Option<f64>) {
+fn gate(seed: u64, armed: &ActiveRule, call: &Call, now: Time) -> (bool, Option<f64>) {
     let When { nth, first, after, every, max, probability, between } = &armed.rule.when;
     let n = armed.matched;
     let open = nth.includes(n)
@@ -262,38 +262,42 @@ fn act(rule: &Rule, verdict: &mut Verdict) {
         }
         match action {
             Action::Delay(delay) => verdict.delay += *delay,
-            other => bend(other, &mut verdict.effects),
+            other => apply_effect(other, &mut verdict.effects),
         }
     }
 }
 
 /// Returns the failure of an action that replaces, breaks or corrupts the answer; `None` for any
 /// other action.
-fn ending(action: &Action) -> Option<Ending> {
+fn ending(action: &Action) -> Option<ReplacedAnswer> {
     Some(match action {
         Action::SoapFault { class, message } => {
-            Ending::SoapFault { class: class.clone(), message: message.clone() }
+            ReplacedAnswer::SoapFault { class: class.clone(), message: message.clone() }
         }
-        Action::Status { code, retry_after, message } => {
-            Ending::Status { code: *code, retry_after: *retry_after, message: message.clone() }
+        Action::Status { code, retry_after, message } => ReplacedAnswer::Status {
+            code: *code,
+            retry_after: *retry_after,
+            message: message.clone(),
+        },
+        Action::Reset => ReplacedAnswer::Reset,
+        Action::Blackhole => ReplacedAnswer::Blackhole,
+        Action::Truncate { bytes } => ReplacedAnswer::Truncate { bytes: *bytes },
+        Action::Spoil(how) => ReplacedAnswer::Spoil(*how),
+        Action::KubeStatus(status) => {
+            ReplacedAnswer::Cluster(ClusterAnswer::Status(status.clone()))
         }
-        Action::Reset => Ending::Reset,
-        Action::Blackhole => Ending::Blackhole,
-        Action::Truncate { bytes } => Ending::Truncate { bytes: *bytes },
-        Action::Spoil(how) => Ending::Spoil(*how),
-        Action::KubeStatus(status) => Ending::Cluster(ClusterAnswer::Status(status.clone())),
-        Action::Deny(denial) => Ending::Cluster(ClusterAnswer::Denied(denial.clone())),
-        Action::WebhookUnreachable => Ending::Cluster(ClusterAnswer::Unreachable),
-        Action::Throttle(throttle) => Ending::Cluster(ClusterAnswer::Throttled(*throttle)),
-        Action::NotServed => Ending::Cluster(ClusterAnswer::NotServed),
-        Action::NamespaceTerminating => Ending::Cluster(ClusterAnswer::Terminating),
+        Action::Deny(denial) => ReplacedAnswer::Cluster(ClusterAnswer::Denied(denial.clone())),
+        Action::WebhookUnreachable => ReplacedAnswer::Cluster(ClusterAnswer::Unreachable),
+        Action::Throttle(throttle) => ReplacedAnswer::Cluster(ClusterAnswer::Throttled(*throttle)),
+        Action::NotServed => ReplacedAnswer::Cluster(ClusterAnswer::NotServed),
+        Action::NamespaceTerminating => ReplacedAnswer::Cluster(ClusterAnswer::Terminating),
         _ => return None,
     })
 }
 
 /// Adds the effect of an action to `effects`. Actions that delay, replace, break or corrupt the
 /// answer add none.
-fn bend(action: &Action, effects: &mut Effects) {
+fn apply_effect(action: &Action, effects: &mut Effects) {
     match action {
         Action::EmptyResult => effects.empty_result = true,
         Action::Hide(name) => effects.hidden.push(name.clone()),
@@ -339,10 +343,10 @@ impl Action {
     /// carry out the action: the action changes the content of an answer or the kept history.
     /// False for actions that delay, replace, break or corrupt an answer, and for actions that only
     /// a vCenter can carry out.
-    pub fn bends_a_cluster(&self) -> bool {
+    pub fn needs_cluster_handler(&self) -> bool {
         let mut effects = Effects::default();
-        bend(self, &mut effects);
-        effects.bend_a_cluster()
+        apply_effect(self, &mut effects);
+        effects.change_cluster_answers()
     }
 }
 

@@ -50,8 +50,8 @@ mod rule;
 pub(crate) use catalogue::named;
 pub use catalogue::{Known, catalogue};
 pub use effects::{Effects, MissingPaths, WatchEffects};
-pub use engine::{Armed, Evaluation, Faults, RuleError};
-pub(crate) use engine::{ClusterAnswer, Ending, Verdict};
+pub use engine::{ActiveRule, Evaluation, Faults, RuleError};
+pub(crate) use engine::{ClusterAnswer, ReplacedAnswer, Verdict};
 pub use rule::{
     Action, Between, Client, Denial, Effect, KubeCause, KubeStatus, Matcher, Nth, Ops, Resource,
     Rule, Spoil, Throttle, When,

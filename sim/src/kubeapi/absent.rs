@@ -18,7 +18,7 @@ use crate::Reply;
 impl KubeApi {
     /// Answers a request for a path that is not served.
     pub(super) fn absent(&self, request: &Request) -> Reply {
-        if let Some(id) = self.lacked(request) {
+        if let Some(id) = self.unserved_resource(request) {
             // The fault in the ledger distinguishes a missing feature of the sim from a missing
             // object.
             return answer::failure(&failure::not_served(&id)).with_fault("NotImplemented");
@@ -34,7 +34,7 @@ impl KubeApi {
 
     /// The resource in a path, if the real server serves it, with the subresource in the path, and
     /// this server does not serve it.
-    pub(super) fn lacked(&self, request: &Request) -> Option<GroupResource> {
+    pub(super) fn unserved_resource(&self, request: &Request) -> Option<GroupResource> {
         let object = object(request)?;
         let Object { group, resource, subresource, .. } = &object;
         let version = version(&request.path);
@@ -42,7 +42,7 @@ impl KubeApi {
             "" => served::has_resource(group, version, resource),
             part => served::has_part(group, version, resource, part),
         };
-        let is_lacked = is_there && !self.knows(request);
+        let is_lacked = is_there && !self.serves_resource(request);
         is_lacked.then(|| id(&object))
     }
 
@@ -97,22 +97,22 @@ impl KubeApi {
                 _ => failure::not_supported(&def.id, &verb),
             });
         }
-        match self.knows(request).then(|| self.place(request)) {
+        match self.serves_resource(request).then(|| self.path_fit(request)) {
             None => self.absent(request),
-            Some(Place::Right) => answer::failure(&failure::not_allowed()),
-            Some(Place::Wrong) => answer::failure(&failure::no_such_resource()),
-            Some(Place::WrongOfCustom) => answer::page_not_found(),
+            Some(PathFit::Right) => answer::failure(&failure::not_allowed()),
+            Some(PathFit::Wrong) => answer::failure(&failure::no_such_resource()),
+            Some(PathFit::WrongOfCustom) => answer::page_not_found(),
         }
     }
 
     /// Returns whether the scope, name and subresource in a path fit the resource in it, so that
-    /// the path exists for some method. Always [`Place::WrongOfCustom`] for a custom resource,
+    /// the path exists for some method. Always [`PathFit::WrongOfCustom`] for a custom resource,
     /// because [`not_allowed`](Self::not_allowed) handles its existing paths before.
-    fn place(&self, request: &Request) -> Place {
-        let Some(object) = object(request) else { return Place::Right };
+    fn path_fit(&self, request: &Request) -> PathFit {
+        let Some(object) = object(request) else { return PathFit::Right };
         let def = self.cluster.read(|store| store.resource(&id(&object)).cloned());
         let is_right = match &def {
-            Some(def) if def.custom.is_some() => return Place::WrongOfCustom,
+            Some(def) if def.custom.is_some() => return PathFit::WrongOfCustom,
             Some(def) => {
                 let is_one = !object.name.is_empty();
                 // For authorization a Namespace is in the namespace of its own name.
@@ -124,12 +124,12 @@ impl KubeApi {
             }
             None => object.name.is_empty(),
         };
-        if is_right { Place::Right } else { Place::Wrong }
+        if is_right { PathFit::Right } else { PathFit::Wrong }
     }
 
     /// True if this server serves the resource in the path, whatever the method. For a path without
     /// a resource, true if a web service of the real server handles the path.
-    pub(super) fn knows(&self, request: &Request) -> bool {
+    pub(super) fn serves_resource(&self, request: &Request) -> bool {
         let Some(object) = object(request) else { return self.has_service(&request.path) };
         let is_review =
             |it: &Review| it.group() == object.group && it.resource() == object.resource;
@@ -171,8 +171,8 @@ impl KubeApi {
     }
 }
 
-/// Result of [`KubeApi::place`].
-enum Place {
+/// Result of [`KubeApi::path_fit`].
+enum PathFit {
     /// The path exists.
     Right,
     /// The path does not exist; its resource is built in.

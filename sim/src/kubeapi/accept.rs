@@ -9,7 +9,7 @@ use sim_world::objects::Status;
 
 /// Negotiated representation of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct Representation {
     /// Conversion of the objects.
     pub(super) form: Form,
     /// True if the client asks for indented JSON.
@@ -111,7 +111,7 @@ fn clauses(header: &str) -> Vec<Clause<'_>> {
 
 /// Class of the requested resource. It determines the words of a 406 answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum ResourceClass {
     One,
     /// A collection, which may also be watched.
     List,
@@ -126,15 +126,15 @@ pub(super) enum Asked {
 /// # Errors
 /// 406: if the real server would answer in protobuf or YAML, with the message that this server
 /// cannot write that media type, else in the words of the real server.
-pub(super) fn objects(header: &str, asked: Asked) -> Result<Wanted, Status> {
+pub(super) fn objects(header: &str, asked: ResourceClass) -> Result<Representation, Status> {
     const TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     let others: &[&str] = match asked {
-        Asked::Custom => &["application/yaml"],
+        ResourceClass::Custom => &["application/yaml"],
         _ => &["application/yaml", "application/vnd.kubernetes.protobuf"],
     };
     let clauses = clauses(header);
     if clauses.is_empty() {
-        return Ok(Wanted::default());
+        return Ok(Representation::default());
     }
     let mut unwritten = None;
     let mut is_known = false;
@@ -142,7 +142,7 @@ pub(super) fn objects(header: &str, asked: Asked) -> Result<Wanted, Status> {
         if clause.takes("application/json") {
             is_known = true;
             if let Some(form) = clause.form() {
-                return Ok(Wanted { form, pretty: is_true(clause.get("pretty")) });
+                return Ok(Representation { form, pretty: is_true(clause.get("pretty")) });
             }
         }
         for other in others.iter().filter(|other| clause.takes(other)) {
@@ -156,17 +156,17 @@ pub(super) fn objects(header: &str, asked: Asked) -> Result<Wanted, Status> {
         );
         return Err(Status::new(406, "NotAcceptable", message));
     }
-    if is_known || asked == Asked::Custom {
+    if is_known || asked == ResourceClass::Custom {
         let message = format!("only the following media types are accepted: {TYPES}");
         return Err(Status::new(406, "NotAcceptable", message));
     }
     // If no clause names a known media type, the real server's router answers, with another
     // message.
     let streams = match asked {
-        Asked::List => {
+        ResourceClass::List => {
             ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
         }
-        Asked::One | Asked::Custom => "",
+        ResourceClass::One | ResourceClass::Custom => "",
     };
     let message = format!("406: Not Acceptable\n\nAvailable representations: {TYPES}{streams}");
     let mut status = Status::new(406, "NotAcceptable", message);
@@ -195,7 +195,7 @@ pub(super) fn aggregated_discovery(header: &str) -> Result<Option<&'static str>,
         return Ok(None);
     }
     // No router checks `Accept` of discovery requests, so their 406 is that of custom kinds.
-    objects(header, Asked::Custom).map(|_| None)
+    objects(header, ResourceClass::Custom).map(|_| None)
 }
 
 /// True if the client accepts a document as plain JSON.
@@ -217,8 +217,8 @@ mod tests {
 
     #[test]
     fn the_first_servable_clause_of_an_accept_header_decides_the_form() {
-        let whole = Wanted::default();
-        let table = Wanted { form: Form::Table(Meta::V1), ..whole };
+        let whole = Representation::default();
+        let table = Representation { form: Form::Table(Meta::V1), ..whole };
         for (name, header, want) in [
             ("nothing", "", whole),
             ("anything", "*/*", whole),
@@ -244,14 +244,14 @@ mod tests {
                 "application/json;q=0.1,application/json;as=Table;v=v1;g=meta.k8s.io;q=0.5",
                 table,
             ),
-            ("pretty", "application/json;pretty=1", Wanted { pretty: true, ..whole }),
+            ("pretty", "application/json;pretty=1", Representation { pretty: true, ..whole }),
             (
                 "the metadata client",
                 "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
-                Wanted { form: Form::PartialList(Meta::V1), ..whole },
+                Representation { form: Form::PartialList(Meta::V1), ..whole },
             ),
         ] {
-            assert_eq!(objects(header, Asked::One), Ok(want), "{name}");
+            assert_eq!(objects(header, ResourceClass::One), Ok(want), "{name}");
         }
     }
 
@@ -259,7 +259,7 @@ mod tests {
     fn a_406_answer_has_the_words_of_the_real_server() {
         let ask =
             |header, asked| objects(header, asked).map_err(|status| (status.code, status.message));
-        let text = |header| ask(header, Asked::One);
+        let text = |header| ask(header, ResourceClass::One);
         let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
         for header in ["text/plain", "application/cbor", "garbage"] {
             let want = format!("406: Not Acceptable\n\nAvailable representations: {types}");
@@ -274,7 +274,7 @@ mod tests {
         }
         for header in ["text/plain", "application/vnd.kubernetes.protobuf"] {
             let want = format!("only the following media types are accepted: {types}");
-            assert_eq!(ask(header, Asked::Custom), Err((406, want)), "{header}");
+            assert_eq!(ask(header, ResourceClass::Custom), Err((406, want)), "{header}");
         }
         let (_, refused) = text("application/yaml").unwrap_err();
         assert!(refused.contains("does not implement answers in application/yaml"), "{refused}");

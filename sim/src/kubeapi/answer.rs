@@ -80,7 +80,7 @@ pub(super) fn failure(status: &Status) -> Reply {
     } else {
         status.reason.clone().into_owned()
     };
-    warnings::told(reply.with_fault(fault), &status.warnings)
+    warnings::with_warnings(reply.with_fault(fault), &status.warnings)
 }
 
 /// Answer to a successful deletion of `object`: a `Status` that names the object, for kinds whose

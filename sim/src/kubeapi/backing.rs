@@ -28,7 +28,7 @@ use crate::reply::full;
 use crate::{Body, Call, Class, Outcome, Reply};
 
 /// Future that yields the answer of a [`Backing`].
-pub type Answering = Pin<Box<dyn Future<Output = io::Result<Response<Body>>> + Send>>;
+pub type AnswerFuture = Pin<Box<dyn Future<Output = io::Result<Response<Body>>> + Send>>;
 
 /// API server that answers requests in place of the built-in one.
 pub trait Backing: fmt::Debug + Send + Sync {
@@ -37,14 +37,14 @@ pub trait Backing: fmt::Debug + Send + Sync {
     ///
     /// The sim drops the future when the client disconnects. Work that must complete even then
     /// needs a separate task.
-    fn answer(&self, call: &Call, request: http::Request<Bytes>) -> Answering;
+    fn answer(&self, call: &Call, request: http::Request<Bytes>) -> AnswerFuture;
 }
 
 /// Slot for a [`Backing`]. Clones share the slot.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Backed(Arc<OnceLock<Arc<dyn Backing>>>);
+pub(crate) struct BackingSlot(Arc<OnceLock<Arc<dyn Backing>>>);
 
-impl Backed {
+impl BackingSlot {
     /// Makes `backing` answer the later requests that the sim admits. Does nothing if the slot is
     /// already set.
     pub(crate) fn set(&self, backing: Arc<dyn Backing>) {
@@ -66,7 +66,7 @@ impl Backed {
 const NOT_PASSED_ON: [HeaderName; 8] =
     [AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING, UPGRADE];
 
-fn passed_on(headers: &mut HeaderMap) {
+fn remove_hop_headers(headers: &mut HeaderMap) {
     for name in NOT_PASSED_ON {
         headers.remove(name);
     }
@@ -75,13 +75,13 @@ fn passed_on(headers: &mut HeaderMap) {
 /// Passes a request to the backing server and returns the answer of that server. Answers 501
 /// instead if a fault rule changes the content of the answer, and 502 if the backing server gives
 /// no complete answer.
-pub(super) async fn ask(
+pub(super) async fn forward(
     backing: &dyn Backing,
     call: &Call,
     request: Request,
     effects: &Effects,
 ) -> Reply {
-    if effects.bend_a_cluster() {
+    if effects.change_cluster_answers() {
         let why = "a fault rule changes the content of this answer, which only the built-in API \
                    server can do: remove the rule, or use the built-in API server";
         return answer::failure(&Status::new(501, "NotImplemented", why));
@@ -91,30 +91,30 @@ pub(super) async fn ask(
         *forwarded.method_mut() = head.method;
         *forwarded.uri_mut() = head.uri;
         *forwarded.headers_mut() = head.headers;
-        passed_on(forwarded.headers_mut());
+        remove_hop_headers(forwarded.headers_mut());
     }
     match backing.answer(call, forwarded).await {
-        Ok(response) => told(call, response).await,
-        Err(error) => away(&error),
+        Ok(response) => client_answer(call, response).await,
+        Err(error) => bad_gateway(&error),
     }
 }
 
-fn away(error: &io::Error) -> Reply {
+fn bad_gateway(error: &io::Error) -> Reply {
     let why = format!("the API server behind the sim does not answer: {error}");
     answer::failure(&Status::new(StatusCode::BAD_GATEWAY.as_u16(), "BadGateway", why))
 }
 
 /// Answer for the client, with the outcome for the ledger. A successful answer to a watch stays a
 /// stream, with an empty outcome.
-async fn told(call: &Call, mut response: Response<Body>) -> Reply {
-    passed_on(response.headers_mut());
+async fn client_answer(call: &Call, mut response: Response<Body>) -> Reply {
+    remove_hop_headers(response.headers_mut());
     if call.class == Class::Longpoll && response.status().is_success() {
         return Reply { response, outcome: Outcome::default() };
     }
     let (head, body) = response.into_parts();
     let body = match body.collect().await {
         Ok(whole) => whole.to_bytes(),
-        Err(error) => return away(&error),
+        Err(error) => return bad_gateway(&error),
     };
     let outcome = outcome(call, head.status, &head.headers, &body);
     Reply { response: Response::from_parts(head, full(body)), outcome }
@@ -139,19 +139,19 @@ fn outcome(call: &Call, status: StatusCode, headers: &HeaderMap, body: &[u8]) ->
 
 /// Facts about an answer that this server reads without the schema of its objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Glance {
+pub(super) struct AnswerFacts {
     /// Reason of a failure `Status`; empty if the answer has none.
     pub(super) reason: String,
     /// Number of items in a list; 1 for any other answer.
     pub(super) objects: u64,
 }
 
-fn glance(body: &[u8]) -> Option<Glance> {
+fn glance(body: &[u8]) -> Option<AnswerFacts> {
     let document: Value = serde_json::from_slice(body).ok()?;
     let reason = document["reason"].as_str().unwrap_or_default().to_owned();
     let items = document["items"].as_array().map(Vec::len);
     let objects = items.map_or(1, |n| n as u64);
-    Some(Glance { reason, objects })
+    Some(AnswerFacts { reason, objects })
 }
 
 #[cfg(test)]
@@ -170,7 +170,7 @@ mod tests {
     struct Echo(Mutex<Vec<(String, HeaderMap)>>);
 
     impl Backing for Echo {
-        fn answer(&self, _: &Call, request: http::Request<Bytes>) -> Answering {
+        fn answer(&self, _: &Call, request: http::Request<Bytes>) -> AnswerFuture {
             let asked = (request.uri().to_string(), request.headers().clone());
             self.0.lock().unwrap().push(asked);
             Box::pin(async {

@@ -31,7 +31,7 @@ enum Unreadable {
 impl Request {
     /// The body as JSON without any validation, for the ledger; `None` if the body is too large,
     /// malformed, or YAML that is not also JSON.
-    pub(super) fn glimpse(&self, api_version: &str, kind: &str) -> Option<Value> {
+    pub(super) fn decode_unchecked(&self, api_version: &str, kind: &str) -> Option<Value> {
         if self.body.len() > MAX_BODY_BYTES {
             return None;
         }

@@ -31,25 +31,26 @@ const MAX_AGE: Duration = Duration::from_secs(60);
 /// cluster have revision 1. A revision has up to two states of its object: the new state and, for
 /// watches whose selector the object no longer matches, the last matching one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Edition {
+pub(super) struct EncodingKey {
     pub(super) revision: u64,
     pub(super) uid: String,
     /// True for the object of a DELETED event.
     pub(super) is_gone: bool,
-    /// True if the object is as stored, including fields that the server hides from other readers.
+    /// True if the object contains the stored fields that other answers hide. Only live events of
+    /// a kind with such fields contain them.
     pub(super) as_kept: bool,
     pub(super) version: Cow<'static, str>,
     /// Revision at which the schemas of the kind last changed; 0 for built-in kinds.
     pub(super) schemas: u64,
     pub(super) form: Form,
     /// Further inputs of a table; `None` for other forms.
-    pub(super) table: Option<Moment>,
+    pub(super) table: Option<TableInputs>,
 }
 
 /// Inputs of a table besides its object: the time at which the ages in the table hold, the part of
 /// the object that a row includes, and whether the table has columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Moment {
+pub(super) struct TableInputs {
     /// Unix time in seconds.
     pub(super) at: i64,
     pub(super) include: Include,
@@ -59,25 +60,25 @@ pub(super) struct Moment {
 
 /// Cache of serialized objects. Clones share the cache.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Encodings {
+pub(super) struct EncodingCache {
     shared: Arc<Mutex<Shared>>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    bytes: HashMap<Edition, Arc<OnceLock<Bytes>>>,
+    bytes: HashMap<EncodingKey, Arc<OnceLock<Bytes>>>,
     /// The editions in `bytes`, oldest first, each with the time at which it was added.
-    order: VecDeque<(Instant, Edition)>,
+    order: VecDeque<(Instant, EncodingKey)>,
     n_bytes: usize,
     n_written: u64,
 }
 
-impl Encodings {
+impl EncodingCache {
     /// Returns the bytes of an edition. Calls `object` to make them if the cache does not have
     /// them.
     ///
     /// `object` runs outside the lock, so that only callers for the same edition wait for it.
-    pub(super) fn bytes(&self, edition: Edition, object: impl FnOnce() -> Bytes) -> Bytes {
+    pub(super) fn bytes(&self, edition: EncodingKey, object: impl FnOnce() -> Bytes) -> Bytes {
         let cell = self.lock().cell(&edition);
         let bytes = cell.get_or_init(|| {
             let bytes = object();
@@ -101,7 +102,7 @@ impl Encodings {
 impl Shared {
     /// Drops editions older than [`MAX_AGE`], and returns the cell that holds the bytes of
     /// `edition` or will hold them.
-    fn cell(&mut self, edition: &Edition) -> Arc<OnceLock<Bytes>> {
+    fn cell(&mut self, edition: &EncodingKey) -> Arc<OnceLock<Bytes>> {
         let now = Instant::now();
         while self.order.front().is_some_and(|(since, _)| now.duration_since(*since) > MAX_AGE) {
             self.forget_oldest();
@@ -117,7 +118,7 @@ impl Shared {
 
     /// Adds the bytes of an edition to the size of the cache. While the size is above
     /// [`MAX_BYTES`], drops the oldest edition, but never the last one.
-    fn written(&mut self, edition: &Edition, n_bytes: usize) {
+    fn written(&mut self, edition: &EncodingKey, n_bytes: usize) {
         self.n_written += 1;
         // An edition that was dropped meanwhile does not count.
         if self.bytes.contains_key(edition) {

@@ -59,7 +59,7 @@ pub(super) fn not_supported(resource: &GroupResource, verb: &str) -> Status {
 ///
 /// `resource` is the resource of the call, if known. `reason`, `message` and `retry_after`
 /// (seconds) replace the usual values if they are set.
-pub(super) fn asked_for(
+pub(super) fn rule_failure(
     call: &Call,
     resource: Option<&GroupResource>,
     code: u16,
@@ -67,7 +67,7 @@ pub(super) fn asked_for(
     message: Option<&str>,
     retry_after: Option<u32>,
 ) -> Status {
-    let mut status = usual(call, resource, code, reason);
+    let mut status = default_failure(call, resource, code, reason);
     if let Some(reason) = reason {
         status.reason = reason.to_owned().into();
     }
@@ -82,7 +82,12 @@ pub(super) fn asked_for(
 
 /// The real server's usual failure with this code. If the server has several failures with the
 /// code, `reason` selects one.
-fn usual(call: &Call, resource: Option<&GroupResource>, code: u16, reason: Option<&str>) -> Status {
+fn default_failure(
+    call: &Call,
+    resource: Option<&GroupResource>,
+    code: u16,
+    reason: Option<&str>,
+) -> Status {
     let verb = call.operation.split(' ').next().unwrap_or_default();
     let unknown = || GroupResource { group: "".into(), resource: plural(call).to_owned().into() };
     let resource = resource.cloned().unwrap_or_else(unknown);

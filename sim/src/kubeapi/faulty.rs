@@ -26,10 +26,10 @@ const FLOW_CONTROL: [(HeaderName, HeaderValue); 2] = [
 
 impl KubeApi {
     /// Returns the answer `what`, which a fault rule forces. `path` is the path of the request.
-    pub(crate) fn made_to_say(&self, call: &Call, path: &str, what: &ClusterAnswer) -> Reply {
-        let about = self.about(call);
+    pub(crate) fn forced_answer(&self, call: &Call, path: &str, what: &ClusterAnswer) -> Reply {
+        let about = self.definition_of_call(call);
         let status = match what {
-            ClusterAnswer::Status(words) => return self.worded(call, about.as_ref(), words),
+            ClusterAnswer::Status(words) => return self.status_answer(call, about.as_ref(), words),
             ClusterAnswer::Throttled(Throttle { retry_after }) => return throttled(*retry_after),
             ClusterAnswer::NotServed if self.has_service(path) => failure::no_such_resource(),
             ClusterAnswer::NotServed => return answer::page_not_found(),
@@ -41,7 +41,7 @@ impl KubeApi {
     }
 
     /// Definition of the kind that a call refers to; `None` if the cluster does not serve it.
-    pub(super) fn about(&self, call: &Call) -> Option<ResourceDef> {
+    pub(super) fn definition_of_call(&self, call: &Call) -> Option<ResourceDef> {
         let plural = failure::plural(call);
         let kind = call.target.kind.as_deref()?;
         self.cluster.read(|store| {
@@ -50,10 +50,10 @@ impl KubeApi {
         })
     }
 
-    fn worded(&self, call: &Call, about: Option<&ResourceDef>, words: &KubeStatus) -> Reply {
+    fn status_answer(&self, call: &Call, about: Option<&ResourceDef>, words: &KubeStatus) -> Reply {
         let KubeStatus { code, reason, message, causes, retry_after } = words;
         let id = about.map(|def| &def.id);
-        let mut status = failure::asked_for(
+        let mut status = failure::rule_failure(
             call,
             id,
             *code,

@@ -47,8 +47,8 @@ use sim_world::ControlPlane;
 use sim_world::objects::Status;
 
 pub use access::Access;
-pub(crate) use backing::Backed;
-pub use backing::{Answering, Backing};
+pub(crate) use backing::BackingSlot;
+pub use backing::{AnswerFuture, Backing};
 pub(crate) use body::MAX_BODY_BYTES;
 pub(crate) use cluster::ClusterHandle;
 pub(crate) use request::Request;
@@ -57,7 +57,7 @@ pub use tokens::{Identity, Tokens};
 use crate::faults::Effects;
 use crate::{Call, Incoming, Reply};
 use access::Attributes;
-use encodings::Encodings;
+use encodings::EncodingCache;
 use impersonation::Impersonators;
 use route::Route;
 
@@ -68,9 +68,9 @@ pub(crate) struct KubeApi {
     cluster: ClusterHandle,
     tokens: Tokens,
     access: Access,
-    encodings: Encodings,
+    encodings: EncodingCache,
     impersonators: Impersonators,
-    backed: Backed,
+    backed: BackingSlot,
 }
 
 impl KubeApi {
@@ -90,7 +90,7 @@ impl KubeApi {
 
     /// Sets the slot for a [`Backing`], another API server that answers requests in place of this
     /// one.
-    pub(crate) fn with_backing(self, backed: Backed) -> Self {
+    pub(crate) fn with_backing(self, backed: BackingSlot) -> Self {
         Self { backed, ..self }
     }
 
@@ -128,7 +128,7 @@ impl KubeApi {
         }
         if let Some(backing) = self.backed.get() {
             return match self.admit(&request) {
-                Ok(_) => backing::ask(backing.as_ref(), call, request, effects).await,
+                Ok(_) => backing::forward(backing.as_ref(), call, request, effects).await,
                 Err(status) => answer::failure(&status),
             };
         }
@@ -223,11 +223,15 @@ impl KubeApi {
                 .review(*review, namespace, &request, identity)
                 .unwrap_or_else(|status| answer::failure(&status)),
             Route::Resource(target) => self.resource(call, &request, target, effects),
-            Route::Unplaced => self.unplaced(&request),
-            Route::Absent(_) if self.lacked(&request).is_some() => self.absent(&request),
-            Route::Absent(what) => answer::failure(&failure::not_implemented(what)),
+            Route::EmptyNamespace => self.unplaced(&request),
+            Route::NotImplemented(_) if self.unserved_resource(&request).is_some() => {
+                self.absent(&request)
+            }
+            Route::NotImplemented(what) => answer::failure(&failure::not_implemented(what)),
             Route::NotAllowed => self.not_allowed(&request),
-            Route::Unknown | Route::Malformed | Route::Objectless(_) => self.absent(&request),
+            Route::Unknown | Route::Malformed | Route::VerbWithoutResource(_) => {
+                self.absent(&request)
+            }
         }
     }
 
@@ -246,9 +250,9 @@ impl KubeApi {
         message: Option<&str>,
         retry_after: Option<u32>,
     ) -> Reply {
-        let about = self.about(call);
+        let about = self.definition_of_call(call);
         let resource = about.as_ref().map(|def| &def.id);
-        let status = failure::asked_for(call, resource, code, reason, message, retry_after);
+        let status = failure::rule_failure(call, resource, code, reason, message, retry_after);
         let reply = answer::failure(&status);
         // The authorizer's 403 answers have `nosniff`, too.
         if code == 403 { answer::unsniffed(reply) } else { reply }
@@ -264,7 +268,7 @@ fn unroutable(request: &Request) -> Option<Reply> {
             let text = "400 Bad Request";
             Some(answer::text(StatusCode::BAD_REQUEST, text).with_fault("BadRequest"))
         }
-        Route::Objectless(uri) => {
+        Route::VerbWithoutResource(uri) => {
             let uri = uri.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             let text = format!(
                 "Internal Server Error: \"{uri}\": failed to create RequestInfo: unable to determine kind and namespace from url, {uri}\n"

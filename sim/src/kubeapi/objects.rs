@@ -49,7 +49,8 @@ impl KubeApi {
             return answer::failure(&Status::bad_request(message));
         }
         if effects.conversion_down {
-            let lost = |store: &Store| store.unconverted(&def, &target.version, &OUTAGE);
+            let lost =
+                |store: &Store| store.conversion_outage_error(&def, &target.version, &OUTAGE);
             if let Some(status) = self.cluster.read(lost) {
                 return answer::failure(&status);
             }
@@ -70,7 +71,7 @@ impl KubeApi {
         });
         match def.warning(&target.version) {
             "" => reply,
-            warning => warnings::told(reply, &[warning.to_owned()]),
+            warning => warnings::with_warnings(reply, &[warning.to_owned()]),
         }
     }
 
@@ -99,7 +100,7 @@ impl KubeApi {
         }
         let object = object.ok_or_else(missing)?;
         let object = self.cluster.read(|store| {
-            let shown = store.shown(def, &target.version, &object)?;
+            let shown = store.to_client(def, &target.version, &object)?;
             if !target.is_scale {
                 return Ok(shown);
             }
@@ -135,7 +136,7 @@ impl KubeApi {
             page = Page { continue_token: None, remaining: None, ..page };
         }
         page.items.retain(|item| !effects.hides(name_of(item)));
-        self.show(def, &mut page)?;
+        self.convert_page(def, &mut page)?;
         rendering.list(def, &page, self.cluster.timestamp())
     }
 
@@ -166,7 +167,7 @@ impl KubeApi {
         let command = Command {
             key: key(def, target),
             action,
-            subresource: door(target),
+            subresource: subresource(target),
             dry_run: options.dry_run,
             version: target.version.clone(),
             validation: options.validation,
@@ -176,7 +177,7 @@ impl KubeApi {
         let (object, effect, warnings) = self.apply(command)?;
         let code = if effect == Effect::Created { StatusCode::CREATED } else { StatusCode::OK };
         let reply = rendering.one(def, code, &object, self.cluster.timestamp())?;
-        Ok(warnings::told(reply, &warnings))
+        Ok(warnings::with_warnings(reply, &warnings))
     }
 
     fn delete(
@@ -219,19 +220,19 @@ impl KubeApi {
                 _ => {}
             }
         }
-        self.show(def, &mut page)?;
+        self.convert_page(def, &mut page)?;
         rendering.list(def, &page, self.cluster.timestamp())
     }
 
     /// Replaces the stored objects of a page with their forms in the version of `def`, without the
     /// fields that the server hides.
-    fn show(&self, def: &ResourceDef, page: &mut Page) -> Result<(), Status> {
+    fn convert_page(&self, def: &ResourceDef, page: &mut Page) -> Result<(), Status> {
         if def.is_shown_as_kept() {
             return Ok(());
         }
         self.cluster.read(|store| {
             for item in &mut page.items {
-                *item = store.shown(def, &def.version, item)?;
+                *item = store.to_client(def, &def.version, item)?;
             }
             Ok(())
         })
@@ -294,7 +295,7 @@ fn is_served(def: &ResourceDef, target: &Target) -> bool {
         && (def.scale(&target.version).is_some() || !target.is_scale)
 }
 
-fn door(target: &Target) -> Option<Subresource> {
+fn subresource(target: &Target) -> Option<Subresource> {
     match target {
         Target { is_status: true, .. } => Some(Subresource::Status),
         Target { is_scale: true, .. } => Some(Subresource::Scale),
@@ -330,7 +331,7 @@ pub(super) fn selection(
 ) -> Result<Selection, Status> {
     let asked = request.query.get("fieldSelector");
     let fields = match target.verb {
-        Verb::Watch if !target.name.is_empty() => named(asked, &target.name)?.into(),
+        Verb::Watch if !target.name.is_empty() => narrow_to_name(asked, &target.name)?.into(),
         _ => Cow::Borrowed(asked),
     };
     Ok(Selection {
@@ -344,7 +345,7 @@ pub(super) fn selection(
 ///
 /// # Errors
 /// 400 if the selector names another object.
-fn named(selector: &str, name: &str) -> Result<String, Status> {
+fn narrow_to_name(selector: &str, name: &str) -> Result<String, Status> {
     let other = selector.split(',').find_map(|term| {
         term.strip_prefix("metadata.name==").or(term.strip_prefix("metadata.name="))
     });

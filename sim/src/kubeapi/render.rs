@@ -61,7 +61,7 @@ impl Rendering {
             Form::Whole => answer::json(code, object),
             _ => answer::json(code, &self.value(object, true, now)),
         };
-        Ok(reply.with_objects(1).saying(versions([object])))
+        Ok(reply.with_objects(1).with_digest(versions([object])))
     }
 
     /// An answer with a list.
@@ -94,7 +94,7 @@ impl Rendering {
             _ => answer::list(def, page, metadata),
         };
         let said = versions(page.items.iter().map(AsRef::as_ref));
-        Ok(reply.with_objects(page.items.len()).saying(said))
+        Ok(reply.with_objects(page.items.len()).with_digest(said))
     }
 
     /// Renders one object of a watch or of an answer. A table has its columns if `with_columns` is

@@ -8,7 +8,7 @@ use http::header::{
 use http::{HeaderMap, Method};
 use sim_world::objects::{ResourceDef, Status};
 
-use super::accept::{self, Asked, Wanted};
+use super::accept::{self, Representation, ResourceClass};
 use super::impersonation::{Impersonated, impersonated};
 use super::query::{self, Query};
 use super::route::{Route, Target, Verb};
@@ -56,7 +56,9 @@ impl Request {
         });
         Self {
             route: match query::is_well_formed(parts.uri.path()) {
-                true if Route::is_objectless(&path) => Route::Objectless(parts.uri.to_string()),
+                true if Route::is_objectless(&path) => {
+                    Route::VerbWithoutResource(parts.uri.to_string())
+                }
                 true => Route::find(&parts.method, &path, &query),
                 false => Route::Malformed,
             },
@@ -82,20 +84,23 @@ impl Request {
     ///
     /// # Errors
     /// 406 that names the available representations.
-    pub(super) fn wanted(&self) -> Result<Wanted, Status> {
+    pub(super) fn wanted(&self) -> Result<Representation, Status> {
         let is_list = |target: &Target| matches!(target.verb, Verb::List | Verb::Watch);
         let is_list = matches!(&self.route, Route::Resource(target) if is_list(target));
-        accept::objects(&self.accept, if is_list { Asked::List } else { Asked::One })
+        accept::objects(
+            &self.accept,
+            if is_list { ResourceClass::List } else { ResourceClass::One },
+        )
     }
 
     /// Representation that the `Accept` header asks for, for this built-in or custom kind.
     ///
     /// # Errors
     /// 406 that names the available representations.
-    pub(super) fn wanted_of(&self, def: &ResourceDef) -> Result<Wanted, Status> {
+    pub(super) fn wanted_of(&self, def: &ResourceDef) -> Result<Representation, Status> {
         match def.custom {
             None => self.wanted(),
-            Some(_) => accept::objects(&self.accept, Asked::Custom),
+            Some(_) => accept::objects(&self.accept, ResourceClass::Custom),
         }
     }
 

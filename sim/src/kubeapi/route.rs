@@ -31,10 +31,10 @@ pub(super) enum Route {
     Resource(Target),
     /// GET, PATCH or DELETE of an object or its subresource in a namespace with an empty name, as
     /// in `namespaces//pods/p`.
-    Unplaced,
+    EmptyNamespace,
     /// A subresource or document of the real server that this server does not implement; holds its
     /// name, such as `pods/log`.
-    Absent(String),
+    NotImplemented(String),
     /// A path of objects or of a review, with a method that such a path does not allow. The
     /// resource may not exist.
     NotAllowed,
@@ -44,7 +44,7 @@ pub(super) enum Route {
     Malformed,
     /// A path that ends with `watch` or `proxy` where a resource is expected (`/api/v1/watch`);
     /// holds path and query as the client sent them.
-    Objectless(String),
+    VerbWithoutResource(String),
 }
 
 /// A question about tokens, users or permissions. The server answers it and stores no object.
@@ -158,8 +158,8 @@ impl Verb {
 
 impl Route {
     /// Returns the route of a request. `path` is percent-decoded, so `%2F` separates as `/` does.
-    /// [`Request::read`](super::Request::read) finds [`Self::Malformed`] and [`Self::Objectless`]
-    /// itself.
+    /// [`Request::read`](super::Request::read) finds [`Self::Malformed`] and
+    /// [`Self::VerbWithoutResource`] itself.
     pub(super) fn find(method: &Method, path: &str, query: &Query) -> Self {
         let Some(path) = path.strip_prefix('/').filter(|rest| !rest.starts_with('/')) else {
             return Self::Unknown;
@@ -168,7 +168,7 @@ impl Route {
         // `/version`, trailing slashes do not count.
         let is_api = ["api", "apis", "version"].iter().any(|it| path.starts_with(it));
         if let (false, Some(what)) = (is_api, served::other(path)) {
-            return Self::Absent(what.into());
+            return Self::NotImplemented(what.into());
         }
         let path = if is_api { path.trim_end_matches('/') } else { path };
         let steps: Vec<&str> = path.split('/').collect();
@@ -210,7 +210,7 @@ impl Route {
 }
 
 /// Parts of a path below group and version.
-struct Place<'a> {
+struct ResourcePath<'a> {
     namespace: &'a str,
     resource: &'a str,
     /// Empty for collections.
@@ -221,7 +221,7 @@ struct Place<'a> {
     is_without_namespace: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ResourcePath<'a> {
     fn find(rest: &[&'a str]) -> Option<Self> {
         let (namespace, resource, name, part) = match rest {
             // The subresources of a namespace look like resources in it.
@@ -260,12 +260,12 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         ["watch", rest @ ..] => (rest, true),
         rest => (rest, false),
     };
-    let Some(place) = Place::find(rest) else { return Route::Unknown };
-    let Place { namespace, resource, name, part, is_without_namespace } = place;
+    let Some(place) = ResourcePath::find(rest) else { return Route::Unknown };
+    let ResourcePath { namespace, resource, name, part, is_without_namespace } = place;
     if is_without_namespace && !(name.is_empty() && *method == Method::GET) {
         let is_about_one =
             !name.is_empty() && matches!(*method, Method::GET | Method::PATCH | Method::DELETE);
-        return if is_about_one { Route::Unplaced } else { Route::Unknown };
+        return if is_about_one { Route::EmptyNamespace } else { Route::Unknown };
     }
     let is_finalize = (resource, part) == ("namespaces", "finalize");
     match part {
@@ -273,7 +273,7 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         "finalize" if is_finalize && *method == Method::PUT => {}
         "finalize" if is_finalize => return Route::NotAllowed,
         part if served::has_part(group, version, resource, part) => {
-            return Route::Absent(format!("{resource}/{part}"));
+            return Route::NotImplemented(format!("{resource}/{part}"));
         }
         _ => return Route::Unknown,
     }

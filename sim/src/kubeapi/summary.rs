@@ -38,20 +38,22 @@ pub(super) fn call(
         | Route::Group(_)
         | Route::GroupVersion(..)
         | Route::OpenApi(_) => (format!("{method} {}", clipped(parts.uri.path())), Class::Read),
-        Route::Absent(what) => (format!("{method} {what}"), class_of(&parts.method)),
+        Route::NotImplemented(what) => (format!("{method} {what}"), class_of(&parts.method)),
         Route::NotAllowed
-        | Route::Unplaced
+        | Route::EmptyNamespace
         | Route::Unknown
         | Route::Malformed
-        | Route::Objectless(_) => ("unknown".into(), class_of(&parts.method)),
+        | Route::VerbWithoutResource(_) => ("unknown".into(), class_of(&parts.method)),
     };
     let (target, body) = match &request.route {
         Route::Resource(target) => {
             let known = kind(&target.resource);
             let (api_version, kind) = known.clone().unwrap_or_default();
             let body = match target.verb {
-                Verb::Delete | Verb::DeleteCollection => request.glimpse("v1", "DeleteOptions"),
-                _ => request.glimpse(&api_version, &kind),
+                Verb::Delete | Verb::DeleteCollection => {
+                    request.decode_unchecked("v1", "DeleteOptions")
+                }
+                _ => request.decode_unchecked(&api_version, &kind),
             };
             (about(target, body.as_ref(), known.map(|_| kind)), body)
         }
@@ -60,10 +62,12 @@ pub(super) fn call(
     let detail = match &request.route {
         Route::Resource(target) => clipped(&detail(target, request, body.as_ref())),
         Route::NotAllowed
-        | Route::Unplaced
+        | Route::EmptyNamespace
         | Route::Unknown
         | Route::Malformed
-        | Route::Objectless(_) => clipped(&format!("{} {}", parts.method, parts.uri.path())),
+        | Route::VerbWithoutResource(_) => {
+            clipped(&format!("{} {}", parts.method, parts.uri.path()))
+        }
         _ => String::new(),
     };
     Call {

@@ -19,7 +19,7 @@ use crate::faults::Effects;
 use crate::{Clock, Incoming, Peer, Reply, WorldHandle};
 
 /// A cluster with an API server, and the label of the client that sends the requests of a test.
-struct Lab {
+struct TestServer {
     api: KubeApi,
     world: WorldHandle,
     client: &'static str,
@@ -33,7 +33,7 @@ struct Answer {
     fault: Option<String>,
 }
 
-impl Lab {
+impl TestServer {
     fn new() -> Self {
         let epoch = "2026-03-01T08:00:00Z".parse().unwrap();
         let world = WorldHandle::new(World::new(epoch, 7), Clock::starting_at(epoch));

@@ -9,7 +9,7 @@ use crate::Reply;
 /// outside ASCII.
 ///
 /// Follows `apiserver: pkg/endpoints/filters/warning.go`: RFC 7234 with the code 299 and no agent.
-pub(super) fn told(mut reply: Reply, warnings: &[String]) -> Reply {
+pub(super) fn with_warnings(mut reply: Reply, warnings: &[String]) -> Reply {
     for warning in warnings {
         let quoted: String = warning
             .chars()

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::accept::Form;
 use super::cluster::ClusterHandle;
-use super::encodings::{self, Edition, Encodings, Moment};
+use super::encodings::{self, EncodingCache, EncodingKey, TableInputs};
 use super::objects::{self, name_of, selection};
 use super::query::Query;
 use super::render::Rendering;
@@ -46,7 +46,7 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Refusals before the stream begins, such as 422 for invalid options.
 pub(super) fn answer(
     cluster: &ClusterHandle,
-    encodings: &Encodings,
+    encodings: &EncodingCache,
     def: &ResourceDef,
     request: &Request,
     target: &Target,
@@ -77,7 +77,7 @@ pub(super) fn answer(
         pending: VecDeque::new(),
         taken: now,
         late: VecDeque::new(),
-        n_told: 0,
+        n_queued: 0,
         bookmarks: query.flag("allowWatchBookmarks") && !effects.watch.no_bookmark,
         next_bookmark: now,
         deadline: now + timeout,
@@ -85,7 +85,7 @@ pub(super) fn answer(
         is_over: false,
     };
     watch.schedule_bookmark(now);
-    watch.interrupt();
+    watch.apply_event_limits();
     let wants_initial = query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents"));
     let stale = cluster.read(|store| objects::stale(store, def, request, effects));
     watch.begin(asked, wants_initial, stale.unwrap_or_default())?;
@@ -156,7 +156,7 @@ fn streamed(watch: Watch) -> Response<Body> {
 struct Watch {
     cluster: ClusterHandle,
     changes: Changes,
-    encodings: Encodings,
+    encodings: EncodingCache,
     rendering: Rendering,
     /// True after a table has been sent with columns; later tables omit them.
     has_columns: bool,
@@ -182,7 +182,7 @@ struct Watch {
     late: VecDeque<(Instant, &'static str, Arc<Value>)>,
     /// Number of events that have been queued in `pending`, without bookmarks and errors. An event
     /// that a fault rule duplicates counts once.
-    n_told: u64,
+    n_queued: u64,
     bookmarks: bool,
     next_bookmark: Instant,
     deadline: Instant,
@@ -198,7 +198,7 @@ impl Watch {
     /// Cancel safe: an event leaves the queue only when its line is returned.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            self.let_go();
+            self.end_if_history_is_lost();
             if let Some(pending) = self.pending.pop_front() {
                 return Some(self.write(pending));
             }
@@ -213,12 +213,12 @@ impl Watch {
                 self.is_over = true;
                 continue;
             }
-            self.tell_late();
+            self.queue_due();
             // Marks changes as seen before it reads the store, so that a change after the read
             // wakes the watch.
             self.changes.mark_unchanged();
             self.taken = Instant::now();
-            self.look();
+            self.read_changes();
             if self.is_over || !self.pending.is_empty() {
                 continue;
             }
@@ -248,13 +248,13 @@ impl Watch {
     ) -> Result<(), Status> {
         let current = self.began;
         match (wants_initial, asked) {
-            _ if self.effects.watch.gone410 => self.forget(),
+            _ if self.effects.watch.gone410 => self.end_with_expired(),
             (Some(true), asked) if asked > current => {
                 self.fail(&Status::too_large_version(asked, current));
             }
             (Some(true), _) => {
                 self.begin_with_everything(&state)?;
-                self.tell_initial_end();
+                self.queue_initial_end();
             }
             (Some(false), 0) => self.cursor = current,
             // With `resourceVersion=0`, or without the parameter, a watch begins with all objects.
@@ -289,7 +289,7 @@ impl Watch {
     }
 
     /// Queues the changes since the cursor as events. Ends the watch if it cannot continue.
-    fn look(&mut self) {
+    fn read_changes(&mut self) {
         let (events, revision, may_go_on) = self.cluster.read(|store| {
             let events = store.watch_since(&self.def.id, &self.selection, self.cursor);
             let is_served =
@@ -300,7 +300,7 @@ impl Watch {
             Ok(events) => {
                 for event in events {
                     let is_live = event.revision > self.began;
-                    self.tell(event.kind.as_str(), &event.object, is_live);
+                    self.queue_event(event.kind.as_str(), &event.object, is_live);
                 }
                 self.cursor = self.cursor.max(revision);
             }
@@ -320,42 +320,42 @@ impl Watch {
         }
         let n_shown = self.effects.shown_objects().unwrap_or(usize::MAX);
         for object in page.items.iter().take(n_shown) {
-            self.tell("ADDED", object, false);
+            self.queue_event("ADDED", object, false);
         }
         Ok(())
     }
 
-    fn tell_initial_end(&mut self) {
+    fn queue_initial_end(&mut self) {
         if self.bookmarks && !self.effects.watch.silent {
             self.bookmark(Some(json!({"k8s.io/initial-events-end": "true"})));
         }
     }
 
-    fn tell(&mut self, kind: &'static str, object: &Arc<Value>, is_live: bool) {
+    fn queue_event(&mut self, kind: &'static str, object: &Arc<Value>, is_live: bool) {
         if self.is_over || self.is_held || self.effects.hides(name_of(object)) {
             return;
         }
         match self.effects.watch.delay.filter(|_| is_live) {
             Some(delay) => self.late.push_back((Instant::now() + delay, kind, object.clone())),
-            None => self.tell_now(kind, object, is_live),
+            None => self.queue_now(kind, object, is_live),
         }
     }
 
     /// Queues the late events that are due.
-    fn tell_late(&mut self) {
+    fn queue_due(&mut self) {
         let now = Instant::now();
         while self.late.front().is_some_and(|(due, ..)| *due <= now) {
             if let Some((_, kind, object)) = self.late.pop_front() {
-                self.tell_now(kind, &object, true);
+                self.queue_now(kind, &object, true);
             }
         }
     }
 
-    fn tell_now(&mut self, kind: &'static str, object: &Arc<Value>, is_live: bool) {
+    fn queue_now(&mut self, kind: &'static str, object: &Arc<Value>, is_live: bool) {
         if self.is_over || self.is_held {
             return;
         }
-        self.n_told += 1;
+        self.n_queued += 1;
         // The real server wraps the objects of live events, and hides nothing in wrapped objects
         // (`apiserver: pkg/storage/cacher/caching_object.go`).
         let as_kept = is_live && self.def.strategy.hide.is_some();
@@ -369,15 +369,15 @@ impl Watch {
             }
             Err(status) => return self.fail(&status),
         }
-        self.interrupt();
+        self.apply_event_limits();
     }
 
     /// Ends or holds the watch once it has queued the number of events that a fault rule sets.
-    fn interrupt(&mut self) {
+    fn apply_event_limits(&mut self) {
         let WatchEffects { gone_after, close_after, hold_after, .. } = self.effects.watch;
-        let is_due = |limit: Option<u64>| limit.is_some_and(|limit| self.n_told >= limit);
+        let is_due = |limit: Option<u64>| limit.is_some_and(|limit| self.n_queued >= limit);
         if is_due(gone_after) {
-            self.forget();
+            self.end_with_expired();
         } else if is_due(close_after) {
             self.is_over = true;
         } else if is_due(hold_after) {
@@ -388,20 +388,20 @@ impl Watch {
     /// Drops the pending events and ends the watch with a 410 event if its client reads so slowly
     /// that the store has forgotten the changes after the cursor. Without this limit a client could
     /// keep any number of old objects in memory.
-    fn let_go(&mut self) {
+    fn end_if_history_is_lost(&mut self) {
         if self.pending.is_empty() || self.is_over || self.taken.elapsed() < SLOW {
             return;
         }
         self.taken = Instant::now();
-        if !self.cluster.read(|store| store.knows_since(&self.def.id, self.cursor)) {
+        if !self.cluster.read(|store| store.has_changes_since(&self.def.id, self.cursor)) {
             self.pending.clear();
-            self.forget();
+            self.end_with_expired();
         }
     }
 
     /// Ends the watch with an ERROR event 410, the answer to a revision that the store has
     /// forgotten.
-    fn forget(&mut self) {
+    fn end_with_expired(&mut self) {
         let at = self.cursor;
         self.fail(&Status::expired(format!("too old resource version: {at} ({})", at + 1)));
     }
@@ -412,7 +412,7 @@ impl Watch {
         if def.is_shown_as_kept() {
             return Ok(object.clone());
         }
-        self.cluster.read(|store| store.shown(def, &def.version, object))
+        self.cluster.read(|store| store.to_client(def, &def.version, object))
     }
 
     fn bookmark(&mut self, annotations: Option<Value>) {
@@ -449,7 +449,7 @@ impl Watch {
         !is_table || (kind != BOOKMARK && self.def.custom.is_none())
     }
 
-    /// Serializes an event as a line of the answer. [`Encodings`] shares the serialized object
+    /// Serializes an event as a line of the answer. [`EncodingCache`] shares the serialized object
     /// between the watches that send it in the same form, except for errors, bookmarks and tables
     /// of custom kinds.
     fn write(&mut self, pending: Pending) -> Bytes {
@@ -466,14 +466,14 @@ impl Watch {
             }
             _ => {
                 let now = self.cluster.timestamp();
-                let table = self.rendering.include().map(|include| Moment {
+                let table = self.rendering.include().map(|include| TableInputs {
                     at: now.as_second(),
                     include,
                     with_columns: !std::mem::replace(&mut self.has_columns, true),
                 });
                 let with_columns = table.is_some_and(|table| table.with_columns);
                 let revision = object["metadata"]["resourceVersion"].as_str();
-                let edition = Edition {
+                let edition = EncodingKey {
                     revision: revision.and_then(|it| it.parse().ok()).unwrap_or_default(),
                     uid: object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
                     is_gone: kind == WatchType::Deleted.as_str(),
@@ -507,7 +507,8 @@ const SLOW: Duration = Duration::from_secs(60);
 struct Pending {
     kind: &'static str,
     object: Arc<Value>,
-    /// True if the object is as stored, including fields that the server hides from other readers.
+    /// True if the object contains the stored fields that other answers hide. Only live events of
+    /// a kind with such fields contain them.
     as_kept: bool,
 }
 

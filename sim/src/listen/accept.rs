@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
-use super::Door;
-use super::connection::{Connection, Ends};
+use super::ClientGate;
+use super::connection::{CloseTokens, Connection};
 use crate::Changes;
 use crate::tls::Alpn;
 use crate::{Body, Server};
@@ -22,14 +22,14 @@ use crate::{Body, Server};
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Server behind a listener.
-pub(super) enum Behind {
+pub(super) enum ServedBy {
     /// A vCenter or a Kubernetes API server.
     Face(Server, Alpn),
     /// The admin port.
     Admin(axum::Router),
 }
 
-impl Behind {
+impl ServedBy {
     /// True if the server is down, so that clients must not be able to connect.
     fn is_down(&self) -> bool {
         match self {
@@ -43,11 +43,11 @@ impl Behind {
 pub(super) struct Listener {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<TlsAcceptor>,
-    pub(super) behind: Behind,
+    pub(super) behind: ServedBy,
     /// Time after which the sim ends a connection whose client leaves data unread or an HTTP/1
     /// request head incomplete.
     pub(super) patience: Duration,
-    pub(super) door: Door,
+    pub(super) door: ClientGate,
     /// Label of the clients in the ledger and in rules; empty for none.
     pub(super) client: String,
 }
@@ -62,7 +62,7 @@ impl Listener {
     ) {
         // When canceled, breaks the connections that hold a child of it. Later connections get
         // children of a new token.
-        let mut cut = self.door.shuts();
+        let mut cut = self.door.shut_token();
         loop {
             // The order matters: a stop comes first, and the connections of a server that went down
             // break before the listener accepts a new one.
@@ -72,16 +72,16 @@ impl Listener {
                 () = changes.changed() => {
                     if self.behind.is_down() {
                         cut.cancel();
-                        cut = self.door.shuts();
+                        cut = self.door.shut_token();
                     }
                 }
                 accepted = self.listener.accept() => match accepted {
                     Ok((socket, peer)) => {
                         // The door has been shut meanwhile. It may be open again by now.
                         if cut.is_cancelled() {
-                            cut = self.door.shuts();
+                            cut = self.door.shut_token();
                         }
-                        let ends = Ends { cut: cut.child_token(), stop: stop.clone() };
+                        let ends = CloseTokens { cut: cut.child_token(), stop: stop.clone() };
                         self.accepted(socket, peer, ends, &tasks);
                     }
                     Err(error) => self.refused(&error).await,
@@ -90,7 +90,13 @@ impl Listener {
         }
     }
 
-    fn accepted(&self, socket: TcpStream, peer: SocketAddr, ends: Ends, tasks: &TaskTracker) {
+    fn accepted(
+        &self,
+        socket: TcpStream,
+        peer: SocketAddr,
+        ends: CloseTokens,
+        tasks: &TaskTracker,
+    ) {
         if self.behind.is_down() || ends.cut.is_cancelled() {
             // The listener must keep its port, so it cannot refuse the connection. It resets the
             // connection at once.
@@ -103,7 +109,7 @@ impl Listener {
         }
         let connection = Connection::new(socket, self.tls.clone(), ends, self.patience);
         match &self.behind {
-            Behind::Face(server, alpn) => {
+            ServedBy::Face(server, alpn) => {
                 let service =
                     server.accepted(&self.client, peer.to_string(), connection.identity());
                 let fault = connection.fault();
@@ -118,7 +124,7 @@ impl Listener {
                     });
                 tasks.spawn(connection.serve(service, *alpn));
             }
-            Behind::Admin(router) => {
+            ServedBy::Admin(router) => {
                 let service = TowerToHyperService::new(router.clone());
                 tasks.spawn(connection.serve(service, Alpn::Http1));
             }

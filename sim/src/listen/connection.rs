@@ -20,7 +20,7 @@ use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::heads::{Heads, Timed};
+use super::heads::{HeadDeadline, ServedRequests};
 use crate::Identity;
 use crate::server::http;
 use crate::tls::{self, Alpn};
@@ -33,7 +33,7 @@ const GRACE: Duration = Duration::from_millis(250);
 
 /// Tokens with which other code ends a connection.
 #[derive(Clone, Debug)]
-pub(super) struct Ends {
+pub(super) struct CloseTokens {
     /// Breaks the connection with a reset when canceled.
     pub(super) cut: CancellationToken,
     /// Canceled when the sim stops; ends the connection gracefully.
@@ -44,21 +44,21 @@ pub(super) struct Ends {
 pub(super) struct Connection {
     socket: Socket,
     tls: Option<TlsAcceptor>,
-    ends: Ends,
+    ends: CloseTokens,
     reset: Arc<AtomicBool>,
     identity: Arc<OnceLock<Identity>>,
-    heads: Heads,
+    heads: ServedRequests,
 }
 
 impl Connection {
     pub(super) fn new(
         stream: TcpStream,
         tls: Option<TlsAcceptor>,
-        ends: Ends,
+        ends: CloseTokens,
         patience: Duration,
     ) -> Self {
         let reset = Arc::new(AtomicBool::new(false));
-        let heads = Heads::default();
+        let heads = ServedRequests::default();
         let socket = Socket { stream, reset: Arc::clone(&reset), patience, stalled: None };
         Self { socket, tls, ends, reset, identity: Arc::default(), heads }
     }
@@ -88,10 +88,10 @@ impl Connection {
             + 'static,
     {
         let Self { socket, tls, ends, reset, identity, heads } = self;
-        let service = Noted { service, heads: heads.clone() };
+        let service = CountingService { service, heads: heads.clone() };
         let patience = socket.patience;
         let Some(acceptor) = tls else {
-            let stream = Timed::new(socket, heads, patience);
+            let stream = HeadDeadline::new(socket, heads, patience);
             return exchange(stream, service, alpn, ends, &reset).await;
         };
         let shaken = tokio::select! {
@@ -112,7 +112,7 @@ impl Connection {
                     // Cannot fail, because no other code sets the identity.
                     let _ = identity.set(named);
                 }
-                let stream = Timed::new(stream, heads, patience);
+                let stream = HeadDeadline::new(stream, heads, patience);
                 exchange(stream, service, alpn, ends, &reset).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed; connection closed"),
@@ -122,12 +122,12 @@ impl Connection {
 }
 
 /// Service that counts its requests until their answers begin.
-struct Noted<S> {
+struct CountingService<S> {
     service: S,
-    heads: Heads,
+    heads: ServedRequests,
 }
 
-impl<S> hyper::service::Service<http::Request<Incoming>> for Noted<S>
+impl<S> hyper::service::Service<http::Request<Incoming>> for CountingService<S>
 where
     S: hyper::service::Service<http::Request<Incoming>, Future: Send + 'static>,
 {
@@ -150,7 +150,7 @@ async fn exchange<S, B>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     service: S,
     alpn: Alpn,
-    ends: Ends,
+    ends: CloseTokens,
     reset: &AtomicBool,
 ) where
     S: hyper::service::Service<

@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 /// had been killed. The ledger records the interrupted calls as abandoned, and has no note of the
 /// door. The admin port has no door.
 #[derive(Clone, Debug, Default)]
-pub struct Door(Arc<Mutex<CancellationToken>>);
+pub struct ClientGate(Arc<Mutex<CancellationToken>>);
 
-impl Door {
+impl ClientGate {
     /// Shuts the door: breaks all connections, and each new one at once.
     pub fn shut(&self) {
         self.0.lock().cancel();
@@ -32,7 +32,7 @@ impl Door {
 
     /// Returns a token that is canceled when the door shuts. It stays canceled when the door opens
     /// again.
-    pub(super) fn shuts(&self) -> CancellationToken {
+    pub(super) fn shut_token(&self) -> CancellationToken {
         self.0.lock().child_token()
     }
 }

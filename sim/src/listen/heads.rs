@@ -20,41 +20,41 @@ use super::framing::Framing;
 /// Number of requests of one connection whose answers have not begun. Clones refer to the same
 /// connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Heads {
+pub(super) struct ServedRequests {
     n_open: Arc<AtomicU64>,
 }
 
 /// A request whose answer has not begun.
-pub(super) struct Open(Arc<AtomicU64>);
+pub(super) struct ServedRequest(Arc<AtomicU64>);
 
-impl Drop for Open {
+impl Drop for ServedRequest {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Heads {
+impl ServedRequests {
     /// Counts a request until the returned value is dropped.
-    pub(super) fn open(&self) -> Open {
+    pub(super) fn open(&self) -> ServedRequest {
         self.n_open.fetch_add(1, Ordering::Relaxed);
-        Open(Arc::clone(&self.n_open))
+        ServedRequest(Arc::clone(&self.n_open))
     }
 }
 
 /// The plain-text stream of a connection. A read fails if an HTTP/1 head that has begun is still
 /// incomplete at its deadline.
-pub(super) struct Timed<S> {
+pub(super) struct HeadDeadline<S> {
     stream: S,
-    heads: Heads,
+    heads: ServedRequests,
     lasts: Duration,
     framing: Framing,
     /// The head that has begun, and its deadline.
     begun: Option<(u64, Pin<Box<Sleep>>)>,
 }
 
-impl<S> Timed<S> {
+impl<S> HeadDeadline<S> {
     /// Wraps a stream. Each head must be complete within `lasts` of its first bytes.
-    pub(super) fn new(stream: S, heads: Heads, lasts: Duration) -> Self {
+    pub(super) fn new(stream: S, heads: ServedRequests, lasts: Duration) -> Self {
         Self { stream, heads, lasts, framing: Framing::default(), begun: None }
     }
 
@@ -74,7 +74,7 @@ impl<S> Timed<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for HeadDeadline<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -91,7 +91,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for HeadDeadline<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -12,7 +12,7 @@ mod heads;
 mod open;
 mod options;
 
-pub use door::Door;
+pub use door::ClientGate;
 pub use endpoints::{Endpoint, Endpoints};
 pub use open::ListenError;
 pub use options::{Advertise, ListenOptions, Transport};

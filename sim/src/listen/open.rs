@@ -8,8 +8,8 @@ use std::sync::Arc;
 use rustls::crypto::ring;
 use tokio::net::TcpListener;
 
-use super::accept::{Behind, Listener};
-use super::{Advertise, Door, Endpoint, Endpoints, ListenOptions, Transport};
+use super::accept::{Listener, ServedBy};
+use super::{Advertise, ClientGate, Endpoint, Endpoints, ListenOptions, Transport};
 use crate::tls::{Alpn, Authority, Certificates, Leaf, TlsError, acceptor};
 use crate::{CLUSTER, SUPERVISOR, SUPERVISOR_HOST, Server, Sim, WorldHandle, admin};
 
@@ -56,7 +56,7 @@ impl Sim {
             mut certificates,
             ports,
             admin_token,
-            patience,
+            stall_timeout: patience,
             door,
             client,
         } = options;
@@ -120,7 +120,7 @@ impl Sim {
             self.serve(Listener {
                 listener,
                 tls,
-                behind: Behind::Face(server.clone(), alpn),
+                behind: ServedBy::Face(server.clone(), alpn),
                 patience,
                 door: door.clone(),
                 client: client.clone(),
@@ -167,9 +167,9 @@ impl Sim {
         self.serve(Listener {
             listener: admin,
             tls: None,
-            behind: Behind::Admin(router),
+            behind: ServedBy::Admin(router),
             patience,
-            door: Door::default(),
+            door: ClientGate::default(),
             client: String::new(),
         });
         Ok(endpoints)

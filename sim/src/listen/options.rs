@@ -6,11 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Door;
+use super::ClientGate;
 use crate::tls::{Authority, Leaf};
 
-/// Default of [`ListenOptions::patience`]. A working client reads its answers and sends the head of
-/// a request faster. Until the time is over, the sim keeps the unread data in memory.
+/// Default of [`ListenOptions::stall_timeout`]. A working client reads its answers and sends the
+/// head of a request faster. Until the time is over, the sim keeps the unread data in memory.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Transport of the faces: TLS or plain text.
@@ -68,9 +68,9 @@ pub struct ListenOptions {
     pub admin_token: Option<String>,
     /// Time after which the sim ends a connection whose client leaves data unread or an HTTP/1
     /// request head incomplete (60 s by default).
-    pub patience: Duration,
+    pub stall_timeout: Duration,
     /// Switch that cuts off the clients of these listeners.
-    pub door: Door,
+    pub door: ClientGate,
     /// Label of the clients of these listeners in the ledger and in rules; if empty, the user of
     /// each call is the label. Clients with a label still need credentials here. A sim with one set
     /// of listeners per client can distinguish its clients by label.
@@ -105,8 +105,8 @@ impl Default for ListenOptions {
             certificates: BTreeMap::new(),
             ports: BTreeMap::new(),
             admin_token: None,
-            patience: PATIENCE,
-            door: Door::default(),
+            stall_timeout: PATIENCE,
+            door: ClientGate::default(),
             client: String::new(),
         }
     }

@@ -7,7 +7,7 @@ use http::request::Parts;
 use sim_world::vcenter::Service;
 use sim_world::{ControlPlane, World};
 
-use super::inbox::{Inbox, Limit, Unread};
+use super::inbox::{BodyError, BodyReader, Limit};
 use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target};
 use crate::faults::{ClusterAnswer, Effects};
 use crate::kubeapi::{self, KubeApi};
@@ -73,11 +73,11 @@ impl Front {
     /// answer requests that need no body, or that it refuses for another reason.
     pub(super) async fn read<B>(
         &self,
-        inbox: &Inbox,
+        inbox: &BodyReader,
         world: &WorldHandle,
         parts: &Parts,
         body: B,
-    ) -> Result<Bytes, Unread>
+    ) -> Result<Bytes, BodyError>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -99,12 +99,12 @@ impl Front {
 
     /// Answer to a request whose body cannot be read: plain text, but a `Status` if an API server
     /// gets a broken body.
-    pub(super) fn unread(&self, unread: &Unread) -> Reply {
+    pub(super) fn unread(&self, unread: &BodyError) -> Reply {
         let (status, fault) = match unread {
-            Unread::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
-            Unread::TooSlow => (StatusCode::REQUEST_TIMEOUT, "RequestTimeout"),
-            Unread::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
-            Unread::Broken(why) => match self {
+            BodyError::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            BodyError::TooSlow => (StatusCode::REQUEST_TIMEOUT, "RequestTimeout"),
+            BodyError::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+            BodyError::Broken(why) => match self {
                 Self::Cluster(_) => return KubeApi::unreadable(why),
                 Self::VCenter { .. } => (StatusCode::BAD_REQUEST, "BadRequest"),
             },
@@ -199,7 +199,7 @@ impl Front {
         answer: &ClusterAnswer,
     ) -> Reply {
         match self {
-            Self::Cluster(api) => api.made_to_say(call, incoming.parts.uri.path(), answer),
+            Self::Cluster(api) => api.forced_answer(call, incoming.parts.uri.path(), answer),
             Self::VCenter { .. } => {
                 let code = StatusCode::from_u16(answer.code());
                 let code = code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -17,7 +17,7 @@ const TOTAL: usize = 256 << 20;
 
 /// Reason why a body cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unread {
+pub(crate) enum BodyError {
     /// The body is larger than this many bytes.
     TooLarge(usize),
     /// The body did not arrive within [`DEADLINE`].
@@ -28,7 +28,7 @@ pub(crate) enum Unread {
     Broken(String),
 }
 
-impl Unread {
+impl BodyError {
     /// Message for the client.
     pub(crate) fn why(&self) -> String {
         match self {
@@ -60,7 +60,7 @@ pub(crate) struct Limit<F> {
 /// Reader of request bodies that counts the bytes of unfinished ones. Clones share the count. A sim
 /// has one inbox for all vCenters, one per API server, and one for the admin port.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Inbox {
+pub(crate) struct BodyReader {
     held: Arc<AtomicUsize>,
 }
 
@@ -71,10 +71,10 @@ struct Share<'a> {
 }
 
 impl Share<'_> {
-    fn grow(&mut self, bytes: usize) -> Result<(), Unread> {
+    fn grow(&mut self, bytes: usize) -> Result<(), BodyError> {
         self.bytes += bytes;
         let before = self.held.fetch_add(bytes, Ordering::Relaxed);
-        if before + bytes > TOTAL { Err(Unread::Crowded) } else { Ok(()) }
+        if before + bytes > TOTAL { Err(BodyError::Crowded) } else { Ok(()) }
     }
 }
 
@@ -84,7 +84,7 @@ impl Drop for Share<'_> {
     }
 }
 
-impl Inbox {
+impl BodyReader {
     /// Reads a body.
     ///
     /// Cancel safe: if the future is dropped, the inbox drops the bytes of the body and no longer
@@ -93,20 +93,20 @@ impl Inbox {
         &self,
         body: B,
         limit: Limit<impl FnOnce() -> bool>,
-    ) -> Result<Bytes, Unread>
+    ) -> Result<Bytes, BodyError>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let read = tokio::time::timeout(DEADLINE, self.read_whole(body, limit));
-        read.await.unwrap_or(Err(Unread::TooSlow))
+        read.await.unwrap_or(Err(BodyError::TooSlow))
     }
 
     async fn read_whole<B>(
         &self,
         body: B,
         limit: Limit<impl FnOnce() -> bool>,
-    ) -> Result<Bytes, Unread>
+    ) -> Result<Bytes, BodyError>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -117,7 +117,8 @@ impl Inbox {
         let mut all = BytesMut::new();
         let mut share = Share { held: &self.held, bytes: 0 };
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| Unread::Broken(innermost(error.into().as_ref())))?;
+            let frame =
+                frame.map_err(|error| BodyError::Broken(innermost(error.into().as_ref())))?;
             let Ok(data) = frame.into_data() else { continue };
             // A body of one piece is not copied.
             if all.is_empty() && body.is_end_stream() && data.len() <= most {
@@ -129,7 +130,7 @@ impl Inbox {
                 most = most.max(known);
             }
             if all.len() > most {
-                return if cuts { Ok(all.freeze()) } else { Err(Unread::TooLarge(most)) };
+                return if cuts { Ok(all.freeze()) } else { Err(BodyError::TooLarge(most)) };
             }
         }
         Ok(all.freeze())
@@ -167,15 +168,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_is_not_logged_in_has_a_smaller_body_limit() {
-        let inbox = Inbox::default();
+        let inbox = BodyReader::default();
         let read = |n, is_known| {
             let body = StreamBody::new(pieces(n, 10));
             inbox.read(body, limit(25, 45, is_known)).map(|read| read.map(|body| body.len()))
         };
         assert_eq!(read(2, false).await, Ok(20));
-        assert_eq!(read(3, false).await, Err(Unread::TooLarge(25)));
+        assert_eq!(read(3, false).await, Err(BodyError::TooLarge(25)));
         assert_eq!(read(4, true).await, Ok(40));
-        assert_eq!(read(5, true).await, Err(Unread::TooLarge(45)));
+        assert_eq!(read(5, true).await, Err(BodyError::TooLarge(45)));
         let cut = Limit { cuts: true, ..limit(25, 25, false) };
         assert_eq!(
             inbox.read(StreamBody::new(pieces(9, 10)), cut).await.map(|it| it.len()),
@@ -186,18 +187,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_endless_body_times_out_and_its_memory_is_released() {
-        let inbox = Inbox::default();
+        let inbox = BodyReader::default();
         let body = StreamBody::new(pieces(3, 1000).chain(stream::pending()));
         let mut read = pin!(inbox.read(body, limit(1 << 20, 1 << 20, false)));
         assert_eq!((&mut read).now_or_never(), None);
         assert_eq!(inbox.held.load(Ordering::Relaxed), 3000);
-        assert_eq!(read.await, Err(Unread::TooSlow));
+        assert_eq!(read.await, Err(BodyError::TooSlow));
         assert_eq!(inbox.held.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn unfinished_bodies_hold_no_more_than_the_total() {
-        let inbox = Inbox::default();
+        let inbox = BodyReader::default();
         let endless = || StreamBody::new(pieces(16, 1 << 20).chain(stream::pending()));
         let most = || limit(32 << 20, 32 << 20, false);
         let mut reads: Vec<_> = (0..16).map(|_| inbox.read(endless(), most()).boxed()).collect();
@@ -205,7 +206,7 @@ mod tests {
             assert_eq!(read.now_or_never(), None);
         }
         assert_eq!(inbox.held.load(Ordering::Relaxed), TOTAL);
-        assert_eq!(inbox.read(endless(), most()).await, Err(Unread::Crowded));
+        assert_eq!(inbox.read(endless(), most()).await, Err(BodyError::Crowded));
         reads.pop();
         let small = StreamBody::new(pieces(2, 10));
         assert_eq!(inbox.read(small, most()).await.map(|body| body.len()), Ok(20));

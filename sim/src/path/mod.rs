@@ -9,7 +9,7 @@ mod inbox;
 mod spoiled;
 
 pub(crate) use front::Front;
-pub(crate) use inbox::{Inbox, Limit, Unread};
+pub(crate) use inbox::{BodyError, BodyReader, Limit};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use http_body_util::BodyExt as _;
 use sim_world::Command;
 
 use crate::call::{Call, Class, Incoming, Peer};
-use crate::faults::{Ending, Faults, Spoil, Verdict};
+use crate::faults::{Faults, ReplacedAnswer, Spoil, Verdict};
 use crate::ledger::{Ended, Ledger};
 use crate::{Body, Outcome, Reply, WorldHandle};
 use body::Watched;
@@ -56,7 +56,7 @@ pub(crate) struct CallPath {
     pub(crate) world: WorldHandle,
     pub(crate) ledger: Ledger,
     pub(crate) faults: Faults,
-    pub(crate) inbox: Inbox,
+    pub(crate) inbox: BodyReader,
     pub(crate) front: Arc<Front>,
 }
 
@@ -87,7 +87,7 @@ impl CallPath {
         // A service in this process is not an HTTP connection, so its callers need not name a host.
         let is_vcenter = matches!(*self.front, Front::VCenter { .. });
         if is_vcenter && !peer.address.is_empty() && lacks_host(&parts) {
-            let unread = Unread::Broken("missing required Host header".to_owned());
+            let unread = BodyError::Broken("missing required Host header".to_owned());
             return self.unread(parts, peer, &unread);
         }
         let read = self.front.read(&self.inbox, &self.world, &parts, body);
@@ -115,7 +115,7 @@ impl CallPath {
         &self,
         parts: Parts,
         peer: Peer,
-        unread: &Unread,
+        unread: &BodyError,
     ) -> Result<http::Response<Body>, Broken> {
         let incoming = Incoming { parts, body: Bytes::new(), peer };
         let (call, _) = self.arrive(&incoming)?;
@@ -163,36 +163,38 @@ impl CallPath {
             let reply = self.front.handle(&self.world, call, parsed, &effects).await;
             return Ok(record.answered(reply, None));
         };
-        let real = if applied || matches!(ending, Ending::Truncate { .. } | Ending::Spoil(_)) {
+        let real = if applied
+            || matches!(ending, ReplacedAnswer::Truncate { .. } | ReplacedAnswer::Spoil(_))
+        {
             Some(self.front.handle(&self.world, call, parsed, &effects).await)
         } else {
             None
         };
         match ending {
-            Ending::Reset => {
+            ReplacedAnswer::Reset => {
                 record.broken("reset");
                 Err(Broken::Reset)
             }
-            Ending::Blackhole => {
-                record.silent().await;
+            ReplacedAnswer::Blackhole => {
+                record.wait_for_stop().await;
                 Err(Broken::Reset)
             }
-            Ending::Truncate { bytes } => match real {
+            ReplacedAnswer::Truncate { bytes } => match real {
                 Some(reply) => Ok(record.answered(reply, Some(bytes))),
                 None => Err(Broken::Reset),
             },
-            Ending::Spoil(how) => match real {
+            ReplacedAnswer::Spoil(how) => match real {
                 Some(reply) => Ok(record.answered(spoil(reply, how), None)),
                 None => Err(Broken::Reset),
             },
-            Ending::SoapFault { class, message } => {
+            ReplacedAnswer::SoapFault { class, message } => {
                 let reply = self.front.soap_fault(call, incoming, &class, message.as_deref());
                 Ok(record.answered(reply, None))
             }
-            Ending::Cluster(answer) => {
+            ReplacedAnswer::Cluster(answer) => {
                 Ok(record.answered(self.front.cluster_answer(call, incoming, &answer), None))
             }
-            Ending::Status { code, retry_after, message } => {
+            ReplacedAnswer::Status { code, retry_after, message } => {
                 let status =
                     StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
                 let mut reply =
@@ -254,7 +256,7 @@ impl Open {
 
     /// Waits without an answer until the service stops, and then records the call as abandoned. A
     /// caller that goes away drops the future, with the same effect on the record.
-    async fn silent(self) {
+    async fn wait_for_stop(self) {
         let Some(path) = &self.path else { return };
         let mut changes = path.world.changes();
         while !path.front.is_down(&path.world.lock()) {

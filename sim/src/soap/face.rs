@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use sim_world::vcenter::{Family, MoRef, Service};
+use sim_world::vcenter::{MoRef, Service, SessionService};
 use sim_world::{Outcome, VcRequest, World};
 
 use super::{MalformedEnvelope, Request, fault, read, response, versions};
@@ -46,7 +46,8 @@ impl SoapFace {
     /// True if a request with these headers belongs to a session that is logged in.
     pub(crate) fn is_logged_in(&self, world: &World, headers: &HeaderMap) -> bool {
         let session = |token: String| {
-            let session = world.vcenter(&self.vcenter)?.logins.session(Family::Soap, &token)?;
+            let session =
+                world.vcenter(&self.vcenter)?.logins.session(SessionService::Soap, &token)?;
             session.user.clone()
         };
         cookie(headers).and_then(session).is_some()
@@ -81,7 +82,7 @@ impl SoapFace {
         };
         let user = parsed.token.as_ref().and_then(|token| {
             let vc = world.vcenter(&self.vcenter)?;
-            vc.logins.session(Family::Soap, token)?.user.clone()
+            vc.logins.session(SessionService::Soap, token)?.user.clone()
         });
         let user_agent = parsed.user_agent.clone();
         Call {
@@ -208,8 +209,9 @@ impl SoapFace {
         user_agent: &str,
     ) -> Result<(String, bool), Box<Reply>> {
         let vc = world.vcenter(&self.vcenter);
-        let live =
-            |token: &&String| vc.is_some_and(|vc| vc.logins.session(Family::Soap, token).is_some());
+        let live = |token: &&String| {
+            vc.is_some_and(|vc| vc.logins.session(SessionService::Soap, token).is_some())
+        };
         if let Some(token) = token.filter(live) {
             return Ok((token.clone(), false));
         }

@@ -14,7 +14,7 @@ use crate::tls::{Certificate, Certificates, TlsError};
 
 /// Credentials and files of the provider.
 #[derive(Default)]
-pub(crate) struct Given {
+pub(crate) struct ProviderCredentials {
     /// Current token; `None` while the first token is current.
     token: Option<String>,
     n_rotations: u32,
@@ -165,7 +165,7 @@ impl Supervisor {
         Ok(())
     }
 
-    fn publish(&self, given: &Given, mounts: &Mounts) -> io::Result<()> {
+    fn publish(&self, given: &ProviderCredentials, mounts: &Mounts) -> io::Result<()> {
         let world = &self.control.world;
         let now = world.now().timestamp(world.clock().epoch());
         let token = given.token.as_ref().unwrap_or(&self.provider_token);
@@ -177,7 +177,7 @@ impl Supervisor {
         control.ledger.note(control.world.now(), Kind::World, format!("supervisor: {what}"));
     }
 
-    fn given(&self) -> MutexGuard<'_, Given> {
+    fn given(&self) -> MutexGuard<'_, ProviderCredentials> {
         self.given.lock().expect("no task panics while it holds the lock of the credentials")
     }
 }

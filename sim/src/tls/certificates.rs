@@ -107,13 +107,13 @@ pub(crate) struct Certificates {
     made: Mutex<BTreeMap<u32, Leaf>>,
     /// Replacements that [`show`](Self::show) and [`rotate`](Self::rotate) set. The state of a sim
     /// does not contain them.
-    instead: Mutex<Instead>,
+    instead: Mutex<Replacements>,
 }
 
 /// Replacements of the authority and of the certificate that handshakes get; `None` keeps the
 /// original.
 #[derive(Default)]
-struct Instead {
+struct Replacements {
     authority: Option<Arc<Authority>>,
     leaf: Option<Leaf>,
 }
@@ -178,7 +178,7 @@ impl Certificates {
         let authority = Arc::new(Authority::generate()?);
         let leaf = authority.issue(&self.name, &self.hosts)?;
         let pem = authority.pem().to_owned();
-        *self.instead() = Instead { authority: Some(authority), leaf: Some(leaf) };
+        *self.instead() = Replacements { authority: Some(authority), leaf: Some(leaf) };
         Ok(pem)
     }
 
@@ -195,7 +195,7 @@ impl Certificates {
         self.world.as_ref().and_then(number).unwrap_or_default()
     }
 
-    fn instead(&self) -> MutexGuard<'_, Instead> {
+    fn instead(&self) -> MutexGuard<'_, Replacements> {
         self.instead.lock().expect("no task panics while it holds this lock")
     }
 

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
-use sim_world::vcenter::{EndReason, Family, Password, VcFault};
+use sim_world::vcenter::{EndReason, Password, SessionService, VcFault};
 use sim_world::{Outcome, VcRequest, World};
 
 use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote};
@@ -183,8 +183,13 @@ impl VapiFace {
         user_agent: String,
     ) -> Result<Reply, Error> {
         let (user, password) = credentials.ok_or_else(Error::failed_to_login)?;
-        let request =
-            VcRequest::Login { family: Family::Vapi, token: None, user, password, user_agent };
+        let request = VcRequest::Login {
+            family: SessionService::Vapi,
+            token: None,
+            user,
+            password,
+            user_agent,
+        };
         let token = match self.request(request) {
             Ok(Outcome::Session(token)) => token,
             Ok(_) | Err(VcFault::InvalidLogin) => return Err(Error::failed_to_login()),
@@ -232,7 +237,7 @@ impl VapiFace {
         self.world.read(|world| {
             world
                 .vcenter(&self.vcenter)
-                .is_some_and(|vc| vc.logins.session(Family::Vapi, token).is_some())
+                .is_some_and(|vc| vc.logins.session(SessionService::Vapi, token).is_some())
         })
     }
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
 
-use sim_world::vcenter::{EndReason, Family, MoRef, VCenter, VcFault};
+use sim_world::vcenter::{EndReason, MoRef, SessionService, VCenter, VcFault};
 use sim_world::{Outcome, VcRequest, World};
 
 use super::fault::VimFault;
 use super::node::Node;
 use super::operations::{Caller, Failure, Vim};
 use super::properties::Reader;
-use super::sessions::Owned;
+use super::sessions::SessionObjects;
 use crate::handle::Locked;
 
 impl Vim {
@@ -35,7 +35,7 @@ impl Vim {
                     && matches!(arguments.text_of("prop"), Some("content" | "capability")))
                 || is_anonymous_read(operation, arguments);
         let vc = self.vc(world);
-        let session = vc.logins.session(Family::Soap, caller.token);
+        let session = vc.logins.session(SessionService::Soap, caller.token);
         let Some(user) = session.and_then(|session| session.user.as_deref()) else {
             return if anonymous { Ok(()) } else { Err(VimFault::not_authenticated().into()) };
         };
@@ -79,13 +79,13 @@ impl Vim {
         let vc = self.vc(world);
         let mut owned = self.lock();
         let before = owned.len();
-        owned.retain(|token, _| vc.logins.session(Family::Soap, token).is_some());
+        owned.retain(|token, _| vc.logins.session(SessionService::Soap, token).is_some());
         if owned.len() < before {
             self.own_changes.send();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Owned>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, SessionObjects>> {
         self.owned.lock().expect("the lock of the sessions' objects is not poisoned")
     }
 
@@ -97,7 +97,7 @@ impl Vim {
     /// Returns a reader of the world as `caller` sees it.
     pub(super) fn reader<'w>(&self, world: &'w World, caller: &Caller<'w>) -> Reader<'w> {
         let vc = self.vc(world);
-        let session = vc.logins.session(Family::Soap, caller.token);
+        let session = vc.logins.session(SessionService::Soap, caller.token);
         Reader {
             state: world.state(),
             vc,
@@ -116,13 +116,14 @@ impl Vim {
         &self,
         world: &Locked<'_>,
         caller: &Caller<'_>,
-        work: impl FnOnce(&mut Owned, &Reader<'_>) -> Result<R, VimFault>,
+        work: impl FnOnce(&mut SessionObjects, &Reader<'_>) -> Result<R, VimFault>,
     ) -> Result<R, VimFault> {
         let reader = self.reader(world, caller);
         let (_, session) = reader.session.ok_or_else(VimFault::not_authenticated)?;
         let mut all = self.lock();
-        let owned =
-            all.entry(caller.token.to_owned()).or_insert_with(|| Owned::new(session.key.clone()));
+        let owned = all
+            .entry(caller.token.to_owned())
+            .or_insert_with(|| SessionObjects::new(session.key.clone()));
         work(owned, &reader)
     }
 }

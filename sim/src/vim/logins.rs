@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sim_world::VcRequest;
-use sim_world::vcenter::{EndReason, Family, Password, VcFault};
+use sim_world::vcenter::{EndReason, Password, SessionService, VcFault};
 
 use super::fault::VimFault;
 use super::node::Node;
@@ -28,7 +28,7 @@ impl Vim {
         arguments: &Node,
     ) -> Result<Answer, Failure> {
         let request = VcRequest::Login {
-            family: Family::Soap,
+            family: SessionService::Soap,
             token: Some(caller.token.to_owned()),
             user: arguments.required("userName")?.to_owned(),
             password: Password::new(arguments.verbatim("password")?),
@@ -74,7 +74,7 @@ impl Vim {
             .open
             .remove(ticket)
             .ok_or(VcFault::InvalidLogin)?;
-        let owner = self.vc(world).logins.session(Family::Soap, &owner);
+        let owner = self.vc(world).logins.session(SessionService::Soap, &owner);
         let user = owner.and_then(|session| session.user.clone()).ok_or(VcFault::InvalidLogin)?;
         self.request(world, VcRequest::CloneSession { token: caller.token.to_owned(), user })?;
         Ok(Answer { result: self.current_session(world, caller), logged_in: true })
@@ -88,8 +88,8 @@ impl Vim {
         let key = arguments.required("sessionID")?;
         arguments.required("userName")?;
         let mut sessions = self.vc(world).logins.sessions.values();
-        let active =
-            sessions.any(|it| it.family == Family::Soap && it.key == key && it.user.is_some());
+        let active = sessions
+            .any(|it| it.family == SessionService::Soap && it.key == key && it.user.is_some());
         Ok(Some(Value::from(active)).into())
     }
 
@@ -102,7 +102,7 @@ impl Vim {
         for id in arguments.all("sessionId") {
             let mut sessions = self.vc(world).logins.sessions.iter();
             let token = sessions
-                .find(|(_, it)| it.family == Family::Soap && it.key == id.text)
+                .find(|(_, it)| it.family == SessionService::Soap && it.key == id.text)
                 .map(|(token, _)| token.clone());
             match token {
                 None => {

@@ -14,9 +14,9 @@ use super::fault::VimFault;
 use super::logins::Tickets;
 use super::node::Node;
 use super::operation::Operation as Op;
-use super::sessions::Owned;
+use super::sessions::SessionObjects;
 use super::value::Value;
-use super::waiting::{Wait, Waiting};
+use super::waiting::{Wait, WaitStart};
 use crate::WorldHandle;
 use crate::faults::Effects;
 use crate::handle::Locked;
@@ -28,7 +28,7 @@ pub(crate) struct Vim {
     pub(super) world: WorldHandle,
     pub(super) vcenter: String,
     /// Objects of each session, by the token of the session.
-    pub(super) owned: Mutex<BTreeMap<String, Owned>>,
+    pub(super) owned: Mutex<BTreeMap<String, SessionObjects>>,
     /// Signal for changes of objects that sessions own; wakes blocked waits.
     pub(super) own_changes: Signal,
     /// Unused clone tickets.
@@ -116,8 +116,8 @@ impl Vim {
                 let begun =
                     self.begin_wait(world, caller, operation, this.1, arguments, effects)?;
                 Ok(match begun {
-                    Waiting::Over(reply) => Step::Done(reply.into()),
-                    Waiting::Goes(wait) => Step::Waits(wait),
+                    WaitStart::Over(reply) => Step::Done(reply.into()),
+                    WaitStart::Goes(wait) => Step::Waits(wait),
                 })
             }
             Some(operation) => {
@@ -206,7 +206,7 @@ impl Vim {
             | Op::Destroy
             | Op::SearchDatastore => self.start_task(world, caller, operation, this, arguments),
             Op::ShutdownGuest | Op::RebootGuest | Op::StandbyGuest => {
-                self.ask_guest(world, operation, this)
+                self.guest_request(world, operation, this)
             }
         }
     }

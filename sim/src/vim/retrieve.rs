@@ -7,7 +7,7 @@ use super::node::Node;
 use super::operations::{Answer, Caller, Failure, Vim};
 use super::properties::{self, Reader, Subject};
 use super::select::{self, FilterSpec, Obj, with_list};
-use super::sessions::{Owned, Pages, wanted_by_all};
+use super::sessions::{Pages, SessionObjects, wanted_by_all};
 use super::value::{Object, Value, any};
 use crate::faults::Effects;
 use crate::handle::Locked;
@@ -112,7 +112,7 @@ impl Vim {
 /// Returns the next page of a retrieval; `None` if no object is left. The retrieval selected its
 /// objects for the first page; this function reads their properties now.
 fn page(
-    owned: &mut Owned,
+    owned: &mut SessionObjects,
     reader: &Reader<'_>,
     effects: &Effects,
     mut pages: Pages,

@@ -16,7 +16,7 @@ pub(crate) const DEFAULT_COLLECTOR: &str = "propertyCollector";
 
 /// Objects of one session.
 #[derive(Debug)]
-pub(crate) struct Owned {
+pub(crate) struct SessionObjects {
     /// Key of the session, part of the ids of its objects.
     key: String,
     serial: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Pages {
     pub(crate) size: usize,
 }
 
-impl Owned {
+impl SessionObjects {
     pub(crate) fn new(key: String) -> Self {
         let collectors =
             BTreeMap::from([(Arc::from(DEFAULT_COLLECTOR), Collector::new(&format!("{key}/0")))]);

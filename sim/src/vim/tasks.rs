@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use sim_world::vcenter::{Family, GuestRequest, Kind, MachineSpec, MoRef, Work};
+use sim_world::vcenter::{GuestRequest, Kind, MachineSpec, MoRef, SessionService, Work};
 use sim_world::{Outcome, VcRequest};
 
 use super::fault::VimFault;
@@ -36,7 +36,7 @@ impl Vim {
         if !types::is_a(actual, target(operation)) {
             return Err(VimFault::not_supported(actual, operation.name()).into());
         }
-        let session = self.vc(world).logins.session(Family::Soap, caller.token);
+        let session = self.vc(world).logins.session(SessionService::Soap, caller.token);
         let user = session
             .and_then(|session| session.user.clone())
             .ok_or_else(VimFault::not_authenticated)?;
@@ -48,7 +48,7 @@ impl Vim {
 
     /// Answers `ShutdownGuest`, `RebootGuest` and `StandbyGuest`. The answer does not wait for the
     /// guest to carry out the request.
-    pub(super) fn ask_guest(
+    pub(super) fn guest_request(
         &self,
         world: &mut Locked<'_>,
         operation: Op,

@@ -41,17 +41,17 @@ pub(crate) struct Collector {
     /// Filter ids in creation order.
     order: Vec<Arc<str>>,
     /// State that the client acknowledged.
-    acked: Position,
+    acknowledged: Position,
     /// Version of the reply that the client acknowledged last; `None` before the first
     /// acknowledgment, and after a start over.
     acked_version: Option<String>,
     /// The newest reply, if the client has not acknowledged it yet.
-    offered: Option<Offer>,
+    unacknowledged: Option<Offer>,
     /// Number of waits that have begun. Each wait compares it with its own number to see if a newer
     /// wait has replaced it.
     pub(crate) wait: u64,
     /// Number of the last canceled wait; earlier waits are canceled too.
-    pub(crate) canceled: u64,
+    pub(crate) last_canceled: u64,
     /// Properties that a rule made unreadable when a reply should have had them. A later reply has
     /// them once they are readable.
     owed: BTreeMap<(Arc<str>, Obj), BTreeSet<String>>,
@@ -68,11 +68,11 @@ impl Collector {
             serial: 0,
             filters: BTreeMap::new(),
             order: Vec::new(),
-            acked: Position::default(),
+            acknowledged: Position::default(),
             acked_version: None,
-            offered: None,
+            unacknowledged: None,
             wait: 0,
-            canceled: 0,
+            last_canceled: 0,
             owed: BTreeMap::new(),
         }
     }
@@ -103,8 +103,8 @@ impl Collector {
     /// Removes a filter; returns `false` if the collector does not have it.
     pub(crate) fn remove_filter(&mut self, id: &str) -> bool {
         self.order.retain(|known| &**known != id);
-        self.acked.members.remove(id);
-        if let Some(offered) = &mut self.offered {
+        self.acknowledged.members.remove(id);
+        if let Some(offered) = &mut self.unacknowledged {
             offered.rest.retain(|planned| &*planned.filter != id);
         }
         self.filters.remove(id).is_some()
@@ -118,24 +118,25 @@ impl Collector {
     /// `InvalidCollectorVersion` for any other version.
     pub(crate) fn acknowledge(&mut self, version: &str) -> Result<(), VimFault> {
         if version.is_empty() {
-            self.acked = Position::default();
+            self.acknowledged = Position::default();
             self.acked_version = None;
-            self.offered = None;
+            self.unacknowledged = None;
             return Ok(());
         }
-        let matches_offer = self.offered.as_ref().is_some_and(|offer| offer.version == version);
+        let matches_offer =
+            self.unacknowledged.as_ref().is_some_and(|offer| offer.version == version);
         if matches_offer {
-            if self.offered.as_ref().is_some_and(|offer| !offer.rest.is_empty()) {
+            if self.unacknowledged.as_ref().is_some_and(|offer| !offer.rest.is_empty()) {
                 return Ok(());
             }
-            if let Some(offer) = self.offered.take() {
-                self.acked.advance(offer.then, &self.filters);
+            if let Some(offer) = self.unacknowledged.take() {
+                self.acknowledged.advance(offer.change, &self.filters);
                 self.acked_version = Some(offer.version);
             }
             return Ok(());
         }
         if self.acked_version.as_deref() == Some(version) {
-            self.offered = None;
+            self.unacknowledged = None;
             return Ok(());
         }
         Err(VimFault::invalid_collector_version())
@@ -145,8 +146,8 @@ impl Collector {
     pub(crate) fn reset(&mut self) {
         self.owed.clear();
         self.acked_version = None;
-        self.offered = None;
-        self.acked = Position::default();
+        self.unacknowledged = None;
+        self.acknowledged = Position::default();
     }
 
     /// Returns the next reply, an `UpdateSet`; `None` if no change is to be reported.
@@ -158,19 +159,19 @@ impl Collector {
         max_updates: Option<usize>,
     ) -> Result<Option<Object>, VimFault> {
         let max = max_updates.unwrap_or(DEFAULT_MAX_UPDATES).max(1);
-        let (mut planned, then) = match self.offered.take() {
-            Some(offer) => (offer.rest, offer.then),
+        let (mut planned, then) = match self.unacknowledged.take() {
+            Some(offer) => (offer.rest, offer.change),
             None => {
                 let (planned, then) = self.plan(reader, views, effects)?;
-                if planned.is_empty() && !self.can_pay(effects) {
+                if planned.is_empty() && !self.can_send_unsent(effects) {
                     // The client would see no change, so the position advances without a reply.
-                    self.acked.advance(then, &self.filters);
+                    self.acknowledged.advance(then, &self.filters);
                     return Ok(None);
                 }
                 (planned, then)
             }
         };
-        self.pay(&mut planned, reader, views, effects);
+        self.add_unsent(&mut planned, reader, views, effects);
         let rest = if planned.len() > max { planned.split_off(max) } else { VecDeque::new() };
         self.serial += 1;
         let version = format!("{:016x}-{}", self.salt, self.serial);
@@ -183,7 +184,7 @@ impl Collector {
         if !rest.is_empty() {
             set = set.with("truncated", true);
         }
-        self.offered = Some(Offer { version, then, rest });
+        self.unacknowledged = Some(Offer { version, change: then, rest });
         Ok(Some(set))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sim_world::vcenter::{Family, Kind, MoRef};
+use sim_world::vcenter::{Kind, MoRef, SessionService};
 use tokio::time::Instant;
 
 use super::fault::VimFault;
@@ -10,7 +10,7 @@ use super::node::Node;
 use super::operation::Operation as Op;
 use super::operations::{Caller, Vim};
 use super::select::FilterSpec;
-use super::sessions::{Owned, references};
+use super::sessions::{SessionObjects, references};
 use super::types;
 use super::value::{Reference, Value};
 use super::views::View;
@@ -34,7 +34,7 @@ pub(crate) struct Wait {
 }
 
 /// State of a wait that has just begun.
-pub(super) enum Waiting {
+pub(super) enum WaitStart {
     /// The wait is over, with this reply.
     Over(Option<Value>),
     /// The wait goes on, without a reply yet.
@@ -68,7 +68,7 @@ impl Vim {
                     arguments.child("spec").ok_or_else(|| VimFault::invalid_argument("spec"))?;
                 let spec = FilterSpec::read(spec)?;
                 let id = owned.next_id();
-                let Owned { views, collectors, .. } = owned;
+                let SessionObjects { views, collectors, .. } = owned;
                 let collector = collectors
                     .get_mut(this)
                     .ok_or_else(|| VimFault::not_found("PropertyCollector", this))?;
@@ -81,7 +81,7 @@ impl Vim {
             }
             _ => {
                 let collector = owned.collector(this)?;
-                collector.canceled = collector.wait;
+                collector.last_canceled = collector.wait;
                 Ok(None)
             }
         })?;
@@ -176,7 +176,7 @@ impl Vim {
         this: &str,
         arguments: &Node,
         effects: &Effects,
-    ) -> Result<Waiting, VimFault> {
+    ) -> Result<WaitStart, VimFault> {
         let options = arguments.child("options").filter(|_| operation == "WaitForUpdatesEx");
         let (limit, max_updates) = limits(operation, options)?;
         let version = arguments.text_of("version").unwrap_or_default();
@@ -201,9 +201,9 @@ impl Vim {
             until: Instant::now() + limit,
             changes,
         };
-        match self.look(world, caller, &wait, effects)? {
-            Some(reply) => Ok(Waiting::Over(reply)),
-            None => Ok(Waiting::Goes(wait)),
+        match self.poll_wait(world, caller, &wait, effects)? {
+            Some(reply) => Ok(WaitStart::Over(reply)),
+            None => Ok(WaitStart::Goes(wait)),
         }
     }
 
@@ -227,7 +227,7 @@ impl Vim {
             }
             world.mark_unchanged();
             own.mark_unchanged();
-            if let Some(reply) = self.look(&self.world.lock(), caller, &wait, effects)? {
+            if let Some(reply) = self.poll_wait(&self.world.lock(), caller, &wait, effects)? {
                 return Ok(reply);
             }
         }
@@ -235,23 +235,23 @@ impl Vim {
 
     /// Checks a wait. Returns `None` while it goes on, `Some(None)` if its time has run out, else
     /// the reply.
-    fn look(
+    fn poll_wait(
         &self,
         world: &Locked<'_>,
         caller: &Caller<'_>,
         wait: &Wait,
         effects: &Effects,
     ) -> Result<Option<Option<Value>>, VimFault> {
-        if self.vc(world).logins.session(Family::Soap, caller.token).is_none() {
+        if self.vc(world).logins.session(SessionService::Soap, caller.token).is_none() {
             return Err(VimFault::request_canceled());
         }
         let reply = self.with_owned(world, caller, |owned, reader| {
-            let Owned { views, collectors, .. } = owned;
+            let SessionObjects { views, collectors, .. } = owned;
             let id = wait.collector.as_str();
             let collector = collectors
                 .get_mut(id)
                 .ok_or_else(|| VimFault::not_found("PropertyCollector", id))?;
-            if collector.wait != wait.number || collector.canceled >= wait.number {
+            if collector.wait != wait.number || collector.last_canceled >= wait.number {
                 return Err(VimFault::request_canceled());
             }
             collector.reply(reader, views, effects, wait.max_updates)

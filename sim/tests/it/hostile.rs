@@ -18,13 +18,13 @@ use sim::world::objects::GroupResource;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use cluster::{Cluster, DEADLINE, Neighbour, replaced};
+use cluster::{Cluster, DEADLINE, OtherClient, replaced};
 use requests::{AUTH, MAPS, get, requests};
 
 #[tokio::test]
 async fn hostile_requests_get_answers_and_do_not_delay_another_client() {
     let cluster = Cluster::new().await;
-    let mut neighbour = Neighbour::of(&cluster).await;
+    let mut neighbour = OtherClient::of(&cluster).await;
     for (name, request, status, text) in requests() {
         let answer = cluster.raw(&request).await;
         let line = answer.lines().next().unwrap_or_default();
@@ -42,7 +42,7 @@ async fn hostile_requests_get_answers_and_do_not_delay_another_client() {
 #[tokio::test]
 async fn unfinished_requests_do_not_delay_another_client() {
     let cluster = Cluster::new().await;
-    let mut neighbour = Neighbour::of(&cluster).await;
+    let mut neighbour = OtherClient::of(&cluster).await;
     let beginnings: [&[u8]; 5] = [
         b"",
         b"GET /api/v1/no",
@@ -78,7 +78,7 @@ async fn five_thousand_watches_receive_every_change() {
     const N_CONNECTIONS: usize = 50;
     const N_STREAMS: usize = 100;
     let cluster = Cluster::new().await;
-    let mut neighbour = Neighbour::of(&cluster).await;
+    let mut neighbour = OtherClient::of(&cluster).await;
     let version = cluster.sim.world().read(|world| world.cluster.revision());
     let path = format!("/api/v1/namespaces/default/configmaps?watch=1&resourceVersion={version}");
     let mut watches = Vec::new();
@@ -251,7 +251,7 @@ async fn a_client_that_reads_nothing_is_disconnected_and_delays_no_other() {
         let map = serde_json::json!({"metadata": {"name": name, "namespace": "default"}, "data": {"a": data}});
         cluster.create("configmaps", "default", map);
     }
-    let mut neighbour = Neighbour::of(&cluster).await;
+    let mut neighbour = OtherClient::of(&cluster).await;
     let mut readers = Vec::new();
     for _ in 0..N_READERS {
         let mut stream = cluster.connect().await;

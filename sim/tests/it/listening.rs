@@ -7,7 +7,7 @@ use std::time::Duration;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use sim::faults::{Action, Rule};
 use sim::world::Command;
-use sim::{Door, Endpoints, ListenOptions, Sim, Transport};
+use sim::{ClientGate, Endpoints, ListenOptions, Sim, Transport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -233,7 +233,7 @@ async fn a_vcenter_that_stops_breaks_its_connections_and_takes_no_more() {
 #[tokio::test]
 async fn a_shut_door_breaks_connections_and_records_nothing_until_it_opens() {
     let sim = Sim::builder().plain_text().start();
-    let door = Door::default();
+    let door = ClientGate::default();
     let transport = Transport::PlainText;
     let options = ListenOptions { transport, door: door.clone(), ..ListenOptions::default() };
     let endpoints = sim.listen(options).await.expect("free ports");

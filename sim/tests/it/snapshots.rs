@@ -1,7 +1,7 @@
 //! Snapshots of the bytes of answers, at least one successful answer of every operation. Line
 //! breaks between XML elements make the snapshots readable.
 //!
-//! A scenario is a client's exchange with a new sim. [`Shots`] compares each answer with its
+//! A scenario is a client's exchange with a new sim. [`Snapshots`] compares each answer with its
 //! snapshot, and finds the name of the answered operation in the ledger. The test
 //! `every_operation_has_a_snapshot_of_its_answer` fails for an operation without a snapshot of a
 //! successful answer. A REST operation needs one in each of the two dialects.
@@ -30,14 +30,14 @@ macro_rules! scenarios {
         $(
             #[tokio::test(start_paused = true)]
             async fn $name() {
-                $module::$name(&mut Shots::default()).await;
+                $module::$name(&mut Snapshots::default()).await;
             }
         )*
 
         /// Runs all scenarios without comparisons. Returns the operations that succeed in at least
         /// one.
-        async fn covered() -> BTreeSet<Spoken> {
-            let mut shots = Shots { only_count: true, ..Shots::default() };
+        async fn covered() -> BTreeSet<DialectOperation> {
+            let mut shots = Snapshots { only_count: true, ..Snapshots::default() };
             $($module::$name(&mut shots).await;)*
             shots.spoken
         }
@@ -67,16 +67,16 @@ scenarios! {
 }
 
 /// The dialect of a call (`soap`, `rest` or `api`) and the name of its operation.
-type Spoken = (&'static str, String);
+type DialectOperation = (&'static str, String);
 
 /// Compares answers with their snapshots, and records the operations of the successful calls.
 #[derive(Default)]
-struct Shots {
+struct Snapshots {
     only_count: bool,
-    spoken: BTreeSet<Spoken>,
+    spoken: BTreeSet<DialectOperation>,
 }
 
-impl Shots {
+impl Snapshots {
     /// Compares the answer to the last call of `sim` with the snapshot `name`, and records the
     /// operation of the call if it succeeded.
     fn take(&mut self, sim: &Sim, name: &str, answer: &Answer) {
@@ -108,7 +108,7 @@ async fn every_operation_has_a_snapshot_of_its_answer() {
         Face::Vapi => &["rest", "api"][..],
         _ => &["soap"],
     };
-    let missing: Vec<Spoken> = sim::operations()
+    let missing: Vec<DialectOperation> = sim::operations()
         .flat_map(|(face, name)| dialects(face).iter().map(move |it| (*it, name.to_owned())))
         .filter(|operation| !spoken.contains(operation))
         .collect();

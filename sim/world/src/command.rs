@@ -16,7 +16,7 @@ use crate::completion::{Completion, Step};
 use crate::event::ControlPlane;
 use crate::objects::{self, Quota};
 use crate::supervisor::OperatorChange;
-use crate::vcenter::{Family, LoginRules, MachineSpec};
+use crate::vcenter::{LoginRules, MachineSpec, SessionService};
 pub use named::{Grant, Named, TagName};
 pub use request::VcRequest;
 
@@ -240,7 +240,7 @@ pub enum Command {
         vcenter: Option<String>,
         /// The process; both if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        family: Option<Family>,
+        family: Option<SessionService>,
     },
     /// Sets the idle timeout, the maximum numbers of sessions and the lock-out of a vCenter.
     #[serde(rename = "session.rules")]

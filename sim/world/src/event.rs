@@ -128,7 +128,7 @@ pub enum Fault {
 impl Event {
     /// True if the event may change what a waiting client sees. False only for the beginning and
     /// the end of a call on a session.
-    pub fn concerns_others(&self) -> bool {
+    pub fn wakes_waiters(&self) -> bool {
         !matches!(
             self,
             Self::VCenter {

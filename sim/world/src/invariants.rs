@@ -3,7 +3,7 @@
 mod supervisor;
 
 use crate::state::State;
-use crate::vcenter::{Data, Inventory, MoRef, VCenter, may_hang};
+use crate::vcenter::{Data, Inventory, MoRef, VCenter, can_be_child_of};
 
 impl State {
     /// Returns every violated invariant; empty if the state is sound.
@@ -49,7 +49,7 @@ fn vcenter_violations(vcenter: &VCenter) -> Vec<String> {
             Some(parent) if inventory.get(parent).is_none() => {
                 found.push(format!("{id} has the parent {parent}, which does not exist"));
             }
-            Some(parent) if !may_hang(id.kind, parent.kind) => {
+            Some(parent) if !can_be_child_of(id.kind, parent.kind) => {
                 found.push(format!("{id} has the parent {parent}, which is of a wrong kind"));
             }
             Some(parent) => {

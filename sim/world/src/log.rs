@@ -90,7 +90,7 @@ impl Log {
 
     /// Replays the log. Calls `look` for each event, with its time and the states before and after
     /// it. Does nothing with [`Retain::Nothing`].
-    pub fn play(&self, mut look: impl FnMut(Time, &Event, &State, &State)) {
+    pub fn for_each(&self, mut look: impl FnMut(Time, &Event, &State, &State)) {
         let Some(base) = self.base.as_deref() else { return };
         let mut before = base.clone();
         let mut after = base.clone();

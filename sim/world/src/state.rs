@@ -71,7 +71,7 @@ impl State {
             epoch,
             ids,
             vcenters: BTreeMap::new(),
-            cluster: objects::Store::founded(ids, epoch),
+            cluster: objects::Store::new_at(ids, epoch),
             cluster_backup: None,
             supervisor: Supervisor::none(ids),
             kubelets: BTreeMap::new(),
@@ -103,7 +103,7 @@ impl State {
         let age = jiff::SignedDuration::try_from(self.age()).unwrap_or_default();
         self.epoch = now.checked_sub(age).unwrap_or(self.epoch);
         for vcenter in self.vcenters.values_mut() {
-            vcenter.logins.hang_up();
+            vcenter.logins.drop_calls();
         }
         self
     }
@@ -158,7 +158,7 @@ impl State {
     /// Equals [`next_timer`](Self::next_timer) while no call is in flight. Otherwise it is no later
     /// than the present time plus the idle timeout (or plus 1 s, if that is longer), because a
     /// session whose call ends meanwhile cannot expire earlier.
-    pub fn next_look(&self) -> Option<Time> {
+    pub fn next_deadline(&self) -> Option<Time> {
         let serving = self.vcenters.values().filter(|vc| vc.logins.is_serving());
         let idle = serving
             .map(|vc| self.latest + vc.logins.rules.idle_timeout.max(Duration::from_secs(1)));
@@ -169,7 +169,7 @@ impl State {
     /// changes from their watch history.
     pub(crate) fn pass(&mut self, now: Time) {
         self.latest = self.latest.max(now);
-        self.cluster.pass(self.latest);
+        self.cluster.run_compactions(self.latest);
         self.supervisor.pass(self.latest);
     }
 
@@ -186,7 +186,7 @@ impl State {
             Event::ClusterBackedUp => self.cluster_backup = Some(Box::new(self.cluster.clone())),
             Event::ClusterRestored => {
                 if let Some(backup) = &self.cluster_backup {
-                    self.cluster = self.cluster.replaced_by(backup);
+                    self.cluster = self.cluster.restored_from(backup);
                 }
             }
             Event::VCenterAdded { vcenter, with } => {
@@ -216,7 +216,7 @@ impl State {
 
     fn schedule(&mut self, id: u64, at: Option<Time>, held: Option<&Held>, reaction: &Reaction) {
         self.last_timer = id;
-        self.supervisor.scheduled(id, at, reaction);
+        self.supervisor.record_pending(id, at, reaction);
         if let (Some(at), Reaction::EventExpires { plane, key, .. }) = (at, reaction) {
             self.event_lease = at;
             self.event_timers.entry(*plane).or_default().insert(key.path(), (at, id));
@@ -238,7 +238,7 @@ impl State {
             None => self.held.remove(&id).map(|(_, reaction)| reaction),
         };
         if let Some(reaction) = &reaction {
-            self.supervisor.unscheduled(reaction);
+            self.supervisor.clear_pending(reaction);
         }
         if let Some(Reaction::EventExpires { plane, key, .. }) = reaction
             && let Some(timers) = self.event_timers.get_mut(&plane)

@@ -93,12 +93,12 @@ impl Supervisor {
         with: &SupervisorTopology,
     ) -> Self {
         let SupervisorTopology { namespace, cluster } = with;
-        let mut store = objects::Store::founded(ids.part("supervisor"), now);
+        let mut store = objects::Store::new_at(ids.part("supervisor"), now);
         let definitions = GroupResource::of("apiextensions.k8s.io", "customresourcedefinitions");
         let all = PARSED.iter().map(|it| (definitions.clone(), it.clone()));
         let room = json!({"metadata": {"name": namespace}});
-        equip(&mut store);
-        store.founding(|store| {
+        add_webhooks(&mut store);
+        store.with_light_validation(|store| {
             for (resource, object) in all.chain([(GroupResource::core("namespaces"), room)]) {
                 let command = objects::Command::create(resource, "", object);
                 let Ok(decision) = store.decide(now, command) else { continue };
@@ -118,21 +118,21 @@ impl Supervisor {
     /// Restores those parts of the store that a snapshot does not contain: the webhooks and the
     /// quotas.
     pub(crate) fn restored(mut self) -> Self {
-        equip(&mut self.objects);
-        self.settle();
+        add_webhooks(&mut self.objects);
+        self.apply_settings_to_store();
         self
     }
 
     /// Copies the quotas and the state of the webhooks (whether they answer) to the store.
-    fn settle(&mut self) {
-        self.objects.cut_off_webhooks((!self.operator.webhooks).then_some(OUTAGE));
+    fn apply_settings_to_store(&mut self) {
+        self.objects.set_webhook_outage((!self.operator.webhooks).then_some(OUTAGE));
         self.objects.limit_with(self.quotas.values().cloned().collect());
     }
 
     /// Replaces VM Operator's settings.
     pub(crate) fn set_operator(&mut self, operator: Operator) {
         self.operator = operator;
-        self.settle();
+        self.apply_settings_to_store();
     }
 
     /// Sets the quota of this name, or removes it if `quota` has no limits.
@@ -141,11 +141,11 @@ impl Supervisor {
             true => self.quotas.remove(&quota.name),
             false => self.quotas.insert(quota.name.clone(), quota.clone()),
         };
-        self.settle();
+        self.apply_settings_to_store();
     }
 
     /// True if the world has a Supervisor.
-    pub fn is_there(&self) -> bool {
+    pub fn exists(&self) -> bool {
         !self.namespace.is_empty()
     }
 
@@ -161,7 +161,7 @@ impl Supervisor {
 
     /// Advances the clock of the object store to `now`.
     pub(crate) fn pass(&mut self, now: Time) {
-        self.objects.pass(now);
+        self.objects.run_compactions(now);
     }
 
     /// Applies a change of an object to the store and the indexes.
@@ -210,14 +210,14 @@ impl Supervisor {
 
     /// Records the step of VM Operator that a newly scheduled or held reaction carries out. Ignores
     /// reactions without such a step.
-    pub(crate) fn scheduled(&mut self, id: u64, at: Option<Time>, reaction: &Reaction) {
+    pub(crate) fn record_pending(&mut self, id: u64, at: Option<Time>, reaction: &Reaction) {
         if let Reaction::VirtualMachine { path, step } = reaction {
             self.pending.insert(path.clone(), Pending { step: *step, at, id });
         }
     }
 
     /// Removes the record of the step whose reaction left the queue.
-    pub(crate) fn unscheduled(&mut self, reaction: &Reaction) {
+    pub(crate) fn clear_pending(&mut self, reaction: &Reaction) {
         if let Reaction::VirtualMachine { path, .. } = reaction {
             self.pending.remove(path);
         }
@@ -225,7 +225,7 @@ impl Supervisor {
 }
 
 /// Adds the admission and the conversion webhooks of VM Operator to the store.
-fn equip(store: &mut objects::Store) {
+fn add_webhooks(store: &mut objects::Store) {
     store.admit_with(vmoperator::machines(), vmoperator::ADMISSION);
     for resource in [
         "clustervirtualmachineimages",
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn every_definition_is_valid() {
-        let mut store = objects::Store::founded(Ids::new(0), Timestamp::UNIX_EPOCH);
+        let mut store = objects::Store::new_at(Ids::new(0), Timestamp::UNIX_EPOCH);
         let definitions = GroupResource::of("apiextensions.k8s.io", "customresourcedefinitions");
         for definition in PARSED.iter() {
             let create = objects::Command::create(definitions.clone(), "", definition.clone());

@@ -169,7 +169,7 @@ impl Topology {
             world.add_vcenter(&name, vcenter);
         }
         if let Some(supervisor) = &self.supervisor {
-            supervisor::found(&mut world, self, supervisor);
+            supervisor::create_supervisor(&mut world, self, supervisor);
         }
         for vc in 0..self.vcenters {
             self.tag(&mut world, vc);

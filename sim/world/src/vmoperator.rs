@@ -54,7 +54,7 @@ pub(crate) fn zones() -> GroupResource {
 
 /// The machine in vCenter that belongs to a VirtualMachine.
 #[derive(Clone, Copy)]
-pub(crate) struct Found<'a> {
+pub(crate) struct MachineInVCenter<'a> {
     pub(crate) vcenter: &'a VCenter,
     pub(crate) id: MoRef,
     pub(crate) machine: &'a Machine,
@@ -67,7 +67,7 @@ pub(crate) struct Found<'a> {
 /// zones.
 pub(crate) fn next(
     object: &Value,
-    found: Option<Found<'_>>,
+    found: Option<MachineInVCenter<'_>>,
     wanted: &Value,
     tells_zones: bool,
 ) -> Option<Step> {
@@ -87,7 +87,7 @@ pub(crate) fn next(
         None if !is_told => Some(Step::VmPrerequisites),
         None => conditions::are_met(object).then_some(Step::VmCreated),
         Some(_) if !is_text(&object["status"]["biosUUID"]) && !is_told => Some(Step::VmIdentified),
-        Some(found) if wants(object).is_some_and(|wanted| wanted != found.machine.power) => {
+        Some(found) if wanted_power(object).is_some_and(|wanted| wanted != found.machine.power) => {
             Some(Step::VmPower)
         }
         Some(_) => (!is_told).then_some(Step::VmStatus),
@@ -95,7 +95,7 @@ pub(crate) fn next(
 }
 
 /// The power state in the object's `spec.powerState`; `None` if it is absent or unknown.
-pub(crate) fn wants(object: &Value) -> Option<Power> {
+pub(crate) fn wanted_power(object: &Value) -> Option<Power> {
     match object["spec"]["powerState"].as_str()? {
         "PoweredOn" => Some(Power::PoweredOn),
         "PoweredOff" => Some(Power::PoweredOff),
@@ -105,7 +105,7 @@ pub(crate) fn wants(object: &Value) -> Option<Power> {
 }
 
 /// The text of a power state in `v1alpha6`, the stored version.
-pub(crate) fn spelled(power: Power) -> &'static str {
+pub(crate) fn power_text(power: Power) -> &'static str {
     match power {
         Power::PoweredOn => "PoweredOn",
         Power::PoweredOff => "PoweredOff",
@@ -120,7 +120,7 @@ fn lacks_zone_label(object: &Value) -> bool {
 }
 
 /// True if the object is neither paused nor being deleted.
-pub(crate) fn is_looked_at(object: &Value) -> bool {
+pub(crate) fn is_reconciled(object: &Value) -> bool {
     !is_paused(object) && !object["metadata"]["deletionTimestamp"].is_string()
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::Time;
-use crate::act::Act;
+use crate::act::Execution;
 use crate::command::Command;
 use crate::completion::Timing;
 use crate::event::{Applied, Event, Fault};
@@ -21,7 +21,7 @@ use crate::vcenter::{MoRef, VCenter, VcEvent};
 pub struct World {
     state: State,
     log: Log,
-    /// Events since the last [`World::take_tape`]; `None` if the world does not record a tape.
+    /// Events since the last [`World::take_recorded`]; `None` if the world does not record a tape.
     tape: Option<Vec<(Time, Event)>>,
 }
 
@@ -45,16 +45,16 @@ impl World {
         self.log = Log::starting_from(retain, &self.state);
     }
 
-    /// Starts to record a tape: all further events, for [`World::take_tape`] and independent of the
-    /// log. Returns the present state.
-    pub fn start_tape(&mut self) -> State {
+    /// Starts to record a tape: all further events, for [`World::take_recorded`] and independent of
+    /// the log. Returns the present state.
+    pub fn start_recording(&mut self) -> State {
         self.tape = Some(Vec::new());
         self.state.clone()
     }
 
-    /// Returns the events since the last call, or since [`World::start_tape`], oldest first, each
-    /// with its time. The list is empty if the world does not record a tape.
-    pub fn take_tape(&mut self) -> Vec<(Time, Event)> {
+    /// Returns the events since the last call, or since [`World::start_recording`], oldest first,
+    /// each with its time. The list is empty if the world does not record a tape.
+    pub fn take_recorded(&mut self) -> Vec<(Time, Event)> {
         self.tape.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
@@ -87,15 +87,15 @@ impl World {
     /// exceed the size limit of [`Retain::Last`].
     ///
     /// Does nothing if the world already keeps a log.
-    pub fn remember(&mut self, events: usize) {
+    pub fn keep_events(&mut self, events: usize) {
         if self.log.base().is_none() {
             self.retain(Retain::Last(events));
         }
     }
 
-    /// Stops keeping events after [`remember`](Self::remember), and drops the kept events. Does
-    /// nothing to a log with [`Retain::Everything`].
-    pub fn forget(&mut self) {
+    /// Stops keeping events after [`keep_events`](Self::keep_events), and drops the kept events.
+    /// Does nothing to a log with [`Retain::Everything`].
+    pub fn drop_events(&mut self) {
         if matches!(self.log.retain(), Retain::Last(_)) {
             self.retain(Retain::Nothing);
         }
@@ -142,8 +142,8 @@ impl World {
     pub fn apply(&mut self, now: Time, command: Command) -> Result<Applied, Fault> {
         let mut events = self.advance(now);
         let now = now.max(self.state.latest);
-        let mut act = Act::new(&mut self.state, now);
-        let result = act.carry_out(command);
+        let mut act = Execution::new(&mut self.state, now);
+        let result = act.execute(command);
         let acted = act.into_events();
         debug_assert!(
             result.is_ok()
@@ -163,7 +163,7 @@ impl World {
         let mut all = Vec::new();
         while let Some(due) = self.state.next_timer().filter(|due| *due <= now) {
             let at = due.max(self.state.latest);
-            let mut act = Act::new(&mut self.state, at);
+            let mut act = Execution::new(&mut self.state, at);
             act.react();
             let events = act.into_events();
             self.note(at, &events);
@@ -185,7 +185,7 @@ impl World {
     /// Stores the VirtualMachine `object` for an existing machine while a topology builds the
     /// world.
     pub(crate) fn adopt(&mut self, object: serde_json::Value, machine: MoRef) {
-        let mut act = Act::new(&mut self.state, Time::ZERO);
+        let mut act = Execution::new(&mut self.state, Time::ZERO);
         act.adopt(object, machine);
         let events = act.into_events();
         self.note(Time::ZERO, &events);

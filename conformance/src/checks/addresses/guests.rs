@@ -13,7 +13,7 @@ use super::{
 use crate::backend::Backend;
 use crate::foreign::Pace;
 use crate::scenario::{Act, Scenario};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Creates a case in which VMware Tools stop and vCenter keeps the last guest information. The
 /// provider restarts and reads this information. The node must keep its addresses.
@@ -45,13 +45,13 @@ pub(super) fn stale_while_stopped() -> Case {
         };
         let (old, new) = (shows("10.0.0.2"), shows("10.8.0.2"));
         Verdict::of(old.is_none(), || {
-            format!("the new Node shows at {old:?} the address that VMware Tools reported before they stopped").at(old)
+            format!("the new Node shows {old} the address that VMware Tools reported before they stopped", old = when(old)).at(old)
         })
         .and(|| {
             // The provider retries after at most a minute, lengthened by half.
             let in_time = new.is_some_and(|at| at.since_start() <= back + s(90) + T_INIT);
             Verdict::of(in_time, || {
-                format!("the Node shows the new address from {new:?} on; VMware Tools report it since {back:?}")
+                format!("the Node shows the new address {new}; VMware Tools report it since {back:?}", new = when(new))
                     .at(new)
             })
         })
@@ -87,7 +87,7 @@ pub(super) fn metadata_refused() -> Case {
     let path = "config.extraConfig[\"guestinfo.metadata\"]".to_owned();
     let missing = MissingPaths { paths: vec![path], fault: "NoPermission".into() };
     let rule = about_machines(Backend::VCenter, "refused", [Action::MissingSet(missing)]);
-    let scenario = world(3, SETTLED + T_STATUS).fault(rule).at(SETTLED, Act::Heal);
+    let scenario = world(3, SETTLED + T_STATUS).fault(rule).at(SETTLED, Act::RemoveRules);
     Case::new(scenario, |run| {
         let reads = |call: &Record| call.req.detail.split(['{', ',', '}']).any(|it| it == "config");
         if run.calls().any(reads) {

@@ -21,7 +21,7 @@ use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = vec![
@@ -126,7 +126,7 @@ fn empty_guests(backend: Backend) -> Vec<Case> {
                     .at(SETTLED, rule)
                     .at(SETTLED + s(1), Act::Crash(0))
                     .at(SETTLED + s(2), Act::Start(0))
-                    .at(SETTLED + long, Act::Heal),
+                    .at(SETTLED + long, Act::RemoveRules),
                 judge,
             )
             .named(case),
@@ -223,8 +223,11 @@ fn changed() -> Case {
         let since = s(100);
         let shown = run.when_after(&name(2), since, |node| node.ips().any(|ip| ip == "10.8.0.2"));
         Verdict::of(shown.is_some_and(|at| at.since_start() <= since + T_STATUS * 2), || {
-            format!("the node shows the new address from {shown:?} on; its machine has it since {since:?}")
-                .at(shown)
+            format!(
+                "the node shows the new address {shown}; its machine has it since {since:?}",
+                shown = when(shown)
+            )
+            .at(shown)
         })
         .and(|| {
             let mixed =
@@ -269,7 +272,8 @@ pub(super) fn all_shown(run: &Run, begin: Duration) -> Verdict {
     });
     Verdict::of(late.is_none(), || {
         format!(
-            "the address of machine {late:?} changed at {begin:?}, but its node does not show the new one by {bound:?}"
+            "the address of machine {late:?} changed {begin}, but its node does not show the new one by {bound:?}",
+            begin = when(begin)
         )
     })
 }
@@ -315,7 +319,8 @@ fn changed_by_reboot() -> Case {
         let shown = run.when_after(&name(2), s(100), |node| node.ips().any(|ip| ip == "10.8.0.9"));
         Verdict::of(shown.is_some_and(|at| at.since_start() <= s(140) + T_STATUS * 2), || {
             format!(
-                "the node shows the new address from {shown:?} on; the guest has it since 140 s"
+                "the node shows the new address {shown}; the guest has it since 140 s",
+                shown = when(shown)
             )
             .at(shown)
         })
@@ -490,7 +495,7 @@ fn configured() -> Vec<Case> {
                 let guessed = run.initialized(&name(2));
                 run.initializes(&names(1), s(5), T_INIT).and(|| {
                     Verdict::of(guessed.is_none(), || {
-                        format!("the node was initialized at {guessed:?} although its metadata is unreadable").at(guessed)
+                        format!("the node was initialized {guessed} although its metadata is unreadable", guessed = when(guessed)).at(guessed)
                     })
                 })
             }

@@ -3,7 +3,7 @@
 use super::{Case, SETTLED, T_INIT, T_STATUS, name, s, world};
 use crate::lab::Run;
 use crate::lives::{foreign_address, foreign_addresses};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Creates a case in which another client replaces the addresses of the first node, removes those
 /// of the second, and adds one to those of the third.
@@ -44,7 +44,8 @@ fn put_right(run: &Run, n: u32) -> Verdict {
                 .at(*at)
         }),
         later => Verdict::fail(format!(
-            "another client overwrote the addresses of {name} at {since:?}; before it had {wanted:?}, afterwards its versions were {later:?}"
+            "another client overwrote the addresses of {name} {since}; before it had {wanted:?}, afterwards its versions were {later:?}",
+            since = when(since)
         )),
     }
 }

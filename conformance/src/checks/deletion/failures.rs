@@ -33,7 +33,7 @@ pub(super) fn errors(backend: Backend) -> Vec<Case> {
             }
             // Ends the sessions or watches, so that a provider with an up-to-date view meets the
             // failures, too.
-            scenario = scenario.at(s(130), backend.cut()).at(HEALED, Act::Heal);
+            scenario = scenario.at(s(130), backend.disconnect()).at(HEALED, Act::RemoveRules);
             let name = format!("{}{}", kind.name, if restarted { ", cold cache" } else { "" });
             let judge = |run: &Run| survives(run, 3).and(|| same_taints(run, 3));
             let case = Case::new(scenario, judge).canary_within(Canary::Gone(4), HEALED, PATIENCE);
@@ -89,7 +89,7 @@ fn partial_reads() -> Vec<Case> {
         let mut scenario = world(4, s(400)).at(SETTLED, Command::StopKubelet(machine(1)));
         scenario = match cold {
             true => scenario.at(s(100), Act::Crash(0)).at(s(101), Act::Start(0)),
-            false => scenario.at(s(100), expired()).at(s(101), Backend::Supervisor.cut()),
+            false => scenario.at(s(100), expired()).at(s(101), Backend::Supervisor.disconnect()),
         };
         // A provider that has just started confirms an absence by a read by name. A provider that
         // had the machine in its view lists again.
@@ -99,7 +99,7 @@ fn partial_reads() -> Vec<Case> {
         let lists = scenario
             .at(s(100), on("missing", Action::Hide(name(1)), LIST).first(1))
             .at(s(100), later)
-            .at(HEALED, Act::Heal);
+            .at(HEALED, Act::RemoveRules);
         let name = if cold { "cold cache" } else { "warm cache" };
         let name = format!("missing in one list, what follows fails, {name}");
         let case = Case::new(lists, |run| survives(run, 3)).named(name);
@@ -144,8 +144,8 @@ fn partial_searches() -> Vec<Case> {
                     .at(s(100), forget_reference(1))
                     .at(s(101), Act::Start(0));
             }
-            let rebuild = Backend::VCenter.cut();
-            let scenario = scenario.at(s(130), rebuild).at(HEALED, Act::Heal);
+            let rebuild = Backend::VCenter.disconnect();
+            let scenario = scenario.at(s(130), rebuild).at(HEALED, Act::RemoveRules);
             let name = format!("{case}{}", if cold { ", cold cache" } else { "" });
             let judge = |run: &Run| survives(run, 3);
             let case = Case::new(scenario, judge).named(name);
@@ -173,7 +173,7 @@ fn machine_cannot_be_read() -> Case {
         .at(s(100), Act::Crash(0))
         .at(s(100), forget_reference(1))
         .at(s(101), Act::Start(0))
-        .at(HEALED, Act::Heal);
+        .at(HEALED, Act::RemoveRules);
     let case = Case::new(scenario, |run| survives(run, 3));
     let name = "search answers, reads of that machine fail, cold cache";
     case.named(name).canary_within(Canary::Gone(4), HEALED, PATIENCE)

@@ -32,7 +32,7 @@ fn lose_privilege(scenario: Scenario, backend: Backend, at: Duration) -> Scenari
             let key = Key::new(bindings, NAMESPACE, "cloud-provider");
             scenario
                 .at(at, Command::Supervisor(objects::Command::delete(key)))
-                .at(at, backend.cut())
+                .at(at, backend.disconnect())
                 .at(HEALED, Command::Supervisor(bound_again()))
         }
     }
@@ -97,7 +97,7 @@ pub(super) fn another_identity() -> Case {
     let scenario = scenario
         .at(replaced, hide)
         // Shows the machines again. The restarted provider accepts the new identity.
-        .at(HEALED, Act::Heal)
+        .at(HEALED, Act::RemoveRules)
         .at(HEALED, Act::Crash(0))
         .at(HEALED + s(1), Act::Start(0));
     let judge = move |run: &Run| {

@@ -24,7 +24,7 @@ use crate::foreign::Pace;
 use crate::judge::Invariant;
 use crate::lab::Run;
 use crate::scenario::Act;
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = vec![
@@ -161,7 +161,7 @@ fn not_told_yet() -> Case {
         let deleted = run.deleted(&name(1));
         run.was_not_ready(&name(1)).and(|| {
             Verdict::of(deleted.is_none_or(|at| at.since_start() >= told - s(10)), || {
-                format!("the node was deleted at {deleted:?}, but the UUID of the machine with its name is known only from {told:?} on").at(deleted)
+                format!("the node was deleted {deleted}, but the UUID of the machine with its name is known {told}", deleted = when(deleted), told = when(told)).at(deleted)
             })
         })
     });
@@ -280,7 +280,7 @@ fn young() -> Case {
             call.succeeded() || status == Some(404)
         };
         let looked = run
-            .questions()
+            .lookups()
             .any(|call| (born..born + s(60)).contains(&call.t.since_start()) && is_answered(call));
         if !looked {
             return Verdict::inconclusive(
@@ -290,7 +290,12 @@ fn young() -> Case {
         }
         let deleted = run.deleted("young");
         Verdict::of(deleted.is_none_or(|at| at.since_start() >= born + s(60)), || {
-            format!("the node was deleted at {deleted:?}; it registered at {born:?}, and has to stay for 60 s").at(deleted)
+            format!(
+                "the node was deleted {deleted}; it registered {born}, and has to stay for 60 s",
+                deleted = when(deleted),
+                born = when(born)
+            )
+            .at(deleted)
         })
     };
     // Real time only: the provider computes the age of a node with its own clock, which does not

@@ -22,7 +22,7 @@ use crate::checks::canary::Canary;
 use crate::checks::observe::name;
 use crate::judge::Invariant;
 use crate::scenario::{Act, Scenario};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Number of nodes. Two of them may be gone at once without a hold of deletions.
 const N: u32 = 20;
@@ -117,7 +117,8 @@ pub(super) fn moved_during_a_search(takes: Duration, later: Duration) -> Case {
         let deleted = run.deleted("node-1-0001");
         Verdict::of(deleted.is_none(), || {
             format!(
-                "the node was deleted at {deleted:?}, but its machine only moved to another vCenter"
+                "the node was deleted {deleted}, but its machine only moved to another vCenter",
+                deleted = when(deleted)
             )
             .at(deleted)
         })

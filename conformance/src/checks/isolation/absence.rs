@@ -19,7 +19,7 @@ use crate::checks::deletion::{PATIENCE, survives};
 use crate::checks::observe::name;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Number of machines per vCenter. Two of the twenty nodes may be gone at once without a hold of
 /// deletions.
@@ -61,7 +61,7 @@ fn one_down(scenario: Scenario, down: &str, action: Option<&Action>, restarted: 
             .at(BACK, Command::StartVCenter { vcenter: vcenter() }),
         Some(action) => {
             let rule = Rule::new("down", [action.clone()]).at(down);
-            scenario.at(SETTLED, rule).at(BACK, Act::Heal)
+            scenario.at(SETTLED, rule).at(BACK, Act::RemoveRules)
         }
     };
     match restarted {
@@ -85,7 +85,8 @@ fn worked_meanwhile(run: &Run, node: &str) -> Verdict {
         return Verdict::Pass;
     }
     Verdict::inconclusive(format!(
-        "the provider did not work for the healthy vCenter meanwhile: {node} shows its new address from {shown:?} on"
+        "the provider did not work for the healthy vCenter meanwhile: {node} shows its new address {shown}",
+        shown = when(shown)
     ))
 }
 
@@ -104,13 +105,13 @@ fn deleted(action: Option<&Action>, restarted: bool) -> Case {
             .and(|| {
                 let is_held = gone.is_none_or(|at| at.since_start() >= first);
                 Verdict::of(is_held, || {
-                    format!("the Node was deleted at {gone:?}; the other vCenter, which may have its machine, answers only from {first:?} on")
+                    format!("the Node was deleted {gone}; the other vCenter, which may have its machine, answers {first}", gone = when(gone), first = when(first))
                         .at(gone)
                 })
             })
             .and(|| {
                 Verdict::of(gone.is_some_and(|at| at.since_start() <= last), || {
-                    format!("the Node was deleted at {gone:?}; it has to be by {last:?}").at(gone)
+                    format!("the Node was deleted {gone}; it has to be by {last:?}", gone = when(gone)).at(gone)
                 })
             })
             .and(|| {

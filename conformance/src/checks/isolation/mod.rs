@@ -8,14 +8,15 @@ use sim::faults::{Action, Rule};
 use sim::world::{Command, Named, Topology};
 
 use super::build::{
-    GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, machine, newcomer, s, set_address, unlisted, world,
+    GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, create_joining_machine, lists_refused, machine, s,
+    set_address, world,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
-use crate::verdict::{Told as _, Verdict};
+use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     match backend {
@@ -71,7 +72,7 @@ fn one_of_two_down() -> Vec<Case> {
                     s(120),
                     Command::StopKubelet(Named { vcenter: Some("vc0".into()), name: name(1) }),
                 )
-                .at(s(600), Act::Heal)
+                .at(s(600), Act::RemoveRules)
                 .at(s(600), Command::StartVCenter { vcenter: Some("vc0".into()) });
             let label = format!("{case}{}", if from_the_start { " from the start" } else { "" });
             let judge = move |run: &Run| {
@@ -83,7 +84,7 @@ fn one_of_two_down() -> Vec<Case> {
                         Verdict::of(
                             shown.is_some_and(|at| at.since_start() < s(100) + T_STATUS),
                             || {
-                                format!("a node of the healthy vCenter shows its new address from {shown:?} on; it has to within an address period")
+                                format!("a node of the healthy vCenter shows its new address {shown}; the limit is an address period", shown = when(shown))
                                     .at(shown)
                             },
                         )
@@ -91,7 +92,7 @@ fn one_of_two_down() -> Vec<Case> {
                     .and(|| {
                         let bound = s(110) + GRACE + T_LIFE * 2;
                         Verdict::of(marked.is_some_and(|at| at.since_start() < bound), || {
-                            format!("a node of the healthy vCenter got the shutdown taint at {marked:?}; that is too late")
+                            format!("a node of the healthy vCenter got the shutdown taint {marked}; that is too late", marked = when(marked))
                                 .at(marked)
                         })
                     })
@@ -113,14 +114,14 @@ fn one_of_two_down() -> Vec<Case> {
 fn one_read_hangs() -> Case {
     let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Supervisor).named("stuck");
     let scenario = world(3, s(500))
-        .fault(unlisted())
+        .fault(lists_refused())
         .fault(hang)
-        .at(s(100), newcomer("stuck", None))
-        .at(s(102), newcomer("late", None))
-        .at(s(400), Act::Heal);
+        .at(s(100), create_joining_machine("stuck", None))
+        .at(s(102), create_joining_machine("late", None))
+        .at(s(400), Act::RemoveRules);
     Case::new(scenario, |run| {
         let works = names(3).iter().all(|it| run.initialized(it).is_some());
-        run.does_without_list(works)
+        run.supports_missing_list(works)
             .and(|| match run.when("late", |_| true) {
                 None => Verdict::inconclusive("the node late did not register".to_owned()),
                 // Allows the deadline of one call plus the time of an initialization.
@@ -150,7 +151,7 @@ fn hung_before(run: &Run, name: &str) -> Verdict {
 /// Creates a case in which the objects of all machines lack the zone label. The provider must still
 /// initialize the nodes.
 fn no_zones() -> Case {
-    let mut scenario = world(4, s(700)).at(s(0), super::zones::untold());
+    let mut scenario = world(4, s(700)).at(s(0), super::zones::stop_zone_labels());
     for n in 1..=4 {
         let labels = serde_json::json!({"topology.kubernetes.io/zone": null});
         scenario = scenario.at(s(0), super::zones::relabel(n, labels));
@@ -160,7 +161,11 @@ fn no_zones() -> Case {
         let shown = run.when_after(&name(1), s(150), |node| node.ips().any(|ip| ip == "10.6.0.1"));
         run.initializes(&names(4), s(0), T_INIT).and(|| {
             Verdict::of(shown.is_some_and(|at| at.since_start() < s(150) + T_STATUS), || {
-                format!("the node shows the new address from {shown:?} on; it has to within an address period").at(shown)
+                format!(
+                    "the node shows the new address {shown}; the limit is an address period",
+                    shown = when(shown)
+                )
+                .at(shown)
             })
         })
     })
@@ -174,12 +179,16 @@ fn tags_down() -> Case {
         .at(s(100), Act::Crash(0))
         .at(s(101), Act::Start(0))
         // The new node makes the provider read tags.
-        .at(s(110), newcomer("newcomer", None))
+        .at(s(110), create_joining_machine("newcomer", None))
         .at(s(150), set_address(1, &["10.6.0.1"]));
     Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(150), |node| node.ips().any(|ip| ip == "10.6.0.1"));
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(150) + T_STATUS * 2), || {
-            format!("the node shows the new address from {shown:?} on; it has to within two address periods").at(shown)
+            format!(
+                "the node shows the new address {shown}; the limit is two address periods",
+                shown = when(shown)
+            )
+            .at(shown)
         })
     })
 }

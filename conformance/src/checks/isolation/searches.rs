@@ -7,7 +7,7 @@ use sim::world::objects::{self, Key};
 use sim::world::{Command, Named};
 
 use crate::checks::Case;
-use crate::checks::build::{T_INIT, newcomer, s, world_with};
+use crate::checks::build::{T_INIT, create_joining_machine, s, world_with};
 use crate::checks::observe::{name, names};
 use crate::scenario::Act;
 use crate::verdict::Verdict;
@@ -26,7 +26,7 @@ fn failing(id: &str, before: Option<Action>) -> Rule {
 
 fn one_hangs() -> Case {
     let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Soap).named(name(1));
-    let scenario = world_with(3, 400, s(500)).fault(hang).at(s(300), Act::Heal);
+    let scenario = world_with(3, 400, s(500)).fault(hang).at(s(300), Act::RemoveRules);
     Case::new(scenario, |run| {
         let others: Vec<String> = names(3).into_iter().skip(1).collect();
         // Allows the deadline of the call that hangs plus one monitor period.
@@ -41,10 +41,10 @@ fn one_fails() -> Case {
     let late = ["late-1", "late-2", "late-3"];
     let mut scenario = world_with(3, 400, s(500))
         .at(s(50), failing("fails", None).named("broken"))
-        .at(s(50), newcomer("broken", None))
-        .at(s(400), Act::Heal);
+        .at(s(50), create_joining_machine("broken", None))
+        .at(s(400), Act::RemoveRules);
     for (name, at) in late.into_iter().zip([150, 200, 290]) {
-        scenario = scenario.at(s(at), newcomer(name, None));
+        scenario = scenario.at(s(at), create_joining_machine(name, None));
     }
     Case::new(scenario, move |run| {
         let joined = run.when("broken", |_| true);
@@ -73,13 +73,13 @@ fn failed_for_nodes_that_went() -> Case {
     let slow = |node: &str| failing(node, Some(Action::Delay(s(3)))).named(node);
     let mut scenario = world_with(3, 400, s(1000))
         .at(s(200), slow("broken"))
-        .at(s(200), newcomer("broken", None))
-        .at(s(750), newcomer("late", None))
-        .at(s(900), Act::Heal);
+        .at(s(200), create_joining_machine("broken", None))
+        .at(s(750), create_joining_machine("late", None))
+        .at(s(900), Act::RemoveRules);
     for node in ["went-1", "went-2"] {
         scenario = scenario
             .at(s(50), slow(node))
-            .at(s(50), newcomer(node, None))
+            .at(s(50), create_joining_machine(node, None))
             .at(s(150), Command::Cluster(objects::Command::delete(Key::node(node))))
             .at(s(150), Command::DeleteMachine(Named::from(node)));
     }

@@ -16,11 +16,11 @@ pub(super) const FLEETS: [u32; 2] = [1000, 5000];
 /// Bill of a provider's calls by need.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Bill {
+pub struct CallReport {
     /// Name of the provider or ledger.
     pub name: String,
     /// Method by which the prices were computed.
-    pub price: Price,
+    pub price: Projection,
     /// Fleet sizes of the ledgers, in nodes.
     pub nodes: Vec<u32>,
     /// Address sync period in seconds.
@@ -35,7 +35,7 @@ pub struct Bill {
 /// Method by which a bill computes prices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Price {
+pub enum Projection {
     /// Fits a + b·N over at least two fleet sizes, for each item.
     Fitted,
     /// Extrapolates from one fleet size. Assumes that an item grows with the fleet if it has at
@@ -88,13 +88,13 @@ pub struct Part<'a> {
 }
 
 /// Time base for the frequency of triggers.
-pub(super) struct Pace {
+pub(super) struct TimeBase {
     pub(super) status_period: u32,
     /// Duration of a ledger without phases, in seconds; `None` for ledgers with phases.
     pub(super) seconds: Option<f64>,
 }
 
-impl Pace {
+impl TimeBase {
     /// Returns the factor from counted calls to calls per hour; `None` for triggers that do not
     /// recur by themselves.
     fn per_hour(&self, trigger: Trigger) -> Option<f64> {
@@ -111,11 +111,11 @@ impl Pace {
     }
 }
 
-impl Bill {
+impl CallReport {
     /// Returns the bill of a provider that the driver played with fleets of one or more sizes. The
     /// ledger of each fleet has the phases of the scenario for bills.
     pub fn of_phases(name: &str, status_period: u32, parts: &[Part<'_>]) -> Self {
-        Self::of(name, parts, &Pace { status_period, seconds: None })
+        Self::of(name, parts, &TimeBase { status_period, seconds: None })
     }
 
     /// Returns the bill of a captured ledger, whose fleet has this number of nodes; `None` means
@@ -125,11 +125,11 @@ impl Bill {
         Self::of(
             name,
             &[Part { nodes, records }],
-            &Pace { status_period: 300, seconds: Some(seconds) },
+            &TimeBase { status_period: 300, seconds: Some(seconds) },
         )
     }
 
-    fn of(name: &str, parts: &[Part<'_>], pace: &Pace) -> Self {
+    fn of(name: &str, parts: &[Part<'_>], pace: &TimeBase) -> Self {
         let mut items: BTreeMap<Key, Item> = BTreeMap::new();
         let mut calls: BTreeMap<&'static str, u64> = BTreeMap::new();
         for part in parts {
@@ -159,9 +159,9 @@ impl Bill {
         }
         let nodes: Vec<u32> = parts.iter().filter_map(|it| it.nodes).collect();
         let price = match nodes.as_slice() {
-            [] => Price::Unknown,
-            [_] => Price::Proportional,
-            _ => Price::Fitted,
+            [] => Projection::Unknown,
+            [_] => Projection::Proportional,
+            _ => Projection::Fitted,
         };
         let mut items: Vec<Item> = items.into_values().collect();
         for item in &mut items {
@@ -195,7 +195,7 @@ impl Bill {
 type Key = (Need, Trigger, &'static str, String, &'static str);
 
 /// True if the call counts. In a ledger with phases, calls between the phases do not count.
-fn is_counted(record: &Record, pace: &Pace) -> bool {
+fn is_counted(record: &Record, pace: &TimeBase) -> bool {
     pace.seconds.is_some() || record.phase.as_deref().is_some_and(|it| !it.is_empty())
 }
 
@@ -237,16 +237,16 @@ impl Item {
         }
     }
 
-    fn price(&mut self, how: Price, nodes: &[u32], pace: &Pace) {
+    fn price(&mut self, how: Projection, nodes: &[u32], pace: &TimeBase) {
         for n in nodes {
             self.calls.entry(*n).or_default();
         }
         let fit = match how {
-            Price::Fitted => fitted(&self.calls),
+            Projection::Fitted => fitted(&self.calls),
             // The number of NotReady nodes does not grow with the fleet.
-            Price::Proportional if self.trigger == Trigger::NotReady => level(&self.calls),
-            Price::Proportional => proportional(&self.calls),
-            Price::Unknown => return,
+            Projection::Proportional if self.trigger == Trigger::NotReady => level(&self.calls),
+            Projection::Proportional => proportional(&self.calls),
+            Projection::Unknown => return,
         };
         self.fit = Some(fit);
         for n in FLEETS {

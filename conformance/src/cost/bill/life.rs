@@ -49,7 +49,7 @@ pub fn life(n: u32, backend: Backend) -> Scenario {
         .at(delete, Command::DeleteMachine(machine(n)))
         .at(change, phase("change"))
         .at(cut, phase("reconnect"))
-        .at(cut + s(1), backend.cut())
+        .at(cut + s(1), backend.disconnect())
         .at(restart, phase("restart"))
         .at(restart + s(1), Act::Crash(0))
         .at(restart + s(2), Act::Start(0));

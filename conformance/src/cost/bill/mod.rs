@@ -14,7 +14,7 @@ mod print;
 mod tests;
 mod trigger;
 
-pub use items::{Bill, Item, Part, Price};
+pub use items::{CallReport, Item, Part, Projection};
 pub use life::{NOT_READY, SIZES, life};
 pub use need::{Mark, Need, marks};
 pub use trigger::Trigger;

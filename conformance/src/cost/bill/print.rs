@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use super::items::{Bill, FLEETS, Item, Price};
+use super::items::{CallReport, FLEETS, Item, Projection};
 use super::need::Need;
 
 const WAYS: [Need; 4] = [Need::Reread, Need::Relogin, Need::PerObject, Need::Needed];
 
-impl Bill {
+impl CallReport {
     /// Returns one line with the number of all calls and the number of calls by need.
     fn sum(&self) -> String {
         let all: u64 = self.calls.values().sum();
@@ -20,17 +20,17 @@ impl Bill {
     fn terms(&self) -> String {
         let nodes = self.nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         match self.price {
-            Price::Fitted => format!(
+            Projection::Fitted => format!(
                 "prices: calls as a + b·N from fleets of {nodes} nodes, each time that the trigger occurs (join of all nodes, \
                  address sync period of {} s, {} nodes NotReady for {} s, lost session), and per hour if it recurs by itself",
                 self.status_period,
                 super::NOT_READY,
                 super::life::WINDOW,
             ),
-            Price::Proportional => format!(
+            Projection::Proportional => format!(
                 "prices: calls from a fleet of {nodes} nodes; items with at least one call per two nodes are assumed to grow with it"
             ),
-            Price::Unknown => {
+            Projection::Unknown => {
                 "no prices: the number of nodes is unknown; give it with --nodes".to_owned()
             }
         }
@@ -66,7 +66,7 @@ impl Bill {
         for n in self.sizes() {
             let _ = write!(out, " {:>7}", n.map_or("calls".to_owned(), |n| format!("N={n}")));
         }
-        if self.price != Price::Unknown {
+        if self.price != Projection::Unknown {
             let _ = write!(out, "   {:<16}", "fit a + b·N");
             for n in FLEETS {
                 let _ = write!(out, " {:>16}", format!("N={n} (/h)"));
@@ -114,7 +114,7 @@ impl Bill {
         let mut heads: Vec<String> =
             ["need", "trigger", "server", "operation"].map(str::to_owned).into();
         heads.extend(sizes.iter().map(|n| n.map_or("calls".to_owned(), |n| format!("N = {n}"))));
-        if self.price != Price::Unknown {
+        if self.price != Projection::Unknown {
             heads.push("a + b·N".to_owned());
             heads.extend(FLEETS.map(|n| format!("N = {n} (per hour)")));
         }

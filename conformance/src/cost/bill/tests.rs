@@ -3,8 +3,8 @@
 
 use sim::ledger::Record;
 
-use super::items::Price;
-use super::{Bill, Mark, Need, Part, Trigger, marks};
+use super::items::Projection;
+use super::{CallReport, Mark, Need, Part, Trigger, marks};
 
 /// Builds a ledger from lines with the time in seconds and the content; sequence numbers count from
 /// 1.
@@ -326,8 +326,8 @@ fn steady(n: u32) -> Vec<Record> {
 fn prices_of_large_fleets_are_extrapolated_from_small_fleets() {
     let (few, many) = (steady(10), steady(30));
     let parts = [Part { nodes: Some(10), records: &few }, Part { nodes: Some(30), records: &many }];
-    let bill = Bill::of_phases("mine", 300, &parts);
-    assert_eq!(bill.price, Price::Fitted);
+    let bill = CallReport::of_phases("mine", 300, &parts);
+    assert_eq!(bill.price, Projection::Fitted);
     let dearest = &bill.items[0];
     assert_eq!((dearest.need, dearest.operation.as_str()), (Reread, "FindByUuid"));
     assert_eq!(dearest.each_time, [(1000, 1000), (5000, 5000)].into());
@@ -343,13 +343,13 @@ fn prices_of_large_fleets_are_extrapolated_from_small_fleets() {
 #[test]
 fn a_captured_ledger_has_prices_only_if_the_number_of_nodes_is_given() {
     let records = steady(10);
-    let bill = Bill::of_ledger("some.jsonl", Some(10), &records);
+    let bill = CallReport::of_ledger("some.jsonl", Some(10), &records);
     let dearest = &bill.items[0];
-    assert_eq!((dearest.operation.as_str(), bill.price), ("FindByUuid", Price::Proportional));
+    assert_eq!((dearest.operation.as_str(), bill.price), ("FindByUuid", Projection::Proportional));
     assert_eq!(dearest.each_time[&5000], 5000);
     // The ledger lasted five minutes.
     assert_eq!(dearest.per_hour[&5000], 60_000);
-    let bill = Bill::of_ledger("some.jsonl", None, &records);
+    let bill = CallReport::of_ledger("some.jsonl", None, &records);
     assert!(bill.items.iter().all(|it| it.each_time.is_empty()));
     assert!(bill.text().contains("give it with --nodes"));
 }

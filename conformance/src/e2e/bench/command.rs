@@ -13,11 +13,11 @@ use super::plan::Plan;
 use super::played::{Play, Played};
 use super::report::{self, Column};
 use crate::backend::Backend;
-use crate::cost::Subject;
+use crate::cost::CountedMode;
 use crate::e2e::cluster::{Cluster, Machine};
 use crate::e2e::deploy::{self, Deployment};
 use crate::e2e::interrupt::guarded;
-use crate::e2e::lab::{Made, Wanted};
+use crate::e2e::lab::{LabRecord, LabSpec};
 use crate::e2e::peer::{Peer, peer};
 use crate::e2e::simulator::Simulator;
 use crate::e2e::{engine, kubelet};
@@ -32,7 +32,7 @@ pub struct BenchOptions {
     /// supervisor-poll, supervisor-v1 [default without --peer: vcenter, or supervisor-watch in a
     /// lab of Supervisor mode].
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = subject)]
-    columns: Vec<Subject>,
+    columns: Vec<CountedMode>,
     /// Status period of the provider, in seconds [default: 20; 40 for more than 200 nodes].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(20..=600))]
     period: Option<u64>,
@@ -45,9 +45,11 @@ pub struct BenchOptions {
     out: Option<PathBuf>,
 }
 
-fn subject(text: &str) -> Result<Subject, String> {
-    let found = Subject::ALL.into_iter().find(|it| it.word() == text);
-    found.ok_or_else(|| format!("expected one of {}", Subject::ALL.map(Subject::word).join(", ")))
+fn subject(text: &str) -> Result<CountedMode, String> {
+    let found = CountedMode::ALL.into_iter().find(|it| it.word() == text);
+    found.ok_or_else(|| {
+        format!("expected one of {}", CountedMode::ALL.map(CountedMode::word).join(", "))
+    })
 }
 
 /// Runs the benchmark in a kept lab, or in a cluster that it makes. Returns exit code 1 if a count
@@ -58,7 +60,7 @@ fn subject(text: &str) -> Result<Subject, String> {
 pub(in crate::e2e) async fn run(
     out: &mut impl Write,
     bench: &BenchOptions,
-    wanted: &Wanted,
+    wanted: &LabSpec,
 ) -> anyhow::Result<ExitCode> {
     let was_there = wanted.is_kept();
     if was_there {
@@ -107,12 +109,12 @@ pub(in crate::e2e) async fn run(
 async fn count(
     out: &mut impl Write,
     bench: &BenchOptions,
-    wanted: &Wanted,
+    wanted: &LabSpec,
     cluster: &Cluster,
-    made: &Made,
+    made: &LabRecord,
 ) -> anyhow::Result<Vec<Column>> {
     let machines = cluster.machines().await?;
-    let ours = |it: &Subject| Provider {
+    let ours = |it: &CountedMode| Provider {
         name: it.word(),
         backend: it.backend(),
         subject: Some(*it),
@@ -124,11 +126,11 @@ async fn count(
         },
     };
     let usual = match made.backend {
-        Backend::VCenter => [Subject::Vcenter],
-        Backend::Supervisor => [Subject::SupervisorWatch],
+        Backend::VCenter => [CountedMode::Vcenter],
+        Backend::Supervisor => [CountedMode::SupervisorWatch],
     };
     let is_asked = !bench.columns.is_empty() || !bench.peers.is_empty();
-    let subjects: &[Subject] = if is_asked { &bench.columns } else { &usual };
+    let subjects: &[CountedMode] = if is_asked { &bench.columns } else { &usual };
     let mut providers: Vec<Provider> = subjects.iter().map(ours).collect();
     for peer in &bench.peers {
         let (program, image) = (peer.program, peer.image(cluster).await?);
@@ -145,7 +147,7 @@ async fn count(
                 bench.period.map_or_else(|| Plan::usual_period(*nodes), Duration::from_secs);
             let plan = Plan { nodes: *nodes, period };
             writeln!(out, "{}, {nodes} nodes, periods of {} s", provider.name, period.as_secs())?;
-            let made = Made { backend: provider.backend, ..made.clone() };
+            let made = LabRecord { backend: provider.backend, ..made.clone() };
             let simulator = wanted.simulator_up(cluster, &made, *nodes).await?;
             let place = Place { cluster, simulator: &simulator, machines: &machines };
             let played = provider.play(out, &place, wanted, plan).await;
@@ -177,7 +179,7 @@ struct Provider {
     name: &'static str,
     backend: Backend,
     /// Instances mode to play in virtual time; `None` for providers of other vendors.
-    subject: Option<Subject>,
+    subject: Option<CountedMode>,
     deployment: Deployment,
 }
 
@@ -193,7 +195,7 @@ impl Provider {
         &self,
         out: &mut impl Write,
         place: &Place<'_>,
-        wanted: &Wanted,
+        wanted: &LabSpec,
         plan: Plan,
     ) -> anyhow::Result<Played> {
         let mut deployment = self.deployment.clone();

@@ -10,18 +10,18 @@ use sim_world::{Command, Completion, ControlPlane, Nodes, Step};
 
 use super::plan::{AWAY, FIRST, MONITOR, Phase, Plan, QPS, REAL, SERVICE_START, WORKERS};
 use crate::backend::Backend;
-use crate::cost::Subject;
+use crate::cost::CountedMode;
 use crate::e2e::simulator::addresses_of;
 use crate::e2e::tally::Tally;
 use crate::lab::{Stage, run};
 use crate::scenario::{Act, Scenario};
 
 /// Plays all phases in virtual time and returns the calls by phase.
-pub(super) fn tallies(subject: Subject, plan: &Plan) -> BTreeMap<&'static str, Tally> {
+pub(super) fn tallies(subject: CountedMode, plan: &Plan) -> BTreeMap<&'static str, Tally> {
     played(subject, plan, &Stage::default())
 }
 
-fn played(subject: Subject, plan: &Plan, stage: &Stage) -> BTreeMap<&'static str, Tally> {
+fn played(subject: CountedMode, plan: &Plan, stage: &Stage) -> BTreeMap<&'static str, Tally> {
     let scenario = scenario(subject.backend(), plan);
     let run = run(&scenario, &subject.stage(stage));
     let tally = |phase: Phase| {
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn the_calls_of_a_phase_are_the_same_whatever_pauses_the_provider_draws() {
         let plan = Plan { nodes: 10, period: Duration::from_secs(20) };
-        for subject in [Subject::Vcenter, Subject::SupervisorWatch] {
+        for subject in [CountedMode::Vcenter, CountedMode::SupervisorWatch] {
             let counts = |seed| {
                 let tallies = played(subject, &plan, &Stage { seed, ..Stage::default() });
                 tallies

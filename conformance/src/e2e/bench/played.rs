@@ -55,7 +55,7 @@ impl Play<'_> {
     pub(super) async fn play(&self, out: &mut impl Write) -> anyhow::Result<Played> {
         fleet::avoid(self.cluster).await?;
         self.set_timing().await?;
-        self.simulator.found(self.machines).await?;
+        self.simulator.create_machines(self.machines).await?;
         let fleet = Fleet::new(&self.plan, self.cluster)?;
         let played = self.phases(&fleet, out).await;
         deploy::remove(self.cluster).await?;
@@ -254,7 +254,10 @@ impl Play<'_> {
     async fn audited_since(&self, mark: Mark) -> anyhow::Result<Vec<Audited>> {
         let tail = format!("tail -c +{} {AUDIT}", mark.audited + 1);
         let text = self.cluster.on_control_plane(&tail).await?;
-        let read = |line: &str| serde_json::from_str(line).with_context(|| line.to_owned());
+        let read = |line: &str| {
+            serde_json::from_str(line)
+                .with_context(|| format!("{AUDIT}: cannot parse the line {line}"))
+        };
         text.lines().map(read).collect()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use sim::{Answering, Backing, Body, Call, Class};
+use sim::{AnswerFuture, Backing, Body, Call, Class};
 use tokio_util::task::TaskTracker;
 
 use super::client::Client;
@@ -15,14 +15,14 @@ use super::resources::{self, Resource};
 /// Answers providers' requests from the real server, and lets the mirror carry the writes among
 /// them to the world.
 #[derive(Debug)]
-pub(super) struct Forward {
+pub(super) struct Forwarder {
     client: Client,
     mirror: Arc<Mirror>,
     tasks: TaskTracker,
 }
 
 /// Object or collection that a request writes.
-struct Written {
+struct WriteTarget {
     resource: &'static Resource,
     /// Namespace of the object or collection; empty if the request does not name one.
     namespace: String,
@@ -30,17 +30,17 @@ struct Written {
     name: String,
 }
 
-impl Forward {
+impl Forwarder {
     pub(super) fn new(client: Client, mirror: Arc<Mirror>, tasks: TaskTracker) -> Self {
         Self { client, mirror, tasks }
     }
 }
 
-impl Backing for Forward {
-    fn answer(&self, call: &Call, request: Request<Bytes>) -> Answering {
+impl Backing for Forwarder {
+    fn answer(&self, call: &Call, request: Request<Bytes>) -> AnswerFuture {
         let written = written(call, &request);
         let client = self.client.clone();
-        let Some(Written { resource, namespace, name }) = written else {
+        let Some(WriteTarget { resource, namespace, name }) = written else {
             return Box::pin(async move { client.pass_on(request).await });
         };
         let mirror = Arc::clone(&self.mirror);
@@ -49,7 +49,7 @@ impl Backing for Forward {
         let done = self.tasks.spawn(async move {
             let response = client.pass_on(request).await?;
             if response.status().is_success() {
-                mirror.written(resource, &namespace, &name).await;
+                mirror.carry_write(resource, &namespace, &name).await;
             }
             Ok::<Response<Body>, io::Error>(response)
         });
@@ -57,12 +57,12 @@ impl Backing for Forward {
     }
 }
 
-fn written(call: &Call, request: &Request<Bytes>) -> Option<Written> {
+fn written(call: &Call, request: &Request<Bytes>) -> Option<WriteTarget> {
     if call.class != Class::Write {
         return None;
     }
     let (resource, namespace, name) = resources::about(request.uri().path())?;
     let is_creation = request.method() == http::Method::POST;
     let given = call.target.name.clone().filter(|_| is_creation && name.is_empty());
-    Some(Written { resource, namespace, name: given.unwrap_or(name) })
+    Some(WriteTarget { resource, namespace, name: given.unwrap_or(name) })
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 const METADATA: [&str; 4] = ["labels", "annotations", "ownerReferences", "finalizers"];
 /// Metadata fields that each server assigns by itself, and `generateName`, which a copy does not
 /// need because its name is known. The mirror creates an object without these fields.
-const OF_THE_SERVER: [&str; 9] = [
+const SERVER_METADATA: [&str; 9] = [
     "uid",
     "resourceVersion",
     "generation",
@@ -31,7 +31,7 @@ const IDENTITIES: [&[&str]; 6] =
 
 /// Returns `onto`, one side's copy of an object, with the changes between `before` and `after`, two
 /// states of the other side's copy. Of the metadata, carries only the fields [`METADATA`].
-pub(super) fn carried(onto: &Value, before: &Value, after: &Value) -> Value {
+pub(super) fn merged(onto: &Value, before: &Value, after: &Value) -> Value {
     let mut out = onto.clone();
     let metadata = |object: &Value| chosen(&object["metadata"], |name| METADATA.contains(&name));
     let rest =
@@ -45,11 +45,11 @@ pub(super) fn carried(onto: &Value, before: &Value, after: &Value) -> Value {
     out
 }
 
-/// Returns an object without the metadata fields [`OF_THE_SERVER`].
-pub(super) fn unborn(object: &Value) -> Value {
+/// Returns an object without the metadata fields [`SERVER_METADATA`].
+pub(super) fn without_server_metadata(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
-        metadata.retain(|name, _| !OF_THE_SERVER.contains(&name.as_str()));
+        metadata.retain(|name, _| !SERVER_METADATA.contains(&name.as_str()));
     }
     object
 }
@@ -189,9 +189,9 @@ mod tests {
                 node(json!({"a": 1}), json!({})),
             ),
         ] {
-            let out = carried(&onto, &before, &after);
+            let out = merged(&onto, &before, &after);
             assert_eq!(out, want, "{name}");
-            assert_eq!(carried(&out, &before, &after), want, "{name}, twice");
+            assert_eq!(merged(&out, &before, &after), want, "{name}, twice");
         }
     }
 
@@ -203,10 +203,10 @@ mod tests {
             node(json!({}), json!({"addresses": all}))
         };
         let (one, other) = (addresses(&["1", "2"]), addresses(&["2", "1"]));
-        assert_eq!(carried(&one, &one, &other), other);
+        assert_eq!(merged(&one, &one, &other), other);
         let onto = addresses(&["1", "2", "3"]);
         assert_eq!(
-            carried(&onto, &one, &other),
+            merged(&onto, &one, &other),
             onto,
             "no order is carried if one side has more items"
         );
@@ -216,8 +216,11 @@ mod tests {
     fn a_merge_keeps_the_uid_and_version_of_the_target() {
         let object = |uid: &str, labels: Value| json!({"metadata": {"uid": uid, "resourceVersion": uid, "labels": labels}});
         let (before, after) = (object("b", json!({"x": "1"})), object("c", json!({"y": "2"})));
-        let out = carried(&object("a", json!({"x": "1", "z": "3"})), &before, &after);
+        let out = merged(&object("a", json!({"x": "1", "z": "3"})), &before, &after);
         assert_eq!(out, object("a", json!({"z": "3", "y": "2"})));
-        assert_eq!(unborn(&out), json!({"metadata": {"labels": {"z": "3", "y": "2"}}}));
+        assert_eq!(
+            without_server_metadata(&out),
+            json!({"metadata": {"labels": {"z": "3", "y": "2"}}})
+        );
     }
 }

@@ -22,7 +22,7 @@ use sim::world::objects::{Key, Store};
 use tokio_util::sync::CancellationToken;
 
 use super::client::Client;
-use super::merge::carried;
+use super::merge::merged;
 use super::resources::{MIRRORED, Resource};
 use super::uids::{self, Uids};
 
@@ -111,9 +111,14 @@ impl Mirror {
     /// Carries a provider's write on the real server to the world. An empty `name` means all
     /// objects of the resource in the namespace, and an empty `namespace` all namespaces. If this
     /// fails, [`Self::verdict`] returns the error.
-    pub(super) async fn written(&self, resource: &'static Resource, namespace: &str, name: &str) {
+    pub(super) async fn carry_write(
+        &self,
+        resource: &'static Resource,
+        namespace: &str,
+        name: &str,
+    ) {
         let done = match name {
-            "" => self.collected(resource, namespace).await,
+            "" => self.carry_collection(resource, namespace).await,
             name => {
                 let key = Key::new(resource.id(), namespace, name);
                 let mut known = self.known.lock().await;
@@ -125,7 +130,7 @@ impl Mirror {
         }
     }
 
-    async fn collected(&self, resource: &Resource, namespace: &str) -> anyhow::Result<()> {
+    async fn carry_collection(&self, resource: &Resource, namespace: &str) -> anyhow::Result<()> {
         let mut known = self.known.lock().await;
         let there = self.client.list(&resource.collection(namespace)).await?;
         let mut keys: BTreeSet<Key> = there.iter().map(|it| resource.key(it)).collect();
@@ -188,9 +193,9 @@ impl Mirror {
             return match (ours, theirs) {
                 (None, None) => Ok(Attempt::Done),
                 (Some(ours), None) if is_terminating(&ours) => Ok(Attempt::Done),
-                (Some(ours), None) => self.create_there(known, resource, key, &ours).await,
+                (Some(ours), None) => self.create_on_server(known, resource, key, &ours).await,
                 (None, Some(theirs)) if is_terminating(&theirs) => Ok(Attempt::Done),
-                (None, Some(theirs)) => self.create_here(known, key, &theirs),
+                (None, Some(theirs)) => self.create_in_world(known, key, &theirs),
                 // Both sides created the object by themselves; each keeps its copy.
                 (Some(ours), Some(theirs)) => Ok(known.agreed(key, ours, theirs)),
             };
@@ -229,17 +234,17 @@ impl Mirror {
         (pair, ours, theirs): (Pair, Arc<Value>, Value),
     ) -> anyhow::Result<Attempt> {
         let uids = &known.uids;
-        let there = carried(&theirs, &uids.there(&pair.ours), &uids.there(&ours));
-        let here = carried(&ours, &uids.here(&pair.theirs), &uids.here(&theirs));
+        let there = merged(&theirs, &uids.there(&pair.ours), &uids.there(&ours));
+        let here = merged(&ours, &uids.here(&pair.theirs), &uids.here(&theirs));
         let theirs = match there == theirs {
             true => Some(theirs),
-            false => self.replace_there(resource, key, &theirs, there).await?,
+            false => self.replace_on_server(resource, key, &theirs, there).await?,
         };
         // The next attempt may carry some of these changes again, which has no effect.
         let Some(theirs) = theirs else { return Ok(Attempt::Overtaken) };
         let ours = match here == *ours {
             true => Some(ours),
-            false => self.replace_here(resource, key, &ours, here)?,
+            false => self.replace_in_world(resource, key, &ours, here)?,
         };
         let Some(ours) = ours else { return Ok(Attempt::Overtaken) };
         Ok(known.agreed(key, ours, theirs))

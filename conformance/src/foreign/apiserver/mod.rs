@@ -27,7 +27,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::kubernetes::VERSION;
 use crate::kubernetes::peer::Peer;
-use backing::Forward;
+use backing::Forwarder;
 use client::Client;
 use mirror::Mirror;
 pub(super) use needs::needs_built_in;
@@ -69,13 +69,13 @@ impl ApiServer {
 
 /// The real etcd and kube-apiserver of a run. Both stop when this value is dropped.
 #[derive(Debug)]
-pub struct Real {
+pub struct RealApiServer {
     peer: Peer,
     /// Paths of the mirrored objects that the server creates by itself.
     own: OnceCell<BTreeSet<String>>,
 }
 
-impl Real {
+impl RealApiServer {
     /// Starts the server and returns when it is ready.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl Real {
     /// # Errors
     /// Fails if the server does not answer, if it rejects a request, or if one side rejects an
     /// object of the other.
-    pub(super) async fn back(&self, sim: &Sim) -> anyhow::Result<Backed> {
+    pub(super) async fn serve_cluster(&self, sim: &Sim) -> anyhow::Result<MirroredCluster> {
         let client = Client::new(&self.peer.server, &self.peer.token)?;
         let own = self.own.get_or_try_init(|| resources::all(&client)).await?;
         // Removes objects that an interrupted case has left.
@@ -99,18 +99,18 @@ impl Real {
         let mirror = Arc::new(Mirror::new(sim.world().clone(), client.clone()));
         mirror.catch_up().await?;
         let tasks = TaskTracker::new();
-        let forward = Forward::new(client.clone(), Arc::clone(&mirror), tasks.clone());
+        let forward = Forwarder::new(client.clone(), Arc::clone(&mirror), tasks.clone());
         sim.back_cluster(Arc::new(forward));
         let stop = CancellationToken::new();
         let (followed, until) = (Arc::clone(&mirror), stop.clone());
         tasks.spawn(async move { followed.follow(until).await });
-        Ok(Backed { mirror, client, own: own.clone(), stop: stop.drop_guard(), tasks })
+        Ok(MirroredCluster { mirror, client, own: own.clone(), stop: stop.drop_guard(), tasks })
     }
 }
 
 /// The workload cluster of one case on the real server.
 #[derive(Debug)]
-pub(crate) struct Backed {
+pub(crate) struct MirroredCluster {
     mirror: Arc<Mirror>,
     client: Client,
     own: BTreeSet<String>,
@@ -121,7 +121,7 @@ pub(crate) struct Backed {
     tasks: TaskTracker,
 }
 
-impl Backed {
+impl MirroredCluster {
     /// Carries all changes of the world to the real server, and returns when the server has them.
     ///
     /// # Errors

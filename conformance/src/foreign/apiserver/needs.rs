@@ -26,7 +26,7 @@ fn of_rule(rule: &Rule) -> Option<String> {
     {
         return None;
     }
-    rule.actions.iter().find_map(|action| action.bends_a_cluster().then(|| name(action)))
+    rule.actions.iter().find_map(|action| action.needs_cluster_handler().then(|| name(action)))
 }
 
 /// Returns the name of an action as a rule file writes it, such as `hide`.

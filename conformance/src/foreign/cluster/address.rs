@@ -42,7 +42,7 @@ pub(super) async fn of_this_machine(
 }
 
 fn checked(text: &str) -> anyhow::Result<IpAddr> {
-    manifest::address(text).map_err(|wrong| anyhow!("{}; {}", wrong.what(), wrong.remedy))
+    manifest::address(text).map_err(|wrong| anyhow!("{}; {}", wrong.summary(), wrong.remedy))
 }
 
 /// Returns the source address that all routes to the nodes share. `nodes` has one address of a node

@@ -25,12 +25,12 @@ pub(super) struct Files {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mount {
     pub(super) inside: PathBuf,
-    pub(super) what: What,
+    pub(super) what: MountContent,
 }
 
 /// Content of a mount point.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum MountContent {
     /// One file, as its key in the Secret.
     File(String),
     /// A directory, as the relative paths of its files, each with its key in the Secret.
@@ -61,14 +61,14 @@ impl Files {
         Ok(files)
     }
 
-    fn what(&mut self, outside: &Path) -> io::Result<What> {
+    fn what(&mut self, outside: &Path) -> io::Result<MountContent> {
         if std::fs::metadata(outside)?.is_dir() {
             let mut items = Vec::new();
             self.walk(outside, "", &mut items)?;
             items.sort();
-            return Ok(What::Directory(items));
+            return Ok(MountContent::Directory(items));
         }
-        Ok(What::File(self.key(outside)?))
+        Ok(MountContent::File(self.key(outside)?))
     }
 
     /// Adds the files of a directory and its subdirectories to `items`: for each file, its path
@@ -129,12 +129,15 @@ mod tests {
         ];
         let Files { data, mounts, .. } = Files::gather(places).unwrap();
         assert_eq!(data.len(), 2, "{mounts:?}");
-        let What::Directory(items) = &mounts[0].what else { panic!("{mounts:?}") };
+        let MountContent::Directory(items) = &mounts[0].what else { panic!("{mounts:?}") };
         let [(ca, pem), (token, secret)] = &items[..] else { panic!("{items:?}") };
         assert_eq!((ca.as_str(), token.as_str()), ("ca.pem", "mounts/token"));
         assert_eq!((&data[pem][..], &data[secret][..]), (&b"pem"[..], &b"secret"[..]));
-        assert_eq!(mounts[1].what, What::Directory(vec![("token".to_owned(), secret.clone())]));
-        assert_eq!(mounts[2].what, What::File(pem.clone()));
+        assert_eq!(
+            mounts[1].what,
+            MountContent::Directory(vec![("token".to_owned(), secret.clone())])
+        );
+        assert_eq!(mounts[2].what, MountContent::File(pem.clone()));
     }
 
     #[test]

@@ -48,16 +48,20 @@ impl Kubectl {
     /// Fails if `kubectl` is missing, fails, or does not end within 90 s. If `kubectl` fails, the
     /// error contains its error output.
     pub(super) async fn call(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        self.given("", arguments).await
+        self.call_with_input("", arguments).await
     }
 
     /// Runs `kubectl` with `input` as its standard input, and returns its output.
     ///
     /// # Errors
     /// Fails as [`Self::call`] does.
-    pub(super) async fn given(&self, input: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    pub(super) async fn call_with_input(
+        &self,
+        input: &str,
+        arguments: &[&str],
+    ) -> anyhow::Result<String> {
         let verb = arguments.first().copied().unwrap_or_default();
-        let mut command = self.led(Command::new("kubectl"), arguments);
+        let mut command = self.with_options(Command::new("kubectl"), arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child =
             command.spawn().context("cannot start kubectl; install it in a folder of PATH")?;
@@ -81,18 +85,18 @@ impl Kubectl {
     }
 
     /// Returns the command of a long-running call. The kernel ends the call when this program ends.
-    pub(super) fn lasting(&self, arguments: &[&str]) -> Command {
-        self.led(self.launcher.command("kubectl"), arguments)
+    pub(super) fn long_command(&self, arguments: &[&str]) -> Command {
+        self.with_options(self.launcher.command("kubectl"), arguments)
     }
 
     /// Starts a long-running call. The caller must read its output and error output.
-    pub(super) async fn follow(&self, arguments: &[&str]) -> anyhow::Result<Child> {
-        let mut command = self.lasting(arguments);
+    pub(super) async fn spawn_long(&self, arguments: &[&str]) -> anyhow::Result<Child> {
+        let mut command = self.long_command(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         self.launcher.spawn(command).await.context("cannot start kubectl")
     }
 
-    fn led(&self, mut command: Command, arguments: &[&str]) -> Command {
+    fn with_options(&self, mut command: Command, arguments: &[&str]) -> Command {
         command.args(&self.options).args(arguments).env_clear().envs(&self.environment);
         // Signals of the terminal reach only this program, which then cleans up.
         command.kill_on_drop(true).process_group(0);

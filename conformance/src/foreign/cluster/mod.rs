@@ -27,7 +27,7 @@ use super::launch::Launcher;
 use super::manifest::Container;
 use files::Files;
 use kubectl::Kubectl;
-pub(super) use pod::{Pod, Wire};
+pub(super) use pod::{Pod, SimHandles};
 
 /// A cluster in whose pods providers run; this program uses it through `kubectl`.
 #[derive(Clone, Debug)]
@@ -102,14 +102,14 @@ impl Cluster {
     pub(super) async fn run(
         &self,
         start: &Start<'_>,
-        wire: Wire,
+        wire: SimHandles,
     ) -> anyhow::Result<(Command, Pod)> {
         let binds = start.binds.iter().map(|(inside, outside)| (&**inside, &**outside));
         let files = Files::gather([(start.replica, start.replica)].into_iter().chain(binds))?;
         let pod = Pod { kubectl: self.kubectl.clone(), name: start.full_name(), wire };
         let begun = async {
             self.send(start, &files, &["create", "-f", "-"]).await?;
-            pod.begins().await
+            pod.wait_until_running().await
         };
         if let Err(error) = begun.await {
             pod.remove().await;
@@ -125,7 +125,7 @@ impl Cluster {
         arguments: &[&str],
     ) -> anyhow::Result<()> {
         let objects = objects::objects(start, &self.labels, files);
-        self.kubectl.given(&objects.to_string(), arguments).await.map(drop)
+        self.kubectl.call_with_input(&objects.to_string(), arguments).await.map(drop)
     }
 
     /// Removes the pods and Secrets of `conformance` processes that have ended in this boot and PID

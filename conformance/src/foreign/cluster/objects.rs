@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::files::{Files, Mount, What};
+use super::files::{Files, Mount, MountContent};
 use crate::foreign::behind::Start;
 use crate::foreign::manifest;
 
@@ -88,13 +88,13 @@ fn volumes(start: &Start<'_>, secret: &str, files: &Files) -> (Vec<Value>, Vec<V
         let mut mount = json!({"name": name, "mountPath": path, "readOnly": true});
         volumes.push(match what {
             // A Secret volume with an empty list of items would contain all keys of the Secret.
-            What::Directory(all) if all.is_empty() => json!({"name": name, "emptyDir": {}}),
-            What::Directory(all) => {
+            MountContent::Directory(all) if all.is_empty() => json!({"name": name, "emptyDir": {}}),
+            MountContent::Directory(all) => {
                 let all: Vec<(&str, &str)> =
                     all.iter().map(|(path, key)| (path.as_str(), key.as_str())).collect();
                 json!({"name": name, "secret": items(&all)})
             }
-            What::File(key) => {
+            MountContent::File(key) => {
                 mount["subPath"] = json!("file");
                 json!({"name": name, "secret": items(&[("file", key.as_str())])})
             }
@@ -132,9 +132,9 @@ mod tests {
         Files {
             data: [(key(0), b"pem".to_vec()), (key(1), b"secret".to_vec())].into(),
             mounts: vec![
-                mount("/tmp/run/replica-0", What::Directory(directory)),
-                mount("/etc/mine.pem", What::File(key(0))),
-                mount("/etc/empty", What::Directory(Vec::new())),
+                mount("/tmp/run/replica-0", MountContent::Directory(directory)),
+                mount("/etc/mine.pem", MountContent::File(key(0))),
+                mount("/etc/empty", MountContent::Directory(Vec::new())),
             ],
             ..Files::default()
         }

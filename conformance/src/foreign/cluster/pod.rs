@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use serde_json::Value;
-use sim::{Door, WorldHandle};
+use sim::{ClientGate, WorldHandle};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
 
 use super::kubectl::Kubectl;
-use super::status::Seen;
+use super::status::PodState;
 
 /// Maximum time until the pod runs, including the pull of its image.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -27,14 +27,14 @@ const DEADLINE: &str = r#"{"spec":{"activeDeadlineSeconds":1}}"#;
 pub(in crate::foreign) struct Pod {
     pub(super) kubectl: Kubectl,
     pub(super) name: String,
-    pub(super) wire: Wire,
+    pub(super) wire: SimHandles,
 }
 
 /// Means to cut a provider in a pod off from its sim, and to stop world time.
 #[derive(Clone, Debug)]
-pub(in crate::foreign) struct Wire {
+pub(in crate::foreign) struct SimHandles {
     /// Door of the sim's listeners for the provider's replica.
-    pub(in crate::foreign) door: Door,
+    pub(in crate::foreign) door: ClientGate,
     pub(in crate::foreign) world: WorldHandle,
     /// Seconds of world time per second of the clock.
     pub(in crate::foreign) pace: u32,
@@ -46,12 +46,12 @@ impl Pod {
     /// # Errors
     /// Fails with a remedy if the pod can never run, or if it does not run within 5 minutes. Also
     /// fails if `kubectl` fails.
-    pub(super) async fn begins(&self) -> anyhow::Result<()> {
+    pub(super) async fn wait_until_running(&self) -> anyhow::Result<()> {
         let mut last = String::new();
         let begins = self.watch(|seen| match seen {
-            Seen::Runs | Seen::Ended(_) => Some(Ok(())),
-            Seen::Cannot(why) => Some(Err(anyhow!(why))),
-            Seen::Waits(why) => {
+            PodState::Runs | PodState::Ended(_) => Some(Ok(())),
+            PodState::Cannot(why) => Some(Err(anyhow!(why))),
+            PodState::Waits(why) => {
                 last = why;
                 None
             }
@@ -67,7 +67,7 @@ impl Pod {
 
     /// Returns the command that prints the log until the pod ends.
     pub(super) fn log(&self) -> Command {
-        self.kubectl.lasting(&["logs", "--follow", &self.name])
+        self.kubectl.long_command(&["logs", "--follow", &self.name])
     }
 
     /// Lets the kubelet send SIGTERM to the provider.
@@ -84,9 +84,9 @@ impl Pod {
     /// Cancel safe.
     pub(in crate::foreign) async fn end(&self) -> io::Result<ExitStatus> {
         let ended = self.watch(|seen| match seen {
-            Seen::Ended(code) => Some(Ok(code)),
-            Seen::Cannot(why) => Some(Err(io::Error::other(why))),
-            Seen::Waits(_) | Seen::Runs => None,
+            PodState::Ended(code) => Some(Ok(code)),
+            PodState::Cannot(why) => Some(Err(io::Error::other(why))),
+            PodState::Waits(_) | PodState::Runs => None,
         });
         let code = ended.await.map_err(io::Error::other)??;
         Ok(ExitStatus::from_raw(code << 8))
@@ -99,7 +99,7 @@ impl Pod {
     /// shuts the door and stops world time until the pod no longer exists. If the removal fails,
     /// world time goes on, but the door stays shut.
     pub(in crate::foreign) async fn remove(&self) {
-        let Wire { door, world, pace } = &self.wire;
+        let SimHandles { door, world, pace } = &self.wire;
         door.shut();
         world.set_pace(0);
         let (pod, secret) = (format!("pod/{}", self.name), format!("secret/{}", self.name));
@@ -119,14 +119,14 @@ impl Pod {
     ///
     /// # Errors
     /// Fails if `kubectl` cannot be started, or if it ends before `pick` returns a value.
-    async fn watch<T>(&self, mut pick: impl FnMut(Seen) -> Option<T>) -> anyhow::Result<T> {
+    async fn watch<T>(&self, mut pick: impl FnMut(PodState) -> Option<T>) -> anyhow::Result<T> {
         let mut child =
-            self.kubectl.follow(&["get", "pod", &self.name, "--watch", "-o", STATUS]).await?;
+            self.kubectl.spawn_long(&["get", "pod", &self.name, "--watch", "-o", STATUS]).await?;
         let out = child.stdout.take().context("kubectl has no output")?;
         let mut lines = BufReader::new(out).lines();
         while let Some(line) = lines.next_line().await? {
             let status: Value = serde_json::from_str(&line).unwrap_or_default();
-            if let Some(picked) = pick(Seen::of(&status)) {
+            if let Some(picked) = pick(PodState::of(&status)) {
                 return Ok(picked);
             }
         }

@@ -18,7 +18,7 @@ const NEVER_RAN: [&str; 2] = ["StartError", "ContainerCannotRun"];
 
 /// State of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum PodState {
     /// The pod does not run yet, for this reason.
     Waits(String),
     /// The pod can never run, or it has ended without an exit code: reason and remedy.
@@ -29,7 +29,7 @@ pub(super) enum Seen {
     Ended(i32),
 }
 
-impl Seen {
+impl PodState {
     /// Returns the state of the pod with this `status`.
     pub(super) fn of(status: &Value) -> Self {
         let text = |it: &Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
@@ -87,11 +87,11 @@ mod tests {
         let running =
             json!({"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]});
         for (name, status, want) in [
-            ("new", json!({"phase": "Pending"}), Ok(Seen::Waits("Pending".to_owned()))),
+            ("new", json!({"phase": "Pending"}), Ok(PodState::Waits("Pending".to_owned()))),
             (
                 "being made",
                 waiting("ContainerCreating"),
-                Ok(Seen::Waits("ContainerCreating".to_owned())),
+                Ok(PodState::Waits("ContainerCreating".to_owned())),
             ),
             ("no image", waiting("ErrImagePull"), Err("ErrImagePull: why; push the image")),
             (
@@ -114,12 +114,14 @@ mod tests {
                 json!({"phase": "Failed", "reason": "Evicted", "message": "why"}),
                 Err("Evicted: why; look"),
             ),
-            ("running", running, Ok(Seen::Runs)),
-            ("ended by its deadline", ended("Error", 143), Ok(Seen::Ended(143))),
-            ("done", ended("Completed", 0), Ok(Seen::Ended(0))),
+            ("running", running, Ok(PodState::Runs)),
+            ("ended by its deadline", ended("Error", 143), Ok(PodState::Ended(143))),
+            ("done", ended("Completed", 0), Ok(PodState::Ended(0))),
         ] {
-            match (Seen::of(&status), want) {
-                (Seen::Cannot(why), Err(wanted)) => assert!(why.contains(wanted), "{name}: {why}"),
+            match (PodState::of(&status), want) {
+                (PodState::Cannot(why), Err(wanted)) => {
+                    assert!(why.contains(wanted), "{name}: {why}")
+                }
                 (seen, want) => assert_eq!(Ok(seen), want, "{name}"),
             }
         }

@@ -8,28 +8,28 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use sim::tls::Authority;
-use sim::{Door, Endpoints, ListenOptions, Sim};
+use sim::{ClientGate, Endpoints, ListenOptions, Sim};
 
 use super::Setup;
 use crate::lab::label;
 
 /// The listeners of one replica.
 #[derive(Debug)]
-pub(super) struct Entrance {
+pub(super) struct ReplicaListeners {
     pub(super) endpoints: Endpoints,
     /// Door of these listeners. The driver shuts it while it removes the replica's pod, because a
     /// pod cannot be killed at once.
-    pub(super) door: Door,
+    pub(super) door: ClientGate,
 }
 
-impl Entrance {
+impl ReplicaListeners {
     /// Opens the listeners of `n` replicas, or of one if `n` is zero. One certificate authority
     /// signs all their certificates.
     pub(super) async fn open(setup: &Setup, sim: &Sim, n: usize) -> anyhow::Result<Vec<Self>> {
         let mut all = Vec::new();
         let mut authority = None;
         for index in 0..n.max(1) {
-            let door = Door::default();
+            let door = ClientGate::default();
             let options = options(setup, index, &door, authority.clone())?;
             let endpoints = sim.listen(options).await?;
             authority.clone_from(&endpoints.authority);
@@ -44,7 +44,7 @@ impl Entrance {
 fn options(
     setup: &Setup,
     index: usize,
-    door: &Door,
+    door: &ClientGate,
     authority: Option<Arc<Authority>>,
 ) -> anyhow::Result<ListenOptions> {
     let (client, door) = (label(index), door.clone());

@@ -16,9 +16,9 @@ use sim::{Class, Endpoints, Sim};
 use tokio::process::Command;
 use tokio_util::task::TaskTracker;
 
-use super::apiserver::{ApiServer, Backed, Real};
-use super::behind::{Behind, Start};
-use super::cluster::{Cluster, Wire};
+use super::apiserver::{ApiServer, MirroredCluster, RealApiServer};
+use super::behind::{RemoteProvider, Start};
+use super::cluster::{Cluster, SimHandles};
 use super::container::{self, Engine};
 use super::launch::{self, Launcher};
 use super::manifest::{self, Driver, Manifest};
@@ -27,7 +27,7 @@ use super::process::{Logs, Process};
 use super::template::Values;
 use crate::lab::label;
 use crate::scenario::Scenario;
-use entrance::Entrance;
+use entrance::ReplicaListeners;
 use values::expand;
 
 /// State that all runs of one provider share.
@@ -38,7 +38,7 @@ pub struct Setup {
     /// Program that replaces `$(binary)` in the manifest.
     pub binary: Option<PathBuf>,
     /// Real API server for workload clusters; `None` for the built-in one.
-    pub apiserver: Option<Real>,
+    pub apiserver: Option<RealApiServer>,
     /// Launcher that starts the processes.
     pub launcher: Launcher,
     /// Cluster for the provider's pods; `None` if the provider does not run in pods.
@@ -102,9 +102,9 @@ pub(crate) struct Host {
     setup: Arc<Setup>,
     directory: PathBuf,
     /// The sim's listeners for each replica, at least for one.
-    entrances: Vec<Entrance>,
+    entrances: Vec<ReplicaListeners>,
     /// Workload cluster on a real API server; `None` for the built-in one.
-    backed: Option<Arc<Backed>>,
+    backed: Option<Arc<MirroredCluster>>,
     /// Seconds of world time per second of the clock.
     pace: u32,
     logs: Logs,
@@ -139,17 +139,17 @@ impl Host {
         let directory = setup.scratch.join(name);
         std::fs::create_dir_all(&directory)
             .with_context(|| format!("cannot create {}", directory.display()))?;
-        let entrances = Entrance::open(&setup, sim, n).await?;
+        let entrances = ReplicaListeners::open(&setup, sim, n).await?;
         let backed = match &setup.apiserver {
             None => None,
-            Some(real) => Some(Arc::new(real.back(sim).await?)),
+            Some(real) => Some(Arc::new(real.serve_cluster(sim).await?)),
         };
         Ok(Self { setup, directory, entrances, backed, pace, logs: Logs::default() })
     }
 
     /// Returns the workload cluster if it runs on a real API server; the caller must call its
     /// `end`.
-    pub(super) fn backed(&self) -> Option<Arc<Backed>> {
+    pub(super) fn backed(&self) -> Option<Arc<MirroredCluster>> {
         self.backed.clone()
     }
 
@@ -277,7 +277,7 @@ impl Host {
         scenario: &Scenario,
         values: &Values,
         index: usize,
-    ) -> anyhow::Result<(Command, Option<Behind>)> {
+    ) -> anyhow::Result<(Command, Option<RemoteProvider>)> {
         let driver = self.setup.manifest.driver();
         let mut arguments = Vec::new();
         for argument in driver.arguments().1 {
@@ -307,11 +307,12 @@ impl Host {
         let start = Start { container, directory, replica, name, arguments, env, binds };
         let Some(cluster) = &self.setup.cluster else {
             let (command, running) = self.setup.engine()?.run(&self.setup.launcher, &start);
-            return Ok((command, Some(Behind::Container(running))));
+            return Ok((command, Some(RemoteProvider::Container(running))));
         };
         let (door, world) = (self.entrances[index].door.clone(), sim.world().clone());
-        let (command, pod) = cluster.run(&start, Wire { door, world, pace: self.pace }).await?;
-        Ok((command, Some(Behind::Pod(pod))))
+        let (command, pod) =
+            cluster.run(&start, SimHandles { door, world, pace: self.pace }).await?;
+        Ok((command, Some(RemoteProvider::Pod(pod))))
     }
 
     /// Returns the command for a provider that is a process, in a mount namespace if it needs one.

@@ -37,7 +37,7 @@ impl Host {
                     let flags = setup.flags.iter().map(|flag| expand(flag, values));
                     flags.collect::<anyhow::Result<Vec<String>>>()?
                 }
-                other => turned(*other, setup, self.pace).into_iter().collect(),
+                other => knob_value(*other, setup, self.pace).into_iter().collect(),
             };
             let mut values = values.clone();
             for value in wanted {
@@ -87,7 +87,8 @@ impl Host {
             Backend::Supervisor => supervisor((sim, endpoints), &directory, &mut values)?,
         }
         for name in manifest.spec.files.keys() {
-            let template = manifest.template(name).map_err(|wrong| anyhow!("{}", wrong.what()))?;
+            let template =
+                manifest.template(name).map_err(|wrong| anyhow!("{}", wrong.summary()))?;
             let path = save(&directory, name, &expand(&template, &values)?)?;
             values.insert(format!("files.{name}"), text(&path));
         }
@@ -180,7 +181,7 @@ fn save(directory: &Path, name: &str, content: &str) -> anyhow::Result<PathBuf> 
 /// Returns the value of a knob, or `None` if the scenario has no value for the knob. Periods are
 /// divided by `pace`, and the number of requests per second is multiplied by it. Also returns
 /// `None` for [`Knob::Flags`], which can have several values.
-fn turned(knob: Knob, setup: &ProviderSetup, pace: u32) -> Option<String> {
+fn knob_value(knob: Knob, setup: &ProviderSetup, pace: u32) -> Option<String> {
     match knob {
         Knob::Monitor => Some(go_duration(setup.monitor_period / pace)),
         Knob::Status => Some(go_duration(setup.status_period / pace)),
@@ -212,7 +213,7 @@ mod tests {
                 let is_wanted = check.id.starts_with("SESS") || check.id == "SEC-001";
                 let wanted = is_wanted.then(|| "10".to_owned());
                 for case in &check.cases {
-                    let value = turned(Knob::Verbosity, &case.scenario.provider, 1);
+                    let value = knob_value(Knob::Verbosity, &case.scenario.provider, 1);
                     assert_eq!(value, wanted, "{}", check.id);
                 }
             }

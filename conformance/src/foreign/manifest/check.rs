@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 use serde_json::Value;
-use sim::document::{self, Wrong};
+use sim::document::{self, DocumentError};
 use sim::faults::Rule;
 
 use super::run::PLACE;
@@ -43,18 +43,23 @@ impl Manifest {
     /// Checks that every knob has at least one argument, and `$(value)` in at least one of them.
     /// The knob `skipDeletion` needs no `$(value)`, because its only value is `true`. Also checks
     /// that a manifest of vCenter mode has no knob `ipFamily`.
-    pub(super) fn check_knobs(&self) -> Result<(), Wrong> {
+    pub(super) fn check_knobs(&self) -> Result<(), DocumentError> {
         let mut knobs = self.spec.knobs.iter();
         knobs.try_for_each(|(knob, arguments)| self.check_knob(*knob, &arguments.0))
     }
 
-    fn check_knob(&self, knob: Knob, arguments: &[String]) -> Result<(), Wrong> {
+    fn check_knob(&self, knob: Knob, arguments: &[String]) -> Result<(), DocumentError> {
         let value = match arguments {
             [argument] => Value::from(argument.as_str()),
             several => Value::from(several),
         };
         let wrong = |problem: &str, remedy: &str| {
-            Err(Wrong::at(&format!("spec.knobs.{}", knob.name()), &value, problem, remedy))
+            Err(DocumentError::at_key(
+                &format!("spec.knobs.{}", knob.name()),
+                &value,
+                problem,
+                remedy,
+            ))
         };
         if arguments.is_empty() {
             return wrong("has no argument", "write one, or leave the knob out");
@@ -75,12 +80,12 @@ impl Manifest {
     }
 
     /// Checks the operation of `ready.firstCall`, and the names of the files.
-    pub(super) fn check_start(&self) -> Result<(), Wrong> {
+    pub(super) fn check_start(&self) -> Result<(), DocumentError> {
         let op = self.spec.ready.first_call.op.as_str();
         let value = Value::from(op);
         let key = "spec.ready.firstCall.op";
         if op.contains('*') {
-            return Err(Wrong::at(
+            return Err(DocumentError::at_key(
                 key,
                 &value,
                 "is not a single operation",
@@ -90,12 +95,12 @@ impl Manifest {
         let is_class = op == "@any" || CLASSES.contains(&op);
         if op.starts_with('@') && !is_class {
             let remedy = format!("expected @any, or one of {}", CLASSES.join(", "));
-            return Err(Wrong::at(key, &value, "is not a class of calls", remedy));
+            return Err(DocumentError::at_key(key, &value, "is not a class of calls", remedy));
         }
         let doubts = if is_class { Vec::new() } else { Rule::new("ready", []).op([op]).doubts() };
         if let Some(doubt) = doubts.first() {
             let remedy = "write the operation as the ledger names it, or @any";
-            return Err(Wrong::at(key, &value, doubt, remedy));
+            return Err(DocumentError::at_key(key, &value, doubt, remedy));
         }
         for name in self.spec.files.keys() {
             let is_name = !name.is_empty() && !name.starts_with('.') && !name.contains('/');
@@ -106,14 +111,14 @@ impl Manifest {
             };
             let key = format!("spec.files.{name}");
             let remedy = "give the file another name; $(files.NAME) is its path";
-            return Err(Wrong::at(&key, &Value::from(name.as_str()), problem, remedy));
+            return Err(DocumentError::at_key(&key, &Value::from(name.as_str()), problem, remedy));
         }
         Ok(())
     }
 
     /// Checks that all features exist and that none is listed twice. Checks that all skipped checks
     /// exist and are not aliases, and that no skip has expired.
-    pub(super) fn check_claims(&self, today: Date) -> Result<(), Wrong> {
+    pub(super) fn check_claims(&self, today: Date) -> Result<(), DocumentError> {
         let Features { supported, unsupported } = &self.spec.features;
         let mut seen = BTreeSet::new();
         for (key, list) in [("supported", supported), ("unsupported", unsupported)] {
@@ -126,10 +131,20 @@ impl Manifest {
                         Some(near) => format!("did you mean {near}?"),
                         None => format!("expected one of {}", FEATURES.join(", ")),
                     };
-                    return Err(Wrong::at(&key, &value, "is not a known feature", remedy));
+                    return Err(DocumentError::at_key(
+                        &key,
+                        &value,
+                        "is not a known feature",
+                        remedy,
+                    ));
                 }
                 if !seen.insert(feature) {
-                    return Err(Wrong::at(&key, &value, "is listed twice", "remove one"));
+                    return Err(DocumentError::at_key(
+                        &key,
+                        &value,
+                        "is listed twice",
+                        "remove one",
+                    ));
                 }
             }
         }
@@ -138,20 +153,35 @@ impl Manifest {
             if catalogue::entry(&skip.check).is_none() {
                 let value = Value::from(skip.check.as_str());
                 let problem = catalogue::unknown_id(&skip.check);
-                return Err(Wrong::at(&format!("{key}.check"), &value, &problem, "correct the ID"));
+                return Err(DocumentError::at_key(
+                    &format!("{key}.check"),
+                    &value,
+                    &problem,
+                    "correct the ID",
+                ));
             }
             let target = catalogue::entry(&skip.check).and_then(|it| it.alias_of.as_deref());
             if let Some(target) = target {
                 let value = Value::from(skip.check.as_str());
                 let problem = format!("says the same as {target}, which is run in its place");
                 let remedy = format!("write {target}");
-                return Err(Wrong::at(&format!("{key}.check"), &value, &problem, remedy));
+                return Err(DocumentError::at_key(
+                    &format!("{key}.check"),
+                    &value,
+                    &problem,
+                    remedy,
+                ));
             }
             if skip.expires < today {
                 let value = Value::from(skip.expires.to_string());
                 let problem = format!("the skip of {} has expired", skip.check);
                 let remedy = "remove the skip, or review its reason and give it a new date";
-                return Err(Wrong::at(&format!("{key}.expires"), &value, &problem, remedy));
+                return Err(DocumentError::at_key(
+                    &format!("{key}.expires"),
+                    &value,
+                    &problem,
+                    remedy,
+                ));
             }
         }
         Ok(())
@@ -159,7 +189,7 @@ impl Manifest {
 
     /// Checks that the driver knows every placeholder at its place, and that `$(knobs)` stands only
     /// as a separate argument.
-    pub(super) fn check_placeholders(&self) -> Result<(), Wrong> {
+    pub(super) fn check_placeholders(&self) -> Result<(), DocumentError> {
         let known: Vec<String> = template::known(self);
         let among = |known: &[String], key: String, text: &str, own: &[&str]| {
             template::names(text).into_iter().try_for_each(|name| {
@@ -173,7 +203,7 @@ impl Manifest {
                 let there: Vec<&str> = there.collect();
                 let remedy = format!("expected one of {}, or env.NAME", there.join(", "));
                 let value = Value::from(format!("$({name})"));
-                Err(Wrong::at(&key, &value, "unknown placeholder", remedy))
+                Err(DocumentError::at_key(&key, &value, "unknown placeholder", remedy))
             })
         };
         let check = |key: String, text: &str, own: &[&str]| among(&known, key, text, own);
@@ -193,7 +223,7 @@ impl Manifest {
             let key = format!("{below}.{part}[{n}]");
             if argument != "$(knobs)" && template::names(argument).iter().any(|it| it == "knobs") {
                 let remedy = "write \"$(knobs)\" as a separate argument";
-                return Err(Wrong::at(
+                return Err(DocumentError::at_key(
                     &key,
                     &Value::from(argument.as_str()),
                     "$(knobs) stands for several arguments",

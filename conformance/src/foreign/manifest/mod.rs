@@ -16,7 +16,7 @@ use jiff::civil::Date;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-use sim::document::{self, Wrong};
+use sim::document::{self, DocumentError};
 
 use super::builtin;
 use super::template::{self, Values};
@@ -257,12 +257,12 @@ pub struct Skip {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestError {
     origin: String,
-    wrong: Wrong,
+    wrong: DocumentError,
 }
 
 impl fmt::Display for ManifestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.origin, self.wrong.what())?;
+        write!(f, "{}: {}", self.origin, self.wrong.summary())?;
         match self.wrong.remedy.as_str() {
             "" => Ok(()),
             remedy => write!(f, "\nremedy: {remedy}"),
@@ -305,7 +305,7 @@ impl Manifest {
         let text = std::fs::read_to_string(path).map_err(|error| {
             let known: Vec<&str> = builtin::names().collect();
             let remedy = format!("name a file, or one of {}", known.join(", "));
-            let wrong = Wrong::document(format!("cannot be read: {error}"), remedy);
+            let wrong = DocumentError::document(format!("cannot be read: {error}"), remedy);
             ManifestError { origin: name.to_owned(), wrong }
         })?;
         let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
@@ -332,17 +332,22 @@ impl Manifest {
         directory: Option<PathBuf>,
         text: &str,
         today: Date,
-    ) -> Result<Self, Wrong> {
+    ) -> Result<Self, DocumentError> {
         let File { api_version, kind, metadata, spec } =
             document::typed(document::yaml(text.as_bytes())?)?;
         for (key, value, want) in
             [("apiVersion", &api_version, API_VERSION), ("kind", &kind, "Provider")]
         {
             if value != want {
-                return Err(Wrong::at(key, value, "is not known here", format!("write {want}")));
+                return Err(DocumentError::at_key(
+                    key,
+                    value,
+                    "is not known here",
+                    format!("write {want}"),
+                ));
             }
         }
-        let spec: Spec = document::typed(spec).map_err(|wrong| wrong.below("spec"))?;
+        let spec: Spec = document::typed(spec).map_err(|wrong| wrong.prefix_key("spec"))?;
         let manifest = Self { origin: origin.to_owned(), directory, name: metadata.name, spec };
         manifest.spec.run.driver()?.check()?;
         manifest.check_knobs()?;
@@ -374,7 +379,7 @@ impl Manifest {
     ///
     /// # Errors
     /// Fails if the file cannot be read.
-    pub fn template(&self, name: &str) -> Result<String, Wrong> {
+    pub fn template(&self, name: &str) -> Result<String, DocumentError> {
         match &self.spec.files[name] {
             Source::Inline(Inline { text }) => Ok(text.clone()),
             Source::Path(path) => {
@@ -383,7 +388,7 @@ impl Manifest {
                     let key = format!("spec.files.{name}");
                     let value = Value::from(path.display().to_string());
                     let remedy = "write a path relative to the manifest, or {text: …}";
-                    Wrong::at(&key, &value, &format!("cannot be read: {error}"), remedy)
+                    DocumentError::at_key(&key, &value, &format!("cannot be read: {error}"), remedy)
                 })
             }
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::Value;
-use sim::document::Wrong;
+use sim::document::DocumentError;
 
 use crate::foreign::template;
 
@@ -185,7 +185,7 @@ impl Run {
     /// # Errors
     /// Fails if the manifest contains no driver, several drivers, or a driver that is not
     /// supported.
-    pub(super) fn driver(&self) -> Result<Driver<'_>, Wrong> {
+    pub(super) fn driver(&self) -> Result<Driver<'_>, DocumentError> {
         let Self { process, container, cluster, grpc, in_process } = self;
         let drivers = [
             process.as_ref().map(Driver::Process),
@@ -198,7 +198,7 @@ impl Run {
             drivers.iter().flatten().map(|it| it.name()).chain(unbuilt).collect();
         match (drivers.into_iter().flatten().next(), given.as_slice()) {
             (Some(driver), [_]) => Ok(driver),
-            (None, [other]) => Err(Wrong {
+            (None, [other]) => Err(DocumentError {
                 key: format!("spec.run.{other}"),
                 value: String::new(),
                 problem: format!("not supported yet: {other}"),
@@ -208,7 +208,7 @@ impl Run {
                 let problem =
                     "exactly one of process, container, cluster, grpc and inProcess is needed";
                 let remedy = "write process: {command: […]}";
-                Err(Wrong::at("spec.run", &Value::from(given), problem, remedy))
+                Err(DocumentError::at_key("spec.run", &Value::from(given), problem, remedy))
             }
         }
     }
@@ -216,12 +216,17 @@ impl Run {
 
 impl Driver<'_> {
     /// Checks the fields that do not depend on the values of placeholders.
-    pub(super) fn check(self) -> Result<(), Wrong> {
+    pub(super) fn check(self) -> Result<(), DocumentError> {
         match self {
             Self::Process(it) if it.command.is_empty() => {
                 let remedy = "write the program and its arguments";
                 let value = Value::from(it.command.clone());
-                return Err(Wrong::at(&self.key("command"), &value, "has no program", remedy));
+                return Err(DocumentError::at_key(
+                    &self.key("command"),
+                    &value,
+                    "has no program",
+                    remedy,
+                ));
             }
             Self::Process(_) => {}
             Self::Container(it) => {
@@ -249,7 +254,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    fn check_image(self, it: &Container) -> Result<(), Wrong> {
+    fn check_image(self, it: &Container) -> Result<(), DocumentError> {
         // Docker would read an image that begins with a dash as an option.
         if it.image.is_empty() || it.image.starts_with('-') {
             let remedy = "write it as docker run expects it: name:tag or name@sha256:…";
@@ -262,8 +267,8 @@ impl Driver<'_> {
         format!("spec.run.{}.{part}", self.name())
     }
 
-    fn wrong(self, key: &str, value: &str, problem: &str, remedy: &str) -> Wrong {
-        Wrong::at(&self.key(key), &Value::from(value), problem, remedy)
+    fn wrong(self, key: &str, value: &str, problem: &str, remedy: &str) -> DocumentError {
+        DocumentError::at_key(&self.key(key), &Value::from(value), problem, remedy)
     }
 }
 
@@ -281,11 +286,11 @@ pub(crate) fn user(text: &str) -> Option<(u32, Option<u32>)> {
 /// # Errors
 /// Fails for text that is not an IP address, and for loopback and unspecified addresses, which mean
 /// the pod itself.
-pub(crate) fn address(text: &str) -> Result<IpAddr, Wrong> {
+pub(crate) fn address(text: &str) -> Result<IpAddr, DocumentError> {
     let wrong = |problem| {
         let key = "spec.run.cluster.address";
         let remedy = "write an address at which pods reach this machine (for kind the gateway of its network), or leave it out";
-        Wrong::at(key, &Value::from(text), problem, remedy)
+        DocumentError::at_key(key, &Value::from(text), problem, remedy)
     };
     match text.parse::<IpAddr>() {
         Err(_) => Err(wrong("is not an IP address")),

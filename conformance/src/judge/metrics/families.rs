@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Life;
+use super::ScrapedReplica;
 
 /// Endings of sample names that do not belong to the name of the family.
 const SUFFIXES: [&str; 4] = ["_total", "_count", "_sum", "_bucket"];
@@ -16,7 +16,7 @@ const ALWAYS: [&str; 5] = [
     "vsphere_node_deletions_held",
 ];
 
-impl Life<'_> {
+impl ScrapedReplica<'_> {
     pub(super) fn families(&self) -> Vec<String> {
         let mut said = Vec::new();
         let described = |keyword: &str| -> BTreeSet<&str> {

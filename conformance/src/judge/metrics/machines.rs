@@ -9,7 +9,7 @@ use sim::world::Event;
 use sim::world::objects::Op;
 use sim::world::supervisor::Supervisor;
 
-use super::Life;
+use super::ScrapedReplica;
 use crate::backend::virtual_machines;
 
 /// Minimum time without a change of machines after which a scrape must show the right numbers.
@@ -17,7 +17,7 @@ const QUIET: Duration = Duration::from_secs(10);
 const MACHINES: &str = "vsphere_supervisor_machines";
 const DUPLICATES: &str = "vsphere_supervisor_duplicate_uuids";
 
-impl Life<'_> {
+impl ScrapedReplica<'_> {
     /// Compares the numbers of a fresh view with all machines of the Supervisor, once [`QUIET`] has
     /// passed since the last change. Compares them only in a calm scenario and after a list of the
     /// replica.

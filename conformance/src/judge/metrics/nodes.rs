@@ -7,7 +7,7 @@ use std::time::Duration;
 use sim::ledger::Record;
 use sim::world::objects::Op;
 
-use super::Life;
+use super::ScrapedReplica;
 use crate::judge::authors;
 use crate::judge::facts::facts;
 
@@ -20,7 +20,7 @@ const TROUBLED: &str = "vsphere_nodes_troubled";
 const ROUND: Duration = Duration::from_secs(10);
 const HELD: &str = "vsphere_nodes_held";
 
-impl Life<'_> {
+impl ScrapedReplica<'_> {
     /// Compares the metric of initialized nodes with the uninitialized taints that this replica
     /// removed. A removal whose answer was lost may count or not.
     pub(super) fn initialized(&self) -> Option<String> {

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use sim::ledger::Record;
 
-use super::Life;
+use super::ScrapedReplica;
 
 const BUILDS: &str = "vsphere_view_builds_total";
 const DELIVERIES: &str = "vsphere_view_deliveries_total";
 const UPDATES: &str = "vsphere_view_updates_total";
 
-impl Life<'_> {
+impl ScrapedReplica<'_> {
     pub(super) fn view(&self) -> Vec<String> {
         let mut said = Vec::new();
         let is_wait = |call: &&&Record| call.is_vcenter_call() && call.op == "WaitForUpdatesEx";

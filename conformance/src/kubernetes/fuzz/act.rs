@@ -14,26 +14,26 @@ use crate::kubernetes::sequence::Step;
 enum Verb {
     Get,
     Create,
-    Update(Base),
+    Update(UpdateVersion),
     Patch(Patch),
     /// Patches the status through the status subresource.
     Status,
     /// Patches metadata through the status subresource.
     StatusMetadata,
-    Delete(Way),
+    Delete(DeleteOptions),
     /// Lists the objects with the label of the act.
     List,
     /// Lists the first page of the history's objects, with one object per page.
     Page,
     /// Lists the page after the last listed one.
     NextPage,
-    DeleteCollection(Extent),
+    DeleteCollection(CollectionExtent),
 }
 
 /// Resource version that an update contains: none, that of the newest version of the object that an
 /// earlier request of the history returned, or that of its creation.
 #[derive(Clone, Copy, Debug)]
-enum Base {
+enum UpdateVersion {
     None,
     Newest,
     First,
@@ -55,7 +55,7 @@ enum Patch {
 
 /// Options of a deletion.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum DeleteOptions {
     Plain,
     /// With the resource version of the object's creation as precondition.
     AtFirst,
@@ -66,7 +66,7 @@ enum Way {
 /// Extent of the deletion of a collection: the history's objects with the label of the act, or one
 /// of the history's objects.
 #[derive(Clone, Copy, Debug)]
-enum Extent {
+enum CollectionExtent {
     Selected,
     One,
 }
@@ -92,9 +92,9 @@ fn verb() -> impl Strategy<Value = Verb> {
     prop_oneof![
         2 => Just(Verb::Get),
         7 => Just(Verb::Create),
-        2 => Just(Verb::Update(Base::None)),
-        2 => Just(Verb::Update(Base::Newest)),
-        1 => Just(Verb::Update(Base::First)),
+        2 => Just(Verb::Update(UpdateVersion::None)),
+        2 => Just(Verb::Update(UpdateVersion::Newest)),
+        1 => Just(Verb::Update(UpdateVersion::First)),
         2 => Just(Verb::Patch(Patch::Merge)),
         2 => Just(Verb::Patch(Patch::Strategic)),
         3 => Just(Verb::Patch(Patch::Directive)),
@@ -103,15 +103,15 @@ fn verb() -> impl Strategy<Value = Verb> {
         1 => Just(Verb::Patch(Patch::Release)),
         2 => Just(Verb::Status),
         2 => Just(Verb::StatusMetadata),
-        2 => Just(Verb::Delete(Way::Plain)),
-        1 => Just(Verb::Delete(Way::AtFirst)),
-        1 => Just(Verb::Delete(Way::Foreground)),
-        1 => Just(Verb::Delete(Way::Orphan)),
+        2 => Just(Verb::Delete(DeleteOptions::Plain)),
+        1 => Just(Verb::Delete(DeleteOptions::AtFirst)),
+        1 => Just(Verb::Delete(DeleteOptions::Foreground)),
+        1 => Just(Verb::Delete(DeleteOptions::Orphan)),
         2 => Just(Verb::List),
         1 => Just(Verb::Page),
         1 => Just(Verb::NextPage),
-        1 => Just(Verb::DeleteCollection(Extent::Selected)),
-        1 => Just(Verb::DeleteCollection(Extent::One)),
+        1 => Just(Verb::DeleteCollection(CollectionExtent::Selected)),
+        1 => Just(Verb::DeleteCollection(CollectionExtent::One)),
     ]
 }
 
@@ -205,20 +205,20 @@ impl Act {
                 let token = self.page();
                 ("GET", format!("{collection}?{run}&limit=1&continue=${token}"), None, None)
             }
-            Verb::DeleteCollection(Extent::Selected) => {
+            Verb::DeleteCollection(CollectionExtent::Selected) => {
                 ("DELETE", format!("{collection}?{selected}"), None, None)
             }
-            Verb::DeleteCollection(Extent::One) => {
+            Verb::DeleteCollection(CollectionExtent::One) => {
                 ("DELETE", format!("{collection}?{run}&limit=1"), None, None)
             }
         }
     }
 
-    fn based_on(self, base: Base) -> Value {
+    fn based_on(self, base: UpdateVersion) -> Value {
         match base {
-            Base::None => json!({}),
-            Base::Newest => json!({"resourceVersion": format!("${}", self.newest())}),
-            Base::First => json!({"resourceVersion": format!("${}", self.first())}),
+            UpdateVersion::None => json!({}),
+            UpdateVersion::Newest => json!({"resourceVersion": format!("${}", self.newest())}),
+            UpdateVersion::First => json!({"resourceVersion": format!("${}", self.first())}),
         }
     }
 
@@ -260,7 +260,7 @@ impl Act {
         }
     }
 
-    fn delete(self, way: Way) -> Request {
+    fn delete(self, way: DeleteOptions) -> Request {
         let path = self.path();
         let options = |field: &str, value: Value| {
             let mut body = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
@@ -268,15 +268,17 @@ impl Act {
             Some(body)
         };
         match way {
-            Way::Plain => ("DELETE", path, None, None),
-            Way::AtFirst => {
+            DeleteOptions::Plain => ("DELETE", path, None, None),
+            DeleteOptions::AtFirst => {
                 let version = json!({"resourceVersion": format!("${}", self.first())});
                 ("DELETE", path, None, options("preconditions", version))
             }
-            Way::Foreground => {
+            DeleteOptions::Foreground => {
                 ("DELETE", format!("{path}?propagationPolicy=Foreground"), None, None)
             }
-            Way::Orphan => ("DELETE", path, None, options("orphanDependents", true.into())),
+            DeleteOptions::Orphan => {
+                ("DELETE", path, None, options("orphanDependents", true.into()))
+            }
         }
     }
 }

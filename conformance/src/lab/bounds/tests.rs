@@ -42,7 +42,7 @@ fn a_provider_that_exceeds_a_bound_ends_its_case_with_a_verdict() {
 fn a_provider_within_its_bounds_is_not_disturbed() {
     let scenario = scenario(Duration::from_secs(60));
     let run = run_within(&scenario, &Stage::default(), Bounds::of(&scenario));
-    assert_eq!(run.passed, None);
+    assert_eq!(run.exceeded_bound, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,12 +61,12 @@ async fn a_loop_without_a_wait_is_stopped_at_the_bound_of_calls() {
         () = guard.over() => {}
         () = spin => {}
     }
-    assert_eq!(guard.passed(), Some(Passed::AtOnce(1000)));
+    assert_eq!(guard.passed(), Some(ExceededBound::AtOnce(1000)));
 }
 
 /// Returns the bound that a run exceeds, or `None`. `mib` has the sizes of the run's memory in MiB:
 /// at its beginning, and then at each tick.
-fn passed_with(mib: &[u64]) -> Option<Passed> {
+fn passed_with(mib: &[u64]) -> Option<ExceededBound> {
     let bounds = Bounds::of(&scenario(Duration::from_secs(60)));
     let guard = Guard::new(Bounds { memory: 100 << 20, ..bounds });
     let mut sizes = mib.iter().map(|mib| mib << 20);
@@ -82,7 +82,7 @@ fn passed_with(mib: &[u64]) -> Option<Passed> {
 #[test]
 fn a_run_whose_memory_grows_beyond_the_bound_is_ended() {
     assert_eq!(passed_with(&[500, 600, 550]), None);
-    assert_eq!(passed_with(&[500, 450, 601, 500]), Some(Passed::Memory(100 << 20)));
+    assert_eq!(passed_with(&[500, 450, 601, 500]), Some(ExceededBound::Memory(100 << 20)));
 }
 
 /// Environment variable that is set in the process whose run never yields.
@@ -94,7 +94,7 @@ fn a_run_that_never_yields_after_a_bound_ends_the_process_with_its_last_records(
         let ledger = Ledger::new(Keep::All);
         ledger.note(sim::world::Time::ZERO, sim::ledger::Kind::Note, "the last record");
         let guard = Guard::new(Bounds::of(&scenario(Duration::from_secs(60))));
-        guard.pass(Passed::Calls(7));
+        guard.exceed(ExceededBound::Calls(7));
         let mut ticks = 0..1000;
         watch(&guard, &ledger, || ticks.next().is_some(), || None);
         // The run is still alive.

@@ -40,17 +40,21 @@ fn forgetful(n_patches: usize) -> (Cluster, Writes) {
     (Cluster::new(kube::Client::new(service, "default"), -1.0, 0), writes)
 }
 
-fn note(object: usize, severity: Severity, message: usize) -> Note {
+fn note(object: usize, severity: Severity, message: usize) -> PendingEvent {
     let name = format!("node-{object}");
     let uid = format!("uid-{object}");
     let subject = Subject { api_version: "v1", kind: "Node", namespace: None, name, uid };
     let message = message.to_string();
     let key = Key { component: "c", subject, severity, reason: "R", message };
-    Note { key, at: jiff::Timestamp::UNIX_EPOCH }
+    PendingEvent { key, at: jiff::Timestamp::UNIX_EPOCH }
 }
 
 /// Sends the notes and returns the number of requests that the cluster received for them.
-async fn sent(sender: &mpsc::Sender<Note>, notes: Vec<Note>, writes: &Writes) -> usize {
+async fn sent(
+    sender: &mpsc::Sender<PendingEvent>,
+    notes: Vec<PendingEvent>,
+    writes: &Writes,
+) -> usize {
     let before = writes.lock().unwrap().len();
     for note in notes {
         sender.send(note).await.unwrap();

@@ -23,7 +23,7 @@ impl Ages {
     }
 
     /// Age of a node; zero for a node that the last [`Ages::see`] did not get.
-    pub(super) fn of(&self, node: &Node, now: Instant) -> Duration {
+    pub(super) fn age(&self, node: &Node, now: Instant) -> Duration {
         self.0.get(&node.uid).map_or(Duration::ZERO, |seen| now.duration_since(*seen))
     }
 }
@@ -47,11 +47,11 @@ mod tests {
         tokio::time::advance(Duration::from_secs(7)).await;
         let now = Instant::now();
         ages.see(&[Arc::clone(&first)], now);
-        assert_eq!(ages.of(&first, now), Duration::from_secs(7));
+        assert_eq!(ages.age(&first, now), Duration::from_secs(7));
         // The age of another node with the same name starts at zero, and so does that of the first
         // one if it returns.
         ages.see(&[Arc::clone(&second)], now);
-        assert_eq!(ages.of(&second, now), Duration::ZERO);
-        assert_eq!(ages.of(&first, now), Duration::ZERO);
+        assert_eq!(ages.age(&second, now), Duration::ZERO);
+        assert_eq!(ages.age(&first, now), Duration::ZERO);
     }
 }

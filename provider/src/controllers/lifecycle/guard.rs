@@ -12,13 +12,13 @@ use tokio::time::Instant;
 use crate::model::Node;
 
 /// Minimum time between the first proof of a held node and the second one, which releases it.
-pub(super) const HOLD: Duration = Duration::from_secs(30);
+pub(super) const HOLD_DURATION: Duration = Duration::from_secs(30);
 /// Maximum age of a proof that a backend may answer from memory. Right before a deletion the
-/// controller renews a proof that is older than [`super::plan::FRESH`].
+/// controller renews a proof that is older than [`super::plan::MAX_PROOF_AGE`].
 const PROOF_AGE: Duration = Duration::from_secs(60);
 /// Number of refusals in a row that cause no wait: the controller tries to delete the node again in
 /// the next round. After each further refusal it waits longer, up to [`MAX_WAIT`].
-const PROMPT: u32 = 2;
+const FREE_RETRIES: u32 = 2;
 /// Longest wait before the next attempt to delete a node. Each attempt costs a proof.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
@@ -42,7 +42,7 @@ impl Guard {
     pub(super) fn proof_after(&self, uid: &str, now: Instant) -> Instant {
         let ordinary = now.checked_sub(PROOF_AGE).unwrap_or(now);
         match self.held.get(uid) {
-            Some(since) if now >= *since + HOLD => (*since + HOLD).max(ordinary),
+            Some(since) if now >= *since + HOLD_DURATION => (*since + HOLD_DURATION).max(ordinary),
             _ => ordinary,
         }
     }
@@ -53,7 +53,7 @@ impl Guard {
     /// `asked`, the pause that the server requested (at most 60 s).
     pub(super) fn refused(&mut self, uid: &str, now: Instant, period: Duration, asked: Duration) {
         let times = self.refused.get(uid).map_or(1, |refused| refused.times.saturating_add(1));
-        let doublings = times.saturating_sub(PROMPT).min(16);
+        let doublings = times.saturating_sub(FREE_RETRIES).min(16);
         let wait = match doublings {
             0 => Duration::ZERO,
             _ => period.saturating_mul(1 << doublings).min(MAX_WAIT),

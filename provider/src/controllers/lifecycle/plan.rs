@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::guard::{Guard, HOLD};
+use super::guard::{Guard, HOLD_DURATION};
 use crate::{
     model::{Lookup, Node},
     mutant::{Active, mutant},
@@ -19,22 +19,22 @@ use crate::{
 
 /// Age at which the provider may delete a node that it never matched to a machine; see
 /// [`Ages`](super::ages::Ages).
-pub(super) const YOUNG: Duration = Duration::from_secs(60);
+pub(super) const MIN_AGE: Duration = Duration::from_secs(60);
 /// Maximum age of a proof that the controller does not renew right before the deletion, and of the
 /// last check before the deletion. A deletion that failed or had to wait needs a new proof, because
 /// the machine may have been registered again meanwhile.
-pub(super) const FRESH: Duration = Duration::from_secs(1);
+pub(super) const MAX_PROOF_AGE: Duration = Duration::from_secs(1);
 
 /// A node, and what the controller has found out about its machine.
 #[derive(Clone, Debug)]
-pub(super) struct Judged {
+pub(super) struct JudgedNode {
     pub node: Arc<Node>,
-    pub judgement: Judgement,
+    pub judgement: NodeState,
 }
 
 /// Readiness of a node, and the lookups of its machine.
 #[derive(Clone, Debug)]
-pub(super) enum Judgement {
+pub(super) enum NodeState {
     /// The node is ready; the controller does not look up its machine.
     Ready,
     /// The node is not ready.
@@ -78,7 +78,7 @@ fn limit(n_nodes: usize) -> usize {
 /// `n_missing` is the number of nodes, ready or not, whose machines the backend found before and
 /// does not see now.
 pub(super) fn plan(
-    nodes: &[Judged],
+    nodes: &[JudgedNode],
     n_missing: usize,
     guard: &mut Guard,
     now: Instant,
@@ -86,16 +86,16 @@ pub(super) fn plan(
 ) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut gone: Vec<(&Arc<Node>, Instant)> = Vec::new();
-    for Judged { node, judgement } in nodes {
+    for JudgedNode { node, judgement } in nodes {
         match judgement {
-            Judgement::Ready if node.has_shutdown_taint() => {
+            NodeState::Ready if node.has_shutdown_taint() => {
                 steps.push(Step::RemoveShutdownTaint(Arc::clone(node)));
             }
-            Judgement::Ready => {}
-            Judgement::NotReady { exists, shutdown, age } => match exists {
+            NodeState::Ready => {}
+            NodeState::NotReady { exists, shutdown, age } => match exists {
                 // The Node is being deleted already; it ends when its finalizers are done.
                 Lookup::Gone { .. } if node.deleting => {}
-                Lookup::Gone { proved_at, matched } if *matched || *age >= YOUNG => {
+                Lookup::Gone { proved_at, matched } if *matched || *age >= MIN_AGE => {
                     gone.push((node, *proved_at));
                 }
                 // Unknown never deletes: a vCenter that does not answer does not prove that a
@@ -133,7 +133,7 @@ pub(super) fn plan(
             }
             continue;
         };
-        let is_due = proved_at >= *since + HOLD && guard.may_try(&node.uid, now);
+        let is_due = proved_at >= *since + HOLD_DURATION && guard.may_try(&node.uid, now);
         if is_due && n_released < limit {
             n_released += 1;
             steps.push(Step::Delete { node: Arc::clone(node), proved_at });
@@ -159,8 +159,8 @@ mod tests {
         Arc::new(Node::from_json(&value).unwrap())
     }
 
-    fn not_ready(exists: Lookup<()>, shutdown: Option<Lookup<bool>>) -> Judgement {
-        Judgement::NotReady { exists, shutdown, age: Duration::from_secs(3600) }
+    fn not_ready(exists: Lookup<()>, shutdown: Option<Lookup<bool>>) -> NodeState {
+        NodeState::NotReady { exists, shutdown, age: Duration::from_secs(3600) }
     }
 
     fn names(steps: &[Step]) -> Vec<String> {
@@ -180,14 +180,14 @@ mod tests {
         let now = Instant::now();
         let gone = |matched| Lookup::Gone { proved_at: now, matched };
         let unknown = || Lookup::Unknown(Unknown::NotSeen);
-        let young = |matched| Judgement::NotReady {
+        let young = |matched| NodeState::NotReady {
             exists: gone(matched),
             shutdown: None,
             age: Duration::from_secs(59),
         };
         for (name, is_off, judgement, want) in [
-            ("ready", false, Judgement::Ready, vec![]),
-            ("ready again", true, Judgement::Ready, vec!["untaint n"]),
+            ("ready", false, NodeState::Ready, vec![]),
+            ("ready again", true, NodeState::Ready, vec!["untaint n"]),
             ("gone", false, not_ready(gone(true), None), vec!["delete n"]),
             ("gone, off before", true, not_ready(gone(true), None), vec!["delete n"]),
             ("young and never matched", false, young(false), vec![]),
@@ -214,7 +214,7 @@ mod tests {
                 vec![],
             ),
         ] {
-            let judged = [Judged { node: node("n", is_off), judgement }];
+            let judged = [JudgedNode { node: node("n", is_off), judgement }];
             let steps = plan(&judged, 0, &mut Guard::default(), now, Active::default());
             assert_eq!(names(&steps), want, "{name}");
         }
@@ -229,7 +229,7 @@ mod tests {
         for round in 0..60 {
             let now = start + round * period;
             let gone = not_ready(Lookup::Gone { proved_at: now, matched: true }, None);
-            let judged = [Judged { node: node("n", false), judgement: gone }];
+            let judged = [JudgedNode { node: node("n", false), judgement: gone }];
             if !plan(&judged, 0, &mut guard, now, Active::default()).is_empty() {
                 tried.push((now - start).as_secs());
                 guard.refused("n", now, period, Duration::ZERO);
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(tried, [0, 5, 10, 20, 40, 80, 140, 200, 260]);
         // After the machine has come back, the waits start at zero again.
         let there = not_ready(Lookup::Found(()), Some(Lookup::Found(false)));
-        let judged = [Judged { node: node("n", false), judgement: there }];
+        let judged = [JudgedNode { node: node("n", false), judgement: there }];
         plan(&judged, 0, &mut guard, start, Active::default());
         assert!(guard.may_try("n", start));
     }
@@ -248,8 +248,8 @@ mod tests {
     async fn a_guard_that_is_skipped_deletes_with_the_first_proof() {
         let now = Instant::now();
         let gone = || not_ready(Lookup::Gone { proved_at: now, matched: true }, None);
-        let judged: Vec<Judged> = ["a", "b", "c"]
-            .map(|name| Judged { node: node(name, false), judgement: gone() })
+        let judged: Vec<JudgedNode> = ["a", "b", "c"]
+            .map(|name| JudgedNode { node: node(name, false), judgement: gone() })
             .into();
         let steps = |mutant| {
             let steps = plan(&judged, 0, &mut Guard::default(), now, Active { mutant });
@@ -263,14 +263,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn many_nodes_gone_at_once_are_held_and_released_slowly() {
         let mut guard = Guard::default();
-        let judged = |n_gone: usize, n_nodes: usize, proved_at: Instant| -> Vec<Judged> {
+        let judged = |n_gone: usize, n_nodes: usize, proved_at: Instant| -> Vec<JudgedNode> {
             (0..n_nodes)
-                .map(|i| Judged {
+                .map(|i| JudgedNode {
                     node: node(&format!("n{i:02}"), false),
                     judgement: if i < n_gone {
                         not_ready(Lookup::Gone { proved_at, matched: true }, None)
                     } else {
-                        Judgement::Ready
+                        NodeState::Ready
                     },
                 })
                 .collect()
@@ -279,7 +279,7 @@ mod tests {
         let steps = plan(&judged(3, 20, first), 0, &mut guard, first, Active::default());
         assert_eq!(names(&steps), ["hold n00", "hold n01", "hold n02"]);
         // The first proof does not release the nodes, no matter how much time has passed.
-        tokio::time::advance(HOLD).await;
+        tokio::time::advance(HOLD_DURATION).await;
         let now = Instant::now();
         assert!(plan(&judged(3, 20, first), 0, &mut guard, now, Active::default()).is_empty());
         assert_eq!(guard.proof_after("n00", now), now);

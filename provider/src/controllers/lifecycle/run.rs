@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ages::Ages;
 use super::guard::Guard;
-use super::plan::{FRESH, Judged, Judgement, Step, plan};
+use super::plan::{JudgedNode, MAX_PROOF_AGE, NodeState, Step, plan};
 use super::troubles::Troubles;
 use crate::{
     cluster::{Cluster, ClusterError, Events, NodeStore, PatchKind, Severity},
@@ -29,11 +29,11 @@ use crate::{
 
 /// Time limit of one lookup, and of the last check before a deletion, so that one that hangs does
 /// not delay others.
-const QUESTION: Duration = Duration::from_secs(20);
-/// Time limit of the proof right before a deletion. It is longer than [`QUESTION`], because a list
-/// in many pages may take longer, and a list that begins again in each round would never be
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time limit of the proof right before a deletion. It is longer than [`LOOKUP_TIMEOUT`], because a
+/// list in many pages may take longer, and a list that begins again in each round would never be
 /// complete.
-const CONFIRMATION: Duration = Duration::from_secs(40);
+const PROOF_TIMEOUT: Duration = Duration::from_secs(40);
 /// Number of steps that the controller confirms together before it takes them: as many as the
 /// default client rate allows in a second.
 const BATCH: usize = 20;
@@ -95,16 +95,16 @@ impl LifecycleController {
             ages.see(&self.store.all(), Instant::now());
             let judging = self.judge(&guard, &ages);
             let Some(judged) = stop.run_until_cancelled(judging).await else { return };
-            tell_unknown(&judged, &mut told);
+            log_unknown_machines(&judged, &mut told);
             let known = self.instances.troubles();
-            troubles.show(known, &judged, &self.store, &self.events, &self.telemetry);
+            troubles.report(known, &judged, &self.store, &self.events, &self.telemetry);
             let n_missing = self.instances.n_missing();
             let now = Instant::now();
             let steps = plan(&judged, n_missing, &mut guard, now, self.settings.active);
             self.telemetry.set_held(guard.n_held());
             let mut n_hold_events = 0;
             if self.settings.skip_deletion {
-                tell_spared(&steps, &mut spared);
+                log_kept_nodes(&steps, &mut spared);
             }
             for batch in steps.chunks(BATCH) {
                 let confirming = join_all(batch.iter().map(|step| self.confirm(step)));
@@ -115,7 +115,7 @@ impl LifecycleController {
                     }
                     // The proof may be old by now, because the other lookups and the earlier writes
                     // took time.
-                    if step.deletes() && confirmed.is_some_and(|at| at.elapsed() > FRESH) {
+                    if step.deletes() && confirmed.is_some_and(|at| at.elapsed() > MAX_PROOF_AGE) {
                         confirmed = self.confirm(step).await;
                     }
                     let refused = if confirmed.is_some() {
@@ -142,12 +142,12 @@ impl LifecycleController {
         let Step::Delete { node, proved_at } = step else { return Some(Instant::now()) };
         // With `skip_deletion` the step deletes nothing, so it needs no fresh proof.
         let is_harmless = self.settings.skip_deletion;
-        let is_fresh = proved_at.elapsed() <= FRESH;
+        let is_fresh = proved_at.elapsed() <= MAX_PROOF_AGE;
         if is_harmless {
             return Some(Instant::now());
         }
         if !is_fresh && !mutant!(self.settings.active, StaleProof) {
-            match self.exists(node, Instant::now(), CONFIRMATION).await {
+            match self.exists(node, Instant::now(), PROOF_TIMEOUT).await {
                 Lookup::Gone { .. } => {}
                 other => {
                     tracing::info!(node = %node.name, answer = ?other, "absence of the machine not proved again; the Node stays");
@@ -156,9 +156,9 @@ impl LifecycleController {
             }
         }
         let identity = node.identity();
-        let asked = tokio::time::timeout(QUESTION, self.instances.objection(&identity));
+        let asked = tokio::time::timeout(LOOKUP_TIMEOUT, self.instances.recheck_absence(&identity));
         let objection = asked.await.unwrap_or_else(|_| {
-            Some(Unknown::Unavailable(format!("no answer within {QUESTION:?}")))
+            Some(Unknown::Unavailable(format!("no answer within {LOOKUP_TIMEOUT:?}")))
         });
         if let Some(why) = objection {
             tracing::warn!(node = %node.name, reason = %why, "last check before the deletion objects; the Node stays");
@@ -185,13 +185,14 @@ impl LifecycleController {
     /// Judges all nodes. Looks up the machines of nodes that are not ready, as many at once as the
     /// backend allows. A backend with a view answers most lookups from it, and needs calls mainly
     /// for missing machines.
-    async fn judge(&self, guard: &Guard, ages: &Ages) -> Vec<Judged> {
+    async fn judge(&self, guard: &Guard, ages: &Ages) -> Vec<JudgedNode> {
         let now = Instant::now();
         let (ready, not_ready): (Vec<_>, Vec<_>) =
             self.store.all().into_iter().partition(|node| node.ready);
         let questions = not_ready.into_iter().map(|node| async move {
             let identity = node.identity();
-            let exists = self.exists(&node, guard.proof_after(&node.uid, now), QUESTION).await;
+            let exists =
+                self.exists(&node, guard.proof_after(&node.uid, now), LOOKUP_TIMEOUT).await;
             let may_be_off = matches!(exists, Lookup::Found(()))
                 || mutant!(self.settings.active, ShutdownOnUnknown);
             let shutdown = may_be_off.then(|| self.instances.shutdown(&identity));
@@ -201,12 +202,14 @@ impl LifecycleController {
                 }
                 other => other,
             };
-            let age = ages.of(&node, now);
-            Judged { node, judgement: Judgement::NotReady { exists, shutdown, age } }
+            let age = ages.age(&node, now);
+            JudgedNode { node, judgement: NodeState::NotReady { exists, shutdown, age } }
         });
-        let asking = futures::stream::iter(questions).buffered(self.instances.n_at_once());
-        let mut judged: Vec<Judged> = asking.collect().await;
-        judged.extend(ready.into_iter().map(|node| Judged { node, judgement: Judgement::Ready }));
+        let asking =
+            futures::stream::iter(questions).buffered(self.instances.max_concurrent_exists());
+        let mut judged: Vec<JudgedNode> = asking.collect().await;
+        judged
+            .extend(ready.into_iter().map(|node| JudgedNode { node, judgement: NodeState::Ready }));
         judged
     }
 
@@ -272,7 +275,7 @@ impl LifecycleController {
         let uid = (!mutant!(self.settings.active, NoUidPrecondition)).then_some(node.uid.as_str());
         // A throttled request is an error here and is not repeated, because after the pause the
         // proof would be old.
-        match self.cluster.clone().impatient().delete(&path, uid).await {
+        match self.cluster.clone().without_retries().delete(&path, uid).await {
             Ok(_) => {
                 tracing::info!(node = %name, "node deleted: its machine is gone");
                 self.telemetry.deleted();
@@ -343,7 +346,7 @@ impl LifecycleController {
 }
 
 /// Logs the nodes that stay only because deletion is switched off, once per node while this lasts.
-fn tell_spared(steps: &[Step], spared: &mut BTreeSet<String>) {
+fn log_kept_nodes(steps: &[Step], spared: &mut BTreeSet<String>) {
     let mut now = BTreeSet::new();
     for step in steps {
         let Step::Delete { node, .. } = step else { continue };
@@ -357,10 +360,10 @@ fn tell_spared(steps: &[Step], spared: &mut BTreeSet<String>) {
 
 /// Logs each node that is not ready and whose machine is unknown, and logs it again only after the
 /// reason has changed.
-fn tell_unknown(judged: &[Judged], told: &mut BTreeMap<String, String>) {
+fn log_unknown_machines(judged: &[JudgedNode], told: &mut BTreeMap<String, String>) {
     let mut now = BTreeMap::new();
-    for Judged { node, judgement } in judged {
-        let Judgement::NotReady { exists: Lookup::Unknown(why), .. } = judgement else { continue };
+    for JudgedNode { node, judgement } in judged {
+        let NodeState::NotReady { exists: Lookup::Unknown(why), .. } = judgement else { continue };
         let why = why.to_string();
         if told.get(&node.uid) != Some(&why) {
             tracing::warn!(node = %node.name, reason = %why, "the node is not ready and the state of its machine is unknown; the Node stays");

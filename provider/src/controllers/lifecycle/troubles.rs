@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::plan::{Judged, Judgement};
+use super::plan::{JudgedNode, NodeState};
 use crate::{
     cluster::{Events, NodeStore, Severity},
     instances::{Instances, Trouble, TroubleKind},
@@ -22,17 +22,17 @@ const MAX_EVENTS: usize = 10;
 /// The present troubles for which the provider has recorded an event.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
-    told: BTreeSet<(TroubleKind, String)>,
+    recorded: BTreeSet<(TroubleKind, String)>,
 }
 
 impl Troubles {
     /// Combines the troubles that the backend reports (`known`) with those of the latest
     /// judgements. Updates metrics and readiness, and records an event for each new trouble, up to
     /// [`MAX_EVENTS`] per kind.
-    pub(super) fn show(
+    pub(super) fn report(
         &mut self,
         known: Vec<Trouble>,
-        judged: &[Judged],
+        judged: &[JudgedNode],
         store: &NodeStore,
         events: &Events,
         telemetry: &Telemetry,
@@ -42,16 +42,16 @@ impl Troubles {
         let count = |kind| troubles.keys().filter(|(it, _)| *it == kind).count();
         let counts = TroubleKind::ALL.iter().map(|kind| (kind.label(), count(*kind)));
         telemetry.set_troubles(counts, readiness(&troubles));
-        self.told.retain(|it| troubles.contains_key(it));
+        self.recorded.retain(|it| troubles.contains_key(it));
         for ((kind, name), text) in troubles {
-            let n_told = self.told.iter().filter(|(it, _)| *it == kind).count();
-            if n_told >= MAX_EVENTS || self.told.contains(&(kind, name.clone())) {
+            let n_told = self.recorded.iter().filter(|(it, _)| *it == kind).count();
+            if n_told >= MAX_EVENTS || self.recorded.contains(&(kind, name.clone())) {
                 continue;
             }
             let Some(node) = store.get(&name) else { continue };
             tracing::warn!(node = %name, reason = %text, "cannot manage the machine of a node; recording an event");
             events.record(&node, Severity::Warning, kind.reason(), text);
-            self.told.insert((kind, name));
+            self.recorded.insert((kind, name));
         }
     }
 }
@@ -68,16 +68,16 @@ pub(crate) async fn report_troubles(
     let mut troubles = Troubles::default();
     store.synced().await;
     loop {
-        troubles.show(instances.troubles(), &[], &store, &events, &telemetry);
+        troubles.report(instances.troubles(), &[], &store, &events, &telemetry);
         tokio::time::sleep(period).await;
     }
 }
 
 /// Returns the troubles of nodes that are not ready, by kind and name of the node, from the reasons
 /// for which the existence of their machines is unknown.
-fn by_node(judged: &[Judged]) -> BTreeMap<(TroubleKind, String), String> {
-    let troubles = judged.iter().filter_map(|Judged { node, judgement }| {
-        let Judgement::NotReady { exists: Lookup::Unknown(why), .. } = judgement else {
+fn by_node(judged: &[JudgedNode]) -> BTreeMap<(TroubleKind, String), String> {
+    let troubles = judged.iter().filter_map(|JudgedNode { node, judgement }| {
+        let NodeState::NotReady { exists: Lookup::Unknown(why), .. } = judgement else {
             return None;
         };
         Some(((TroubleKind::of(why)?, node.name.clone()), why.to_string()))

@@ -143,7 +143,7 @@ impl Recorder {
                 Err(err) => {
                     tracing::info!(node = %name, error = %Chain(&err), "recording the reference of a machine failed; retrying");
                     if !any_failed {
-                        pause = backoff.fail();
+                        pause = backoff.next_pause();
                     }
                     // The pause counts from the last failure, so that the recorder pauses even if
                     // the attempts took longer.

@@ -221,17 +221,17 @@ impl NodeController {
                 Ok(None)
             }
             Plan::Write(writes) => {
-                if let Some(wait) = self.damping(name) {
+                if let Some(wait) = self.address_write_delay(name) {
                     self.mark_due(std::iter::once(name.to_owned()));
                     self.queue.add_after(name, wait);
                     return Ok(None);
                 }
                 let result = self.write(&node, &writes).await;
                 // Some of the writes may not have been made.
-                if !matches!(result, Ok(Written::Whole(_))) {
+                if !matches!(result, Ok(WriteResult::Whole(_))) {
                     self.mark_due(std::iter::once(name.to_owned()));
                 }
-                if let Ok(Written::Overtaken(_)) = result {
+                if let Ok(WriteResult::Overtaken(_)) = result {
                     self.queue.add(name);
                 }
                 result.map(|_| None)
@@ -250,7 +250,7 @@ impl NodeController {
     /// Counts an address write of the node and returns `None`. If the node has used up its
     /// [`MAX_WRITES`] in the current window, counts nothing and returns the time until the window
     /// ends.
-    fn damping(&self, name: &str) -> Option<Duration> {
+    fn address_write_delay(&self, name: &str) -> Option<Duration> {
         let now = Instant::now();
         let mut written = self.written.lock().expect("nothing panics under this lock");
         let (since, count) = written.entry(name.to_owned()).or_insert((now, 0));
@@ -282,17 +282,17 @@ impl NodeController {
             };
             match self.write(&node, &writes).await {
                 // The answer shows the node as it is now, so the next plan needs no read.
-                Ok(Written::Overtaken(fresh)) if conflicts < MAX_CONFLICTS => {
+                Ok(WriteResult::Overtaken(fresh)) if conflicts < MAX_CONFLICTS => {
                     conflicts += 1;
                     if !fresh.is_uninitialized() {
                         return Ok(None);
                     }
                     node = fresh;
                 }
-                Ok(Written::Overtaken(_)) => {
+                Ok(WriteResult::Overtaken(_)) => {
                     return Ok(Some(Unknown::Incomplete("other clients keep writing".to_owned())));
                 }
-                Ok(Written::Whole(_)) => {
+                Ok(WriteResult::Whole(_)) => {
                     self.take_due(&node.name);
                     let message = "Node synced successfully".to_owned();
                     self.events.record(&node, Severity::Normal, "Synced", message);
@@ -317,7 +317,7 @@ impl NodeController {
         }
     }
 
-    async fn write(&self, node: &Arc<Node>, writes: &Writes) -> Result<Written, ClusterError> {
+    async fn write(&self, node: &Arc<Node>, writes: &Writes) -> Result<WriteResult, ClusterError> {
         let path = format!("/api/v1/nodes/{}", node.name);
         let mut last = None;
         let mut version = node.resource_version.clone();
@@ -331,7 +331,7 @@ impl NodeController {
                 if let Some(body) = &writes.node
                     && !is_same_for_writes(body, node, &written)
                 {
-                    return Ok(Written::Overtaken(written));
+                    return Ok(WriteResult::Overtaken(written));
                 }
                 if !written.resource_version.is_empty() {
                     version.clone_from(&written.resource_version);
@@ -346,7 +346,7 @@ impl NodeController {
             let written = self.cluster.patch(&path, PatchKind::Strategic, &body).await?;
             last = self.store.take_over(&written);
         }
-        Ok(Written::Whole(last))
+        Ok(WriteResult::Whole(last))
     }
 
     async fn read_again(&self, node: &Node) -> Result<Option<Arc<Node>>, ClusterError> {
@@ -359,7 +359,7 @@ impl NodeController {
 }
 
 /// Result of the writes to one node.
-enum Written {
+enum WriteResult {
     /// All writes were made; the value is the node in the last answer, if that contains one.
     Whole(Option<Arc<Node>>),
     /// Only the first write was made, because its answer shows that other clients wrote meanwhile;
@@ -367,7 +367,7 @@ enum Written {
     Overtaken(Arc<Node>),
 }
 
-impl Written {
+impl WriteResult {
     /// The node in the last answer.
     fn node(self) -> Option<Arc<Node>> {
         match self {

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     listing::Listing,
-    machine::{MachineObject, Nameless},
+    machine::{MachineObject, MissingName},
 };
 use crate::{
     cluster::{Cluster, ClusterError, Pauses, WatchEvents, encode},
@@ -98,7 +98,7 @@ impl Api {
         counter: RequestCounter,
         active: Active,
     ) -> Self {
-        let cluster = Cluster::new(client, QPS, BURST).impatient();
+        let cluster = Cluster::new(client, QPS, BURST).without_retries();
         Self { active, ..Self::over(cluster, namespace, version, counter) }
     }
 
@@ -134,7 +134,7 @@ impl Api {
         match self.cluster.get(&path).await {
             Ok(value) => match MachineObject::from_json(&value) {
                 Ok(machine) if machine.name == name => Ok(Some(machine)),
-                Ok(_) | Err(Nameless) => {
+                Ok(_) | Err(MissingName) => {
                     Err(ApiError::Answer { path, what: "something that is not this machine" })
                 }
             },
@@ -187,7 +187,7 @@ impl Api {
             for item in items {
                 match MachineObject::from_json(item) {
                     Ok(machine) => machines.push(machine),
-                    Err(Nameless) => n_unreadable += 1,
+                    Err(MissingName) => n_unreadable += 1,
                 }
             }
             let text = |key: &str| {
@@ -238,7 +238,7 @@ mod tests {
     use http::Method;
 
     use super::*;
-    use crate::cluster::Hints;
+    use crate::cluster::ErrorDetails;
 
     fn status(code: u16, reason: &str, message: &str, about: Option<&str>) -> ClusterError {
         ClusterError::Status {
@@ -247,7 +247,7 @@ mod tests {
             code,
             reason: reason.to_owned(),
             message: message.to_owned(),
-            hints: Box::new(Hints { about: about.map(str::to_owned), retry_after: None }),
+            hints: Box::new(ErrorDetails { about: about.map(str::to_owned), retry_after: None }),
         }
     }
 

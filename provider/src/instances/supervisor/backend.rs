@@ -94,7 +94,7 @@ impl SupervisorInstances {
             n_machines: state.view.len(),
             n_duplicates: state.view.n_duplicates(),
             last_contact_age: state.freshness.age(now),
-            is_lost: state.is_lost && !state.any_matched,
+            is_lost: state.was_proof_impossible && !state.any_matched,
         }
     }
 
@@ -103,7 +103,7 @@ impl SupervisorInstances {
     fn note_lost(&self) {
         let is_news = {
             let mut state = self.shared.lock();
-            !state.any_matched && !std::mem::replace(&mut state.is_lost, true)
+            !state.any_matched && !std::mem::replace(&mut state.was_proof_impossible, true)
         };
         if is_news {
             tracing::error!("{NEVER_MATCHED}; no node is deleted");
@@ -116,7 +116,7 @@ impl SupervisorInstances {
         let is_news = {
             let mut state = self.shared.lock();
             let tracked = state.nodes.get_mut(&node.name);
-            tracked.is_some_and(|it| !std::mem::replace(&mut it.mismatch_told, true))
+            tracked.is_some_and(|it| !std::mem::replace(&mut it.mismatch_logged, true))
         };
         if is_news {
             self.shared.metrics.mismatched();
@@ -285,7 +285,7 @@ impl Instances for SupervisorInstances {
             Answer::NeedsProof => Lookup::Unknown(Unknown::NotSeen),
             Answer::NeedsSync => Lookup::Unknown(Unknown::Pending),
             Answer::NeedsGet(_) | Answer::NeedsList => {
-                self.shared.chores.notify_one();
+                self.shared.requests_wanted.notify_one();
                 Lookup::Unknown(Unknown::Pending)
             }
         }
@@ -299,7 +299,7 @@ impl Instances for SupervisorInstances {
         Box::pin(self.exists(node, proof_after))
     }
 
-    fn objection<'a>(&'a self, node: &'a NodeIdentity) -> BoxFuture<'a, Option<Unknown>> {
+    fn recheck_absence<'a>(&'a self, node: &'a NodeIdentity) -> BoxFuture<'a, Option<Unknown>> {
         Box::pin(self.last_look(node))
     }
 
@@ -320,7 +320,7 @@ impl Instances for SupervisorInstances {
 
     /// Limits concurrent questions about existence. Where the backend reads machines by name, each
     /// answer costs a request, and the client sends five requests per second after a burst of ten.
-    fn n_at_once(&self) -> usize {
+    fn max_concurrent_exists(&self) -> usize {
         AT_ONCE
     }
 

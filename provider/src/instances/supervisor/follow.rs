@@ -17,13 +17,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
     api::{ApiError, Meaning},
-    freshness::{Happened, Mode, POLL_IDLE},
+    freshness::{Mode, POLL_IDLE, ViewEvent},
     listing::Listing,
     machine::MachineObject,
     shared::{MAX_WAIT, Shared, failure},
     view::Changes,
 };
-use crate::{cluster::Heard, mutant::mutant, supervisor::InstancesMode, telemetry::ListReason};
+use crate::{cluster::WatchItem, mutant::mutant, supervisor::InstancesMode, telemetry::ListReason};
 
 /// Interval of tries to watch after a watch was forbidden or kept failing.
 const PROBE_WATCH: Duration = Duration::from_secs(600);
@@ -162,7 +162,7 @@ impl Follower<'_> {
                     self.give_up_sync();
                     return Next::Rest;
                 }
-                self.shared.fold(Happened::Failed(Chain(&err).to_string()));
+                self.shared.fold(ViewEvent::Failed(Chain(&err).to_string()));
                 self.pause("listing VirtualMachines failed; retrying", &err).await;
                 Next::List(reason)
             }
@@ -192,8 +192,8 @@ impl Follower<'_> {
                 NOT_SERVED
             }
             // Even if the server asks for no pause or for one second each time, the pauses grow.
-            Meaning::Throttled(wait) => wait.min(MAX_WAIT).max(self.backoff.fail()),
-            _ => self.backoff.fail(),
+            Meaning::Throttled(wait) => wait.min(MAX_WAIT).max(self.backoff.next_pause()),
+            _ => self.backoff.next_pause(),
         };
         tracing::warn!(error = %Chain(err), pause = ?pause, "{what}");
         sleep(pause).await;
@@ -215,7 +215,7 @@ impl Follower<'_> {
             Ok(events) => events,
             Err(err) => return self.not_watched(version, &err).await,
         };
-        self.shared.fold(Happened::WatchOpened);
+        self.shared.fold(ViewEvent::WatchOpened);
         let opened_at = Instant::now();
         let idle = if is_trusting { RELIST } else { IDLE };
         loop {
@@ -226,35 +226,35 @@ impl Follower<'_> {
                 () = sleep_until(self.relist_at) => return Next::Relist(version),
             };
             match heard {
-                Ok(Heard::Event(event)) => match self.take(&event, &mut version) {
-                    Taken::Told => {
+                Ok(WatchItem::Event(event)) => match self.take(&event, &mut version) {
+                    EventResult::Told => {
                         self.has_expired = false;
                         self.lists_work = false;
                         self.failing_since = None;
                         self.backoff.reset();
                     }
-                    Taken::Expired => return self.expired().await,
-                    Taken::Refused(what) => {
+                    EventResult::Expired => return self.expired().await,
+                    EventResult::Refused(what) => {
                         if let Some(next) = self.polled(&what) {
                             return next;
                         }
-                        self.shared.fold(Happened::Failed(what.clone()));
-                        let pause = self.backoff.fail();
+                        self.shared.fold(ViewEvent::Failed(what.clone()));
+                        let pause = self.backoff.next_pause();
                         tracing::warn!(error = %what, pause = ?pause, "watch of VirtualMachines returned an error event; restarting it");
                         sleep(pause).await;
                         return Next::Watch(version);
                     }
                 },
-                Ok(Heard::End) if opened_at.elapsed() < LIVED => {
+                Ok(WatchItem::End) if opened_at.elapsed() < LIVED => {
                     if let Some(next) = self.polled("the watch ended at once") {
                         return next;
                     }
-                    let pause = self.backoff.fail();
+                    let pause = self.backoff.next_pause();
                     tracing::warn!(pause = ?pause, "watch of VirtualMachines ended at once; restarting it after a pause");
                     sleep(pause).await;
                     return Next::Watch(version);
                 }
-                Ok(Heard::End | Heard::Nothing) => {
+                Ok(WatchItem::End | WatchItem::Nothing) => {
                     self.failing_since = None;
                     return Next::Watch(version);
                 }
@@ -267,12 +267,12 @@ impl Follower<'_> {
     /// version of the last list was also too old.
     async fn expired(&mut self) -> Next {
         if mutant!(self.shared.active, StaleViewAfterGone) {
-            self.shared.fold(Happened::Heard);
-            sleep(self.backoff.fail()).await;
+            self.shared.fold(ViewEvent::Heard);
+            sleep(self.backoff.next_pause()).await;
             return Next::Watch(String::new());
         }
         if std::mem::replace(&mut self.has_expired, true) {
-            let pause = self.backoff.fail();
+            let pause = self.backoff.next_pause();
             tracing::warn!(pause = ?pause, "the version of a new list is too old for a watch; listing again");
             sleep(pause).await;
         }
@@ -297,7 +297,7 @@ impl Follower<'_> {
         }
         let is_absence = mutant!(self.shared.active, CollectionNotFoundIsGone);
         if !is_absence || err.meaning() != Meaning::NotServed {
-            self.shared.fold(Happened::Failed(Chain(err).to_string()));
+            self.shared.fold(ViewEvent::Failed(Chain(err).to_string()));
         }
         self.pause("watching VirtualMachines failed; retrying", err).await;
         if err.meaning() == Meaning::NotServed {
@@ -324,37 +324,37 @@ impl Follower<'_> {
         if is_new {
             tracing::warn!(error = why, "{what}");
         }
-        self.shared.fold(Happened::WatchForbidden);
+        self.shared.fold(ViewEvent::WatchForbidden);
         self.probe_at = Instant::now() + PROBE_WATCH;
         Next::Rest
     }
 
     /// Applies one event of the watch. Sets `version` to that of the event.
-    fn take(&self, event: &Value, version: &mut String) -> Taken {
+    fn take(&self, event: &Value, version: &mut String) -> EventResult {
         let object = event.get("object").unwrap_or(&Value::Null);
         let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
         if kind == "ERROR" {
             let code = object.get("code").and_then(Value::as_u64).unwrap_or_default();
             if code == 410 {
-                return Taken::Expired;
+                return EventResult::Expired;
             }
             let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
-            return Taken::Refused(format!("an error event with {code}: {message}"));
+            return EventResult::Refused(format!("an error event with {code}: {message}"));
         }
         if !EVENTS.contains(&kind) {
             // The event may be about a machine, and a watch from its version would not deliver it
             // again.
             tracing::warn!(kind, "watch event of an unknown type; listing VirtualMachines again");
-            return Taken::Expired;
+            return EventResult::Expired;
         }
         let seen = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
         let machine = MachineObject::from_json(object).ok();
-        let is_odd = machine.as_ref().is_none_or(|machine| !machine.odd.is_empty());
+        let is_odd = machine.as_ref().is_none_or(|machine| !machine.unreadable.is_empty());
         if is_odd && kind != "BOOKMARK" {
             self.shared.metrics.unreadable();
         }
         self.shared.change(|state, now| {
-            state.freshness.fold(Happened::Heard, now);
+            state.freshness.fold(ViewEvent::Heard, now);
             match (kind, machine) {
                 ("ADDED" | "MODIFIED", Some(machine)) => state.view.apply(machine, now),
                 ("DELETED", Some(machine)) => {
@@ -374,7 +374,7 @@ impl Follower<'_> {
         if let Some(seen) = seen {
             seen.clone_into(version);
         }
-        Taken::Told
+        EventResult::Told
     }
 
     /// Waits until the next list is due, while the backend polls or reads machines by name.
@@ -388,13 +388,13 @@ impl Follower<'_> {
             }
             tokio::select! {
                 biased;
-                () = self.shared.poked.notified() => {
+                () = self.shared.retry_wanted.notified() => {
                     let is_troubled = self.shared.lock().freshness.trouble().is_some();
                     // If the list for a question was forbidden, the rights may follow soon, so the
                     // next try comes after the usual interval.
                     self.hasten_probe();
                     if is_troubled {
-                        sleep(self.backoff.fail()).await;
+                        sleep(self.backoff.next_pause()).await;
                         return Next::List(ListReason::Failed);
                     }
                 }
@@ -427,7 +427,7 @@ impl Follower<'_> {
 }
 
 /// Result of applying an event.
-enum Taken {
+enum EventResult {
     /// The event was a change of a machine, a bookmark, or an ignored event without a machine's
     /// name.
     Told,
@@ -441,7 +441,7 @@ enum Taken {
 /// Never ends.
 pub(super) async fn run_chores(shared: &Shared) {
     loop {
-        shared.chores.notified().await;
+        shared.requests_wanted.notified().await;
         loop {
             let (reads, lists) = {
                 let mut state = shared.lock();

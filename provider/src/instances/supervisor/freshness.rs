@@ -73,7 +73,7 @@ pub(super) enum Purpose {
 
 /// Event that concerns the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Happened {
+pub(super) enum ViewEvent {
     /// A complete list replaced the view.
     Listed,
     /// The server accepted a watch.
@@ -119,9 +119,9 @@ impl Freshness {
     }
 
     /// Applies an event that happened at `now`.
-    pub(super) fn fold(&mut self, happened: Happened, now: Instant) {
+    pub(super) fn fold(&mut self, happened: ViewEvent, now: Instant) {
         match happened {
-            Happened::Listed => {
+            ViewEvent::Listed => {
                 if self.mode == Mode::Get {
                     self.mode = Mode::Poll;
                 }
@@ -132,26 +132,26 @@ impl Freshness {
                 self.last_contact = Some(now);
             }
             // An accepted watch says nothing about machines, so `last_contact` stays.
-            Happened::WatchOpened => {
+            ViewEvent::WatchOpened => {
                 self.mode = Mode::Watch;
                 self.is_broken = false;
                 self.trouble = None;
             }
-            Happened::Heard => {
+            ViewEvent::Heard => {
                 self.is_broken = false;
                 self.trouble = None;
                 self.last_contact = Some(now);
             }
-            Happened::Failed(why) => {
+            ViewEvent::Failed(why) => {
                 self.is_broken = true;
                 self.trouble = Some(why);
             }
-            Happened::WatchForbidden => {
+            ViewEvent::WatchForbidden => {
                 self.mode = Mode::Poll;
                 self.is_broken = false;
                 self.trouble = None;
             }
-            Happened::ListForbidden => {
+            ViewEvent::ListForbidden => {
                 self.mode = Mode::Get;
                 self.is_broken = false;
                 self.trouble = None;
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     /// Folds events, given in seconds after the start, and returns the state at the end.
-    fn state_after(mode: Mode, history: &[(u64, Happened)], at: u64) -> (Freshness, ViewState) {
+    fn state_after(mode: Mode, history: &[(u64, ViewEvent)], at: u64) -> (Freshness, ViewState) {
         let start = Instant::now();
         let mut freshness = Freshness::new(mode);
         for (seconds, happened) in history {
@@ -227,13 +227,13 @@ mod tests {
         (freshness, state)
     }
 
-    fn failed() -> Happened {
-        Happened::Failed("503".to_owned())
+    fn failed() -> ViewEvent {
+        ViewEvent::Failed("503".to_owned())
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_view_state_follows_from_lists_watches_and_failures() {
-        use Happened::{Heard, ListForbidden, Listed, WatchForbidden, WatchOpened};
+        use ViewEvent::{Heard, ListForbidden, Listed, WatchForbidden, WatchOpened};
         use ViewState::{Fresh, Get, Poll, Stale, Syncing};
         for (name, history, at, want) in [
             ("at the beginning", vec![], 0, Syncing),
@@ -286,7 +286,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_polled_list_is_current_600_s_for_addresses_and_5_s_for_existence() {
         let start = Instant::now();
-        let (freshness, _) = state_after(Mode::Poll, &[(0, Happened::Listed)], 0);
+        let (freshness, _) = state_after(Mode::Poll, &[(0, ViewEvent::Listed)], 0);
         for (seconds, addresses, life) in [
             (0, true, true),
             (5, true, true),
@@ -302,10 +302,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn trouble_ends_with_the_first_success() {
-        let listed = (0, Happened::Listed);
+        let listed = (0, ViewEvent::Listed);
         let (freshness, _) = state_after(Mode::Watch, &[listed.clone(), (1, failed())], 1);
         assert_eq!(freshness.trouble(), Some("503"));
-        for success in [Happened::Listed, Happened::WatchOpened, Happened::Heard] {
+        for success in [ViewEvent::Listed, ViewEvent::WatchOpened, ViewEvent::Heard] {
             let history = [listed.clone(), (1, failed()), (2, success)];
             let (freshness, _) = state_after(Mode::Watch, &history, 2);
             assert_eq!(freshness.trouble(), None);

@@ -35,7 +35,7 @@ impl Listing {
         for machine in &machines {
             let keys = [uuid_key(&machine.bios_uuid), uuid_key(&machine.wanted_uuid)];
             uuids.extend(keys.into_iter().filter(|key| !key.is_empty()));
-            n_unreadable += usize::from(machine.odd.contains(&Field::Uuid));
+            n_unreadable += usize::from(machine.unreadable.contains(&Field::Uuid));
         }
         let machines = machines.into_iter().map(|it| (it.name.clone(), Arc::new(it))).collect();
         Self { began_at, version, machines, uuids, n_unreadable }

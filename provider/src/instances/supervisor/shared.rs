@@ -14,15 +14,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Tuning,
-    answers::{Read, Reading},
+    answers::{ReadByName, ReadResult},
     api::{Api, ApiError, Meaning, Paging},
-    freshness::{Happened, Mode, Purpose, WINDOW},
+    freshness::{Mode, Purpose, ViewEvent, WINDOW},
     listing::Listing,
     state::State,
     view::Changes,
 };
 use crate::{
-    instances::news::News,
+    instances::news::ChangedNodes,
     model::Unknown,
     mutant::{Active, mutant},
     telemetry::{ListReason, SupervisorMetrics},
@@ -36,7 +36,7 @@ const MAX_OLD_LISTS: u32 = 3;
 
 /// Use of a new list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Take {
+pub(super) enum ListUse {
     /// The list replaces the machines of the view.
     Replace,
     /// The list is evidence for a proof. A watch keeps the view, which only takes over what is new
@@ -45,7 +45,7 @@ pub(super) enum Take {
 }
 
 /// A question's request for a list. The question waits for `answer`.
-struct Order {
+struct ListRequest {
     /// Earliest start of the list.
     after: Instant,
     reason: ListReason,
@@ -64,16 +64,16 @@ pub(super) struct Shared {
     listing: AsyncMutex<()>,
     /// Lists that questions have requested. [`serve_lists`](Self::serve_lists) makes them, so that
     /// a list outlives the question that waits for it.
-    orders: mpsc::UnboundedSender<Order>,
-    ordered: AsyncMutex<mpsc::UnboundedReceiver<Order>>,
-    pub(super) news: News,
+    orders: mpsc::UnboundedSender<ListRequest>,
+    ordered: AsyncMutex<mpsc::UnboundedReceiver<ListRequest>>,
+    pub(super) news: ChangedNodes,
     /// Cancelled once the first list has arrived, or is known to be forbidden. Waiters wake in the
     /// order in which they began to wait.
     pub(super) synced: CancellationToken,
     /// Wakes the task that makes the requested reads and lists.
-    pub(super) chores: Notify,
+    pub(super) requests_wanted: Notify,
     /// Signals that a list for a question failed, so that the loop of the view retries.
-    pub(super) poked: Notify,
+    pub(super) retry_wanted: Notify,
 }
 
 impl Shared {
@@ -95,10 +95,10 @@ impl Shared {
             listing: AsyncMutex::new(()),
             orders,
             ordered: AsyncMutex::new(ordered),
-            news: News::default(),
+            news: ChangedNodes::default(),
             synced: CancellationToken::new(),
-            chores: Notify::new(),
-            poked: Notify::new(),
+            requests_wanted: Notify::new(),
+            retry_wanted: Notify::new(),
         }
     }
 
@@ -117,7 +117,7 @@ impl Shared {
     }
 
     /// Applies an event to the freshness of the view.
-    pub(super) fn fold(&self, happened: Happened) {
+    pub(super) fn fold(&self, happened: ViewEvent) {
         self.lock().freshness.fold(happened, Instant::now());
     }
 
@@ -137,14 +137,14 @@ impl Shared {
     ) -> Result<Arc<Listing>, Unknown> {
         let stopped = || Unknown::Unavailable("the provider is stopping".to_owned());
         let (answer, answered) = oneshot::channel();
-        self.orders.send(Order { after, reason, answer }).map_err(|_| stopped())?;
+        self.orders.send(ListRequest { after, reason, answer }).map_err(|_| stopped())?;
         answered.await.unwrap_or_else(|_| Err(stopped()))
     }
 
     /// Makes the lists that questions have requested, one after the other. Never ends.
     pub(super) async fn serve_lists(&self) {
         let mut ordered = self.ordered.lock().await;
-        while let Some(Order { after, reason, answer }) = ordered.recv().await {
+        while let Some(ListRequest { after, reason, answer }) = ordered.recv().await {
             if !answer.is_closed() {
                 // The question may have timed out. The result of the list is in the state
                 // nevertheless.
@@ -186,15 +186,15 @@ impl Shared {
             let pause = since.map_or(Duration::ZERO, |since| WINDOW.saturating_sub(since));
             (mode, pause)
         };
-        let take = if mode == Mode::Watch { Take::Evidence } else { Take::Replace };
+        let take = if mode == Mode::Watch { ListUse::Evidence } else { ListUse::Replace };
         let is_patient = !mutant!(self.active, ListPerNode);
-        if take == Take::Replace && !pause.is_zero() && is_patient {
+        if take == ListUse::Replace && !pause.is_zero() && is_patient {
             tokio::time::sleep(pause).await;
         }
         self.list(take, reason).await.map_err(|err| {
-            if take == Take::Replace {
+            if take == ListUse::Replace {
                 self.fold(failure(&err));
-                self.poked.notify_one();
+                self.retry_wanted.notify_one();
             }
             unavailable(&err)
         })
@@ -203,11 +203,11 @@ impl Shared {
     /// Makes a new list, for the loop that keeps the view.
     pub(super) async fn list_anew(&self, reason: ListReason) -> Result<Arc<Listing>, ApiError> {
         let _turn = self.listing.lock().await;
-        self.list(Take::Replace, reason).await
+        self.list(ListUse::Replace, reason).await
     }
 
     /// Makes a new list, and stores it or its failure. The caller holds the `listing` lock.
-    async fn list(&self, take: Take, reason: ListReason) -> Result<Arc<Listing>, ApiError> {
+    async fn list(&self, take: ListUse, reason: ListReason) -> Result<Arc<Listing>, ApiError> {
         // A pause that the server has asked for applies to every caller.
         let quiet_until = self.lock().quiet_until;
         if let Some(until) = quiet_until {
@@ -217,7 +217,7 @@ impl Shared {
         self.lock().list_begun_at = Some(began_at);
         self.metrics.listed(reason);
         let listed = self.api.list(Paging::Pages).await;
-        let listing = match listed.and_then(|listing| self.not_of_before(listing, take)) {
+        let listing = match listed.and_then(|listing| self.reject_if_older(listing, take)) {
             Ok(listing) => Arc::new(listing),
             Err(err) => {
                 let why = unavailable(&err);
@@ -233,20 +233,20 @@ impl Shared {
             state.list_failure = None;
             state.evidence = Some(Arc::clone(&listing));
             match take {
-                Take::Replace => {
-                    state.freshness.fold(Happened::Listed, now);
+                ListUse::Replace => {
+                    state.freshness.fold(ViewEvent::Listed, now);
                     state.view.replace(&listing, now).unwrap_or_default()
                 }
-                Take::Evidence => {
+                ListUse::Evidence => {
                     let mut changes = Changes::default();
                     for machine in listing.machines() {
-                        changes.extend(state.view.inject(machine, listing.began_at));
+                        changes.extend(state.view.apply_read(machine, listing.began_at));
                     }
                     changes
                 }
             }
         });
-        if take == Take::Replace {
+        if take == ListUse::Replace {
             self.note_synced();
         }
         Ok(listing)
@@ -255,11 +255,11 @@ impl Shared {
     /// Refuses a list that is older than the view and would replace it. After [`MAX_OLD_LISTS`] of
     /// them in a row, accepts the next one and drops the view: the Supervisor's store was restored,
     /// and its versions continue from an earlier number.
-    fn not_of_before(&self, listing: Listing, take: Take) -> Result<Listing, ApiError> {
+    fn reject_if_older(&self, listing: Listing, take: ListUse) -> Result<Listing, ApiError> {
         let state = &mut *self.lock();
         // A list as evidence may be older than the view, because the watch continues while the list
         // is read.
-        if take == Take::Evidence {
+        if take == ListUse::Evidence {
             return Ok(listing);
         }
         if !state.view.is_ahead_of(&listing) {
@@ -303,34 +303,34 @@ impl Shared {
                 self.change(|state, _| match state.freshness.mode() {
                     // In this mode no list is possible, so only a read can show that the versions
                     // count from an earlier number again.
-                    Mode::Get => state.view.overrule(&object, began_at),
-                    Mode::Watch | Mode::Poll => state.view.inject(&object, began_at),
+                    Mode::Get => state.view.apply_read_after_restore(&object, began_at),
+                    Mode::Watch | Mode::Poll => state.view.apply_read(&object, began_at),
                 });
-                Read::Seen
+                ReadResult::Seen
             }
             Ok(None) => {
                 self.lock().view.not_found(machine, began_at);
-                Read::NotFound
+                ReadResult::NotFound
             }
             Err(err) => {
                 tracing::info!(machine, error = %Chain(&err), "reading the VirtualMachine failed; its state is unknown");
-                Read::Failed(unavailable(&err))
+                ReadResult::Failed(unavailable(&err))
             }
         };
         let mut state = self.lock();
         if state.nodes.contains_key(node) {
             let machine = machine.to_owned();
-            let reading = Reading { machine, began_at, ended_at: Instant::now(), read };
+            let reading = ReadByName { machine, began_at, ended_at: Instant::now(), read };
             state.reads.insert(node.to_owned(), reading);
         }
     }
 }
 
 /// Returns the event for [`Freshness`](super::freshness::Freshness) that a failed list amounts to.
-pub(super) fn failure(err: &ApiError) -> Happened {
+pub(super) fn failure(err: &ApiError) -> ViewEvent {
     match err.meaning() {
-        Meaning::Forbidden => Happened::ListForbidden,
-        _ => Happened::Failed(Chain(err).to_string()),
+        Meaning::Forbidden => ViewEvent::ListForbidden,
+        _ => ViewEvent::Failed(Chain(err).to_string()),
     }
 }
 

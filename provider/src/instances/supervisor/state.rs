@@ -9,7 +9,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    answers::{Asked, Read, Reading, find_strict},
+    answers::{Question, ReadByName, ReadResult, find_strict},
     freshness::{Freshness, Mode, WINDOW},
     identity::{Identity, identity},
     listing::Listing,
@@ -36,7 +36,7 @@ pub(super) struct Tracked {
     pub machine: Option<String>,
     /// True if the backend has already logged that the machine with the node's name has another
     /// UUID.
-    pub mismatch_told: bool,
+    pub mismatch_logged: bool,
 }
 
 /// Failure of the last list, and the number of failures in a row.
@@ -73,7 +73,7 @@ pub(super) struct State {
     /// True if any node was matched to a machine since the start.
     pub any_matched: bool,
     /// True if a proof was impossible while no node had been matched to a machine.
-    pub is_lost: bool,
+    pub was_proof_impossible: bool,
     /// The last complete list, as evidence for proofs.
     pub evidence: Option<Arc<Listing>>,
     /// The failure of the last list, if it failed.
@@ -83,7 +83,7 @@ pub(super) struct State {
     /// Start of the last list, whatever its result.
     pub list_begun_at: Option<Instant>,
     /// The last read of a machine for each node.
-    pub reads: BTreeMap<String, Reading>,
+    pub reads: BTreeMap<String, ReadByName>,
     /// Nodes to announce once the first list has arrived, is known to be forbidden, or has not
     /// arrived in time.
     pub waiting: BTreeSet<String>,
@@ -108,7 +108,7 @@ impl State {
             nodes: BTreeMap::new(),
             nodes_by_uuid: BTreeMap::new(),
             any_matched: false,
-            is_lost: false,
+            was_proof_impossible: false,
             evidence: None,
             list_failure: None,
             n_old_lists: 0,
@@ -139,7 +139,7 @@ impl State {
             return;
         }
         let matched = known.is_some_and(|known| known.identity.uid == node.uid && known.matched);
-        let mismatch_told = known.is_some_and(|known| known.mismatch_told);
+        let mismatch_told = known.is_some_and(|known| known.mismatch_logged);
         let machine = known.filter(|_| matched).and_then(|known| known.machine.clone());
         self.forget(&node.name);
         // `forget` has just noted the UID as deleted. The node may be the same one with another
@@ -150,7 +150,8 @@ impl State {
                 self.nodes_by_uuid.entry(key).or_default().insert(node.name.clone());
             }
         }
-        let tracked = Tracked { identity: node.clone(), matched, machine, mismatch_told };
+        let tracked =
+            Tracked { identity: node.clone(), matched, machine, mismatch_logged: mismatch_told };
         self.nodes.insert(node.name.clone(), tracked);
         self.note_match(&node.name);
     }
@@ -218,8 +219,8 @@ impl State {
     }
 
     /// Builds a question about a node, with the state that answers it.
-    pub(super) fn asked<'a>(&'a self, node: &'a NodeIdentity, now: Instant) -> Asked<'a> {
-        Asked {
+    pub(super) fn asked<'a>(&'a self, node: &'a NodeIdentity, now: Instant) -> Question<'a> {
+        Question {
             view: &self.view,
             freshness: &self.freshness,
             sync_deadline: self.sync_deadline,
@@ -274,7 +275,7 @@ impl State {
                 let reading = self.reads.get(&node.name).filter(|it| is_young(it.began_at));
                 let machine = self.machine_of(node);
                 return reading
-                    .is_some_and(|it| it.machine == machine && it.read == Read::NotFound);
+                    .is_some_and(|it| it.machine == machine && it.read == ReadResult::NotFound);
             }
             let Some(entry) = find_strict(&self.view, &it, node) else { return true };
             // True if the list began after the view last saw the machine, and does not have it.

@@ -26,7 +26,7 @@ use super::{
     machine::{MachineObject, PowerState},
 };
 use crate::{
-    instances::{Instances, ZoneWanted, desk::Desk},
+    instances::{Instances, ZoneWanted, desk::QuestionQueue},
     model::{AddressOrder, Lookup, Metadata, NodeIdentity, Unknown, Zone},
     tasks::Tasks,
     telemetry::RequestCounter,
@@ -47,7 +47,7 @@ struct Shared {
     api: Api,
     addresses: AddressPolicy,
     jitter: Mutex<Jitter>,
-    desk: Desk,
+    desk: QuestionQueue,
 }
 
 impl SupervisorV1 {
@@ -65,7 +65,7 @@ impl SupervisorV1 {
             api: Api::patient(client, namespace, tuning.version, counter),
             addresses: tuning.addresses,
             jitter: Mutex::new(Jitter::new(tuning.seed, "supervisor/v1")),
-            desk: Desk::default(),
+            desk: QuestionQueue::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -217,7 +217,7 @@ impl Shared {
             Err(why) => return Lookup::Unknown(why),
         }
         let off = self.is_off(node).await;
-        self.desk.note_off(&node.name, off);
+        self.desk.store_power(&node.name, off);
         Lookup::Found(())
     }
 
@@ -259,11 +259,11 @@ impl Instances for SupervisorV1 {
     }
 
     fn shutdown(&self, node: &NodeIdentity) -> Lookup<bool> {
-        self.shared.desk.take_off(&node.name)
+        self.shared.desk.take_power(&node.name)
     }
 
     /// One question about existence at a time, as in the loop of upstream's framework.
-    fn n_at_once(&self) -> usize {
+    fn max_concurrent_exists(&self) -> usize {
         1
     }
 

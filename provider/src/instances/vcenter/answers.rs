@@ -34,7 +34,7 @@ impl Shared {
             ZoneWanted::Yes => poll::WINDOW,
             ZoneWanted::No => poll::IDLE * 2,
         };
-        let why = poll::objection(&mut state.vcenters[link.vcenter], &link, name, limit)?;
+        let why = poll::why_not_current(&mut state.vcenters[link.vcenter], &link, name, limit)?;
         effects.view.insert(link.vcenter);
         Some(why)
     }
@@ -64,7 +64,7 @@ impl Instances for VcenterInstances {
             if let Some(metadata) = shared.describe(state, &node.name, zone, &mut wake_zones) {
                 return Lookup::Found(metadata);
             }
-            let nameless = Shared::is_nameless(state, &node.name);
+            let nameless = Shared::lacks_uuid(state, &node.name);
             let Some(tracked) = state.nodes.get_mut(&node.name) else {
                 return Lookup::Unknown(Unknown::Pending);
             };
@@ -135,7 +135,7 @@ impl Instances for VcenterInstances {
                 let asked_at = asked_at.unwrap_or_else(Instant::now);
                 vcenter.is_current(&link.machine, asked_at, poll::WINDOW)
             } else {
-                vcenter.fresh
+                vcenter.is_current
             };
             match machine.power {
                 Some(power) if is_current => Lookup::Found(power != Power::On),

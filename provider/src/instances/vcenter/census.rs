@@ -104,7 +104,7 @@ impl Census {
 
     /// Returns why this machine may still exist in `vcenter` although no search finds it; `None` if
     /// the census rules that out.
-    pub(super) fn doubt(&self, uuid: MachineId, vcenter: &str) -> Option<String> {
+    pub(super) fn reason_to_doubt(&self, uuid: MachineId, vcenter: &str) -> Option<String> {
         if let Some(failure) = &self.failure {
             return Some(format!("reading the inventory of {vcenter} failed: {failure}"));
         }
@@ -127,7 +127,7 @@ impl Census {
 
 /// Returns why a machine that no search finds may still exist in some vCenter; `None` if the
 /// censuses rule that out. Each census begins at `since` or later.
-pub(super) async fn doubt(
+pub(super) async fn reason_to_doubt(
     shared: &Shared,
     uuid: MachineId,
     since: Instant,
@@ -137,7 +137,9 @@ pub(super) async fn doubt(
         if !sees_inventory(client).await? || has_lost_all(shared, index) {
             return Ok(Some(INVISIBLE.to_owned()));
         }
-        if let Some(why) = shared.censuses.after(index, since).await.doubt(uuid, client.name()) {
+        if let Some(why) =
+            shared.censuses.after(index, since).await.reason_to_doubt(uuid, client.name())
+        {
             return Ok(Some(why));
         }
     }
@@ -157,7 +159,7 @@ pub(super) async fn sees_inventory(client: &Vcenter) -> Result<bool, CallError> 
 /// True if nodes have machines in this vCenter and none of them is visible now.
 fn has_lost_all(shared: &Shared, index: VcenterIndex) -> bool {
     let vcenter = &shared.lock().vcenters[index];
-    !vcenter.desired.is_empty() && !vcenter.machines.values().any(|m| m.present)
+    !vcenter.linked.is_empty() && !vcenter.machines.values().any(|m| m.present)
 }
 
 /// Reads the UUIDs of all machines of a vCenter.

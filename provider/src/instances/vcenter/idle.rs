@@ -9,7 +9,7 @@ use super::{Shared, state::VcenterIndex};
 /// vCenter is in trouble, logs in first where necessary, and a success ends the trouble.
 pub(super) async fn keep_alive(shared: &Shared, index: VcenterIndex) {
     let client = &shared.vcenters[index].client;
-    let was_troubled = shared.lock().vcenters[index].troubled;
+    let was_troubled = shared.lock().vcenters[index].last_call_failed;
     let result = async {
         if was_troubled {
             client.session().await?;
@@ -18,7 +18,7 @@ pub(super) async fn keep_alive(shared: &Shared, index: VcenterIndex) {
         client.keep_alive().await
     };
     match result.await {
-        Ok(()) if was_troubled => shared.lock().vcenters[index].troubled = false,
+        Ok(()) if was_troubled => shared.lock().vcenters[index].last_call_failed = false,
         Ok(()) => {}
         Err(err) => {
             tracing::info!(error = %Chain(&err), "keeping the session alive failed; retrying later");

@@ -8,7 +8,7 @@ use provider_vcenter::{CallError, MoRef, ObjectContent};
 use super::{
     Shared,
     join::{Batch, answer},
-    scope::{self, Sieve},
+    scope::{self, DatacenterFilter},
     state::{JoinRequest, Outcome, VcenterIndex},
 };
 use crate::{
@@ -147,7 +147,7 @@ impl Scan {
 
     /// Returns the outcome for one node: that of the first candidate UUID that a machine inside the
     /// configured datacenters has. Otherwise the outcome says why no machine counts.
-    fn outcome(&self, shared: &Shared, sieve: &Sieve, request: &JoinRequest) -> Outcome {
+    fn outcome(&self, shared: &Shared, sieve: &DatacenterFilter, request: &JoinRequest) -> Outcome {
         let mut outcome = sieve.absent();
         for uuid in &request.candidates {
             let Some(machines) = self.found.get(uuid) else { continue };

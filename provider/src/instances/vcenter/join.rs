@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::{
     Shared, inventory, scope,
-    search::Hanging,
+    search::SlowSearches,
     state::{JoinRequest, Outcome, VcenterIndex},
 };
 use crate::{instances::datacenters::Tree, model::parse_uuid};
@@ -34,7 +34,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     let backend = &shared.vcenters[index];
     let jitter = Jitter::new(shared.tuning.seed, &format!("{}/join", backend.client.name()));
     let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), jitter);
-    let mut hanging = Hanging::new(shared, index);
+    let mut hanging = SlowSearches::new(shared, index);
     loop {
         let mut asked = Batch::new();
         let result = tokio::select! {
@@ -61,13 +61,13 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         match result {
             Ok(()) if hanging.is_empty() => {
                 backoff.reset();
-                shared.lock().vcenters[index].troubled = false;
+                shared.lock().vcenters[index].last_call_failed = false;
             }
             Ok(()) => {}
             Err(err) => {
                 tracing::warn!(error = %Chain(&err), "looking up machines failed; retrying");
-                shared.lock().vcenters[index].troubled = true;
-                let pause = err.retry().pause(backoff.fail());
+                shared.lock().vcenters[index].last_call_failed = true;
+                let pause = err.retry().pause(backoff.next_pause());
                 let text = Chain(&err).to_string();
                 fail_fast(shared, index, &text, pause, is_search(&err).then_some(&asked)).await;
                 ask_again(shared, asked);
@@ -147,7 +147,7 @@ async fn resolve(
     shared: &Shared,
     index: VcenterIndex,
     batch: &Batch,
-    hanging: &mut Hanging<'_>,
+    hanging: &mut SlowSearches<'_>,
 ) -> Result<(), CallError> {
     let mut left: BTreeSet<&String> = batch.keys().collect();
     match by_reference(shared, index, batch, &mut left).await {
@@ -177,7 +177,7 @@ async fn search_each(
     index: VcenterIndex,
     batch: &Batch,
     left: &BTreeSet<&String>,
-    hanging: &mut Hanging<'_>,
+    hanging: &mut SlowSearches<'_>,
 ) -> Result<(), CallError> {
     let mut failed: Vec<(&String, CallError)> = Vec::new();
     let mut any_went_well = false;

@@ -165,8 +165,8 @@ impl VcenterInstances {
         let views = self.shared.vcenters.iter().zip(&state.vcenters);
         views
             .map(|(backend, vcenter)| {
-                let well = !vcenter.troubled
-                    && (vcenter.fresh || vcenter.desired.is_empty())
+                let well = !vcenter.last_call_failed
+                    && (vcenter.is_current || vcenter.linked.is_empty())
                     && backend.client.other_instance().is_none();
                 (backend.client.name().to_owned(), well)
             })

@@ -24,7 +24,7 @@ use super::{
     idle::keep_alive,
     machine::{Machine, PATHS},
     state::{Link, ReadFailure, VcenterIndex, VcenterState},
-    view::left,
+    view::mark_not_visible,
 };
 use crate::model::{NodeIdentity, Unknown};
 
@@ -51,14 +51,14 @@ impl VcenterState {
 
     /// Removes and returns the names of the nodes that wait for a read of these machines.
     fn take_read_wanted(&mut self, machines: &[MoRef]) -> BTreeSet<String> {
-        let names = machines.iter().filter_map(|machine| self.desired.get(machine));
+        let names = machines.iter().filter_map(|machine| self.linked.get(machine));
         names.filter_map(|name| self.read_wanted.take(name)).collect()
     }
 }
 
 /// Returns why the last read of a machine cannot answer a question now; `None` if it can. If it
 /// cannot and did not fail, notes that the node waits for a newer read.
-pub(super) fn objection(
+pub(super) fn why_not_current(
     vcenter: &mut VcenterState,
     link: &Link,
     name: &str,
@@ -114,7 +114,7 @@ pub(super) async fn refresh(shared: &Shared, node: &NodeIdentity) -> Result<(), 
     };
     match tokio::time::timeout(PATIENCE, read).await {
         Ok(answer) => answer,
-        Err(_) => Err(given_up(shared, link.vcenter)),
+        Err(_) => Err(record_timeout(shared, link.vcenter)),
     }
 }
 
@@ -128,12 +128,12 @@ fn known_failure(shared: &Shared, index: VcenterIndex) -> Result<(), Unknown> {
 }
 
 /// Records a read that took longer than [`PATIENCE`] as failed. Only [`run`] repeats it.
-fn given_up(shared: &Shared, index: VcenterIndex) -> Unknown {
+fn record_timeout(shared: &Shared, index: VcenterIndex) -> Unknown {
     let why = format!("reading machines took longer than {} s", PATIENCE.as_secs());
     {
         let vcenter = &mut shared.lock().vcenters[index];
-        vcenter.fresh = false;
-        vcenter.troubled = true;
+        vcenter.is_current = false;
+        vcenter.last_call_failed = true;
         let failure =
             ReadFailure { at: Instant::now(), why: why.clone(), retry: Retry::WithBackoff };
         vcenter.read_failure.get_or_insert(failure);
@@ -157,7 +157,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
             let retry = match &vcenter.read_failure {
                 Some(failure) => Some((failure.at, failure.retry)),
                 // Properties that could not be read are read again.
-                None => is_torn(vcenter).then_some((read_at, Retry::WithBackoff)),
+                None => has_unread_properties(vcenter).then_some((read_at, Retry::WithBackoff)),
             };
             match (retry, wanting) {
                 (None, _) => {
@@ -170,7 +170,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
                     let own = match retry {
                         // The client's wait for the next login grows by itself.
                         Retry::After(_) => Duration::ZERO,
-                        _ => backoff.fail(),
+                        _ => backoff.next_pause(),
                     };
                     let due = Instant::now() + retry.pause(own);
                     wanting = Some((of, due));
@@ -196,7 +196,7 @@ async fn serve(shared: &Shared, index: VcenterIndex, due: Instant) -> Result<(),
     let now = Instant::now();
     let (is_whole, new) = {
         let vcenter = &mut shared.lock().vcenters[index];
-        if vcenter.desired.is_empty() {
+        if vcenter.linked.is_empty() {
             vcenter.machines.clear();
             vcenter.in_view.clear();
             vcenter.read_times.clear();
@@ -205,11 +205,11 @@ async fn serve(shared: &Shared, index: VcenterIndex, due: Instant) -> Result<(),
         let is_asked = !vcenter.read_wanted.is_empty() && !is_trouble;
         // A caller may have read the machines meanwhile.
         let is_old = vcenter.read_at.is_none_or(|at| now >= at + IDLE);
-        let is_due = now >= due && (is_trouble || is_old || is_torn(vcenter));
+        let is_due = now >= due && (is_trouble || is_old || has_unread_properties(vcenter));
         let lost = std::mem::take(&mut vcenter.lost);
         let is_new =
             |machine: &&MoRef| !vcenter.in_view.contains(*machine) || lost.contains(*machine);
-        let new: Vec<MoRef> = vcenter.desired.keys().filter(is_new).cloned().collect();
+        let new: Vec<MoRef> = vcenter.linked.keys().filter(is_new).cloned().collect();
         (is_due || is_asked, if is_trouble { Vec::new() } else { new })
     };
     if is_whole {
@@ -222,7 +222,7 @@ async fn serve(shared: &Shared, index: VcenterIndex, due: Instant) -> Result<(),
 }
 
 /// True if vCenter could not read some property of a visible machine.
-fn is_torn(vcenter: &VcenterState) -> bool {
+fn has_unread_properties(vcenter: &VcenterState) -> bool {
     vcenter.machines.values().any(|machine| machine.present && !machine.unread.is_empty())
 }
 
@@ -230,7 +230,7 @@ fn is_torn(vcenter: &VcenterState) -> bool {
 async fn read_all(shared: &Shared, index: VcenterIndex) -> Result<(), CallError> {
     let wanted: Vec<MoRef> = {
         let vcenter = &mut shared.lock().vcenters[index];
-        let desired: BTreeSet<MoRef> = vcenter.desired.keys().cloned().collect();
+        let desired: BTreeSet<MoRef> = vcenter.linked.keys().cloned().collect();
         vcenter.machines.retain(|machine, _| desired.contains(machine));
         vcenter.read_times.retain(|machine, _| desired.contains(machine));
         vcenter.in_view.retain(|machine| desired.contains(machine));
@@ -246,17 +246,16 @@ async fn read(shared: &Shared, index: VcenterIndex, wanted: &[MoRef]) -> Result<
     let result = read_each(shared, index, wanted).await;
     let waiting = {
         let vcenter = &mut shared.lock().vcenters[index];
-        vcenter.fresh = result.is_ok();
+        vcenter.is_current = result.is_ok();
         if !wanted.is_empty() {
-            vcenter.troubled = result.is_err();
+            vcenter.last_call_failed = result.is_err();
         }
         vcenter.read_failure = result.as_ref().err().map(|err| {
             let why = format!("reading machines failed: {}", Chain(err));
             ReadFailure { at, why, retry: err.retry() }
         });
         let times = &vcenter.read_times;
-        if result.is_ok()
-            && vcenter.desired.keys().all(|it| times.get(it).is_some_and(|t| *t >= at))
+        if result.is_ok() && vcenter.linked.keys().all(|it| times.get(it).is_some_and(|t| *t >= at))
         {
             vcenter.read_at = Some(at);
         }
@@ -298,7 +297,7 @@ async fn read_each(
             }
         });
         for machine in chunk.iter().filter(|machine| !shown.contains(machine)) {
-            left(shared, index, machine);
+            mark_not_visible(shared, index, machine);
         }
         // Announced now, because this answer may be too old after the later chunks.
         let waiting = shared.lock().vcenters[index].take_read_wanted(chunk);

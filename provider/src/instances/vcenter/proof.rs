@@ -68,9 +68,9 @@ pub(super) async fn exists(
         let known = shared.with(|state, effects| {
             state.track(node, effects);
             let is_shown = Shared::linked(state, &node.name).is_some();
-            if is_shown || Shared::is_nameless(state, &node.name) {
+            if is_shown || Shared::lacks_uuid(state, &node.name) {
                 if let Some(tracked) = state.nodes.get_mut(&node.name) {
-                    tracked.seen = None;
+                    tracked.found_outside_view = None;
                 }
                 return Err(Lookup::Found(()));
             }
@@ -85,11 +85,11 @@ pub(super) async fn exists(
             if let Some(why) = tracked.outside(Instant::now()) {
                 return Err(Lookup::Unknown(Unknown::Outside(why)));
             }
-            match tracked.gone {
+            match tracked.absence_proved_at {
                 Some(proved_at) if proved_at >= proof_after => {
                     Err(Lookup::Gone { proved_at, matched: tracked.matched })
                 }
-                _ => match &tracked.hidden {
+                _ => match &tracked.unprovable {
                     // A person has confirmed that the machine is gone: the pause ends.
                     Some((Unknown::Unproven(_), _)) if node.confirmed_gone => {
                         Ok(tracked.link.clone())
@@ -152,7 +152,11 @@ async fn prove(
                 if is_looked_for(shared, node) {
                     return Ok(Lookup::Unknown(Unknown::Pending));
                 }
-                return Ok(hide(shared, node, Unknown::Elsewhere(elsewhere(noted))));
+                return Ok(store_unprovable(
+                    shared,
+                    node,
+                    Unknown::Elsewhere(unknown_vcenter_message(noted)),
+                ));
             };
             let machine = MoRef::new("VirtualMachine", noted.machine.clone());
             Some(Link { vcenter, machine, uuid })
@@ -169,11 +173,11 @@ async fn prove(
             Reference::There => {
                 // The machine exists, but the view does not show it. A new lookup adds it to the
                 // view again.
-                again(shared, node);
+                note_found_outside_view(shared, node);
                 return Ok(Lookup::Found(()));
             }
             Reference::Hidden => {
-                return Ok(hide(shared, node, Unknown::Hidden(NOT_VISIBLE.to_owned())));
+                return Ok(store_unprovable(shared, node, Unknown::Hidden(NOT_VISIBLE.to_owned())));
             }
         }
     }
@@ -181,26 +185,26 @@ async fn prove(
         for uuid in [uuid, swap_byte_order(uuid)] {
             let text = uuid.hyphenated().to_string();
             if !backend.client.find_all_by_uuid(&text).await?.is_empty() {
-                again(shared, node);
+                note_found_outside_view(shared, node);
                 return Ok(Lookup::Found(()));
             }
         }
     }
     if !was_seen && !mutant!(active, EmptySearchIsGone) {
         if !node.confirmed_gone {
-            return Ok(hide(shared, node, Unknown::Unproven(UNPROVEN.to_owned())));
+            return Ok(store_unprovable(shared, node, Unknown::Unproven(UNPROVEN.to_owned())));
         }
         let since = first_absence(shared, node, Instant::now());
         if began_at.saturating_duration_since(since) < shared.tuning.absence_period {
             return Ok(Lookup::Unknown(Unknown::NotSeen));
         }
-        if let Some(why) = census::doubt(shared, uuid, since).await? {
-            return Ok(hide(shared, node, Unknown::Unavailable(why)));
+        if let Some(why) = census::reason_to_doubt(shared, uuid, since).await? {
+            return Ok(store_unprovable(shared, node, Unknown::Unavailable(why)));
         }
     }
     let matched = shared.with(|state, _| {
         let Some(tracked) = state.nodes.get_mut(&node.name) else { return false };
-        tracked.gone = Some(began_at);
+        tracked.absence_proved_at = Some(began_at);
         tracked.matched || was_seen || mutant!(active, EmptySearchIsGone)
     });
     Ok(Lookup::Gone { proved_at: began_at, matched })
@@ -228,11 +232,11 @@ async fn locate(
 
 /// Stores and logs the reason why existence is unknown. Returns it as the answer, which holds for
 /// [`HIDDEN_PAUSE`], because a new proof for every question would only cost calls.
-fn hide(shared: &Shared, node: &NodeIdentity, why: Unknown) -> Lookup<()> {
+fn store_unprovable(shared: &Shared, node: &NodeIdentity, why: Unknown) -> Lookup<()> {
     tracing::info!(node = %node.name, reason = %why, "cannot prove that the machine exists or not; the Node stays");
     shared.with(|state, _| {
         if let Some(tracked) = state.nodes.get_mut(&node.name) {
-            tracked.hidden = Some((why.clone(), Instant::now() + HIDDEN_PAUSE));
+            tracked.unprovable = Some((why.clone(), Instant::now() + HIDDEN_PAUSE));
         }
     });
     Lookup::Unknown(why)
@@ -244,7 +248,7 @@ fn is_looked_for(shared: &Shared, node: &NodeIdentity) -> bool {
 }
 
 /// Returns the message for a node whose reference names a vCenter that is not configured.
-pub(super) fn elsewhere(noted: &MachineReference) -> String {
+pub(super) fn unknown_vcenter_message(noted: &MachineReference) -> String {
     format!(
         "its machine was in the vCenter with instance UUID {}, which the configuration does not name; add that vCenter to \
          vsphere.conf, or delete the Node if its machine is gone",
@@ -254,11 +258,11 @@ pub(super) fn elsewhere(noted: &MachineReference) -> String {
 
 /// Notes that the machine exists although the view does not show it, and starts a new lookup, which
 /// adds it to the view again.
-fn again(shared: &Shared, node: &NodeIdentity) {
+fn note_found_outside_view(shared: &Shared, node: &NodeIdentity) {
     shared.with(|state, effects| {
         if let Some(tracked) = state.nodes.get_mut(&node.name) {
             tracked.absent_since = None;
-            tracked.gone = None;
+            tracked.absence_proved_at = None;
             tracked.note_seen(Instant::now());
         }
         state.start_attempt(&node.name, Instant::now(), effects);

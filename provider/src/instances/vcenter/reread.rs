@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, time::Duration};
 use provider_vcenter::{Backoff, Chain, FilterSpec, Jitter, MoRef, PropertyChange};
 use tokio::time::Instant;
 
-use super::{Shared, machine::Machine, state::VcenterIndex, view::left};
+use super::{Shared, machine::Machine, state::VcenterIndex, view::mark_not_visible};
 
 /// Maximum number of machines that one call reads.
 const CHUNK: usize = 1000;
@@ -31,7 +31,7 @@ pub(super) struct Reread<'a> {
 }
 
 /// Incomplete machines of the view.
-struct Lacking {
+struct IncompleteMachines {
     /// Machines with properties that vCenter could not read.
     torn: Vec<MoRef>,
     /// Members of the view that vCenter never delivered.
@@ -51,13 +51,13 @@ impl<'a> Reread<'a> {
     /// that, no machine counts as undelivered.
     pub(super) fn plan(&mut self, is_whole: bool) {
         self.is_whole = is_whole;
-        let Lacking { torn, undelivered } = self.lacking();
+        let IncompleteMachines { torn, undelivered } = self.lacking();
         if torn.is_empty() && undelivered.is_empty() {
             self.backoff.reset();
             self.at = None;
         } else if self.at.is_none() {
             let patience = if torn.is_empty() { DELIVERY } else { Duration::ZERO };
-            self.at = Some(Instant::now() + self.backoff.fail().max(patience));
+            self.at = Some(Instant::now() + self.backoff.next_pause().max(patience));
         }
     }
 
@@ -76,7 +76,7 @@ impl<'a> Reread<'a> {
     pub(super) async fn run(&mut self) {
         self.at = None;
         let client = &self.shared.vcenters[self.index].client;
-        let Lacking { torn, undelivered } = self.lacking();
+        let IncompleteMachines { torn, undelivered } = self.lacking();
         let machines = [torn.as_slice(), &undelivered].concat();
         tracing::info!(
             n_machines = machines.len(),
@@ -105,21 +105,21 @@ impl<'a> Reread<'a> {
             });
             for machine in undelivered.iter().filter(|it| chunk.contains(it) && !shown.contains(it))
             {
-                left(self.shared, self.index, machine);
+                mark_not_visible(self.shared, self.index, machine);
             }
         }
     }
 
     /// Returns the machines that are incomplete now.
-    fn lacking(&self) -> Lacking {
+    fn lacking(&self) -> IncompleteMachines {
         let state = self.shared.lock();
         let vcenter = &state.vcenters[self.index];
         let is_torn = |machine: &Machine| machine.present && !machine.unread.is_empty();
         let torn = vcenter.machines.iter().filter(|(_, m)| is_torn(m)).map(|(id, _)| id.clone());
         let is_undelivered = |machine: &&MoRef| {
-            vcenter.desired.contains_key(*machine) && !vcenter.machines.contains_key(*machine)
+            vcenter.linked.contains_key(*machine) && !vcenter.machines.contains_key(*machine)
         };
         let undelivered = vcenter.in_view.iter().filter(|_| self.is_whole).filter(is_undelivered);
-        Lacking { torn: torn.collect(), undelivered: undelivered.cloned().collect() }
+        IncompleteMachines { torn: torn.collect(), undelivered: undelivered.cloned().collect() }
     }
 }

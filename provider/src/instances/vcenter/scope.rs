@@ -1,7 +1,7 @@
 //! Drops machines outside the datacenters that the configuration names.
 //!
 //! Searches cover the whole inventory, because one search is cheaper than one per datacenter. A
-//! [`Sieve`] then drops the machines in other datacenters. If the configuration names no
+//! [`DatacenterFilter`] then drops the machines in other datacenters. If the configuration names no
 //! datacenter, the sieve takes no additional call. Otherwise the provider resolves the names with
 //! the folders and datacenters, which come with a read that is due anyway or take one call. If the
 //! names are not all datacenters, it also reads the ancestors of the found machines.
@@ -36,7 +36,7 @@ const CHUNK: usize = 1000;
 
 /// Resolved datacenter names of the configuration, with the time of the read.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct ResolvedDatacenters {
     listed: Listed,
     read_at: Instant,
     /// Time after `read_at` for which the result is reused.
@@ -45,14 +45,14 @@ pub(super) struct Known {
 
 /// Filter that drops machines outside the configured datacenters. The default sieve drops nothing.
 #[derive(Debug, Default)]
-pub(super) struct Sieve {
+pub(super) struct DatacenterFilter {
     /// Dropped machines, each with the outcome of a search that finds it.
     outside: BTreeMap<MoRef, Outcome>,
     /// Message about names that do not resolve, if any.
     problem: Option<String>,
 }
 
-impl Sieve {
+impl DatacenterFilter {
     /// Returns the outcome of a search for `uuid` that found these machines.
     pub(super) fn choose(&self, shared: &Shared, uuid: MachineId, machines: &[MoRef]) -> Outcome {
         let is_inside = |machine: &&MoRef| !self.outside.contains_key(*machine);
@@ -119,7 +119,11 @@ pub(super) fn learn(shared: &Shared, index: VcenterIndex, tree: &Tree) -> Listed
             }
             (Some(_), _) => FIRST_RETRY,
         };
-        scope.replace(Known { listed: listed.clone(), read_at: Instant::now(), lasts })
+        scope.replace(ResolvedDatacenters {
+            listed: listed.clone(),
+            read_at: Instant::now(),
+            lasts,
+        })
     };
     if before.is_none_or(|known| known.listed != listed) {
         if let Some(problem) = &listed.problem {
@@ -136,9 +140,9 @@ pub(super) fn learn(shared: &Shared, index: VcenterIndex, tree: &Tree) -> Listed
 /// Returns a sieve without a call, for searches that found no machine or covered only the
 /// configured datacenters. The sieve drops nothing, and only knows the problem of names that do not
 /// resolve.
-pub(super) fn blind_sieve(shared: &Shared, index: VcenterIndex) -> Sieve {
+pub(super) fn blind_sieve(shared: &Shared, index: VcenterIndex) -> DatacenterFilter {
     let problem = known(shared, index).and_then(|listed| listed.problem);
-    Sieve { problem, ..Sieve::default() }
+    DatacenterFilter { problem, ..DatacenterFilter::default() }
 }
 
 /// Returns a sieve for these machines. Reads folders, datacenters and ancestors where they are
@@ -151,7 +155,7 @@ pub(super) async fn sieve(
     shared: &Shared,
     index: VcenterIndex,
     machines: &[MoRef],
-) -> Result<Sieve, CallError> {
+) -> Result<DatacenterFilter, CallError> {
     let client = &shared.vcenters[index].client;
     let listed = match known(shared, index) {
         Some(listed) => listed,
@@ -161,7 +165,8 @@ pub(super) async fn sieve(
             learn(shared, index, &Tree::of(&objects))
         }
     };
-    let mut sieve = Sieve { problem: listed.problem.clone(), ..Sieve::default() };
+    let mut sieve =
+        DatacenterFilter { problem: listed.problem.clone(), ..DatacenterFilter::default() };
     if listed.is_everything || machines.is_empty() {
         return Ok(sieve);
     }

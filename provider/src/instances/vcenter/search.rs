@@ -30,7 +30,7 @@ const TROUBLE: usize = 3;
 type Search<'a> = BoxFuture<'a, (String, JoinRequest, Result<Outcome, CallError>)>;
 
 /// Slow searches in one vCenter that vCenter has not answered yet.
-pub(super) struct Hanging<'a> {
+pub(super) struct SlowSearches<'a> {
     shared: &'a Shared,
     index: VcenterIndex,
     searches: FuturesUnordered<Search<'a>>,
@@ -39,7 +39,7 @@ pub(super) struct Hanging<'a> {
     failed: BTreeSet<String>,
 }
 
-impl<'a> Hanging<'a> {
+impl<'a> SlowSearches<'a> {
     pub(super) fn new(shared: &'a Shared, index: VcenterIndex) -> Self {
         Self { shared, index, searches: FuturesUnordered::new(), failed: BTreeSet::new() }
     }

@@ -147,7 +147,7 @@ impl Shared {
 
     /// True if the collector shows the linked machine of the node, and that machine has no UUID
     /// now.
-    pub(super) fn is_nameless(state: &State, name: &str) -> bool {
+    pub(super) fn lacks_uuid(state: &State, name: &str) -> bool {
         let link = state.nodes.get(name).and_then(|tracked| tracked.link.as_ref());
         let machine =
             link.and_then(|link| state.vcenters[link.vcenter].machines.get(&link.machine));

@@ -52,7 +52,7 @@ fn trouble(
             (TroubleKind::NotDelivered, text)
         });
     }
-    if let Some((why @ Unknown::Unproven(_), until)) = &tracked.hidden
+    if let Some((why @ Unknown::Unproven(_), until)) = &tracked.unprovable
         && *until + DELIVERY > now
     {
         return Some((TroubleKind::Unproven, why.to_string()));
@@ -73,7 +73,8 @@ fn trouble(
     // A configured vCenter may still have the machine, because a restored vCenter has another
     // instance UUID.
     let was_looked_for = tracked.attempt.is_none() && tracked.absent_since.is_some();
-    (!is_ours && was_looked_for).then(|| (TroubleKind::UnknownVcenter, proof::elsewhere(noted)))
+    (!is_ours && was_looked_for)
+        .then(|| (TroubleKind::UnknownVcenter, proof::unknown_vcenter_message(noted)))
 }
 
 /// Returns a message if the last login of this client led to another vCenter than the first login.

@@ -85,7 +85,7 @@ fn a_replaced_answer_skips_later_rules_and_delays_add_up() {
     }
     let verdict = faults.judge(&call("x", "p"), Time::ZERO);
     assert_eq!(verdict.delay, 2 * second);
-    assert_eq!(verdict.ending, Some(Ending::Reset));
+    assert_eq!(verdict.ending, Some(ReplacedAnswer::Reset));
     assert!(verdict.applied);
     assert_eq!(verdict.evaluations.len(), 2);
     assert_eq!(faults.fired("late"), 0);
@@ -97,7 +97,7 @@ fn a_rule_with_a_lower_priority_is_evaluated_before_earlier_rules() {
     faults.add(Time::ZERO, Rule::new("b", [Action::Reset])).unwrap();
     let first = Rule { priority: -1, ..Rule::new("a", [Action::Blackhole]) };
     faults.add(Time::ZERO, first).unwrap();
-    assert_eq!(faults.judge(&call("x", "p"), Time::ZERO).ending, Some(Ending::Blackhole));
+    assert_eq!(faults.judge(&call("x", "p"), Time::ZERO).ending, Some(ReplacedAnswer::Blackhole));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_spoil_action_is_read_from_yaml_and_refused_if_it_changes_nothing() {
     let faults = Faults::new(0);
     faults.add(Time::ZERO, Rule::new("bad", [actions[1].clone()])).unwrap();
     let ending = faults.judge(&call("x", "p"), Time::ZERO).ending;
-    assert_eq!(ending, Some(Ending::Spoil(Spoil::CutShort(50))));
+    assert_eq!(ending, Some(ReplacedAnswer::Spoil(Spoil::CutShort(50))));
     for (spoil, refused) in [
         (
             Spoil::CutShort(100),

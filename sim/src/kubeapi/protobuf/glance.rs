@@ -3,7 +3,7 @@
 
 use super::wire::{Field, Reader, WireError};
 use super::{MAGIC, Unknown, lossy};
-use crate::kubeapi::backing::Glance;
+use crate::kubeapi::backing::AnswerFacts;
 
 /// Number of the items field in every Kubernetes list.
 const ITEMS: i32 = 2;
@@ -11,10 +11,10 @@ const ITEMS: i32 = 2;
 const REASON: i32 = 4;
 
 /// Reads the facts from an answer; `None` if it is not a valid protobuf body of Kubernetes.
-pub(in crate::kubeapi) fn glance(body: &[u8]) -> Option<Glance> {
+pub(in crate::kubeapi) fn glance(body: &[u8]) -> Option<AnswerFacts> {
     let unknown = Unknown::read(body.strip_prefix(&MAGIC)?).ok()?;
     let (is_list, is_status) = (unknown.kind.ends_with("List"), unknown.kind == "Status");
-    let mut seen = Glance { objects: u64::from(!is_list), ..Glance::default() };
+    let mut seen = AnswerFacts { objects: u64::from(!is_list), ..AnswerFacts::default() };
     let mut fields = Reader::new(unknown.raw);
     while let Some((number, field)) = next(&mut fields).ok()? {
         match (number, field) {

@@ -5,14 +5,14 @@ use http::Request as HttpRequest;
 use serde_json::json;
 use sim_world::Time;
 
-use super::{JSON, JSON_PATCH, Lab, MERGE, STRATEGIC, get};
+use super::{JSON, JSON_PATCH, MERGE, STRATEGIC, TestServer, get};
 use crate::faults::Effects;
 use crate::kubeapi::Identity;
 use crate::{Class, Incoming, Peer};
 
 #[tokio::test(start_paused = true)]
 async fn a_node_is_created_patched_and_deleted() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let created = lab
         .send(
             "POST",
@@ -77,7 +77,7 @@ async fn a_node_is_created_patched_and_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn all_pages_of_a_list_show_the_same_state() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     for name in ["a", "b", "c"] {
         lab.node(name);
     }
@@ -103,7 +103,7 @@ async fn all_pages_of_a_list_show_the_same_state() {
 
 #[tokio::test(start_paused = true)]
 async fn an_update_of_a_lease_needs_its_current_resource_version() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
     let missing = lab.get(&format!("{path}/ccm")).await;
     insta::assert_snapshot!(missing.text, @r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"leases.coordination.k8s.io \"ccm\" not found","reason":"NotFound","details":{"name":"ccm","group":"coordination.k8s.io","kind":"leases"},"code":404}"#);
@@ -124,7 +124,7 @@ async fn an_update_of_a_lease_needs_its_current_resource_version() {
 
 #[tokio::test(start_paused = true)]
 async fn discovery_lists_versions_groups_and_resources() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     insta::assert_snapshot!(lab.get("/api").await.text, @r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"0.0.0.0/0","serverAddress":"10.96.0.1:443"}]}"#);
     insta::assert_snapshot!(lab.get("/apis").await.text, @r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"authentication.k8s.io","versions":[{"groupVersion":"authentication.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"authentication.k8s.io/v1","version":"v1"}},{"name":"authorization.k8s.io","versions":[{"groupVersion":"authorization.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"authorization.k8s.io/v1","version":"v1"}},{"name":"rbac.authorization.k8s.io","versions":[{"groupVersion":"rbac.authorization.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"rbac.authorization.k8s.io/v1","version":"v1"}},{"name":"apiextensions.k8s.io","versions":[{"groupVersion":"apiextensions.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"apiextensions.k8s.io/v1","version":"v1"}},{"name":"coordination.k8s.io","versions":[{"groupVersion":"coordination.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"coordination.k8s.io/v1","version":"v1"}},{"name":"discovery.k8s.io","versions":[{"groupVersion":"discovery.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"discovery.k8s.io/v1","version":"v1"}}]}"#);
     insta::assert_snapshot!(lab.get("/apis/coordination.k8s.io/v1").await.text, @r#"{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"coordination.k8s.io/v1","resources":[{"name":"leases","singularName":"lease","namespaced":true,"kind":"Lease","verbs":["create","delete","deletecollection","get","list","patch","update","watch"],"storageVersionHash":"gqkMMb/YqFM="}]}"#);
@@ -160,7 +160,7 @@ async fn discovery_lists_versions_groups_and_resources() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_without_a_valid_token_is_unauthorized() {
-    let mut lab = Lab::new();
+    let mut lab = TestServer::new();
     lab.client = "";
     let with = |token: &str| {
         let value = format!("Bearer {token}");
@@ -183,7 +183,7 @@ async fn a_request_without_a_valid_token_is_unauthorized() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_has_the_operation_of_its_request_and_contains_no_secret() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let classify = |method: &str, path: &str, body: &str| {
         let request = HttpRequest::builder()
             .method(method)
@@ -234,7 +234,7 @@ async fn a_call_has_the_operation_of_its_request_and_contains_no_secret() {
 
 #[tokio::test(start_paused = true)]
 async fn an_injected_failure_has_the_body_of_a_real_failure() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let (parts, body) = get("/api/v1/nodes/n1").into_parts();
     let incoming = Incoming { parts, body, peer: Peer::default() };
     let (call, _) = lab.api.classify(&incoming);
@@ -264,7 +264,7 @@ async fn an_injected_failure_has_the_body_of_a_real_failure() {
 
 #[tokio::test(start_paused = true)]
 async fn effects_of_rules_remove_hidden_objects_from_answers() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.node("a");
     lab.node("b");
     let hidden = Effects { hidden: vec!["a".into()], ..Effects::default() };
@@ -278,7 +278,7 @@ async fn effects_of_rules_remove_hidden_objects_from_answers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_review_is_answered_from_the_token_table() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let ask = |token: &str| json!({"spec": {"token": token}});
     let path = "/apis/authentication.k8s.io/v1/tokenreviews";
     let good = lab.send("POST", path, JSON, ask("good")).await;

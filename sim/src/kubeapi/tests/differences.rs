@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
-use super::{JSON, Lab, MERGE};
+use super::{JSON, MERGE, TestServer};
 use crate::faults::Effects;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -20,7 +20,7 @@ fn map(name: &str, value: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn every_resource_that_is_not_served_is_named() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     for (method, path, resource) in [
         ("GET", DEPLOYMENTS, "deployments.apps"),
         ("POST", DEPLOYMENTS, "deployments.apps"),
@@ -68,7 +68,7 @@ async fn every_resource_that_is_not_served_is_named() {
 
 #[tokio::test(start_paused = true)]
 async fn parts_and_pages_that_are_not_served_are_named() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     for (path, what) in [
         ("/api/v1/namespaces/default/pods/p/log", "pods/log"),
         ("/api/v1/namespaces/default/pods/p/eviction", "pods/eviction"),
@@ -91,7 +91,7 @@ async fn parts_and_pages_that_are_not_served_are_named() {
 
 #[tokio::test(start_paused = true)]
 async fn all_field_managers_of_an_object_are_kept() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let path = format!("{MAPS}?fieldManager=m0");
     assert_eq!(lab.send("POST", &path, JSON, map("a", "v0")).await.code, 201);
     for n in 1..=12 {
@@ -109,7 +109,7 @@ async fn all_field_managers_of_an_object_are_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_of_the_simulation_have_no_managed_fields() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.node("made-inside");
     let inside = lab.get("/api/v1/nodes/made-inside").await.json();
     assert!(inside["metadata"]["managedFields"].is_null(), "{inside}");
@@ -121,7 +121,7 @@ async fn objects_of_the_simulation_have_no_managed_fields() {
 
 #[tokio::test(start_paused = true)]
 async fn a_foreground_deletion_waits_until_a_client_removes_the_finalizer() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     assert_eq!(lab.send("POST", MAPS, JSON, map("a", "v")).await.code, 201);
     let foreground = format!("{MAPS}/a?propagationPolicy=Foreground");
     assert_eq!(lab.send("DELETE", &foreground, JSON, "").await.code, 200);
@@ -140,7 +140,7 @@ async fn addresses_of_services_follow_from_their_names() {
     });
     let mut seen = Vec::new();
     for others in [0, 3] {
-        let lab = Lab::new();
+        let lab = TestServer::new();
         let path = "/api/v1/namespaces/default/services";
         for n in 0..others {
             let other =
@@ -159,7 +159,7 @@ async fn addresses_of_services_follow_from_their_names() {
 
 #[tokio::test(start_paused = true)]
 async fn documents_too_deep_and_numbers_too_large_are_refused() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let nested = |depth: usize| {
         let inner = format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
         format!(r#"{{"metadata":{{"name":"d"}},"extra":{inner}}}"#)
@@ -177,7 +177,7 @@ async fn documents_too_deep_and_numbers_too_large_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn the_default_namespace_has_no_kubernetes_service_and_endpoints() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     for what in ["services", "endpoints"] {
         let answer = lab.get(&format!("/api/v1/namespaces/default/{what}/kubernetes")).await;
         assert_eq!((answer.code, &answer.json()["reason"]), (404, &"NotFound".into()), "{what}");
@@ -186,7 +186,7 @@ async fn the_default_namespace_has_no_kubernetes_service_and_endpoints() {
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_name_in_a_path_is_skipped_in_a_list_and_a_404_otherwise() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     assert_eq!(lab.send("POST", MAPS, JSON, map("a", "v")).await.code, 201);
     let path = "/api/v1/namespaces//configmaps";
     assert_eq!(lab.get(path).await.json()["items"].as_array().map(Vec::len), Some(1));
@@ -204,7 +204,7 @@ async fn an_empty_name_in_a_path_is_skipped_in_a_list_and_a_404_otherwise() {
 
 #[tokio::test(start_paused = true)]
 async fn a_quantity_that_is_a_json_number_loses_its_exponent() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let node = r#"{"metadata":{"name":"n"},"status":{"capacity":{"cpu":1e3,"memory":"1e3"}}}"#;
     let made = lab.send("POST", "/api/v1/nodes", JSON, node).await;
     assert_eq!(made.code, 201);
@@ -213,7 +213,7 @@ async fn a_quantity_that_is_a_json_number_loses_its_exponent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fraction_of_zero_is_dropped_before_a_custom_object_is_validated() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let schema = json!({"type": "object", "properties": {
         "some": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "number"}},
         "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
@@ -233,7 +233,7 @@ async fn a_fraction_of_zero_is_dropped_before_a_custom_object_is_validated() {
 
 #[tokio::test(start_paused = true)]
 async fn a_post_to_the_path_of_an_object_is_refused_and_creates_nothing() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     define_parts(&lab, &json!({"type": "object"})).await;
     let part = json!({"apiVersion": "example.com/v1", "kind": "Part", "metadata": {"name": "a"}});
     let refused = lab.send("POST", "/apis/example.com/v1/parts/a", JSON, part).await;
@@ -242,7 +242,7 @@ async fn a_post_to_the_path_of_an_object_is_refused_and_creates_nothing() {
 }
 
 /// Defines the custom kind `Part` of the group `example.com` with this schema.
-async fn define_parts(lab: &Lab, schema: &Value) {
+async fn define_parts(lab: &TestServer, schema: &Value) {
     let definition = json!({
         "metadata": {"name": "parts.example.com"},
         "spec": {
@@ -260,7 +260,7 @@ async fn define_parts(lab: &Lab, schema: &Value) {
 
 #[tokio::test(start_paused = true)]
 async fn pod_fields_for_the_kubelet_are_accepted_without_validation() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let pods = "/api/v1/namespaces/default/pods";
     let pod = |container: Value, rest: Value| {
         let mut container = container;
@@ -287,7 +287,7 @@ async fn pod_fields_for_the_kubelet_are_accepted_without_validation() {
 
 #[tokio::test(start_paused = true)]
 async fn uri_email_isbn_and_card_formats_of_custom_kinds_are_not_validated() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let schema = json!({"type": "object", "properties": {
         "link": {"type": "string", "format": "uri"},
         "mail": {"type": "string", "format": "email"},
@@ -317,7 +317,7 @@ async fn uri_email_isbn_and_card_formats_of_custom_kinds_are_not_validated() {
 
 #[tokio::test(start_paused = true)]
 async fn a_certificate_and_a_key_need_not_fit() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     // PEM blocks, in base64, without a valid certificate or key.
     let pem = |what: &str| {
         let block = format!("-----BEGIN {what}-----\nAAAA\n-----END {what}-----\n");
@@ -337,7 +337,7 @@ async fn a_certificate_and_a_key_need_not_fit() {
 
 #[tokio::test(start_paused = true)]
 async fn custom_kinds_take_no_protobuf() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     define_parts(&lab, &json!({"type": "object"})).await;
     let refused = lab.send("POST", "/apis/example.com/v1/parts", PROTOBUF, "k8s\0").await;
     assert_eq!((refused.code, &refused.json()["reason"]), (415, &"UnsupportedMediaType".into()));
@@ -345,7 +345,7 @@ async fn custom_kinds_take_no_protobuf() {
 
 #[tokio::test(start_paused = true)]
 async fn openapi_documents_are_served_without_a_date_and_without_ranges() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let path = "/openapi/v3/apis/coordination.k8s.io/v1";
     let whole = lab.get(path).await.text;
     let request = http::Request::builder().uri(path).header("range", "bytes=0-9");
@@ -360,7 +360,7 @@ async fn openapi_documents_are_served_without_a_date_and_without_ranges() {
 /// A real server decides about compression only by the size of an answer and by `Accept-Encoding`.
 #[tokio::test(start_paused = true)]
 async fn a_large_answer_is_compressed_for_a_client_that_accepts_gzip() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let zipped = async |path: &str, codings: &str| {
         let request = http::Request::builder().uri(path).header("accept-encoding", codings);
         let (_, reply) = lab.reply(request.body(Bytes::new()).unwrap(), &Effects::default()).await;

@@ -5,11 +5,11 @@ use http::Request as HttpRequest;
 
 use proptest::prelude::*;
 
-use super::{JSON, JSON_PATCH, Lab, MERGE, STRATEGIC};
+use super::{JSON, JSON_PATCH, MERGE, STRATEGIC, TestServer};
 
 #[tokio::test(start_paused = true)]
 async fn malformed_bodies_are_refused_with_a_reason() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.node("n1");
     let huge = format!(r#"{{"metadata":{{"name":"{}"}}}}"#, "x".repeat(3 * 1024 * 1024));
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
@@ -108,7 +108,7 @@ async fn malformed_bodies_are_refused_with_a_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn malformed_paths_and_parameters_are_refused_with_a_reason() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.node("n1");
     let mut seen = String::new();
     for (method, path) in [
@@ -172,7 +172,7 @@ async fn malformed_paths_and_parameters_are_refused_with_a_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn a_406_answer_names_the_media_types_that_are_available() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let mut seen = String::new();
     for accept in [
         "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
@@ -199,7 +199,7 @@ async fn a_406_answer_names_the_media_types_that_are_available() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_can_be_created_from_a_yaml_body() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let yaml = "metadata:\n  name: plain\nspec:\n  unschedulable: true\n";
     let answer = lab.send("POST", "/api/v1/nodes", "application/yaml", yaml).await;
     assert_eq!(answer.code, 201, "{}", answer.text);
@@ -275,7 +275,7 @@ proptest! {
             .build()
             .unwrap();
         runtime.block_on(async {
-            let lab = Lab::new();
+            let lab = TestServer::new();
             lab.node("n1");
             let request = HttpRequest::builder()
                 .method(method)

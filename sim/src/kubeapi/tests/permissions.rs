@@ -7,13 +7,13 @@ use http::Request as HttpRequest;
 use serde_json::{Value, json};
 use sim_world::Time;
 
-use super::{Answer, JSON, Lab, get};
+use super::{Answer, JSON, TestServer, get};
 use crate::faults::Effects;
 use crate::kubeapi::Identity;
 use crate::{Incoming, Peer};
 
-fn stranger() -> Lab {
-    let mut lab = Lab::new();
+fn stranger() -> TestServer {
+    let mut lab = TestServer::new();
     lab.client = "";
     lab.api.access.require_rbac();
     let master = Identity { user: "root".into(), groups: vec!["system:masters".into()] };
@@ -21,7 +21,13 @@ fn stranger() -> Lab {
     lab
 }
 
-async fn ask(lab: &Lab, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+async fn ask(
+    lab: &TestServer,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Answer {
     let mut request = HttpRequest::builder().method(method).uri(path).header("content-type", JSON);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -52,7 +58,7 @@ async fn with_rbac_roles_decide_over_requests_from_outside_the_process() {
         r#"forbidden: User "system:anonymous" cannot get path "/nowhere""#
     );
     // The server trusts a labelled client in this process, with RBAC as without it.
-    let inside = Lab { client: "test", ..lab };
+    let inside = TestServer { client: "test", ..lab };
     assert_eq!(inside.get("/api/v1/nodes").await.code, 200);
 }
 
@@ -175,7 +181,7 @@ async fn reviews_answer_as_the_real_server_does() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_with_invalid_options_is_refused() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.node("n1");
     let send = async |query: &str, body: &str| {
         let answer = lab.send("DELETE", &format!("/api/v1/nodes/n1?{query}"), JSON, body).await;
@@ -240,7 +246,7 @@ async fn a_deletion_with_invalid_options_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_created_from_protobuf_is_read_as_plain_and_as_indented_json() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let node = include_bytes!("../protobuf/fixtures/node-bare.pb");
     let request = HttpRequest::post("/api/v1/nodes")
         .header("content-type", "application/vnd.kubernetes.protobuf")
@@ -264,7 +270,7 @@ async fn a_node_created_from_protobuf_is_read_as_plain_and_as_indented_json() {
 
 #[tokio::test(start_paused = true)]
 async fn health_endpoints_serve_single_checks_and_verbose_reports() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     assert_eq!(lab.get("/livez/ping").await.text, "ok");
     assert_eq!(lab.get("/livez/pingx").await.code, 404);
     let text = lab.get("/readyz?verbose&exclude=etcd&exclude=foo").await.text;

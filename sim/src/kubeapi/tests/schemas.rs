@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{JSON, Lab, STRATEGIC};
+use super::{JSON, STRATEGIC, TestServer};
 use crate::faults::Effects;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -27,7 +27,7 @@ fn definition() -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn every_openapi_document_of_the_index_exists_and_has_its_schemas() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.send("POST", DEFINITIONS, JSON, definition()).await;
     let index = lab.get("/openapi/v3").await.json();
     let paths = index["paths"].as_object().unwrap();
@@ -57,7 +57,7 @@ async fn every_openapi_document_of_the_index_exists_and_has_its_schemas() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_custom_kind_is_served_at_once() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let before = lab.get("/openapi/v3").await.text;
     assert_eq!(lab.get("/apis/example.com/v1/widgets").await.code, 404);
     assert_eq!(lab.send("POST", DEFINITIONS, JSON, definition()).await.code, 201);
@@ -83,7 +83,7 @@ async fn a_new_custom_kind_is_served_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unknown_field_validation_is_refused() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let body = json!({"metadata": {"name": "n"}});
     let refused = lab.send("POST", "/api/v1/nodes?fieldValidation=Bogus", JSON, body).await;
     let want = r#"CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "Bogus": supported values: "", "Ignore", "Strict", "Warn""#;
@@ -92,7 +92,7 @@ async fn an_unknown_field_validation_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn errors_for_custom_kinds_differ_from_errors_for_built_in_kinds() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.send("POST", DEFINITIONS, JSON, definition()).await;
     let widgets = "/apis/example.com/v1/widgets";
     let widget =
@@ -164,7 +164,7 @@ async fn errors_for_custom_kinds_differ_from_errors_for_built_in_kinds() {
 /// The expected columns and cells come from the real server (1.36.3).
 #[tokio::test(start_paused = true)]
 async fn tables_of_custom_kinds_have_the_columns_of_the_version() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let mut definition = definition();
     let version = &mut definition["spec"]["versions"][0];
     version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["replicas"] =
@@ -204,7 +204,7 @@ async fn tables_of_custom_kinds_have_the_columns_of_the_version() {
 
 #[tokio::test(start_paused = true)]
 async fn an_openapi_document_requested_with_its_hash_may_be_cached_for_a_year() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let index = lab.get("/openapi/v3").await.json();
     let url = index["paths"]["api/v1"]["serverRelativeURL"].as_str().unwrap().to_owned();
     let (path, hash) = url.split_once("?hash=").unwrap();

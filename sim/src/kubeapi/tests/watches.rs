@@ -8,7 +8,7 @@ use sim_world::ControlPlane;
 use sim_world::objects::{Command, GroupResource, Key, PatchKind};
 use tokio::time::{Instant, timeout};
 
-use super::{Lab, get};
+use super::{TestServer, get};
 use crate::Body;
 use crate::faults::{Effects, WatchEffects};
 
@@ -16,7 +16,7 @@ use crate::faults::{Effects, WatchEffects};
 struct Lines(Body);
 
 impl Lines {
-    async fn of(lab: &Lab, path: &str, watch: WatchEffects) -> Self {
+    async fn of(lab: &TestServer, path: &str, watch: WatchEffects) -> Self {
         let effects = Effects { watch, ..Effects::default() };
         let (_, reply) = lab.reply(get(path), &effects).await;
         assert_eq!(reply.response.status(), 200);
@@ -46,20 +46,20 @@ impl Lines {
     }
 }
 
-fn label(lab: &Lab, name: &str, label: &str) {
+fn label(lab: &TestServer, name: &str, label: &str) {
     let patch = serde_json::json!({"metadata": {"labels": {"name": label}}});
     let command = Command::patch(Key::node(name), PatchKind::Merge, patch);
     lab.world.apply(sim_world::Command::Cluster(command)).unwrap();
 }
 
-fn delete(lab: &Lab, name: &str) {
+fn delete(lab: &TestServer, name: &str) {
     let command = Command::delete(Key::node(name));
     lab.world.apply(sim_world::Command::Cluster(command)).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_ends_with_a_bookmark_and_continues_as_a_watch() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.node("a");
     let path = "/api/v1/nodes?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=100";
     let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
@@ -82,7 +82,7 @@ async fn a_streaming_list_ends_with_a_bookmark_and_continues_as_a_watch() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_begins_at_the_requested_resource_version() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.node("a");
     lab.node("b");
     let mut lines =
@@ -98,7 +98,7 @@ async fn a_watch_begins_at_the_requested_resource_version() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_enters_or_leaves_a_selector_is_sent_as_added_or_deleted() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.node("a");
     let path = "/api/v1/nodes?watch=1&resourceVersion=6&labelSelector=name%3Dx";
     let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
@@ -112,7 +112,7 @@ async fn an_object_that_enters_or_leaves_a_selector_is_sent_as_added_or_deleted(
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_under_a_gone_fault_gets_a_410_event_and_ends() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     for name in ["a", "b", "c"] {
         lab.node(name);
     }
@@ -128,7 +128,7 @@ async fn a_watch_under_a_gone_fault_gets_a_410_event_and_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_watch_gets_a_410_event_when_its_next_events_are_compacted() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     for name in ["a", "b", "c", "d"] {
         lab.node(name);
     }
@@ -150,7 +150,7 @@ async fn a_slow_watch_gets_a_410_event_when_its_next_events_are_compacted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_watch_continues_while_its_next_events_are_kept() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     for name in ["a", "b"] {
         lab.node(name);
     }
@@ -165,7 +165,7 @@ async fn a_slow_watch_continues_while_its_next_events_are_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn the_encoding_of_an_object_is_kept_for_a_minute() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.node("a");
     let path = "/api/v1/nodes?watch=1";
     for (seconds, n_written) in [(0, 1), (60, 1), (1, 2)] {
@@ -178,7 +178,7 @@ async fn the_encoding_of_an_object_is_kept_for_a_minute() {
 
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_from_a_future_version_gets_an_error_event() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let path = "/api/v1/nodes?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99";
     let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
     assert_eq!(lines.next().await, "ERROR 504 Timeout: Too large resource version: 99, current: 5");
@@ -187,7 +187,7 @@ async fn a_streaming_list_from_a_future_version_gets_an_error_event() {
 
 #[tokio::test(start_paused = true)]
 async fn an_ended_watch_delivers_its_pending_events_before_it_closes() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.node("a");
     let path = "/api/v1/nodes?watch=1";
     let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
@@ -209,7 +209,7 @@ async fn an_ended_watch_delivers_its_pending_events_before_it_closes() {
 
 #[tokio::test(start_paused = true)]
 async fn watch_faults_silence_a_watch_drop_its_bookmarks_or_close_it() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.node("a");
     let path = "/api/v1/nodes?watch=1&allowWatchBookmarks=true&timeoutSeconds=300";
     let silent = WatchEffects { silent: true, ..WatchEffects::default() };
@@ -230,7 +230,7 @@ async fn watch_faults_silence_a_watch_drop_its_bookmarks_or_close_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_fault_with_a_limit_acts_after_that_number_of_events() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     for name in ["a", "b", "c"] {
         lab.node(name);
     }
@@ -265,7 +265,7 @@ async fn a_watch_fault_with_a_limit_acts_after_that_number_of_events() {
 async fn an_object_is_serialized_once_for_all_watches() {
     const N_NODES: u64 = 200;
     const N_WATCHERS: usize = 50;
-    let lab = Lab::new();
+    let lab = TestServer::new();
     for n in 0..N_NODES {
         lab.node(&format!("n{n:03}"));
     }
@@ -307,7 +307,7 @@ async fn an_object_is_serialized_once_for_all_watches() {
 /// The roles that every cluster begins with all have the first revision.
 #[tokio::test(start_paused = true)]
 async fn objects_with_the_same_revision_have_separate_encodings() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     let list = lab.get(path).await.json();
     let roles = list["items"].as_array().unwrap();
@@ -321,7 +321,7 @@ async fn objects_with_the_same_revision_have_separate_encodings() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_leaves_a_selector_is_sent_in_its_last_matching_state() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.node("a");
     let mut all = Lines::of(&lab, "/api/v1/nodes?watch=1", WatchEffects::default()).await;
     let path = "/api/v1/nodes?watch=1&labelSelector=name%3Da";
@@ -345,7 +345,7 @@ async fn an_object_that_leaves_a_selector_is_sent_in_its_last_matching_state() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_of_tables_sends_columns_only_with_its_first_event() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.node("a");
     lab.node("b");
     let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -379,7 +379,7 @@ async fn a_watch_of_tables_sends_columns_only_with_its_first_event() {
 /// `/api/v1/watch/nodes` is the oldest form of a watch request. The real server still supports it.
 #[tokio::test(start_paused = true)]
 async fn a_watch_may_be_requested_by_the_verb_in_the_path() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     lab.node("a");
     lab.node("b");
     let mut all = Lines::of(&lab, "/api/v1/watch/nodes", WatchEffects::default()).await;
@@ -464,7 +464,7 @@ fn grown_node(name: &str) -> Value {
 
 /// Starts fifty watches of nodes, in three forms, and returns their bodies before any of them is
 /// read.
-async fn fifty_watchers(lab: &Lab, n_nodes: usize) -> Vec<Body> {
+async fn fifty_watchers(lab: &TestServer, n_nodes: usize) -> Vec<Body> {
     const FORMS: [(&str, usize); 3] = [
         ("application/json", 20),
         ("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json", 10),
@@ -492,7 +492,7 @@ async fn five_thousand_nodes_are_written_once_per_encoding_for_fifty_watchers() 
     const N_CHANGED: usize = 50;
     const N_FORMS: u64 = 3;
     let second = Duration::from_secs(1);
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let name = |n: usize| format!("n{n:04}");
     for n in 0..N_NODES {
         let command = Command::create(GroupResource::core("nodes"), "", grown_node(&name(n)));
@@ -541,8 +541,8 @@ async fn five_thousand_nodes_are_written_once_per_encoding_for_fifty_watchers() 
 #[test]
 fn concurrent_readers_of_one_object_share_one_encoding() {
     let lab = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let lab = lab.block_on(async { Lab::new() });
-    let edition = || crate::kubeapi::encodings::Edition {
+    let lab = lab.block_on(async { TestServer::new() });
+    let edition = || crate::kubeapi::encodings::EncodingKey {
         as_kept: false,
         schemas: 0,
         revision: 7,
@@ -570,7 +570,7 @@ fn concurrent_readers_of_one_object_share_one_encoding() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_accepts_the_largest_timeout_and_ends_at_a_negative_one() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     for (seconds, want) in [("9223372036854775807", "nothing"), ("-1", "end")] {
         let path = format!("/api/v1/secrets?watch=1&timeoutSeconds={seconds}");
         let mut lines = Lines::of(&lab, &path, WatchEffects::default()).await;
@@ -581,7 +581,7 @@ async fn a_watch_accepts_the_largest_timeout_and_ends_at_a_negative_one() {
 /// The real server ends the watch, too, because a watch of a deleted kind would wait forever.
 #[tokio::test(start_paused = true)]
 async fn a_watch_of_a_custom_kind_ends_when_its_definition_is_deleted() {
-    let lab = Lab::new();
+    let lab = TestServer::new();
     let schema = serde_json::json!({"type": "object"});
     let definition = serde_json::json!({
         "metadata": {"name": "parts.example.com"},

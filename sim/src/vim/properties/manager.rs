@@ -1,6 +1,6 @@
 //! Properties of managers, tasks and views.
 
-use sim_world::vcenter::{Data, Family, MoRef, Progress, Session, Task, Work};
+use sim_world::vcenter::{Data, MoRef, Progress, Session, SessionService, Task, Work};
 
 use super::{Prop, Reader, Subject, data, leaf, unset};
 use crate::vim::content;
@@ -16,7 +16,8 @@ pub(super) const SERVICE_INSTANCE: &[Prop] = &[
 pub(super) const SESSION_MANAGER: &[Prop] = &[
     data("sessionList", |reader, _| {
         let sessions = reader.vc.logins.sessions.values();
-        let logged_in = sessions.filter(|it| it.family == Family::Soap && it.user.is_some());
+        let logged_in =
+            sessions.filter(|it| it.family == SessionService::Soap && it.user.is_some());
         let list = logged_in.filter_map(|it| user_session(reader, it)).map(Value::from);
         Some(Value::List("UserSession", list.collect()))
     }),

@@ -28,7 +28,7 @@ pub(super) type Followed = (FilterChange, Vec<(Obj, Vec<String>)>);
 impl Filter {
     /// Computes the changes without the journal: selects the members anew and compares them with
     /// those that the client has (`known`).
-    pub(super) fn start_over(
+    pub(super) fn changes_by_selection(
         &self,
         reader: &Reader<'_>,
         views: &Views,

@@ -11,14 +11,14 @@ use crate::vim::select::{self, Views, unreadable};
 
 impl Collector {
     /// True if at least one owed property is readable now.
-    pub(super) fn can_pay(&self, effects: &Effects) -> bool {
+    pub(super) fn can_send_unsent(&self, effects: &Effects) -> bool {
         self.owed.values().flatten().any(|path| unreadable(effects, path).is_none())
     }
 
     /// Adds the owed properties to the plan, then records all planned properties that a rule makes
     /// unreadable now as owed. Drops owed properties of objects that the plan reports as entered or
     /// left, and of objects that do not exist any more.
-    pub(super) fn pay(
+    pub(super) fn add_unsent(
         &mut self,
         planned: &mut VecDeque<Planned>,
         reader: &Reader<'_>,

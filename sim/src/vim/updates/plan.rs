@@ -24,21 +24,21 @@ impl Collector {
             .and_then(|user| reader.vc.logins.users.get(user))
             .map(|user| user.denied.clone())
             .unwrap_or_default();
-        let same_view = denied == self.acked.denied;
+        let same_view = denied == self.acknowledged.denied;
         let mut then = Change { journal: journal.head(), denied, ..Change::default() };
         let mut planned = VecDeque::new();
         for id in &self.order {
             let Some(filter) = self.filters.get(id) else { continue };
-            let known = self.acked.members.get(id);
+            let known = self.acknowledged.members.get(id);
             let recent = known.filter(|_| same_view).and_then(|known| {
-                let entries = journal.since(self.acked.journal)?;
+                let entries = journal.since(self.acknowledged.journal)?;
                 Some((known, entries))
             });
             let (change, modified) = match recent {
                 Some((known, entries)) => {
                     filter.follow(reader, views, effects, known, entries.collect())?
                 }
-                None => filter.start_over(reader, views, effects, known)?,
+                None => filter.changes_by_selection(reader, views, effects, known)?,
             };
             let entered: BTreeSet<&Obj> = change.entered.iter().collect();
             let update = |obj: &Obj, kind| Planned { filter: id.clone(), obj: obj.clone(), kind };

@@ -30,7 +30,7 @@ pub(super) struct Members {
 pub(super) struct Offer {
     pub(super) version: String,
     /// Change of the client's position once it acknowledges the complete reply.
-    pub(super) then: Change,
+    pub(super) change: Change,
     /// Updates that did not fit into the reply.
     pub(super) rest: VecDeque<Planned>,
 }

@@ -36,14 +36,15 @@ pub(super) struct Cluster {
 
 impl Cluster {
     pub(super) async fn new() -> Self {
-        Self::patient(ListenOptions::default().patience).await
+        Self::patient(ListenOptions::default().stall_timeout).await
     }
 
     /// Starts a sim whose listeners wait at most `patience` for a slow client.
     pub(super) async fn patient(patience: Duration) -> Self {
         let sim = Sim::builder().topology(Topology::standard().supervisor()).plain_text().start();
         let transport = Transport::PlainText;
-        let options = ListenOptions { transport, patience, ..ListenOptions::default() };
+        let options =
+            ListenOptions { transport, stall_timeout: patience, ..ListenOptions::default() };
         let endpoints = sim.listen(options).await.expect("free ports");
         let token = sim.admin_token().to_owned();
         let vcenter = endpoints.vcenters["vc0"].address;
@@ -137,14 +138,14 @@ fn is_whole(answer: &[u8]) -> bool {
 }
 
 /// A well-behaved client: a connection for requests, and a watch of Nodes.
-pub(super) struct Neighbour<'a> {
+pub(super) struct OtherClient<'a> {
     cluster: &'a Cluster,
     questions: http1::SendRequest<Empty<Bytes>>,
     watch: Incoming,
     n_nodes: u32,
 }
 
-impl<'a> Neighbour<'a> {
+impl<'a> OtherClient<'a> {
     pub(super) async fn of(cluster: &'a Cluster) -> Self {
         let questions = speak(cluster).await;
         let mut watcher = speak(cluster).await;

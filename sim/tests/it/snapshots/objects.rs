@@ -1,14 +1,15 @@
-//! Snapshots of every type of object with all its properties, and of machines in every state.
+//! Snapshots of objects of most types with all their properties, and of a machine in different
+//! states.
 
 use sim::Sim;
 use sim::world::{Command, Nodes, Topology};
 
-use super::{CONTENT, Shots};
+use super::{CONTENT, Snapshots};
 use crate::client::{COLLECTOR, Client, SEARCH, VIEWS, object};
 
 /// Reads all properties of an object, and compares the answer with the snapshot `all_of_{name}`.
 async fn everything(
-    shots: &mut Shots,
+    shots: &mut Snapshots,
     sim: &Sim,
     client: &mut Client,
     name: &str,
@@ -23,7 +24,7 @@ async fn everything(
     shots.take(sim, &format!("all_of_{name}"), &answer);
 }
 
-pub(super) async fn every_type_with_all_its_properties(shots: &mut Shots) {
+pub(super) async fn every_type_with_all_its_properties(shots: &mut Snapshots) {
     let sim = Sim::builder().start();
     let mut client = Client::logged_in(&sim).await;
     for (kind, path) in [
@@ -63,7 +64,7 @@ pub(super) async fn every_type_with_all_its_properties(shots: &mut Shots) {
     everything(shots, &sim, &mut client, "ListView", ("ListView", &view)).await;
 }
 
-pub(super) async fn a_machine_in_every_state(shots: &mut Shots) {
+pub(super) async fn a_machine_in_every_state(shots: &mut Snapshots) {
     let topology = Topology::zones(1).machines(1).nodes(Nodes::Count(0));
     let one = || "node-0001".into();
     for (name, event) in [

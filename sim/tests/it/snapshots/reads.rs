@@ -4,10 +4,10 @@
 use http::Method;
 use sim::world::{ADMINISTRATOR, Command};
 
-use super::{CONTENT, Shots, lab};
+use super::{CONTENT, Snapshots, lab};
 use crate::client::{Answer, COLLECTOR, Client, SEARCH, SESSIONS, VIEWS, members, object, props};
 
-pub(super) async fn first_contact(shots: &mut Shots) {
+pub(super) async fn first_contact(shots: &mut Snapshots) {
     let sim = lab();
     let mut client = Client::new(&sim);
     let answer = client.call("RetrieveServiceContent", CONTENT, "").await;
@@ -25,7 +25,7 @@ pub(super) async fn first_contact(shots: &mut Shots) {
     shots.take(&sim, "versions", &answer);
 }
 
-pub(super) async fn the_shapes_that_a_cloud_provider_reads(shots: &mut Shots) {
+pub(super) async fn the_shapes_that_a_cloud_provider_reads(shots: &mut Snapshots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
     let machine = client.machine("node-0001").await;
@@ -76,7 +76,7 @@ pub(super) async fn the_shapes_that_a_cloud_provider_reads(shots: &mut Shots) {
     }
 }
 
-pub(super) async fn pages(shots: &mut Shots) {
+pub(super) async fn pages(shots: &mut Snapshots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
     let spec = format!(
@@ -92,7 +92,7 @@ pub(super) async fn pages(shots: &mut Shots) {
     shots.take(&sim, "page_2", &answer);
 }
 
-pub(super) async fn searches(shots: &mut Shots) {
+pub(super) async fn searches(shots: &mut Snapshots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
     let machine = client.machine("node-0001").await;
@@ -119,7 +119,7 @@ pub(super) async fn searches(shots: &mut Shots) {
     shots.take(&sim, "find_all", &answer);
 }
 
-pub(super) async fn updates(shots: &mut Shots) {
+pub(super) async fn updates(shots: &mut Snapshots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
     let mut list = String::new();
@@ -170,7 +170,7 @@ pub(super) async fn updates(shots: &mut Shots) {
 
 /// Takes snapshots of searches that a provider does not make, and of reads in the style of older
 /// clients.
-pub(super) async fn other_ways_to_find_and_read(shots: &mut Shots) {
+pub(super) async fn other_ways_to_find_and_read(shots: &mut Snapshots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
     let machine = client.machine("node-0001").await;
@@ -216,7 +216,7 @@ pub(super) async fn other_ways_to_find_and_read(shots: &mut Shots) {
 }
 
 /// Takes snapshots of calls to views and collectors, from their creation to their destruction.
-pub(super) async fn views_and_collectors(shots: &mut Shots) {
+pub(super) async fn views_and_collectors(shots: &mut Snapshots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
     let machine = client.machine("node-0001").await;
@@ -258,7 +258,7 @@ pub(super) async fn views_and_collectors(shots: &mut Shots) {
 
 /// Takes snapshots of session calls: one session clones its login to another, queries it and ends
 /// it.
-pub(super) async fn sessions(shots: &mut Shots) {
+pub(super) async fn sessions(shots: &mut Snapshots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
     let answer = client.call("AcquireCloneTicket", SESSIONS, "").await;

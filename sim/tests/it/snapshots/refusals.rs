@@ -6,10 +6,10 @@ use sim::world::{ADMINISTRATOR, Command, Grant};
 
 use http::Method;
 
-use super::{CONTENT, Shots, bytes, lab};
+use super::{CONTENT, Snapshots, bytes, lab};
 use crate::client::{COLLECTOR, Client, SESSIONS, object, props};
 
-pub(super) async fn faults(shots: &mut Shots) {
+pub(super) async fn faults(shots: &mut Snapshots) {
     let sim = lab();
     let mut client = Client::new(&sim);
     client.call("RetrieveServiceContent", CONTENT, "").await.ok();
@@ -41,7 +41,7 @@ pub(super) async fn faults(shots: &mut Shots) {
 
 /// Takes a snapshot of the faults of every class that a rule can name, with the fields of each
 /// class.
-pub(super) async fn every_fault_class(shots: &mut Shots) {
+pub(super) async fn every_fault_class(shots: &mut Snapshots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
     let mut all = String::new();
@@ -56,7 +56,7 @@ pub(super) async fn every_fault_class(shots: &mut Shots) {
     shots.compare("fault_classes", &all);
 }
 
-pub(super) async fn denied_and_unavailable(shots: &mut Shots) {
+pub(super) async fn denied_and_unavailable(shots: &mut Snapshots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
     let machine = client.machine("node-0001").await;
@@ -93,7 +93,7 @@ pub(super) async fn denied_and_unavailable(shots: &mut Shots) {
 
 /// Takes snapshots of the answers of a vCenter that has reached its limits of SOAP and vAPI
 /// sessions.
-pub(super) async fn too_many_sessions(shots: &mut Shots) {
+pub(super) async fn too_many_sessions(shots: &mut Snapshots) {
     let sim: Sim = lab();
     let rules =
         sim::world::vcenter::LoginRules { soap_cap: 1, vapi_cap_per_user: 0, ..Default::default() };

@@ -5,10 +5,10 @@ use http::Method;
 use serde_json::{Value, json};
 use sim::Sim;
 
-use super::{Shots, basic, lab, rest_login};
+use super::{Snapshots, basic, lab, rest_login};
 use crate::client::{Answer, Client, SEARCH};
 
-pub(super) async fn rest_in_both_dialects(shots: &mut Shots) {
+pub(super) async fn rest_in_both_dialects(shots: &mut Snapshots) {
     let sim = lab();
     let mut client = Client::new(&sim);
     let basic = basic(&sim);
@@ -94,7 +94,7 @@ impl Dialect<'_> {
 
     async fn call(
         &mut self,
-        shots: &mut Shots,
+        shots: &mut Snapshots,
         name: &str,
         (method, path): (Method, String),
         body: Option<Value>,
@@ -109,7 +109,7 @@ impl Dialect<'_> {
     }
 }
 
-pub(super) async fn tagging_in_both_dialects(shots: &mut Shots) {
+pub(super) async fn tagging_in_both_dialects(shots: &mut Snapshots) {
     for (name, tagging) in [("rest", "/rest/com/vmware/cis/tagging"), ("api", "/api/cis/tagging")] {
         let sim = lab();
         let mut client = Client::logged_in(&sim).await;
@@ -120,7 +120,7 @@ pub(super) async fn tagging_in_both_dialects(shots: &mut Shots) {
     }
 }
 
-async fn tagging_calls(shots: &mut Shots, via: &mut Dialect<'_>, one: &str, two: &str) {
+async fn tagging_calls(shots: &mut Snapshots, via: &mut Dialect<'_>, one: &str, two: &str) {
     const ASSOCIATION: &str = "tag-association";
     let machine = |id: &str| json!({ "type": "VirtualMachine", "id": id });
     let text = |value: &Value| value.as_str().expect("an id").to_owned();

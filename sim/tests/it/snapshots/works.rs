@@ -6,7 +6,7 @@ use std::time::Duration;
 use sim::Sim;
 use sim::world::Command;
 
-use super::{Shots, lab};
+use super::{Snapshots, lab};
 use crate::client::{Answer, COLLECTOR, Client, SEARCH, object, props};
 
 /// Reads the property `info` of a task, as clients do until the task ends.
@@ -23,7 +23,7 @@ async fn info(client: &mut Client, task: &Answer) -> Answer {
 /// Starts a task and waits for its end. Takes snapshots of the first answer and of the task's
 /// result.
 async fn work(
-    shots: &mut Shots,
+    shots: &mut Snapshots,
     sim: &Sim,
     client: &mut Client,
     name: &str,
@@ -37,7 +37,7 @@ async fn work(
     ended
 }
 
-pub(super) async fn tasks(shots: &mut Shots) {
+pub(super) async fn tasks(shots: &mut Snapshots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
     let id = client.machine("node-0001").await;
@@ -109,7 +109,7 @@ pub(super) async fn tasks(shots: &mut Shots) {
 }
 
 /// Takes snapshots of tasks that fail because vCenter cannot manage the machine.
-pub(super) async fn tasks_that_fail(shots: &mut Shots) {
+pub(super) async fn tasks_that_fail(shots: &mut Snapshots) {
     for (name, event) in [
         ("power_off_disconnected", Command::DisconnectHost("DC0_C0_H0".into())),
         ("power_off_orphaned", Command::Orphan("node-0001".into())),
@@ -124,7 +124,7 @@ pub(super) async fn tasks_that_fail(shots: &mut Shots) {
 }
 
 /// Takes snapshots of requests to guests, which take effect after 10 s and need VMware Tools.
-pub(super) async fn guests(shots: &mut Shots) {
+pub(super) async fn guests(shots: &mut Snapshots) {
     for (name, operation, state) in [
         ("guest_shutdown", "ShutdownGuest", "poweredOff"),
         ("guest_reboot", "RebootGuest", "poweredOn"),

@@ -1,13 +1,13 @@
 //! Creation of machines, and changes of their settings.
 
-use super::Act;
+use super::Execution;
 use crate::topology;
 use crate::vcenter::{
-    Change, Config, Connection, Data, Entity, FolderKind, Guest, GuestPlan, HostConnection, Kind,
-    Machine, MachineSpec, MoRef, Power, VcFault,
+    Change, Config, Connection, Data, Entity, FolderKind, Guest, HostConnection, Kind, Machine,
+    MachineSpec, MoRef, NextGuestReport, Power, VcFault,
 };
 
-impl Act<'_> {
+impl Execution<'_> {
     /// Creates a machine in the cluster or standalone host that `cluster` names. Without a name,
     /// takes the first cluster, or the first standalone host of a vCenter without clusters. Then
     /// adds a stopped kubelet if `kubelet` is true, and powers the machine on if `power_on` is
@@ -122,7 +122,7 @@ impl Act<'_> {
             datastore,
             booted: None,
             guest: Guest::silent(),
-            plan: GuestPlan {
+            plan: NextGuestReport {
                 host_name: name.clone(),
                 addresses: vec![vec![topology::spare_address(vcenter, id.number)]],
                 swapped_uuid: true,

@@ -11,7 +11,7 @@ mod tests;
 
 use std::time::Duration;
 
-use super::Act;
+use super::Execution;
 use crate::event::{ControlPlane, Event};
 use crate::objects::{self, GroupResource, Key, Op};
 use crate::reactions::Reaction;
@@ -29,7 +29,7 @@ pub(super) fn expires(resource: &GroupResource) -> bool {
     resource.group.is_empty() && resource.resource == "events"
 }
 
-impl Act<'_> {
+impl Execution<'_> {
     /// Schedules the expiry of an Event that was written now, for the end of the current lease, or
     /// of a new lease if the current one ends within the TTL. Cancels the expiry that an earlier
     /// write of the Event scheduled. After a deletion only cancels.

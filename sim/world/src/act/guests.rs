@@ -6,7 +6,7 @@ mod tests;
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::Act;
+use super::Execution;
 use crate::completion::Step;
 use crate::reactions::Reaction;
 use crate::vcenter::{
@@ -14,7 +14,7 @@ use crate::vcenter::{
     VcFault,
 };
 
-impl Act<'_> {
+impl Execution<'_> {
     /// Carries out a step of a boot, unless the power of the machine has changed since this boot
     /// began.
     pub(super) fn guest_step(&mut self, vcenter: &str, id: MoRef, boot: u32, step: Step) {
@@ -190,7 +190,8 @@ impl Act<'_> {
     }
 }
 
-/// The complete report of a guest that has booted as [`GuestPlan`](crate::vcenter::GuestPlan) says.
+/// The complete report of a guest that has booted as [`NextGuestReport`](crate::vcenter::GuestPlan)
+/// says.
 pub(crate) fn booted_guest(vc: &VCenter, machine: &Machine) -> Guest {
     let nics = nics(vc, machine, true);
     Guest {

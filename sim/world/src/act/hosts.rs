@@ -1,11 +1,11 @@
 //! Failure and return of hosts, and the effects on their machines.
 
-use super::Act;
+use super::Execution;
 use crate::completion::Step;
 use crate::reactions::Reaction;
 use crate::vcenter::{Change, Connection, Data, HostConnection, MoRef, Power, VcFault};
 
-impl Act<'_> {
+impl Execution<'_> {
     pub(super) fn disconnect_host(&mut self, vcenter: &str, host: MoRef) -> Result<(), VcFault> {
         self.set_host(vcenter, host, HostConnection::NotResponding, Connection::Disconnected)
     }

@@ -6,7 +6,7 @@ mod tests;
 
 use std::time::Duration;
 
-use super::Act;
+use super::Execution;
 use crate::event::{ControlPlane, Event, Fault};
 use crate::kubelet::{
     self, BEATS_PER_STATUS, GRACE_PERIOD, collect_lease, mark_silent, settle_taints,
@@ -15,7 +15,7 @@ use crate::objects;
 use crate::reactions::{Kubelet, Reaction};
 use crate::vcenter::{MoRef, Power, VcFault};
 
-impl Act<'_> {
+impl Execution<'_> {
     /// Adds a stopped kubelet to a machine. The kubelet starts when the machine's guest next boots.
     pub(super) fn add_kubelet(&mut self, vcenter: &str, machine: MoRef) {
         let Ok(facts) = self.facts(vcenter, machine, None) else { return };
@@ -50,7 +50,7 @@ impl Act<'_> {
 
     /// Stops the kubelet of a machine for the command `node.heartbeatStop`; fails if the machine
     /// has none.
-    pub(super) fn stop_kubelet_told(
+    pub(super) fn stop_kubelet_by_command(
         &mut self,
         vcenter: &str,
         machine: MoRef,

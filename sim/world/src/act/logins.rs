@@ -1,25 +1,25 @@
 //! Changes of sessions and accounts: login, logout and calls of sessions, and new passwords and
 //! permissions of accounts.
 
-use super::Act;
+use super::Execution;
 use crate::command::Grant;
 use crate::event::Outcome;
 use crate::vcenter::{
-    EndReason, Family, LoginEvent, LoginRefusal, LoginRules, Password, Session, User, VcEvent,
-    VcFault,
+    EndReason, LoginEvent, LoginRefusal, LoginRules, Password, Session, SessionService, User,
+    VcEvent, VcFault,
 };
 
-impl Act<'_> {
+impl Execution<'_> {
     /// Opens an anonymous SOAP session.
     pub(super) fn open_session(
         &mut self,
         vcenter: &str,
         user_agent: String,
     ) -> Result<Outcome, VcFault> {
-        if !self.vcenter(vcenter)?.logins.has_room(Family::Soap, None) {
+        if !self.vcenter(vcenter)?.logins.has_room(SessionService::Soap, None) {
             return Err(VcFault::TooManySessions);
         }
-        self.open(vcenter, Family::Soap, None, user_agent).map(Outcome::Session)
+        self.open(vcenter, SessionService::Soap, None, user_agent).map(Outcome::Session)
     }
 
     /// Logs a user in to the anonymous session `token`, or to a new session if no session of
@@ -28,7 +28,7 @@ impl Act<'_> {
     pub(super) fn login(
         &mut self,
         vcenter: &str,
-        family: Family,
+        family: SessionService,
         token: Option<String>,
         user: &str,
         password: &Password,
@@ -76,7 +76,7 @@ impl Act<'_> {
         token: String,
         user: String,
     ) -> Result<Outcome, VcFault> {
-        let session = self.vcenter(vcenter)?.logins.session(Family::Soap, &token);
+        let session = self.vcenter(vcenter)?.logins.session(SessionService::Soap, &token);
         if session.is_none_or(|session| session.user.is_some()) {
             return Err(VcFault::InvalidLogin);
         }
@@ -88,18 +88,18 @@ impl Act<'_> {
     fn open(
         &mut self,
         vcenter: &str,
-        family: Family,
+        family: SessionService,
         user: Option<String>,
         user_agent: String,
     ) -> Result<String, VcFault> {
         let path = format!("{vcenter}/{}", self.vcenter(vcenter)?.logins.opened + 1);
         let ids = self.state.ids;
         let token = match family {
-            Family::Soap => {
+            SessionService::Soap => {
                 let head = ids.token("soap-session", &path);
                 format!("{head}{}", &ids.token("soap-session-tail", &path)[..8])
             }
-            Family::Vapi => ids.token("vapi-session", &path),
+            SessionService::Vapi => ids.token("vapi-session", &path),
         };
         let session = Session {
             family,
@@ -162,14 +162,19 @@ impl Act<'_> {
     pub(super) fn expire_sessions(
         &mut self,
         vcenter: Option<String>,
-        family: Option<Family>,
+        family: Option<SessionService>,
     ) -> Result<(), VcFault> {
         let vcenter = self.vcenter_name(vcenter)?;
         self.end_all(&vcenter, family, EndReason::Terminated);
         Ok(())
     }
 
-    pub(super) fn end_all(&mut self, vcenter: &str, family: Option<Family>, reason: EndReason) {
+    pub(super) fn end_all(
+        &mut self,
+        vcenter: &str,
+        family: Option<SessionService>,
+        reason: EndReason,
+    ) {
         let Ok(vc) = self.vcenter(vcenter) else { return };
         let tokens: Vec<String> = vc
             .logins

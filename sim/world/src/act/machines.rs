@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::Act;
+use super::Execution;
 use crate::command::Named;
 use crate::event::Event;
 use crate::reactions::{Kubelet, Reaction};
@@ -11,7 +11,7 @@ use crate::vcenter::{
     VcFault,
 };
 
-impl Act<'_> {
+impl Execution<'_> {
     /// Destroys a machine in any power state. (`Destroy_Task` refuses a powered-on machine.)
     pub(super) fn destroy(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
         self.machine(vcenter, id)?;

@@ -1,5 +1,5 @@
-//! Execution of commands and reactions: [`Act`] decides, then emits events, which change the state
-//! at once.
+//! Execution of commands and reactions: [`Execution`] decides, then emits events, which change the
+//! state at once.
 //!
 //! A function must make all checks that can refuse the command before it emits its first event, so
 //! that a refused command changes nothing. The exception is a login with a wrong password, which
@@ -30,13 +30,13 @@ use crate::vcenter::{Change, MoRef, VCenter, VcEvent, VcFault};
 use crate::{Time, objects};
 
 /// The execution of one command or reaction at one point in time. Collects the events.
-pub(crate) struct Act<'a> {
+pub(crate) struct Execution<'a> {
     state: &'a mut State,
     now: Time,
     events: Vec<Event>,
 }
 
-impl<'a> Act<'a> {
+impl<'a> Execution<'a> {
     pub(crate) fn new(state: &'a mut State, now: Time) -> Self {
         state.pass(now);
         Self { state, now, events: Vec::new() }
@@ -47,7 +47,7 @@ impl<'a> Act<'a> {
     }
 
     /// Carries out a command.
-    pub(crate) fn carry_out(&mut self, command: Command) -> Result<Outcome, Fault> {
+    pub(crate) fn execute(&mut self, command: Command) -> Result<Outcome, Fault> {
         match command {
             Command::Cluster(command) => {
                 return self.objects(ControlPlane::Workload, command).map(Outcome::Object);
@@ -75,7 +75,7 @@ impl<'a> Act<'a> {
             Command::ClearAddresses(it) => self.on_machine(&it, Self::clear_addresses)?,
             Command::ReorderAddresses(it) => self.on_machine(&it, Self::reorder_addresses)?,
             Command::StartKubelet(it) => self.on_machine(&it, Self::start_kubelet)?,
-            Command::StopKubelet(it) => self.on_machine(&it, Self::stop_kubelet_told)?,
+            Command::StopKubelet(it) => self.on_machine(&it, Self::stop_kubelet_by_command)?,
             Command::Rename { machine, to } => {
                 self.on_machine(&machine, |act, vc, id| act.rename(vc, id, &to))?;
             }
@@ -170,7 +170,7 @@ impl<'a> Act<'a> {
             Reaction::ServiceReady { vcenter } => self.service_ready(&vcenter),
             Reaction::Heartbeat { node, run } => self.heartbeat(&node, run),
             Reaction::NodeSilent { node, run } => self.node_silent(&node, run),
-            Reaction::VirtualMachine { path, step } => self.operate(&path, step),
+            Reaction::VirtualMachine { path, step } => self.run_step(&path, step),
             Reaction::EventExpires { plane, key, revision } => {
                 self.expire(plane, &key, revision);
             }

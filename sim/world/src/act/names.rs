@@ -1,10 +1,10 @@
 //! Lookup of the objects that commands name.
 
-use super::Act;
+use super::Execution;
 use crate::command::Named;
 use crate::vcenter::{Kind, Machine, MoRef, VcFault};
 
-impl Act<'_> {
+impl Execution<'_> {
     /// Returns `name` if a vCenter of this name exists. Without a name, returns the name of the
     /// first vCenter.
     pub(super) fn vcenter_name(&self, name: Option<String>) -> Result<String, VcFault> {

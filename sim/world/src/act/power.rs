@@ -1,11 +1,11 @@
 //! Power changes of machines: on, off, suspend, reset.
 
-use super::Act;
+use super::Execution;
 use crate::completion::Step;
 use crate::reactions::Reaction;
 use crate::vcenter::{Change, MoRef, Power, VcFault};
 
-impl Act<'_> {
+impl Execution<'_> {
     pub(super) fn power_on(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
         let machine = self.manageable(vcenter, id)?;
         if machine.power == Power::PoweredOn {

@@ -2,12 +2,12 @@
 
 use uuid::Uuid;
 
-use super::Act;
+use super::Execution;
 use crate::completion::Step;
 use crate::reactions::Reaction;
 use crate::vcenter::{EndReason, Release, Service, VcEvent, VcFault};
 
-impl Act<'_> {
+impl Execution<'_> {
     /// Stops a vCenter: its sessions end, and it refuses connections. Does nothing if it is
     /// stopped.
     pub(super) fn stop_vcenter(&mut self, vcenter: Option<String>) -> Result<(), VcFault> {

@@ -1,12 +1,12 @@
 //! Changes of tags: requests to the tagging service of vAPI, and the commands `tag.…`, which name
 //! their objects.
 
-use super::Act;
+use super::Execution;
 use crate::command::{TagName, VcRequest};
 use crate::event::Outcome;
 use crate::vcenter::{Cardinality, Category, MoRef, Tag, TagEvent, VcEvent, VcFault};
 
-impl Act<'_> {
+impl Execution<'_> {
     /// Carries out a request to the tagging service.
     pub(super) fn tagging(
         &mut self,
@@ -103,8 +103,8 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Attaches a tag that the command names. Creates its category and the tag if they do not exist.
-    /// A refused command creates nothing.
+    /// Attaches a tag that the command names. Creates its category and the tag if they do not
+    /// exist. A refused command creates nothing.
     pub(super) fn attach_by_name(&mut self, name: &TagName) -> Result<(), VcFault> {
         let vcenter = self.vcenter_name(name.vcenter.clone())?;
         let object = self.object(&vcenter, &name.object)?;

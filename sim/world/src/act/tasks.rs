@@ -2,13 +2,13 @@
 //! forgets them when the step `taskForgotten` ends (by default 10 min after their completion). If
 //! this step ends immediately, vCenter never forgets them.
 
-use super::Act;
+use super::Execution;
 use crate::completion::Step;
 use crate::event::Outcome;
 use crate::reactions::Reaction;
 use crate::vcenter::{Kind, MoRef, Power, Progress, Task, VcEvent, VcFault, Work};
 
-impl Act<'_> {
+impl Execution<'_> {
     /// Accepts a task on an existing object. Refuses it only if the object does not exist; any
     /// other failure is the error of the completed task.
     pub(super) fn start_task(

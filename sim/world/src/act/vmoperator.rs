@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::Act;
+use super::Execution;
 use crate::completion::Step;
 use crate::event::{ControlPlane, Event, Fault};
 use crate::objects::{self, GroupResource, Key, Op, PatchKind, Quota};
@@ -17,7 +17,7 @@ use crate::reactions::Reaction;
 use crate::supervisor::OperatorChange;
 use crate::vcenter::{Change, Kind, MachineSpec, MoRef, Power, VcFault};
 use crate::vmoperator::{
-    self, FINALIZER, FIRST_BOOT_DONE, Found, GROUP, Missing, Prerequisites, ZONE_LABEL,
+    self, FINALIZER, FIRST_BOOT_DONE, GROUP, MachineInVCenter, Missing, Prerequisites, ZONE_LABEL,
 };
 
 /// Delay after which VM Operator retries a step that vCenter or the Supervisor's API server
@@ -27,7 +27,7 @@ const RETRY: std::time::Duration = std::time::Duration::from_secs(10);
 /// cluster.
 const ROLE_LABEL: &str = "capv.vmware.com/cluster.role";
 
-impl Act<'_> {
+impl Execution<'_> {
     /// Reconciles the VirtualMachines that depend on an object that was written or deleted in the
     /// Supervisor. Cancels the pending step of a deleted VirtualMachine.
     pub(super) fn supervisor_written(&mut self, event: &objects::Event) {
@@ -116,7 +116,7 @@ impl Act<'_> {
     }
 
     fn require_supervisor(&self) -> Result<(), Fault> {
-        if self.state.supervisor.is_there() {
+        if self.state.supervisor.exists() {
             return Ok(());
         }
         Err(Fault::Supervisor("this world has no Supervisor".to_owned()))
@@ -132,7 +132,7 @@ impl Act<'_> {
     /// Schedules the next step for an object, and cancels a different pending step. Does nothing if
     /// the next step is pending already.
     fn reconcile(&mut self, path: &str) {
-        let next = self.next_about(path);
+        let next = self.next_step(path);
         let pending = self.state.supervisor.pending(path);
         if pending.map(|it| it.step) == next {
             return;
@@ -153,7 +153,7 @@ impl Act<'_> {
 
     /// The next step for the object at `path`; `None` if no step is due, and while VM Operator does
     /// not reconcile.
-    pub(crate) fn next_about(&self, path: &str) -> Option<Step> {
+    pub(crate) fn next_step(&self, path: &str) -> Option<Step> {
         if !self.state.supervisor.operator.reconciles {
             return None;
         }
@@ -164,8 +164,8 @@ impl Act<'_> {
 
     /// Carries out a step for the object at `path` if it is still the next one; otherwise schedules
     /// the step that is.
-    pub(super) fn operate(&mut self, path: &str, step: Step) {
-        if self.next_about(path) != Some(step) {
+    pub(super) fn run_step(&mut self, path: &str, step: Step) {
+        if self.next_step(path) != Some(step) {
             self.reconcile(path);
             return;
         }
@@ -179,7 +179,7 @@ impl Act<'_> {
             _ => self.report(&object, self.wanted(&object)),
         };
         match done {
-            Ok(()) if self.next_about(path) == Some(step) => {
+            Ok(()) if self.next_step(path) == Some(step) => {
                 // The step may have caused another step that takes no time and makes the same step
                 // due again.
                 let is_pending = self.state.supervisor.pending(path).is_some();
@@ -187,17 +187,17 @@ impl Act<'_> {
             }
             Ok(()) => self.reconcile(path),
             // A refused step may succeed later.
-            Err(Refused) if self.next_about(path) == Some(step) => {
+            Err(Refusal) if self.next_step(path) == Some(step) => {
                 self.unschedule(path);
                 let reaction = Reaction::VirtualMachine { path: path.to_owned(), step };
                 self.at(self.now + RETRY, reaction);
             }
             // A part of the step succeeded, so that another step is due now.
-            Err(Refused) => self.reconcile(path),
+            Err(Refusal) => self.reconcile(path),
         }
     }
 
-    fn accept(&mut self, object: &Value) -> Result<(), Refused> {
+    fn accept(&mut self, object: &Value) -> Result<(), Refusal> {
         let mut finalizers =
             object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         finalizers.push(FINALIZER.into());
@@ -206,7 +206,7 @@ impl Act<'_> {
 
     /// Writes into the status whether the prerequisites are met. If all are met and VM Operator
     /// reports zones, also writes the zone in which VM Operator will create the machine.
-    fn place(&mut self, object: &Value) -> Result<(), Refused> {
+    fn place(&mut self, object: &Value) -> Result<(), Refusal> {
         let mut status = self.wanted(object);
         if self.state.supervisor.operator.tells_zones
             && self.prerequisites(object).are_met()
@@ -218,7 +218,7 @@ impl Act<'_> {
     }
 
     /// Writes a status, and copies its zone to the zone label if VM Operator reports zones.
-    fn report(&mut self, object: &Value, status: Value) -> Result<(), Refused> {
+    fn report(&mut self, object: &Value, status: Value) -> Result<(), Refusal> {
         let tells_zones = self.state.supervisor.operator.tells_zones;
         let zone = status["zone"].as_str().filter(|_| tells_zones).map(str::to_owned);
         let mut told = object.clone();
@@ -232,7 +232,7 @@ impl Act<'_> {
 
     /// Creates the machine and writes its id into the status. Later steps write the other fields of
     /// the status.
-    fn make(&mut self, object: &Value) -> Result<(), Refused> {
+    fn make(&mut self, object: &Value) -> Result<(), Refusal> {
         let vcenter = self.state.supervisor.vcenter.clone();
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
         let spec = MachineSpec {
@@ -254,10 +254,10 @@ impl Act<'_> {
         self.write_supervisor(objects::Command::update(key_of(object), told).on_status())
     }
 
-    fn settle_power(&mut self, object: &Value) -> Result<(), Refused> {
+    fn settle_power(&mut self, object: &Value) -> Result<(), Refusal> {
         let Some(found) = self.found(object) else { return Ok(()) };
         let (vcenter, id) = (self.state.supervisor.vcenter.clone(), found.id);
-        match vmoperator::wants(object) {
+        match vmoperator::wanted_power(object) {
             Some(Power::PoweredOn) => {
                 self.power_on(&vcenter, id)?;
                 if object["metadata"]["annotations"][FIRST_BOOT_DONE].is_null() {
@@ -273,7 +273,7 @@ impl Act<'_> {
 
     /// Destroys the machine, then removes the finalizer from the object. Fails while vCenter cannot
     /// operate on the machine, for example because its host does not answer.
-    fn remove(&mut self, object: &Value) -> Result<(), Refused> {
+    fn remove(&mut self, object: &Value) -> Result<(), Refusal> {
         if let Some(found) = self.found(object) {
             let (vcenter, id) = (self.state.supervisor.vcenter.clone(), found.id);
             self.manageable(&vcenter, id)?;
@@ -284,15 +284,15 @@ impl Act<'_> {
         self.edit(object, json!({"metadata": {"finalizers": rest}}))
     }
 
-    fn edit(&mut self, object: &Value, patch: Value) -> Result<(), Refused> {
+    fn edit(&mut self, object: &Value, patch: Value) -> Result<(), Refusal> {
         self.write_supervisor(objects::Command::patch(key_of(object), PatchKind::Merge, patch))
     }
 
     /// Writes an object in the Supervisor. The API server refuses the write if the object no longer
     /// exists, an update of the status also if a client has changed the object since VM Operator
     /// read it, and any other write while VM Operator's webhooks do not answer.
-    fn write_supervisor(&mut self, command: objects::Command) -> Result<(), Refused> {
-        self.objects(ControlPlane::Supervisor, command).map(drop).map_err(|_| Refused)
+    fn write_supervisor(&mut self, command: objects::Command) -> Result<(), Refusal> {
+        self.objects(ControlPlane::Supervisor, command).map(drop).map_err(|_| Refusal)
     }
 
     fn virtual_machine(&self, path: &str) -> Option<&Value> {
@@ -303,7 +303,7 @@ impl Act<'_> {
 
     /// Finds the machine of an object by its id, or by its instance UUID if vCenter has registered
     /// the machine again under another id.
-    fn found<'a>(&'a self, object: &Value) -> Option<Found<'a>> {
+    fn found<'a>(&'a self, object: &Value) -> Option<MachineInVCenter<'a>> {
         let vcenter = self.state.vcenters.get(&self.state.supervisor.vcenter)?;
         let status = &object["status"];
         let by_id = || {
@@ -319,7 +319,7 @@ impl Act<'_> {
         let id = by_id().or_else(by_uuid)?;
         let machine = vcenter.inventory.machine(id)?;
         let zone = self.zone_of(machine.host).unwrap_or_default();
-        Some(Found { vcenter, id, machine, zone })
+        Some(MachineInVCenter { vcenter, id, machine, zone })
     }
 
     fn wanted(&self, object: &Value) -> Value {
@@ -439,9 +439,9 @@ impl Act<'_> {
 }
 
 /// The error that vCenter or the Supervisor's API server has refused a step of VM Operator.
-struct Refused;
+struct Refusal;
 
-impl From<VcFault> for Refused {
+impl From<VcFault> for Refusal {
     fn from(_: VcFault) -> Self {
         Self
     }

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::vcenter::{Cardinality, Category, EndReason, Family, GuestRequest, MoRef, Tag, Work};
+use crate::vcenter::{
+    Cardinality, Category, EndReason, GuestRequest, MoRef, SessionService, Tag, Work,
+};
 
 /// A client's request to a vCenter through a face.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,7 +17,7 @@ pub enum VcRequest {
     /// Logs in; opens a session if `token` does not name an open one.
     Login {
         /// The process that keeps the session.
-        family: Family,
+        family: SessionService,
         /// The anonymous session to log in.
         token: Option<String>,
         /// Account.

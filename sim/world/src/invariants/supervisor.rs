@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::act::Act;
+use crate::act::Execution;
 use crate::objects::{Key, Store};
 use crate::reactions::Reaction;
 use crate::state::State;
@@ -15,11 +15,11 @@ use crate::vmoperator;
 /// Returns every violated invariant of a world's Supervisor; empty in a world without a Supervisor.
 pub(super) fn violations(state: &State) -> Vec<String> {
     let mut found = Vec::new();
-    if state.supervisor.is_there() {
-        store(&state.supervisor.objects, &mut found);
-        bindings(state, &mut found);
-        reactions(state, &mut found);
-        settled(state, &mut found);
+    if state.supervisor.exists() {
+        store_violations(&state.supervisor.objects, &mut found);
+        binding_violations(state, &mut found);
+        reaction_violations(state, &mut found);
+        step_violations(state, &mut found);
     }
     found
 }
@@ -30,7 +30,7 @@ fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
 
 /// Checks that no revision is above the store's counter, that custom objects do not share
 /// revisions, and that every custom object with a deletion timestamp has a finalizer.
-fn store(store: &Store, found: &mut Vec<String>) {
+fn store_violations(store: &Store, found: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
     for def in store.resources() {
         for object in store.all(&def.id) {
@@ -61,7 +61,7 @@ fn store(store: &Store, found: &mut Vec<String>) {
 
 /// Checks that no machine belongs to two VirtualMachine objects, that an object with a machine has
 /// VM Operator's finalizer, and that the index agrees with the objects.
-fn bindings(state: &State, found: &mut Vec<String>) {
+fn binding_violations(state: &State, found: &mut Vec<String>) {
     let mut scanned: BTreeMap<&str, String> = BTreeMap::new();
     let machines = vmoperator::machines();
     for object in state.supervisor.objects.all(&machines) {
@@ -83,7 +83,7 @@ fn bindings(state: &State, found: &mut Vec<String>) {
 
 /// Checks that the steps that the Supervisor has noted as pending are exactly those of the
 /// scheduled and held reactions, at most one per object.
-fn reactions(state: &State, found: &mut Vec<String>) {
+fn reaction_violations(state: &State, found: &mut Vec<String>) {
     let timers = state.timers.iter().map(|((at, id), it)| (Some(*at), *id, it));
     let held = state.held.iter().map(|(id, (_, it))| (None, *id, it));
     let mut coming: BTreeMap<&str, _> = BTreeMap::new();
@@ -106,28 +106,28 @@ fn reactions(state: &State, found: &mut Vec<String>) {
 
 /// Checks that every step that VM Operator must do next is pending, and that the status of an
 /// object without a pending step agrees with vCenter.
-fn settled(state: &State, found: &mut Vec<String>) {
+fn step_violations(state: &State, found: &mut Vec<String>) {
     let mut copy = state.clone();
     let now = state.latest;
-    let act = Act::new(&mut copy, now);
+    let act = Execution::new(&mut copy, now);
     let machines = vmoperator::machines();
     for object in state.supervisor.objects.all(&machines) {
         let path = path_of(object);
         let pending = state.supervisor.pending(&path).map(|it| it.step);
-        let due = act.next_about(&path);
+        let due = act.next_step(&path);
         if due.is_some() && pending.is_none() {
             found.push(format!("step {due:?} of {path} is due but not pending"));
         }
-        let is_watched = state.supervisor.operator.reconciles && vmoperator::is_looked_at(object);
+        let is_watched = state.supervisor.operator.reconciles && vmoperator::is_reconciled(object);
         if is_watched && pending.is_none() {
-            told(state, object, &path, found);
+            status_violations(state, object, &path, found);
         }
     }
 }
 
 /// Checks that the BIOS UUID and the power state in the status of an object are those of its
 /// machine.
-fn told(state: &State, object: &Value, path: &str, found: &mut Vec<String>) {
+fn status_violations(state: &State, object: &Value, path: &str, found: &mut Vec<String>) {
     let Some(vcenter) = state.vcenters.get(&state.supervisor.vcenter) else { return };
     let id = text(object, "/status/uniqueID").and_then(crate::vcenter::MoRef::parse);
     let Some(machine) = id.and_then(|id| vcenter.inventory.machine(id)) else { return };
@@ -136,7 +136,7 @@ fn told(state: &State, object: &Value, path: &str, found: &mut Vec<String>) {
     if uuid != shown {
         found.push(format!("{path} has the UUID {shown:?} in its status, its machine {uuid:?}"));
     }
-    let power = vmoperator::spelled(machine.power);
+    let power = vmoperator::power_text(machine.power);
     if text(object, "/status/powerState") != Some(power) {
         found.push(format!("the status of {path} does not have its machine's power {power}"));
     }

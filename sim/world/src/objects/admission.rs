@@ -38,7 +38,7 @@ impl Store {
     /// Makes all calls of webhooks fail as `outage` says; `None` makes the webhooks answer again.
     ///
     /// The outage belongs to this store and its clones; a snapshot does not keep it.
-    pub fn cut_off_webhooks(&mut self, outage: Option<Outage>) {
+    pub fn set_webhook_outage(&mut self, outage: Option<Outage>) {
         self.outage = outage;
     }
 
@@ -54,7 +54,7 @@ impl Store {
     ///
     /// # Errors
     /// 500 if the webhook does not answer, 500 or 501 if the object cannot be converted.
-    pub(super) fn defaulted(
+    pub(super) fn mutated(
         &self,
         def: &ResourceDef,
         version: &str,
@@ -62,8 +62,8 @@ impl Store {
         object: Value,
     ) -> Result<Value, Status> {
         let Some(admission) = self.admissions.get(&def.id) else { return Ok(object) };
-        self.reached(admission.mutating, admission.paths[1])?;
-        let mut kept = self.stored(def, object)?;
+        self.check_webhook_answers(admission.mutating, admission.paths[1])?;
+        let mut kept = self.to_stored_version(def, object)?;
         let serial = format!("{}#{}", key.path(), self.revision + 1);
         (admission.default)(&mut kept, self.ids, &serial);
         let object = self.in_version(def, version, &Arc::new(custom::sorted(kept)))?;
@@ -75,16 +75,17 @@ impl Store {
     /// # Errors
     /// 422 if the webhook refuses the object, 500 if it does not answer, 500 or 501 if the object
     /// cannot be converted.
-    pub(super) fn admitted(
+    pub(super) fn check_admission(
         &self,
         def: &ResourceDef,
         object: &Value,
         existing: Option<&Value>,
     ) -> Result<(), Status> {
         let Some(admission) = self.admissions.get(&def.id) else { return Ok(()) };
-        self.reached(admission.validating, admission.paths[0])?;
-        let object = self.stored(def, object.clone())?;
-        let existing = existing.map(|existing| self.stored(def, existing.clone())).transpose()?;
+        self.check_webhook_answers(admission.validating, admission.paths[0])?;
+        let object = self.to_stored_version(def, object.clone())?;
+        let existing =
+            existing.map(|existing| self.to_stored_version(def, existing.clone())).transpose()?;
         let mut errors = FieldErrors::default();
         (admission.validate)(&object, existing.as_ref(), &mut errors);
         if errors.is_empty() {
@@ -98,7 +99,7 @@ impl Store {
 
     /// Fails during an outage, with the real server's error for a required webhook that does not
     /// answer.
-    fn reached(&self, name: &str, path: &str) -> Result<(), Status> {
+    fn check_webhook_answers(&self, name: &str, path: &str) -> Result<(), Status> {
         match self.outage {
             None => Ok(()),
             Some(Outage { service, why }) => Err(Status::internal(&format!(

@@ -23,7 +23,7 @@ pub(super) use embedded::validate as validate_embedded;
 pub(super) use structural::{Structural, has_unknown};
 pub(super) use validate::{int32_at, validate, validate_status, validate_value};
 
-use super::schema::{Decoded, Words, decode_metadata};
+use super::schema::{Decoded, GoDecoder, decode_metadata};
 use super::{
     Check, FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy, fields, meta,
 };
@@ -135,7 +135,7 @@ impl Custom {
         &self,
         def: &ResourceDef,
         object: &Value,
-        words: Words,
+        words: GoDecoder,
     ) -> Result<Decoded, String> {
         let given = object["apiVersion"].as_str().unwrap_or_default();
         let (group, _) = given.split_once('/').unwrap_or(("", given));
@@ -199,7 +199,7 @@ impl Custom {
             short_names: &[],
             categories: &[],
             namespaced: spec["scope"] == "Namespaced",
-            confidential: false,
+            hides_content_in_errors: false,
             returns_deleted: false,
             status,
             registry: format!("{group}/{plural}").into(),
@@ -211,7 +211,7 @@ impl Custom {
                 unconditional_update: false,
                 checks: &[Check::MetadataChange, Check::Whole],
                 status_checks: &[Check::MetadataChange, Check::Status],
-                knows_finalizers: false,
+                requires_standard_finalizers: false,
                 ..Strategy::PLAIN
             },
             custom: Some(Arc::new(custom)),
@@ -243,7 +243,7 @@ impl CustomVersion {
     /// fills in defaults.
     pub(super) fn complete(&self, object: &mut Value) {
         self.prune(object);
-        self.schema.settle(object);
+        self.schema.apply_defaults(object);
     }
 
     /// Removes unknown fields, and disallowed nulls that no default replaces, for example from the
@@ -254,7 +254,7 @@ impl CustomVersion {
     }
 }
 
-fn read(schema: &Structural, object: &Value, words: Words) -> Result<Decoded, String> {
+fn read(schema: &Structural, object: &Value, words: GoDecoder) -> Result<Decoded, String> {
     let mut unknown = Vec::new();
     let mut object = object.clone();
     if let Some(metadata) = object.get("metadata") {
@@ -268,7 +268,7 @@ fn read(schema: &Structural, object: &Value, words: Words) -> Result<Decoded, St
     pruned.sort();
     let complaint = |path: String| format!("unknown field {}", super::text::quote(&path));
     unknown.extend(pruned.into_iter().map(complaint));
-    schema.settle(&mut object);
+    schema.apply_defaults(&mut object);
     Ok(Decoded { object: sorted(object), unknown })
 }
 

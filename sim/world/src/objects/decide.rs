@@ -108,13 +108,13 @@ impl Store {
             };
             decision.reply.object = match as_kept {
                 true => self.in_version(def, &version, object)?,
-                false => self.shown(def, &version, object)?,
+                false => self.to_client(def, &version, object)?,
             };
         }
         decision = self.follow_up(now, decision)?;
         // Skips the limit for initial objects, which are small, and for a dry run, which does not
         // reach etcd.
-        if !self.is_founding && !dry_run {
+        if !self.skips_validation && !dry_run {
             let kept = decision.events.iter().filter(|event| event.op != Op::Deleted);
             kept.map(|event| &event.object).try_for_each(|object| super::size::check(object))?;
         }

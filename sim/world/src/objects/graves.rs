@@ -15,7 +15,7 @@ const MAX_NAMES: usize = 4096;
 
 /// Numbers of deletions by resource and path.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Graves(BTreeMap<GroupResource, Names>);
+pub(super) struct Deletions(BTreeMap<GroupResource, Names>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Names {
@@ -25,9 +25,9 @@ enum Names {
     TooMany,
 }
 
-impl Graves {
+impl Deletions {
     /// Records the deletion of the object at `key`.
-    pub(super) fn dig(&mut self, key: &Key) {
+    pub(super) fn record(&mut self, key: &Key) {
         self.add(key, 1);
     }
 
@@ -50,7 +50,7 @@ impl Graves {
     /// Returns a text that distinguishes an object created at `revision` from all earlier objects
     /// of its name. Returns `None` if deletions of the resource are counted and no object of this
     /// name has been deleted.
-    pub(super) fn successor(&self, key: &Key, revision: u64) -> Option<String> {
+    pub(super) fn incarnation(&self, key: &Key, revision: u64) -> Option<String> {
         match self.0.get(&key.resource)? {
             Names::Counted(gone) => gone.get(&key.path()).map(u32::to_string),
             Names::TooMany => Some(format!("r{revision}")),
@@ -80,19 +80,19 @@ mod tests {
 
     #[test]
     fn recreated_objects_are_distinguished_and_the_counted_names_are_bounded() {
-        let mut graves = Graves::default();
+        let mut graves = Deletions::default();
         let key = |n: usize| Key::new("events", "default", format!("e{n}"));
-        assert_eq!(graves.successor(&key(0), 7), None);
-        graves.dig(&key(0));
-        graves.dig(&key(0));
-        assert_eq!(graves.successor(&key(0), 7).as_deref(), Some("2"));
-        assert_eq!(graves.successor(&key(1), 7), None);
-        (1..=MAX_NAMES).for_each(|n| graves.dig(&key(n)));
+        assert_eq!(graves.incarnation(&key(0), 7), None);
+        graves.record(&key(0));
+        graves.record(&key(0));
+        assert_eq!(graves.incarnation(&key(0), 7).as_deref(), Some("2"));
+        assert_eq!(graves.incarnation(&key(1), 7), None);
+        (1..=MAX_NAMES).for_each(|n| graves.record(&key(n)));
         assert_eq!(graves.counted().count(), 0);
         assert_eq!(graves.uncounted().count(), 1);
         // Without counts the store cannot know that a name is new, so every object gets a text.
-        assert_eq!(graves.successor(&key(0), 7).as_deref(), Some("r7"));
-        assert_eq!(graves.successor(&key(MAX_NAMES + 1), 8).as_deref(), Some("r8"));
-        assert_eq!(graves.successor(&Key::node("e0"), 7), None);
+        assert_eq!(graves.incarnation(&key(0), 7).as_deref(), Some("r7"));
+        assert_eq!(graves.incarnation(&key(MAX_NAMES + 1), 8).as_deref(), Some("r8"));
+        assert_eq!(graves.incarnation(&Key::node("e0"), 7), None);
     }
 }

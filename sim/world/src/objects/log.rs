@@ -157,14 +157,14 @@ impl Store {
         if revision < log.floor() {
             return Err(too_old(revision, log.floor()));
         }
-        Ok(log.since(revision).filter_map(|entry| told(selection, entry)).collect())
+        Ok(log.since(revision).filter_map(|entry| watch_event(selection, entry)).collect())
     }
 }
 
 impl Store {
     /// True if the store still has all changes of `resource` after `revision`, so that a watch can
     /// continue from `revision`.
-    pub fn knows_since(&self, resource: &GroupResource, revision: u64) -> bool {
+    pub fn has_changes_since(&self, resource: &GroupResource, revision: u64) -> bool {
         self.logs.get(resource).is_none_or(|log| revision >= log.floor())
     }
 }
@@ -173,7 +173,7 @@ fn too_old(revision: u64, floor: u64) -> Status {
     Status::expired(format!("too old resource version: {revision} ({floor})"))
 }
 
-fn told(selection: &Selection, entry: &Entry) -> Option<WatchEvent> {
+fn watch_event(selection: &Selection, entry: &Entry) -> Option<WatchEvent> {
     let Entry { revision, op, at, object, previous, has_copy: _ } = entry;
     if !selection.is_in_namespace(at.split_once('/').map_or("", |(namespace, _)| namespace)) {
         return None;

@@ -12,10 +12,10 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use super::ResourceDef;
-use super::schema::{OPENAPI, Words, decode};
+use super::schema::{GoDecoder, OPENAPI, decode};
 
 /// Fields of metadata that have no manager.
-const NOBODYS: [&str; 8] = [
+const UNMANAGED: [&str; 8] = [
     "name",
     "namespace",
     "creationTimestamp",
@@ -113,7 +113,7 @@ impl Writer<'_> {
 /// or an empty object for a custom kind.
 fn zero(def: &ResourceDef) -> Value {
     let empty = json!({});
-    let zero = def.structure().and_then(|root| decode(root, &empty, Words::Json).ok());
+    let zero = def.structure().and_then(|root| decode(root, &empty, GoDecoder::Json).ok());
     zero.map_or(empty, |zero| zero.object)
 }
 
@@ -235,7 +235,8 @@ fn compare_root(
         let (mut more, mut less) = (Set::default(), Set::default());
         if name == "metadata" {
             let (old, new) = (&old[name], &new[name]);
-            for name in names(Some(old), Some(new)).into_iter().filter(|it| !NOBODYS.contains(it)) {
+            for name in names(Some(old), Some(new)).into_iter().filter(|it| !UNMANAGED.contains(it))
+            {
                 let schema = field(&BUILT_IN[METADATA], name);
                 let (mut a, mut b) = (Set::default(), Set::default());
                 compare(schema, old.get(name), new.get(name), &mut a, &mut b);

@@ -78,7 +78,7 @@ pub struct ResourceDef {
     /// True if the objects belong to namespaces.
     pub namespaced: bool,
     /// True if the objects contain values that messages must not repeat.
-    pub confidential: bool,
+    pub hides_content_in_errors: bool,
     /// True if the answer to a deletion is the object instead of a `Status`.
     pub returns_deleted: bool,
     /// True if the kind has a status subresource in [`Self::version`].
@@ -259,11 +259,11 @@ pub struct Strategy {
     /// Checks of a change through the status subresource, in this order.
     pub status_checks: &'static [Check],
     /// True if a finalizer without a domain must be a standard one, such as `orphan`.
-    pub knows_finalizers: bool,
+    pub requires_standard_finalizers: bool,
     /// True if a deletion with propagation `Foreground` or `Orphan` adds a finalizer of the garbage
     /// collector. A simulated cluster has no garbage collector, so the object stays until a client
     /// removes this finalizer.
-    pub collectable: bool,
+    pub uses_gc_finalizers: bool,
     /// Returns the grace period of a deletion in seconds, from the object and the requested grace
     /// period. Kinds without this function have no grace period.
     pub grace: Option<fn(&Value, Option<i64>) -> i64>,
@@ -299,8 +299,8 @@ impl Strategy {
         repeats_warnings: true,
         checks: &[Check::MetadataChange, Check::Change, Check::Metadata, Check::Whole],
         status_checks: &[Check::MetadataChange, Check::Status],
-        knows_finalizers: true,
-        collectable: true,
+        requires_standard_finalizers: true,
+        uses_gc_finalizers: true,
         grace: None,
         is_held: |_| false,
         begin_delete: None,

@@ -13,10 +13,10 @@ mod time;
 mod types;
 
 pub(super) use binary::{base64, base64_of_url};
-pub(super) use decode::{Decoded, Words, decode, decode_metadata, reordered};
+pub(super) use decode::{Decoded, GoDecoder, decode, decode_metadata, reordered};
 pub(crate) use foreign::GoKinds;
 pub(super) use quantity::is_whole;
-pub(super) use settled::is_settled;
+pub(super) use settled::is_canonical;
 pub(super) use types::{Struct, Types};
 
 /// OpenAPI v3 schemas of the built-in kinds and of the types to which these refer, as the real

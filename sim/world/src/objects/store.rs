@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::graves::Graves;
+use super::graves::Deletions;
 use super::log::{Entry, Log};
 use super::resources::{self, customresourcedefinitions};
 use super::{
@@ -47,7 +47,7 @@ pub struct Store {
     /// Changes by resource.
     pub(super) logs: BTreeMap<GroupResource, Log>,
     /// Numbers of deletions, so that a new object with the name of a deleted one gets another UID.
-    pub(super) graves: Graves,
+    pub(super) graves: Deletions,
     pub(super) revision: u64,
     /// Functions that replace the conversion webhooks of custom kinds.
     pub(super) conversions: BTreeMap<GroupResource, Conversion>,
@@ -55,9 +55,9 @@ pub struct Store {
     pub(super) admissions: BTreeMap<GroupResource, Admission>,
     /// The outage of webhooks; `None` while they answer.
     pub(super) outage: Option<Outage>,
-    /// True while [`Store::founding`] creates initial objects. Meanwhile the store validates only
-    /// the metadata of new objects.
-    pub(super) is_founding: bool,
+    /// True while [`Store::with_light_validation`] creates initial objects. Meanwhile the store
+    /// validates only the metadata of new objects.
+    pub(super) skips_validation: bool,
     /// Limits on the number of objects.
     pub(super) quotas: Vec<Quota>,
     /// Maximum of changes kept per resource; `None` for the default, see [`DEFAULT_WINDOW`].
@@ -75,11 +75,11 @@ impl Store {
     /// Returns a store with the built-in resources and the initial objects of every cluster: RBAC
     /// roles, RBAC bindings and system namespaces, all created at the Unix epoch.
     pub fn new(ids: Ids) -> Self {
-        Self::founded(ids, Timestamp::UNIX_EPOCH)
+        Self::new_at(ids, Timestamp::UNIX_EPOCH)
     }
 
     /// Returns a store like that of [`Store::new`], whose initial objects were created at `now`.
-    pub fn founded(ids: Ids, now: Timestamp) -> Self {
+    pub fn new_at(ids: Ids, now: Timestamp) -> Self {
         let mut store = Self::empty(ids, resources::builtin());
         resources::found(&mut store, now);
         store
@@ -93,12 +93,12 @@ impl Store {
             resources: Arc::new(resources),
             objects: BTreeMap::new(),
             logs: BTreeMap::new(),
-            graves: Graves::default(),
+            graves: Deletions::default(),
             revision: FIRST_REVISION,
             conversions: BTreeMap::new(),
             admissions: BTreeMap::new(),
             outage: None,
-            is_founding: false,
+            skips_validation: false,
             quotas: Vec::new(),
             window: None,
             compaction: (Time::ZERO + COMPACTION, 0),
@@ -109,10 +109,10 @@ impl Store {
     /// Runs `found`, which creates initial objects, and meanwhile validates only metadata. A full
     /// validation would compile the patterns in CustomResourceDefinitions at each start; a test
     /// validates these definitions instead.
-    pub(crate) fn founding(&mut self, found: impl FnOnce(&mut Self)) {
-        self.is_founding = true;
+    pub(crate) fn with_light_validation(&mut self, found: impl FnOnce(&mut Self)) {
+        self.skips_validation = true;
         found(self);
-        self.is_founding = false;
+        self.skips_validation = false;
     }
 
     /// Current revision: the resourceVersion of the latest change.
@@ -154,7 +154,7 @@ impl Store {
         let previous = match op {
             Op::Added | Op::Modified => objects.insert(at.clone(), object.clone()),
             Op::Deleted => {
-                self.graves.dig(key);
+                self.graves.record(key);
                 objects.remove(&at)
             }
         };
@@ -226,7 +226,7 @@ impl Store {
     /// Returns the store after a restore from `backup`, an earlier state of this store. Every watch
     /// ends, and the logs are empty and begin at the revision of the backup. An object created
     /// later under the name of an object that the restore lost gets another UID than the lost one.
-    pub(crate) fn replaced_by(&self, backup: &Self) -> Self {
+    pub(crate) fn restored_from(&self, backup: &Self) -> Self {
         let mut restored = backup.clone();
         restored.watches_ended = self.watches_ended + 1;
         restored.logs.values_mut().for_each(|log| *log = Log::after(backup.revision));
@@ -235,7 +235,7 @@ impl Store {
         for (resource, objects) in &self.objects {
             let is_lost = |path: &&String| !backup.holds(resource, path);
             for path in objects.keys().filter(is_lost) {
-                restored.graves.dig(&Key::at(resource.clone(), path));
+                restored.graves.record(&Key::at(resource.clone(), path));
             }
         }
         restored
@@ -257,7 +257,7 @@ impl Store {
     /// The store therefore keeps a change for 5 to 10 minutes, and the last changes of each
     /// resource (see [`MIN_WINDOW`]) for longer. The limits on number ([`DEFAULT_WINDOW`]) and size
     /// may drop a change earlier.
-    pub(crate) fn pass(&mut self, now: Time) {
+    pub(crate) fn run_compactions(&mut self, now: Time) {
         let (due, until) = self.compaction;
         if now < due {
             return;

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::{ADMINISTRATOR, PROVIDER_USER, Topology, bios_uuid, card, spare_address};
 use crate::act::booted_guest;
 use crate::vcenter::{
-    Change, Config, Connection, Data, Entity, FolderKind, Guest, GuestPlan, HostConnection, Kind,
-    Machine, MoRef, Password, Power, User, VCenter, VcEvent,
+    Change, Config, Connection, Data, Entity, FolderKind, Guest, HostConnection, Kind, Machine,
+    MoRef, NextGuestReport, Password, Power, User, VCenter, VcEvent,
 };
 use crate::{Ids, Time};
 
@@ -191,7 +191,7 @@ impl<'a> Builder<'a> {
             datastore: places.datastore,
             booted: Some(Time::ZERO),
             guest: Guest::silent(),
-            plan: GuestPlan {
+            plan: NextGuestReport {
                 host_name: name.to_lowercase().replace('_', "-"),
                 addresses: vec![addresses],
                 swapped_uuid: self.topology.swapped_uuids,

@@ -14,7 +14,7 @@ const CLASS: &str = "best-effort-small";
 const IMAGE: &str = "vmi-0123456789abcdef0";
 
 /// Adds a Supervisor with its initial objects to a world that a topology builds.
-pub(super) fn found(world: &mut World, topology: &Topology, with: &SupervisorTopology) {
+pub(super) fn create_supervisor(world: &mut World, topology: &Topology, with: &SupervisorTopology) {
     world.add_supervisor(VCENTER, with);
     let zones = zones(world, topology);
     const ZONES: &str = "topology.tanzu.vmware.com";

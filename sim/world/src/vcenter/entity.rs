@@ -124,7 +124,7 @@ impl Entity {
 }
 
 /// True if an object of kind `parent` may be the parent of an object of kind `child`.
-pub fn may_hang(child: Kind, parent: Kind) -> bool {
+pub fn can_be_child_of(child: Kind, parent: Kind) -> bool {
     use super::refs::FolderKind as F;
     match parent {
         Kind::Folder(F::Datacenters) => {

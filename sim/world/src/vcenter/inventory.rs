@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::entity::{Data, Entity, HostConnection};
 use super::journal::{Journal, Touch};
-use super::machine::{Config, Connection, Guest, GuestPlan, Machine, Power};
+use super::machine::{Config, Connection, Guest, Machine, NextGuestReport, Power};
 use super::refs::{Kind, MoRef};
 use crate::Time;
 
@@ -48,7 +48,7 @@ pub enum Change {
     /// The report of a guest changed.
     Guest(Box<Guest>),
     /// The data that a guest will report after its next boot changed.
-    Plan(Box<GuestPlan>),
+    Plan(Box<NextGuestReport>),
     /// A machine's configuration changed.
     Config(Box<Config>),
     /// A host's connection to vCenter changed.

@@ -45,7 +45,7 @@ impl fmt::Debug for Password {
 /// The process that keeps a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Family {
+pub enum SessionService {
     /// vpxd: `/sdk`.
     Soap,
     /// The vAPI endpoint: `/rest` and `/api`.
@@ -72,7 +72,7 @@ pub struct User {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// The process that keeps it.
-    pub family: Family,
+    pub family: SessionService,
     /// The key in `UserSession`, which differs from the cookie.
     pub key: String,
     /// The account; `None` while the session is anonymous.
@@ -214,7 +214,7 @@ pub enum LoginRefusal {
 
 impl Logins {
     /// The open session of this family with this token.
-    pub fn session(&self, family: Family, token: &str) -> Option<&Session> {
+    pub fn session(&self, family: SessionService, token: &str) -> Option<&Session> {
         self.sessions.get(token).filter(|session| session.family == family)
     }
 
@@ -254,11 +254,11 @@ impl Logins {
 
     /// True if the rules allow one more session of this family; for vAPI, one more session of this
     /// user.
-    pub(crate) fn has_room(&self, family: Family, user: Option<&str>) -> bool {
+    pub(crate) fn has_room(&self, family: SessionService, user: Option<&str>) -> bool {
         let same = self.sessions.values().filter(|session| session.family == family);
         match family {
-            Family::Soap => same.count() < self.rules.soap_cap as usize,
-            Family::Vapi => {
+            SessionService::Soap => same.count() < self.rules.soap_cap as usize,
+            SessionService::Vapi => {
                 let own = same.filter(|session| session.user.as_deref() == user).count();
                 own < self.rules.vapi_cap_per_user as usize
             }
@@ -296,7 +296,7 @@ impl Logins {
 
     /// Sets the number of calls in flight to 0 in every session, without an event, because the
     /// process that served them has ended.
-    pub(crate) fn hang_up(&mut self) {
+    pub(crate) fn drop_calls(&mut self) {
         self.sessions.values_mut().for_each(|session| session.in_flight = 0);
     }
 

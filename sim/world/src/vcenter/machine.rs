@@ -188,7 +188,7 @@ impl Guest {
 
 /// The data that a guest will report once it has booted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuestPlan {
+pub struct NextGuestReport {
     /// Final host name.
     pub host_name: String,
     /// Addresses per network card, in card order.
@@ -218,7 +218,7 @@ pub struct Machine {
     /// The present report of the guest.
     pub guest: Guest,
     /// The data that the guest will report after its next boot.
-    pub plan: GuestPlan,
+    pub plan: NextGuestReport,
     /// Number of power changes. A reaction of an earlier boot has another number and does nothing.
     pub boot: u32,
 }

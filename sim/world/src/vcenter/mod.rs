@@ -18,16 +18,17 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-pub use entity::{Data, Entity, HostConnection, may_hang};
+pub use entity::{Data, Entity, HostConnection, can_be_child_of};
 pub use fault::VcFault;
 pub use inventory::{Change, Inventory};
 pub use journal::{Entry, Journal, Touch, touches};
 pub use logins::{
-    EndReason, Family, LoginEvent, LoginRefusal, LoginRules, Logins, Password, Session, User,
+    EndReason, LoginEvent, LoginRefusal, LoginRules, Logins, Password, Session, SessionService,
+    User,
 };
 pub use machine::{
-    Config, Connection, Guest, GuestNic, GuestPlan, GuestRequest, Machine, NetworkCard, Power,
-    Tools, swap_uuid,
+    Config, Connection, Guest, GuestNic, GuestRequest, Machine, NetworkCard, NextGuestReport,
+    Power, Tools, swap_uuid,
 };
 pub use refs::{FolderKind, Kind, MoRef};
 pub use release::Release;

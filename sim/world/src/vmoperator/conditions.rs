@@ -32,7 +32,7 @@ impl Prerequisites {
     }
 
     /// The conditions to report: all up to and including the first that is not met.
-    pub(super) fn told(&self) -> impl Iterator<Item = Condition> + '_ {
+    pub(super) fn conditions(&self) -> impl Iterator<Item = Condition> + '_ {
         debug_assert!(
             self.all.iter().all(|(name, _)| ORDER.contains(name)),
             "a prerequisite has an unknown condition type"
@@ -73,7 +73,7 @@ impl Condition {
     }
 
     /// Returns the condition with another reason.
-    pub(super) fn because(self, reason: &str) -> Self {
+    pub(super) fn with_reason(self, reason: &str) -> Self {
         Self { reason: reason.into(), ..self }
     }
 

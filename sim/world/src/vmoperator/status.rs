@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::{Map, Value, json};
 
 use super::conditions::{self, Condition};
-use super::{Found, GROUP, Prerequisites, ZONE_LABEL, spelled, wants};
+use super::{GROUP, MachineInVCenter, Prerequisites, ZONE_LABEL, power_text, wanted_power};
 use crate::supervisor::Operator;
 use crate::vcenter::{Guest, GuestNic, Power, Tools};
 
@@ -19,7 +19,7 @@ const HARDWARE_VERSION: i32 = 21;
 /// `VirtualMachineCreated` changes. All other fields keep their last values.
 pub(crate) fn status(
     object: &Value,
-    found: Option<Found<'_>>,
+    found: Option<MachineInVCenter<'_>>,
     prerequisites: &Prerequisites,
     operator: &Operator,
     now: &str,
@@ -34,13 +34,13 @@ pub(crate) fn status(
             let message = format!("The virtual machine {id} is not found in vCenter");
             wanted.push(Condition::unmet("VirtualMachineCreated", "NotFound", &message));
         }
-        None => wanted.extend(prerequisites.told()),
+        None => wanted.extend(prerequisites.conditions()),
         Some(found) => {
             if !is_made {
-                wanted.extend(prerequisites.told());
+                wanted.extend(prerequisites.conditions());
             }
             wanted.push(Condition::met("VirtualMachineCreated"));
-            told(object, found, operator, &mut out, &mut wanted);
+            write_machine_state(object, found, operator, &mut out, &mut wanted);
         }
     }
     let conditions = conditions::write(&before["conditions"], &wanted, now);
@@ -52,14 +52,14 @@ pub(crate) fn status(
 
 /// Writes the state of a machine in vCenter into the status `out` and adds its conditions to
 /// `wanted`.
-fn told(
+fn write_machine_state(
     object: &Value,
-    found: Found<'_>,
+    found: MachineInVCenter<'_>,
     operator: &Operator,
     out: &mut Map<String, Value>,
     wanted: &mut Vec<Condition>,
 ) {
-    let Found { vcenter, id, machine, zone } = found;
+    let MachineInVCenter { vcenter, id, machine, zone } = found;
     let mut set = |field: &str, value: Value| match value {
         Value::Null => drop(out.shift_remove(field)),
         value => drop(out.insert(field.into(), value)),
@@ -77,7 +77,7 @@ fn told(
     set("biosUUID", bios.into());
     set("instanceUUID", machine.config.instance_uuid.to_string().into());
     set("hardwareVersion", HARDWARE_VERSION.into());
-    set("powerState", spelled(machine.power).into());
+    set("powerState", power_text(machine.power).into());
     let host = vcenter.inventory.get(machine.host).map(|host| host.name.clone());
     set("nodeName", host.into());
     // As in `reconcileStatusZone`: updates the zone if the zone label is missing or differs from
@@ -88,16 +88,16 @@ fn told(
     }
     let is_running = machine.power == Power::PoweredOn && machine.guest.tools == Tools::Running;
     set("network", if is_running { network(&machine.guest) } else { Value::Null });
-    wanted.push(match wants(object).is_none_or(|wanted| wanted == machine.power) {
-        true => Condition::met("VirtualMachinePowerStateSynced").because("Synced"),
+    wanted.push(match wanted_power(object).is_none_or(|wanted| wanted == machine.power) {
+        true => Condition::met("VirtualMachinePowerStateSynced").with_reason("Synced"),
         false => Condition::unmet("VirtualMachinePowerStateSynced", "NotSynced", ""),
     });
     wanted.push(match is_running {
-        true => Condition::met("VirtualMachineTools").because("VirtualMachineToolsRunning"),
+        true => Condition::met("VirtualMachineTools").with_reason("VirtualMachineToolsRunning"),
         false => Condition::unmet("VirtualMachineTools", "VirtualMachineToolsNotRunning", ""),
     });
     wanted.push(match is_synced(&machine.guest) && is_running {
-        true => Condition::met("VirtualMachineGuestNetworkConfigSynced").because("Synced"),
+        true => Condition::met("VirtualMachineGuestNetworkConfigSynced").with_reason("Synced"),
         false => Condition::unmet("VirtualMachineGuestNetworkConfigSynced", "NotSynced", ""),
     });
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::objects::{self, GroupResource, Key, Selection};
-use crate::vcenter::{Data, Family};
+use crate::vcenter::{Data, SessionService};
 use crate::{ADMINISTRATOR, Command, Named, Outcome, Time, Topology, VcRequest, World};
 
 #[test]
@@ -15,7 +15,7 @@ fn a_resumed_world_forgets_open_calls_and_its_idle_sessions_expire() {
         world.apply(at, command).expect("vc0 accepts the request").outcome
     };
     let login = VcRequest::Login {
-        family: Family::Vapi,
+        family: SessionService::Vapi,
         token: None,
         user: ADMINISTRATOR.to_owned(),
         password: password(),

@@ -11,18 +11,18 @@ use sim::world::objects::{Command, Key, Preconditions, Reply};
 use sim::world::{self, Fault, Outcome};
 
 use super::{Attempt, Known, Mirror};
-use crate::foreign::apiserver::merge::unborn;
+use crate::foreign::apiserver::merge::without_server_metadata;
 use crate::foreign::apiserver::resources::Resource;
 
 impl Mirror {
-    pub(super) async fn create_there(
+    pub(super) async fn create_on_server(
         &self,
         known: &mut Known,
         resource: &Resource,
         key: &Key,
         ours: &Arc<Value>,
     ) -> anyhow::Result<Attempt> {
-        let object = unborn(&known.uids.there(ours));
+        let object = without_server_metadata(&known.uids.there(ours));
         let created = self.client.create(&resource.collection(&key.namespace), &object).await?;
         let Some(created) = created else { return Ok(Attempt::Overtaken) };
         // Admission on the real server taints a new Node, and the world may have removed that taint
@@ -38,7 +38,7 @@ impl Mirror {
         Ok(if is_done { agreed } else { Attempt::Overtaken })
     }
 
-    pub(super) async fn replace_there(
+    pub(super) async fn replace_on_server(
         &self,
         resource: &Resource,
         key: &Key,
@@ -46,7 +46,7 @@ impl Mirror {
         object: Value,
     ) -> anyhow::Result<Option<Value>> {
         let path = resource.path(key);
-        let doors = Doors::of(resource, before, &object);
+        let doors = Endpoints::of(resource, before, &object);
         let mut object = object;
         let mut last = None;
         if doors.main {
@@ -62,14 +62,14 @@ impl Mirror {
         Ok(last.or(Some(object)))
     }
 
-    pub(super) fn replace_here(
+    pub(super) fn replace_in_world(
         &self,
         resource: &Resource,
         key: &Key,
         before: &Value,
         object: Value,
     ) -> anyhow::Result<Option<Arc<Value>>> {
-        let doors = Doors::of(resource, before, &object);
+        let doors = Endpoints::of(resource, before, &object);
         let mut object = object;
         let mut last = None;
         if doors.main {
@@ -87,13 +87,13 @@ impl Mirror {
         Ok(Some(last.unwrap_or_else(|| Arc::new(object))))
     }
 
-    pub(super) fn create_here(
+    pub(super) fn create_in_world(
         &self,
         known: &mut Known,
         key: &Key,
         theirs: &Value,
     ) -> anyhow::Result<Attempt> {
-        let object = unborn(&known.uids.here(theirs));
+        let object = without_server_metadata(&known.uids.here(theirs));
         let command = Command::create(key.resource.clone(), key.namespace.clone(), object);
         match self.apply(key, command)? {
             Some(made) => Ok(known.agreed(key, made.object, theirs.clone())),
@@ -123,12 +123,12 @@ impl Mirror {
 
 /// API endpoints through which a change must be written: the object's own one, its status
 /// subresource, or both.
-struct Doors {
+struct Endpoints {
     main: bool,
     status: bool,
 }
 
-impl Doors {
+impl Endpoints {
     fn of(resource: &Resource, before: &Value, after: &Value) -> Self {
         let status = resource.has_status && before["status"] != after["status"];
         let rest = |object: &Value| {

@@ -33,7 +33,7 @@ impl Two {
     async fn write(&self, command: Command) {
         let Key { resource, namespace, name } = command.key.clone();
         self.there.world().apply(world::Command::Cluster(command)).unwrap();
-        self.mirror.written(Resource::of(&resource).unwrap(), &namespace, &name).await;
+        self.mirror.carry_write(Resource::of(&resource).unwrap(), &namespace, &name).await;
         self.mirror.verdict().unwrap();
     }
 
@@ -101,7 +101,7 @@ async fn the_mirror_writes_nothing_while_both_sides_are_equal() {
     let versions = two.versions();
     for _ in 0..3 {
         two.mirror.catch_up().await.unwrap();
-        two.mirror.written(Resource::of(&node().resource).unwrap(), "", "").await;
+        two.mirror.carry_write(Resource::of(&node().resource).unwrap(), "", "").await;
     }
     assert_eq!(two.versions(), versions);
 }
@@ -140,7 +140,7 @@ async fn an_event_about_a_deleted_node_refers_to_the_uid_of_the_world() {
     two.there
         .apply(world::Command::Cluster(Command::create(events.clone(), "default", event)))
         .unwrap();
-    two.mirror.written(Resource::of(&events).unwrap(), "default", "").await;
+    two.mirror.carry_write(Resource::of(&events).unwrap(), "default", "").await;
     two.mirror.verdict().unwrap();
     let event = two.here(&Key::new(events, "default", "gone")).unwrap();
     assert_eq!(event["involvedObject"]["uid"], here["metadata"]["uid"]);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Plan, Writes, annotations, news};
+use super::{Plan, Writes, annotations, new_reference};
 use crate::{
     controllers::node::provided_ip,
     model::{
@@ -16,7 +16,7 @@ use crate::{
 pub(super) fn refresh_addresses(node: &Node, lookup: &Lookup<Metadata>, active: Active) -> Plan {
     let (addresses, order, reference) = match lookup {
         Lookup::Found(metadata) => match &metadata.addresses {
-            Ok(addresses) => (addresses, metadata.order, news(node, metadata)),
+            Ok(addresses) => (addresses, metadata.order, new_reference(node, metadata)),
             Err(why) => return Plan::Wait(why.clone()),
         },
         Lookup::Gone { .. } => return Plan::Wait(Unknown::NotSeen),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{Plan, Writes, metadata_json, news};
+use super::{Plan, Writes, metadata_json, new_reference};
 use crate::model::{Lookup, Metadata, Node, Zone};
 
 /// Each beta label, and the stable label that follows it: if the values differ, that of the beta
@@ -18,7 +18,7 @@ const LABEL_PAIRS: [(&str, &str); 3] = [
 
 /// Returns the labels that initialization adds or changes: zone, region, instance type, and those
 /// extra labels of the command line that are not reserved and that the node does not have.
-pub(super) fn at_initialization(
+pub(super) fn initial_labels(
     node: &Node,
     zone: Option<&Zone>,
     metadata: &Metadata,
@@ -49,7 +49,7 @@ pub(super) fn at_initialization(
 
 /// Returns zone and region labels for an initialized node whose machine got its zone later. A label
 /// that the node has in its beta or stable spelling stays unchanged.
-pub(super) fn of_late_zone(node: &Node, lookup: &Lookup<Metadata>) -> BTreeMap<String, String> {
+pub(super) fn late_zone_labels(node: &Node, lookup: &Lookup<Metadata>) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let Lookup::Found(Metadata { zone: Ok(Some(zone)), .. }) = lookup else { return labels };
     for ((beta, stable), value) in LABEL_PAIRS.iter().zip([&zone.zone, &zone.region]) {
@@ -78,7 +78,7 @@ pub(crate) fn reconcile_labels(node: &Node, lookup: impl FnOnce() -> Lookup<Meta
     }
     let lookup = lookup();
     let reference = match &lookup {
-        Lookup::Found(metadata) => news(node, metadata),
+        Lookup::Found(metadata) => new_reference(node, metadata),
         Lookup::Gone { .. } | Lookup::Unknown(_) => None,
     };
     let body = json!({"metadata": metadata_json(node, &labels, reference)});

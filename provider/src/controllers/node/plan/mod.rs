@@ -86,10 +86,10 @@ pub(crate) fn initialize(
         Err(text) if !hurry => return Plan::Wait(Unknown::Incomplete(text)),
         Err(_) => None,
     };
-    let labels = labels::at_initialization(node, zone, metadata, extra_labels);
+    let labels = labels::initial_labels(node, zone, metadata, extra_labels);
     let taints = node.taints_without(|taint| taint.key() == UNINITIALIZED_TAINT);
     let mut body = json!({"spec": {"taints": taints_json(&taints)}});
-    body["metadata"] = metadata_json(node, &labels, news(node, metadata));
+    body["metadata"] = metadata_json(node, &labels, new_reference(node, metadata));
     if node.provider_id.is_none() {
         body["spec"]["providerID"] = Value::String(metadata.provider_id.clone());
     }
@@ -110,10 +110,10 @@ pub(crate) fn refresh(
 ) -> Plan {
     let labels = match late_zone {
         LateZone::LeftOut => BTreeMap::new(),
-        LateZone::Added => labels::of_late_zone(node, lookup),
+        LateZone::Added => labels::late_zone_labels(node, lookup),
     };
     let moved = match lookup {
-        Lookup::Found(metadata) => news(node, metadata),
+        Lookup::Found(metadata) => new_reference(node, metadata),
         _ => None,
     };
     let body = |reference| json!({"metadata": metadata_json(node, &labels, reference)});
@@ -133,7 +133,7 @@ pub(crate) fn refresh(
 }
 
 /// Returns the machine's reference if the Node does not have it yet.
-fn news<'a>(node: &Node, metadata: &'a Metadata) -> Option<&'a MachineReference> {
+fn new_reference<'a>(node: &Node, metadata: &'a Metadata) -> Option<&'a MachineReference> {
     metadata.reference.as_ref().filter(|reference| node.reference.as_ref() != Some(reference))
 }
 

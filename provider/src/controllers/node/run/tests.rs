@@ -86,7 +86,7 @@ fn controller_over(client: kube::Client) -> Arc<NodeController> {
 /// Marks the addresses of node `n` as due, and uses up its address writes.
 fn write_too_often(controller: &NodeController) {
     controller.mark_due(std::iter::once("n".to_owned()));
-    while controller.damping("n").is_none() {}
+    while controller.address_write_delay("n").is_none() {}
 }
 
 /// Returns the number of nodes with due addresses, and the number of nodes with counted writes.
@@ -102,7 +102,7 @@ async fn a_deleted_node_is_forgotten_and_a_new_one_of_its_name_may_be_written() 
     let node = Node::from_json(&json!({"metadata": {"name": "n", "uid": "u"}})).unwrap();
     controller.on_change(&NodeChange::Deleted(Arc::new(node)));
     assert_eq!(n_remembered(&controller), (0, 0));
-    assert_eq!(controller.damping("n"), None);
+    assert_eq!(controller.address_write_delay("n"), None);
 }
 
 /// The node is deleted while a worker syncs it, and the worker notes it again after the deletion.

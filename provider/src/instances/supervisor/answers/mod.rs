@@ -17,7 +17,7 @@ use super::{
     freshness::{Freshness, Purpose, ViewState, WINDOW},
     identity::{Identity, identity, provider_id},
     machine::{Field, MachineObject, PowerState, byte_orders, uuid_key},
-    proof::is_disowned,
+    proof::matches_no_machine,
     view::{Entry, View},
 };
 use crate::{
@@ -45,7 +45,7 @@ pub(super) enum Answer<T> {
 
 /// Result of a read of one machine by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Read {
+pub(super) enum ReadResult {
     /// A machine of that name exists. The view has it now, unless it knows of a later deletion.
     Seen,
     /// No machine has that name.
@@ -56,7 +56,7 @@ pub(super) enum Read {
 
 /// A read of one machine by its name, for a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(super) struct ReadByName {
     /// Name of the machine that was read. It may differ from the node's name.
     pub machine: String,
     /// Start of the read. A proof is as old as the start of its evidence.
@@ -65,12 +65,12 @@ pub(super) struct Reading {
     /// repeated at once.
     pub ended_at: Instant,
     /// Result of the read.
-    pub read: Read,
+    pub read: ReadResult,
 }
 
 /// A question about a node, with the state that answers it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct Question<'a> {
     pub view: &'a View,
     pub freshness: &'a Freshness,
     /// Time until which questions wait for the first list.
@@ -80,7 +80,7 @@ pub(super) struct Asked<'a> {
     /// the machine.
     pub machine: &'a str,
     /// The last read by name for this node.
-    pub read: Option<&'a Reading>,
+    pub read: Option<&'a ReadByName>,
     pub now: Instant,
 }
 
@@ -102,7 +102,9 @@ pub(super) fn find_strict<'a>(
 ) -> Option<&'a Entry> {
     match identity {
         Identity::Uuid(key) => view.by_uuid(key, &node.name),
-        Identity::Name => view.by_name(&node.name).filter(|_| !is_disowned(view.active, node)),
+        Identity::Name => {
+            view.by_name(&node.name).filter(|_| !matches_no_machine(view.active, node))
+        }
     }
 }
 
@@ -119,7 +121,7 @@ fn find<'a>(
 
 /// Answers whether the machine exists, or returns the request that must come first. If a current
 /// view does not have the machine, the answer is `NeedsProof`.
-pub(super) fn exists(asked: Asked<'_>) -> Answer<()> {
+pub(super) fn exists(asked: Question<'_>) -> Answer<()> {
     let identity = match identity(asked.node) {
         Ok(identity) => identity,
         Err(why) => return Answer::Unknown(why),
@@ -136,7 +138,7 @@ pub(super) fn exists(asked: Asked<'_>) -> Answer<()> {
 
 /// Answers whether the machine is off, or returns the request that must come first. In Supervisor
 /// mode, neither a suspended machine nor an unreported state counts as off.
-pub(super) fn shutdown(asked: Asked<'_>) -> Answer<bool> {
+pub(super) fn shutdown(asked: Question<'_>) -> Answer<bool> {
     let identity = match identity(asked.node) {
         Ok(identity) => identity,
         Err(why) => return Answer::Unknown(why),
@@ -146,7 +148,7 @@ pub(super) fn shutdown(asked: Asked<'_>) -> Answer<bool> {
         return before;
     }
     let Some(Entry { machine, .. }) = entry else { return Answer::Unknown(Unknown::NotSeen) };
-    if machine.odd.contains(&Field::Power) {
+    if machine.unreadable.contains(&Field::Power) {
         return Answer::Unknown(unreadable(machine, "status.powerState"));
     }
     Answer::Found(machine.power == PowerState::Off)
@@ -155,7 +157,7 @@ pub(super) fn shutdown(asked: Asked<'_>) -> Answer<bool> {
 /// Answers with the metadata for the node and with the match that found its machine, or returns the
 /// request that must come first.
 pub(super) fn metadata(
-    asked: Asked<'_>,
+    asked: Question<'_>,
     wanted: ZoneWanted,
     policy: AddressPolicy,
 ) -> Answer<(Metadata, Match)> {
@@ -189,13 +191,13 @@ pub(super) fn metadata(
             None if asked.freshness.state(asked.now) != ViewState::Poll => {
                 Answer::NeedsGet(asked.node.name.clone())
             }
-            Some(Read::Failed(why)) => Answer::Unknown(why.clone()),
+            Some(ReadResult::Failed(why)) => Answer::Unknown(why.clone()),
             _ => Answer::Unknown(Unknown::NotSeen),
         },
     }
 }
 
-impl Asked<'_> {
+impl Question<'_> {
     /// Returns the request or failure that comes before an answer, if neither the view nor the
     /// entry is recent enough; `None` if the view can answer, with or without an entry.
     fn not_current<T>(&self, purpose: Purpose, entry: Option<&Entry>) -> Option<Answer<T>> {
@@ -204,8 +206,8 @@ impl Asked<'_> {
             let doubted = entry.filter(|entry| entry.must_be_read(now))?;
             return match self.recent_read(&doubted.machine.name) {
                 None => Some(Answer::NeedsGet(doubted.machine.name.clone())),
-                Some(Read::Failed(why)) => Some(Answer::Unknown(why.clone())),
-                Some(Read::Seen | Read::NotFound) => None,
+                Some(ReadResult::Failed(why)) => Some(Answer::Unknown(why.clone())),
+                Some(ReadResult::Seen | ReadResult::NotFound) => None,
             };
         }
         let is_young = |at: Instant| now.saturating_duration_since(at) <= WINDOW;
@@ -226,8 +228,8 @@ impl Asked<'_> {
         match self.recent_read(machine) {
             // The read found another machine of that name, or none. Only a list shows whether the
             // node's machine exists under another name.
-            Some(Read::Seen | Read::NotFound) => Some(Answer::NeedsProof),
-            Some(Read::Failed(why)) => Some(Answer::Unknown(why.clone())),
+            Some(ReadResult::Seen | ReadResult::NotFound) => Some(Answer::NeedsProof),
+            Some(ReadResult::Failed(why)) => Some(Answer::Unknown(why.clone())),
             None => Some(Answer::NeedsGet(machine.to_owned())),
         }
     }
@@ -252,14 +254,14 @@ impl Asked<'_> {
         }
         match self.recent_read(&entry.machine.name) {
             None => Some(Answer::NeedsGet(entry.machine.name.clone())),
-            Some(Read::Failed(why)) => Some(Answer::Unknown(why.clone())),
-            Some(Read::Seen | Read::NotFound) => None,
+            Some(ReadResult::Failed(why)) => Some(Answer::Unknown(why.clone())),
+            Some(ReadResult::Seen | ReadResult::NotFound) => None,
         }
     }
 
     /// Returns the result of the last read, if it was of this machine and ended within the last
     /// [`WINDOW`].
-    fn recent_read(&self, machine: &str) -> Option<&Read> {
+    fn recent_read(&self, machine: &str) -> Option<&ReadResult> {
         let reading = self.read.filter(|it| it.machine == machine)?;
         let age = self.now.saturating_duration_since(reading.ended_at);
         (age <= WINDOW).then_some(&reading.read)
@@ -268,7 +270,7 @@ impl Asked<'_> {
     /// True if a read that ended within the last [`WINDOW`] shows the entry, however long the read
     /// took.
     fn was_just_read(&self, entry: &Entry) -> bool {
-        self.recent_read(&entry.machine.name) == Some(&Read::Seen)
+        self.recent_read(&entry.machine.name) == Some(&ReadResult::Seen)
             && self.read.is_some_and(|reading| entry.seen_at >= reading.began_at)
     }
 }
@@ -293,7 +295,7 @@ pub(super) fn describe(
         }
         _ => provider_id(&machine.bios_uuid),
     };
-    let is_odd = |field| machine.odd.contains(&field);
+    let is_odd = |field| machine.unreadable.contains(&field);
     Ok(Metadata {
         provider_id: id,
         reference: None,

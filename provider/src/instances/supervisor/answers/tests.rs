@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::*;
 use crate::instances::supervisor::{
-    freshness::{Happened, Mode},
+    freshness::{Mode, ViewEvent},
     listing::Listing,
 };
 
@@ -40,7 +40,7 @@ struct Stage {
     view: View,
     freshness: Freshness,
     start: Instant,
-    read: Option<Reading>,
+    read: Option<ReadByName>,
     now: Instant,
 }
 
@@ -51,11 +51,11 @@ impl Stage {
         let mut view = View::default();
         view.replace(&Listing::new(start, "1".to_owned(), machines, 0), start).unwrap();
         let mut freshness = Freshness::new(mode);
-        freshness.fold(Happened::Listed, start);
+        freshness.fold(ViewEvent::Listed, start);
         Self { view, freshness, start, read: None, now: start }
     }
 
-    fn fold(mut self, happened: Happened) -> Self {
+    fn fold(mut self, happened: ViewEvent) -> Self {
         self.freshness.fold(happened, self.now);
         self
     }
@@ -65,14 +65,14 @@ impl Stage {
         self
     }
 
-    fn read(mut self, machine: &str, read: Read) -> Self {
+    fn read(mut self, machine: &str, read: ReadResult) -> Self {
         let machine = machine.to_owned();
-        self.read = Some(Reading { machine, began_at: self.now, ended_at: self.now, read });
+        self.read = Some(ReadByName { machine, began_at: self.now, ended_at: self.now, read });
         self
     }
 
-    fn asked<'a>(&'a self, node: &'a NodeIdentity) -> Asked<'a> {
-        Asked {
+    fn asked<'a>(&'a self, node: &'a NodeIdentity) -> Question<'a> {
+        Question {
             view: &self.view,
             freshness: &self.freshness,
             sync_deadline: self.start + seconds(60),
@@ -92,8 +92,8 @@ impl Stage {
     }
 }
 
-fn failed() -> Happened {
-    Happened::Failed("503".to_owned())
+fn failed() -> ViewEvent {
+    ViewEvent::Failed("503".to_owned())
 }
 
 fn unavailable() -> Unknown {
@@ -116,17 +116,22 @@ async fn the_existence_answer_depends_on_the_view_and_the_last_read() {
         ("fresh, not there", fresh(), &gone, NeedsProof),
         ("stale, there", silent(), &n, NeedsGet("n".to_owned())),
         ("stale, not there", silent(), &gone, NeedsGet("gone".to_owned())),
-        ("stale, read and not there", silent().read("gone", Read::NotFound), &gone, NeedsProof),
-        ("stale, another one read", silent().read("gone", Read::Seen), &gone, NeedsProof),
+        (
+            "stale, read and not there",
+            silent().read("gone", ReadResult::NotFound),
+            &gone,
+            NeedsProof,
+        ),
+        ("stale, another one read", silent().read("gone", ReadResult::Seen), &gone, NeedsProof),
         (
             "stale, not readable",
-            silent().read("gone", Read::Failed(unavailable())),
+            silent().read("gone", ReadResult::Failed(unavailable())),
             &gone,
             Answer::Unknown(unavailable()),
         ),
         (
             "stale, read long ago",
-            silent().read("gone", Read::NotFound).later(187),
+            silent().read("gone", ReadResult::NotFound).later(187),
             &gone,
             NeedsGet("gone".to_owned()),
         ),
@@ -136,10 +141,10 @@ async fn the_existence_answer_depends_on_the_view_and_the_last_read() {
         ("polled just now, not there", poll().later(5), &gone, NeedsProof),
         ("polled a while ago, there", poll().later(6), &n, NeedsList),
         ("polled a while ago, not there", poll().later(6), &gone, NeedsList),
-        ("get mode", fresh().later(6).fold(Happened::ListForbidden), &n, NeedsGet("n".to_owned())),
+        ("get mode", fresh().later(6).fold(ViewEvent::ListForbidden), &n, NeedsGet("n".to_owned())),
         (
             "get mode, not there",
-            fresh().later(6).fold(Happened::ListForbidden).read("gone", Read::NotFound),
+            fresh().later(6).fold(ViewEvent::ListForbidden).read("gone", ReadResult::NotFound),
             &gone,
             NeedsProof,
         ),
@@ -158,7 +163,7 @@ async fn the_existence_answer_depends_on_the_view_and_the_last_read() {
     assert_eq!(syncing.exists(&n), NeedsSync);
     let late = syncing.later(60);
     assert_eq!(late.exists(&n), Answer::Unknown(unavailable()));
-    let late = late.fold(Happened::WatchOpened);
+    let late = late.fold(ViewEvent::WatchOpened);
     assert_eq!(late.exists(&n), NeedsGet("n".to_owned()));
 }
 
@@ -173,12 +178,12 @@ async fn a_machine_with_another_name_than_its_node_is_read_by_its_own_name() {
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_was_last_seen_under_another_name_is_read_under_that_name() {
     let moved = node("other", Some("vsphere://bb"));
-    let stage = Stage::new(Mode::Watch).later(6).fold(Happened::ListForbidden);
-    let asked = |stage: &Stage| exists(Asked { machine: "m", ..stage.asked(&moved) });
+    let stage = Stage::new(Mode::Watch).later(6).fold(ViewEvent::ListForbidden);
+    let asked = |stage: &Stage| exists(Question { machine: "m", ..stage.asked(&moved) });
     assert_eq!(asked(&stage), Answer::NeedsGet("m".to_owned()));
-    let stage = stage.read("other", Read::NotFound);
+    let stage = stage.read("other", ReadResult::NotFound);
     assert_eq!(asked(&stage), Answer::NeedsGet("m".to_owned()), "a read of another machine");
-    let stage = stage.read("m", Read::NotFound);
+    let stage = stage.read("m", ReadResult::NotFound);
     assert_eq!(asked(&stage), Answer::NeedsProof);
 }
 
@@ -203,7 +208,7 @@ async fn a_machine_counts_as_shut_down_only_when_powered_off() {
     assert_eq!(shutdown(stage.asked(&gone)), Answer::Unknown(Unknown::NotSeen));
     let mut stage = Stage::new(Mode::Watch);
     let mut odd = MachineObject { power: PowerState::Off, ..machine("n", "AA") };
-    odd.odd.insert(Field::Power);
+    odd.unreadable.insert(Field::Power);
     stage.view.apply(odd, stage.now);
     let node = node("n", None);
     assert!(matches!(shutdown(stage.asked(&node)), Answer::Unknown(Unknown::Incomplete(_))));
@@ -244,10 +249,15 @@ async fn a_missing_machine_is_read_once_and_then_not_seen() {
     for (name, stage, wanted, want) in [
         ("fresh", Stage::new(Mode::Watch), ZoneWanted::Yes, &read),
         ("stale", Stage::new(Mode::Watch).later(181), ZoneWanted::No, &read),
-        ("read", Stage::new(Mode::Watch).read("gone", Read::NotFound), ZoneWanted::Yes, &not_seen),
+        (
+            "read",
+            Stage::new(Mode::Watch).read("gone", ReadResult::NotFound),
+            ZoneWanted::Yes,
+            &not_seen,
+        ),
         (
             "stale and read",
-            Stage::new(Mode::Watch).later(181).read("gone", Read::NotFound),
+            Stage::new(Mode::Watch).later(181).read("gone", ReadResult::NotFound),
             ZoneWanted::Yes,
             &not_seen,
         ),
@@ -271,7 +281,7 @@ async fn an_unreadable_field_makes_that_part_of_the_metadata_unknown() {
         [(Field::Network, false, true), (Field::Labels, true, false), (Field::Power, true, true)]
     {
         let mut odd = machine("n", "AA");
-        odd.odd.insert(field);
+        odd.unreadable.insert(field);
         let metadata =
             describe(&node("n", None), &odd, Match::Strict, AddressPolicy::default()).unwrap();
         assert_eq!(metadata.addresses.is_ok(), addresses, "{field:?}");
@@ -288,8 +298,8 @@ async fn a_read_refreshes_a_stale_entry() {
     let mut stage = Stage::new(Mode::Watch).later(200);
     let n = node("n", Some("vsphere://aa"));
     assert_eq!(stage.exists(&n), Answer::NeedsGet("n".to_owned()));
-    stage.view.inject(&Arc::new(machine("n", "AA")), stage.now);
-    let stage = stage.read("n", Read::Seen);
+    stage.view.apply_read(&Arc::new(machine("n", "AA")), stage.now);
+    let stage = stage.read("n", ReadResult::Seen);
     assert_eq!(stage.exists(&n), Answer::Found(()));
     assert_eq!(shutdown(stage.asked(&n)), Answer::Found(false));
 }
@@ -298,17 +308,17 @@ async fn a_read_refreshes_a_stale_entry() {
 async fn a_machine_in_doubt_is_read_once_a_minute() {
     let mut stage = Stage::new(Mode::Watch);
     let shown = Arc::new(MachineObject { resource_version: "0".to_owned(), ..machine("d", "DD") });
-    stage.view.inject(&shown, stage.start);
+    stage.view.apply_read(&shown, stage.start);
     let d = node("d", Some("vsphere://dd"));
     assert_eq!(stage.exists(&d), Answer::Found(()), "just read");
     let stage = stage.later(61);
     assert_eq!(stage.exists(&d), Answer::NeedsGet("d".to_owned()));
     assert_eq!(stage.exists(&node("n", Some("vsphere://aa"))), Answer::Found(()), "in the list");
-    let stage = stage.read("d", Read::Failed(unavailable()));
+    let stage = stage.read("d", ReadResult::Failed(unavailable()));
     assert_eq!(stage.exists(&d), Answer::Unknown(unavailable()));
-    let stage = stage.read("d", Read::Seen);
+    let stage = stage.read("d", ReadResult::Seen);
     assert_eq!(stage.exists(&d), Answer::Found(()));
-    let mut stage = stage.read("d", Read::NotFound);
+    let mut stage = stage.read("d", ReadResult::NotFound);
     stage.view.not_found("d", stage.now);
     assert_eq!(stage.exists(&d), Answer::NeedsProof);
 }

@@ -71,13 +71,13 @@ pub(super) struct MachineObject {
     pub interface_addresses: Vec<String>,
     /// Parts that could not be read. Their fields have the default value, or that of the view's
     /// earlier object.
-    pub odd: BTreeSet<Field>,
+    pub unreadable: BTreeSet<Field>,
 }
 
 /// Error for an object without a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a VirtualMachine without a name")]
-pub(super) struct Nameless;
+pub(super) struct MissingName;
 
 /// Normalizes a UUID for comparison: trimmed, in lower case, with dashes. A text that is not a UUID
 /// gets no dashes. Upstream normalizes only the UUID that it searches for, and adds no dashes.
@@ -99,11 +99,11 @@ impl MachineObject {
     /// # Errors
     ///
     /// If the object has no name.
-    pub(super) fn from_json(value: &Value) -> Result<Self, Nameless> {
-        let mut read = Reader { value, odd: BTreeSet::new() };
+    pub(super) fn from_json(value: &Value) -> Result<Self, MissingName> {
+        let mut read = Reader { value, unreadable: BTreeSet::new() };
         let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         if name.is_empty() {
-            return Err(Nameless);
+            return Err(MissingName);
         }
         let meta = |key: &str| {
             let text = value.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
@@ -131,7 +131,7 @@ impl MachineObject {
             primary4: read.text("/status/network/primaryIP4", Field::Network),
             primary6: read.text("/status/network/primaryIP6", Field::Network),
             interface_addresses: read.interface_addresses(),
-            odd: read.odd,
+            unreadable: read.unreadable,
         })
     }
 
@@ -142,11 +142,11 @@ impl MachineObject {
 
     /// Replaces fields that could not be read by their values from `before`, if that is the same
     /// object (the same UID).
-    pub(super) fn or_as_before(mut self, before: &Self) -> Self {
+    pub(super) fn with_unreadable_from(mut self, before: &Self) -> Self {
         if self.uid != before.uid {
             return self;
         }
-        for field in &self.odd {
+        for field in &self.unreadable {
             match field {
                 Field::Labels => self.zone.clone_from(&before.zone),
                 Field::Uuid => {
@@ -166,7 +166,7 @@ impl MachineObject {
 
     /// True if both objects have the same UID and the same values for a node's metadata. The set of
     /// unreadable parts does not count.
-    pub(super) fn tells_the_same(&self, other: &Self) -> bool {
+    pub(super) fn gives_same_metadata(&self, other: &Self) -> bool {
         let it = |m: &Self| {
             (
                 m.uid.clone(),
@@ -184,7 +184,7 @@ impl MachineObject {
 /// Reads fields and notes those that cannot be read.
 struct Reader<'a> {
     value: &'a Value,
-    odd: BTreeSet<Field>,
+    unreadable: BTreeSet<Field>,
 }
 
 impl Reader<'_> {
@@ -193,14 +193,14 @@ impl Reader<'_> {
         let value = self.value;
         let mut parents = pointer.match_indices('/').map(|(at, _)| &pointer[..at]).skip(1);
         if parents.any(|parent| !is_object_or_nothing(value.pointer(parent))) {
-            self.odd.insert(field);
+            self.unreadable.insert(field);
             return String::new();
         }
         match value.pointer(pointer) {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => text.clone(),
             Some(_) => {
-                self.odd.insert(field);
+                self.unreadable.insert(field);
                 String::new()
             }
         }
@@ -214,12 +214,12 @@ impl Reader<'_> {
                 None | Some(Value::Null) => String::new(),
                 Some(Value::String(value)) => value.clone(),
                 Some(_) => {
-                    self.odd.insert(Field::Labels);
+                    self.unreadable.insert(Field::Labels);
                     String::new()
                 }
             },
             Some(_) => {
-                self.odd.insert(Field::Labels);
+                self.unreadable.insert(Field::Labels);
                 String::new()
             }
         }
@@ -242,13 +242,13 @@ impl Reader<'_> {
                             }
                             None | Some(Value::Null) if entry.is_object() => {}
                             _ => {
-                                self.odd.insert(Field::Network);
+                                self.unreadable.insert(Field::Network);
                             }
                         }
                     }
                 }
                 _ => {
-                    self.odd.insert(Field::Network);
+                    self.unreadable.insert(Field::Network);
                 }
             }
         }
@@ -261,7 +261,7 @@ impl Reader<'_> {
             None | Some(Value::Null) => &[],
             Some(Value::Array(items)) => items,
             Some(_) => {
-                self.odd.insert(Field::Network);
+                self.unreadable.insert(Field::Network);
                 &[]
             }
         }

@@ -54,7 +54,7 @@ fn a_machine_reads_the_same_from_all_three_api_versions() {
         interface_addresses: ["10.244.0.34", "fe80::250:56ff:fe00:1022", "10.1.0.1", "10.2.0.1"]
             .map(str::to_owned)
             .to_vec(),
-        odd: BTreeSet::new(),
+        unreadable: BTreeSet::new(),
     };
     for version in ["v1alpha2", "v1alpha5", "v1alpha6"] {
         assert_eq!(MachineObject::from_json(&object(version)), Ok(want.clone()), "{version}");
@@ -86,7 +86,7 @@ fn missing_fields_of_a_machine_are_read_as_empty() {
         assert_eq!(machine.uuid_key(), None, "{name}");
     }
     for value in [json!({}), json!(null), json!([1]), json!({"metadata": {"name": 7}})] {
-        assert_eq!(MachineObject::from_json(&value), Err(Nameless), "{value}");
+        assert_eq!(MachineObject::from_json(&value), Err(MissingName), "{value}");
     }
 }
 
@@ -98,7 +98,7 @@ fn a_machine_without_a_network_has_no_addresses() {
         let machine = MachineObject::from_json(&value).unwrap();
         let addresses = (machine.primary4, machine.primary6, machine.interface_addresses);
         assert_eq!(addresses, (String::new(), String::new(), Vec::new()));
-        assert!(machine.odd.is_empty());
+        assert!(machine.unreadable.is_empty());
     }
 }
 
@@ -106,7 +106,7 @@ fn a_machine_without_a_network_has_no_addresses() {
 fn interfaces(list: Value) -> Vec<String> {
     let value = json!({"metadata": {"name": "n"}, "status": {"network": {"interfaces": list}}});
     let machine = MachineObject::from_json(&value).unwrap();
-    assert!(machine.odd.is_empty());
+    assert!(machine.unreadable.is_empty());
     machine.interface_addresses
 }
 
@@ -148,19 +148,23 @@ fn an_unreadable_field_makes_no_other_field_unreadable() {
         *value.pointer_mut(pointer).unwrap() = odd.clone();
         let machine = MachineObject::from_json(&value).unwrap();
         let want = BTreeSet::from([field]);
-        assert_eq!(machine.odd, want, "{pointer}: {odd}");
+        assert_eq!(machine.unreadable, want, "{pointer}: {odd}");
         // With the earlier values the machine is complete again, and the part still counts as
         // unreadable.
-        let whole = machine.clone().or_as_before(&sound);
-        assert_eq!(MachineObject { odd: BTreeSet::new(), ..whole.clone() }, sound, "{pointer}");
-        assert_eq!(whole.odd, want);
+        let whole = machine.clone().with_unreadable_from(&sound);
+        assert_eq!(
+            MachineObject { unreadable: BTreeSet::new(), ..whole.clone() },
+            sound,
+            "{pointer}"
+        );
+        assert_eq!(whole.unreadable, want);
         // The values of another object with the same name are not used.
         let other = MachineObject { uid: "u2".to_owned(), ..sound };
-        assert_eq!(machine.clone().or_as_before(&other), machine, "{pointer}");
+        assert_eq!(machine.clone().with_unreadable_from(&other), machine, "{pointer}");
     }
     // If `status` is not an object, all its parts are unreadable.
     let value = json!({"metadata": {"name": "n"}, "status": "gone"});
-    let odd = MachineObject::from_json(&value).unwrap().odd;
+    let odd = MachineObject::from_json(&value).unwrap().unreadable;
     assert_eq!(odd, BTreeSet::from([Field::Uuid, Field::Power, Field::Network]));
 }
 

@@ -9,7 +9,7 @@
 use tokio::time::Instant;
 
 use super::{
-    answers::{Read, Reading, find_strict},
+    answers::{ReadByName, ReadResult, find_strict},
     identity::{Identity, identity, is_path_or_name},
     listing::Listing,
     machine::MachineObject,
@@ -99,16 +99,16 @@ pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict 
     let exact = |key: &str| listing.machines().any(|machine| machine.bios_uuid == key);
     match &identity {
         Identity::Uuid(key) if mutant!(claim.active, UuidCaseMatters) && !exact(key) => {}
-        Identity::Name if is_disowned(claim.active, claim.node) => {}
+        Identity::Name if matches_no_machine(claim.active, claim.node) => {}
         Identity::Uuid(key) if listing.has_uuid(key) => return Verdict::Present,
         Identity::Name if namesake.is_some() => return Verdict::Present,
         _ => {}
     }
     let seen_before = listing.by_name(claim.machine);
-    if let Some(machine) = [namesake, seen_before].into_iter().flatten().find(|it| is_nameless(it))
+    if let Some(machine) = [namesake, seen_before].into_iter().flatten().find(|it| lacks_uuid(it))
         && !mutant!(claim.active, EmptyUuidIsGone)
     {
-        return Verdict::Unknown(nameless(machine));
+        return Verdict::Unknown(lacks_uuid_reason(machine));
     }
     if listing.n_unreadable() > 0 {
         let n = listing.n_unreadable();
@@ -119,43 +119,43 @@ pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict 
 }
 
 /// True if the object has no UUID in its status or specification, so that it may be any machine.
-fn is_nameless(machine: &MachineObject) -> bool {
+fn lacks_uuid(machine: &MachineObject) -> bool {
     machine.uuid_key().is_none() && machine.wanted_uuid.trim().is_empty()
 }
 
 /// Returns the reason for an unknown answer because of an object without a UUID.
-fn nameless(machine: &MachineObject) -> Unknown {
+fn lacks_uuid_reason(machine: &MachineObject) -> Unknown {
     let why = format!("VirtualMachine {} has no BIOS UUID yet", machine.name);
     Unknown::Incomplete(why)
 }
 
 /// True if a node that is identified by name must match no machine, because its provider ID has no
 /// UUID. Only a mutant causes this.
-pub(super) fn is_disowned(active: Active, node: &NodeIdentity) -> bool {
+pub(super) fn matches_no_machine(active: Active, node: &NodeIdentity) -> bool {
     node.provider_id.is_some() && mutant!(active, EmptyUuidIsGone)
 }
 
 /// Judges a claim by a read of its machine by name, where lists are forbidden. A read proves less
 /// than a list, so it counts only for a node that is identified by name, or that was matched to the
 /// machine of that name. A read of another name proves nothing.
-pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&Reading>) -> Verdict {
+pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&ReadByName>) -> Verdict {
     let identity = match claim.identity() {
         Ok(identity) => identity,
         Err(why) => return Verdict::Unknown(why),
     };
     let after = claim.earliest();
-    let is_about_it = |it: &&Reading| it.machine == claim.machine && it.began_at >= after;
-    let Some(Reading { began_at, read, .. }) = evidence.filter(is_about_it) else {
+    let is_about_it = |it: &&ReadByName| it.machine == claim.machine && it.began_at >= after;
+    let Some(ReadByName { began_at, read, .. }) = evidence.filter(is_about_it) else {
         return Verdict::NeedsGet { after };
     };
     match (read, identity) {
-        (Read::Failed(why), _) => Verdict::Unknown(why.clone()),
-        (Read::NotFound, Identity::Name) => Verdict::Gone { proved_at: *began_at },
-        (Read::NotFound, Identity::Uuid(_)) if claim.matched => {
+        (ReadResult::Failed(why), _) => Verdict::Unknown(why.clone()),
+        (ReadResult::NotFound, Identity::Name) => Verdict::Gone { proved_at: *began_at },
+        (ReadResult::NotFound, Identity::Uuid(_)) if claim.matched => {
             Verdict::Gone { proved_at: *began_at }
         }
-        (Read::Seen, Identity::Name) => Verdict::Present,
-        (Read::NotFound | Read::Seen, _) => {
+        (ReadResult::Seen, Identity::Name) => Verdict::Present,
+        (ReadResult::NotFound | ReadResult::Seen, _) => {
             let why = "listing is forbidden, and only a list would show where its machine is";
             Verdict::Unknown(Unknown::Incomplete(why.to_owned()))
         }
@@ -165,19 +165,19 @@ pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&Reading>) -> Verdict 
 /// Returns the reason why a read by name contradicts a proof of absence, if it does. A list can
 /// omit objects although it claims to be complete, and it can show an earlier state of an object.
 /// The caller has applied the read to `view`.
-pub(super) fn objection(node: &NodeIdentity, reading: &Reading, view: &View) -> Option<Unknown> {
+pub(super) fn objection(node: &NodeIdentity, reading: &ReadByName, view: &View) -> Option<Unknown> {
     match &reading.read {
-        Read::NotFound => None,
-        Read::Failed(why) => Some(why.clone()),
-        Read::Seen => {
+        ReadResult::NotFound => None,
+        ReadResult::Failed(why) => Some(why.clone()),
+        ReadResult::Seen => {
             let is_its = match identity(node) {
                 Ok(identity) => find_strict(view, &identity, node).is_some(),
                 Err(why) => return Some(why),
             };
             match view.by_name(&reading.machine).map(|entry| &*entry.machine) {
                 // Another machine has the name now.
-                Some(other) if !is_its && !is_nameless(other) => None,
-                Some(machine) if !is_its => Some(nameless(machine)),
+                Some(other) if !is_its && !lacks_uuid(other) => None,
+                Some(machine) if !is_its => Some(lacks_uuid_reason(machine)),
                 _ => {
                     let why = "a read by name shows its VirtualMachine, which the list leaves out";
                     Some(Unknown::Incomplete(why.to_owned()))

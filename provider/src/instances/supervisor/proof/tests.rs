@@ -34,8 +34,8 @@ fn machines(texts: &[&str]) -> Vec<MachineObject> {
 }
 
 /// A read of the machine `n` that began and ended at this time.
-fn reading(at: Instant, read: Read) -> Reading {
-    Reading { machine: "n".to_owned(), began_at: at, ended_at: at, read }
+fn reading(at: Instant, read: ReadResult) -> ReadByName {
+    ReadByName { machine: "n".to_owned(), began_at: at, ended_at: at, read }
 }
 
 /// A claim made 100 s after `start`, whose evidence may be up to 5 s old.
@@ -97,7 +97,7 @@ async fn a_complete_list_without_the_machine_proves_that_it_is_gone() {
         "the machine under its last name has no UUID: {verdict:?}"
     );
     let mut odd = machines(&["x/"]);
-    odd[0].odd = BTreeSet::from([Field::Uuid]);
+    odd[0].unreadable = BTreeSet::from([Field::Uuid]);
     let listing = Listing::new(at, "1".to_owned(), odd, 0);
     let verdict = by_list(&claim(&uuid, start), Some(&listing));
     assert!(matches!(verdict, Verdict::Unknown(Unknown::Incomplete(_))), "a UUID that is a number");
@@ -144,7 +144,7 @@ async fn old_evidence_proves_nothing() {
 async fn a_foreign_node_or_a_view_without_matches_is_never_proved_gone() {
     let start = Instant::now();
     let listing = Listing::new(start + seconds(99), "1".to_owned(), Vec::new(), 0);
-    let read = reading(start + seconds(99), Read::NotFound);
+    let read = reading(start + seconds(99), ReadResult::NotFound);
     for foreign in ["aws:///i-1", "aa", "k3s://n"] {
         let node = node("n", Some(foreign));
         let claim = claim(&node, start);
@@ -167,16 +167,28 @@ async fn a_read_proves_absence_only_of_a_machine_known_under_that_name() {
     let (uuid, name) = (node("n", Some("vsphere://aa")), node("n", None));
     let failed = Unknown::Unavailable("503".to_owned());
     for (what, node, matched, read, want) in [
-        ("by name, not found", &name, false, Read::NotFound, Some(Verdict::Gone { proved_at: at })),
-        ("by name, found", &name, false, Read::Seen, Some(Verdict::Present)),
-        ("matched, not found", &uuid, true, Read::NotFound, Some(Verdict::Gone { proved_at: at })),
-        ("never matched, not found", &uuid, false, Read::NotFound, None),
-        ("matched, another machine found", &uuid, true, Read::Seen, None),
+        (
+            "by name, not found",
+            &name,
+            false,
+            ReadResult::NotFound,
+            Some(Verdict::Gone { proved_at: at }),
+        ),
+        ("by name, found", &name, false, ReadResult::Seen, Some(Verdict::Present)),
+        (
+            "matched, not found",
+            &uuid,
+            true,
+            ReadResult::NotFound,
+            Some(Verdict::Gone { proved_at: at }),
+        ),
+        ("never matched, not found", &uuid, false, ReadResult::NotFound, None),
+        ("matched, another machine found", &uuid, true, ReadResult::Seen, None),
         (
             "the read failed",
             &uuid,
             true,
-            Read::Failed(failed.clone()),
+            ReadResult::Failed(failed.clone()),
             Some(Verdict::Unknown(failed.clone())),
         ),
     ] {
@@ -188,10 +200,10 @@ async fn a_read_proves_absence_only_of_a_machine_known_under_that_name() {
         }
     }
     let claim = claim(&uuid, start);
-    let old = reading(claim.after - Duration::from_millis(1), Read::NotFound);
+    let old = reading(claim.after - Duration::from_millis(1), ReadResult::NotFound);
     assert_eq!(by_read(&claim, Some(&old)), Verdict::NeedsGet { after: claim.after });
     assert_eq!(by_read(&claim, None), Verdict::NeedsGet { after: claim.after });
-    let other = reading(at, Read::NotFound);
+    let other = reading(at, ReadResult::NotFound);
     let renamed = Claim { machine: "m", ..claim };
     let verdict = by_read(&renamed, Some(&other));
     assert_eq!(verdict, Verdict::NeedsGet { after: claim.after }, "a read of another name");

@@ -629,11 +629,11 @@ async fn a_machine_read_a_moment_ago_is_not_read_again_before_its_node_is_delete
     moment().await;
     assert!(is_gone(&lab.exists(&nth(1)).await));
     lab.calls();
-    assert_eq!(lab.instances.objection(&nth(1)).await, None);
+    assert_eq!(lab.instances.recheck_absence(&nth(1)).await, None);
     assert_eq!(lab.calls(), ["GET n0001"]);
-    assert_eq!(lab.instances.objection(&nth(1)).await, None);
+    assert_eq!(lab.instances.recheck_absence(&nth(1)).await, None);
     assert!(lab.calls().is_empty());
     seconds(2).await;
-    assert_eq!(lab.instances.objection(&nth(1)).await, None);
+    assert_eq!(lab.instances.recheck_absence(&nth(1)).await, None);
     assert_eq!(lab.calls(), ["GET n0001"]);
 }

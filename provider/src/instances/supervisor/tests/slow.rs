@@ -13,7 +13,7 @@ async fn tick(lab: &Lab, nodes: &[NodeIdentity]) -> Vec<Lookup<()>> {
         timeout(Duration::from_secs(20), asked).await.unwrap_or(unanswered)
     };
     let questions = nodes.iter().cloned().map(ask);
-    futures::stream::iter(questions).buffered(lab.instances.n_at_once()).collect().await
+    futures::stream::iter(questions).buffered(lab.instances.max_concurrent_exists()).collect().await
 }
 
 #[tokio::test(start_paused = true)]

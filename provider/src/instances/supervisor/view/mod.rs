@@ -113,7 +113,7 @@ impl View {
         for name in gone {
             // The time of the change is that of the list, so that the same list can prove the
             // absence.
-            self.take_out(&name, listing.began_at);
+            self.remove_entry(&name, listing.began_at);
         }
         for machine in listing.machines() {
             self.put(machine, listing.began_at, &mut changes);
@@ -145,7 +145,11 @@ impl View {
 
     /// Applies an object from a read, or from a list as evidence, that began at `begun_at`, unless
     /// the view has a newer state or cannot tell which state is newer.
-    pub(super) fn inject(&mut self, machine: &Arc<MachineObject>, begun_at: Instant) -> Changes {
+    pub(super) fn apply_read(
+        &mut self,
+        machine: &Arc<MachineObject>,
+        begun_at: Instant,
+    ) -> Changes {
         let mut changes = Changes::default();
         let known = self.machines.get(&machine.name);
         let is_news = if known.is_some() {
@@ -172,17 +176,21 @@ impl View {
     /// Applies a read that began at `begun_at`, even if it shows an older version than the view
     /// has. Exception: the view has seen its own version since `begun_at`. After a restore, the
     /// versions of the store count from an earlier number.
-    pub(super) fn overrule(&mut self, machine: &Arc<MachineObject>, begun_at: Instant) -> Changes {
+    pub(super) fn apply_read_after_restore(
+        &mut self,
+        machine: &Arc<MachineObject>,
+        begun_at: Instant,
+    ) -> Changes {
         let known = self.machines.get(&machine.name);
         let is_back = known.is_some_and(|entry| {
             let version = &entry.machine.resource_version;
             entry.seen_at < begun_at && is_before(&machine.resource_version, version)
         });
         if !is_back {
-            return self.inject(machine, begun_at);
+            return self.apply_read(machine, begun_at);
         }
         let mut changes = Changes::default();
-        self.take_out(&machine.name, begun_at);
+        self.remove_entry(&machine.name, begun_at);
         self.put(machine, begun_at, &mut changes);
         changes
     }
@@ -192,7 +200,7 @@ impl View {
     pub(super) fn not_found(&mut self, name: &str, begun_at: Instant) {
         let known = self.machines.get(name);
         if known.is_some_and(|entry| entry.in_doubt && entry.seen_at <= begun_at) {
-            self.take_out(name, begun_at);
+            self.remove_entry(name, begun_at);
         }
     }
 
@@ -202,7 +210,7 @@ impl View {
         self.advance(&machine.resource_version);
         let known = self.machines.get(&machine.name).map(|entry| &entry.machine.uid);
         if known == Some(&machine.uid) {
-            self.take_out(&machine.name, now);
+            self.remove_entry(&machine.name, now);
         }
     }
 
@@ -233,13 +241,13 @@ impl View {
             return;
         }
         let before = Arc::clone(&known.machine);
-        let after = if machine.odd.is_empty() {
+        let after = if machine.unreadable.is_empty() {
             Arc::clone(machine)
         } else {
-            Arc::new(MachineObject::clone(machine).or_as_before(&before))
+            Arc::new(MachineObject::clone(machine).with_unreadable_from(&before))
         };
         known.machine = Arc::clone(&after);
-        if !before.tells_the_same(&after) {
+        if !before.gives_same_metadata(&after) {
             changes.note(&before);
             changes.note(&after);
         }
@@ -250,7 +258,7 @@ impl View {
     }
 
     /// Removes a machine that disappeared at this time.
-    fn take_out(&mut self, name: &str, at: Instant) {
+    fn remove_entry(&mut self, name: &str, at: Instant) {
         if let Some(entry) = self.machines.remove(name) {
             self.unindex(&entry.machine, at);
         }

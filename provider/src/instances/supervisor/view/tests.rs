@@ -109,8 +109,8 @@ async fn a_list_replaces_everything_that_is_not_newer() {
     restored.replace(&listing("4", &["a/u@2"]), now).unwrap();
     assert_eq!(listed(&restored), ["a/u@2"]);
     // Reads by name that are newer than the next list.
-    view.inject(&Arc::new(machine("c/w@8")), now);
-    view.inject(&Arc::new(machine("b/v2@9")), now);
+    view.apply_read(&Arc::new(machine("c/w@8")), now);
+    view.apply_read(&Arc::new(machine("b/v2@9")), now);
     view.replace(&listing("7", &["b/v1@6"]), now).unwrap();
     assert_eq!(listed(&view), ["b/v2@9", "c/w@8"]);
     assert_eq!(view.version, "7");
@@ -119,11 +119,11 @@ async fn a_list_replaces_everything_that_is_not_newer() {
     // A server whose versions are not numbers.
     view.replace(&listing("zz", &["a/u@x"]), now).unwrap();
     assert_eq!(listed(&view), ["a/u@x"]);
-    view.inject(&Arc::new(machine("a/u@y")), now);
+    view.apply_read(&Arc::new(machine("a/u@y")), now);
     assert_eq!(listed(&view), ["a/u@x"], "the versions do not show which one is newer");
-    view.inject(&Arc::new(machine("b/v@y")), now);
+    view.apply_read(&Arc::new(machine("b/v@y")), now);
     assert_eq!(view.len(), 1, "the read began before the machine disappeared");
-    view.inject(&Arc::new(machine("b/v@y")), now + Duration::from_secs(1));
+    view.apply_read(&Arc::new(machine("b/v@y")), now + Duration::from_secs(1));
     assert_eq!(view.len(), 2, "a machine that the view does not have is added");
 }
 
@@ -158,10 +158,10 @@ async fn an_unreadable_field_keeps_its_earlier_value() {
     let now = Instant::now();
     let mut view = view("1", &["a/u@1"]);
     let mut odd = machine("a/@2");
-    odd.odd.insert(Field::Uuid);
+    odd.unreadable.insert(Field::Uuid);
     view.apply(odd, now);
     let entry = view.by_uuid("u", "a").unwrap();
-    assert_eq!(entry.machine.odd, BTreeSet::from([Field::Uuid]));
+    assert_eq!(entry.machine.unreadable, BTreeSet::from([Field::Uuid]));
     assert_eq!(entry.machine.resource_version, "2");
 }
 
@@ -196,10 +196,10 @@ async fn a_read_that_contradicts_the_view_is_repeated_and_then_believed() {
     view.remove(&machine("a/u@10"), start);
     let doubted = |view: &View, at| view.by_name("a").unwrap().must_be_read(at);
     let later = |n| start + EVIDENCE_AGE * n + Duration::from_secs(1);
-    view.inject(&Arc::new(machine("a/u@2")), later(1));
+    view.apply_read(&Arc::new(machine("a/u@2")), later(1));
     assert!(!doubted(&view, later(2) - Duration::from_secs(1)), "just read");
     assert!(doubted(&view, later(3)), "the view had it and lost it");
-    view.inject(&Arc::new(machine("a/u@2")), later(3));
+    view.apply_read(&Arc::new(machine("a/u@2")), later(3));
     assert!(!doubted(&view, later(3)), "shown again");
     assert!(doubted(&view, later(5)), "still only reads show it");
     view.not_found("a", later(2));
@@ -207,10 +207,10 @@ async fn a_read_that_contradicts_the_view_is_repeated_and_then_believed() {
     view.not_found("a", later(5));
     assert_eq!((view.len(), view.changed_at("a", Some("u"))), (0, Some(later(5))));
 
-    view.inject(&Arc::new(machine("b/v@2")), start);
+    view.apply_read(&Arc::new(machine("b/v@2")), start);
     view.apply(machine("b/v@11"), start);
     assert!(!view.by_name("b").unwrap().in_doubt, "the watch shows it too");
-    view.inject(&Arc::new(machine("c/w@12")), start);
+    view.apply_read(&Arc::new(machine("c/w@12")), start);
     assert!(!view.by_name("c").unwrap().in_doubt, "it may have come after the list");
     view.not_found("c", later(9));
     assert_eq!(listed(&view), ["b/v@11", "c/w@12"], "c is not in doubt");

@@ -62,7 +62,7 @@ impl State {
         };
         tracked.failure = None;
         let is_fresh = |at: &Instant| now.duration_since(*at) < ABSENCE_HOLDS;
-        let any_troubled = self.vcenters.iter().any(|vcenter| vcenter.troubled);
+        let any_troubled = self.vcenters.iter().any(|vcenter| vcenter.last_call_failed);
         let (known, waiting): (BTreeSet<_>, BTreeSet<_>) = (0..self.vcenters.len())
             .partition(|index| any_troubled && tracked.absent_in.get(index).is_some_and(is_fresh));
         for index in &waiting {
@@ -122,7 +122,8 @@ impl State {
             self.decide(name, now, effects);
         } else if attempt.answers.values().any(|o| matches!(o, Outcome::Hit(..))) {
             attempt.hit_at.get_or_insert(now);
-            let all_troubled = attempt.waiting.iter().all(|index| self.vcenters[*index].troubled);
+            let all_troubled =
+                attempt.waiting.iter().all(|index| self.vcenters[*index].last_call_failed);
             if all_troubled {
                 self.decide(name, now, effects);
             } else {
@@ -181,7 +182,7 @@ impl State {
             self.unlink(name, effects);
         }
         if let Some(link) = &link {
-            let VcenterState { desired, awaited, .. } = &mut self.vcenters[link.vcenter];
+            let VcenterState { linked: desired, awaited, .. } = &mut self.vcenters[link.vcenter];
             if let Some(owner) = desired.get(&link.machine).filter(|owner| *owner != name) {
                 ambiguous = Some(format!("its machine already belongs to node {owner}"));
                 awaited.entry(link.machine.clone()).or_default().insert(name.to_owned());
@@ -205,12 +206,12 @@ impl State {
         match result {
             Ok(link) => {
                 tracked.absent_since = None;
-                tracked.gone = None;
-                tracked.hidden = None;
+                tracked.absence_proved_at = None;
+                tracked.unprovable = None;
                 tracked.failure = None;
                 tracked.matched = true;
                 let vcenter = &mut self.vcenters[link.vcenter];
-                vcenter.desired.insert(link.machine.clone(), name.to_owned());
+                vcenter.linked.insert(link.machine.clone(), name.to_owned());
                 let is_lost = vcenter.machines.get(&link.machine).is_some_and(|m| !m.present);
                 if is_lost {
                     // The view lost the machine, and a lookup found it. Now the machine waits for

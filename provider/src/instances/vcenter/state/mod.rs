@@ -15,7 +15,7 @@ use std::{
 use provider_vcenter::{MoRef, Retry};
 use tokio::time::Instant;
 
-use super::{machine::Machine, scope::Known, zone_reader::ZoneCache};
+use super::{machine::Machine, scope::ResolvedDatacenters, zone_reader::ZoneCache};
 use crate::instances::forgotten::Forgotten;
 use crate::model::{MachineId, MachineReference, NodeIdentity, Unknown};
 
@@ -78,15 +78,15 @@ pub(super) struct Tracked {
     pub absent_in: BTreeMap<VcenterIndex, Instant>,
     /// Reason why neither existence nor absence can be proved now, and the time until which no
     /// question repeats the proof. A person's confirmation that the machine is gone ends the wait.
-    pub hidden: Option<(Unknown, Instant)>,
+    pub unprovable: Option<(Unknown, Instant)>,
     /// Reason why the machine is outside the configured datacenters, and the time until which that
     /// answer holds.
     pub outside: Option<(String, Instant)>,
     /// Start of the last proof of absence.
-    pub gone: Option<Instant>,
+    pub absence_proved_at: Option<Instant>,
     /// Number of times in a row that a direct read or a search found the machine although the view
     /// does not show it, and the time until which the last of these results holds.
-    pub seen: Option<(u32, Instant)>,
+    pub found_outside_view: Option<(u32, Instant)>,
     /// In polling mode: time of the last question about existence, until the question about the
     /// power state takes it.
     pub asked_at: Option<Instant>,
@@ -120,7 +120,7 @@ pub(super) struct VcenterState {
     /// Requests that the join task has not taken yet, by name of the node.
     pub pending: BTreeMap<String, JoinRequest>,
     /// Machines that nodes are linked to, with the name of the node.
-    pub desired: BTreeMap<MoRef, String>,
+    pub linked: BTreeMap<MoRef, String>,
     /// Nodes whose machine is linked to another node, by machine. When that link ends, a new lookup
     /// starts for them.
     pub awaited: BTreeMap<MoRef, BTreeSet<String>>,
@@ -133,15 +133,15 @@ pub(super) struct VcenterState {
     pub machines: BTreeMap<MoRef, Machine>,
     /// True if the view is current: built, completely delivered, and without a failed wait since.
     /// In polling mode, true if the last read succeeded.
-    pub fresh: bool,
+    pub is_current: bool,
     /// True after a failed lookup, wait or read of machines, until a later one or a keep-alive
     /// succeeds. A lookup that has a hit does not wait for such a vCenter.
-    pub troubled: bool,
+    pub last_call_failed: bool,
     /// Number of machines in the last complete read of the inventory or of the configured
     /// datacenters. After an abandoned read, a guess: twice the number that it read.
     pub inventory_size: Option<usize>,
     /// Resolved datacenter names of the configuration; `None` before the first read of them.
-    pub scope: Option<Known>,
+    pub scope: Option<ResolvedDatacenters>,
     pub zones: ZoneCache,
     /// Nodes that wait for the zone reader.
     pub zone_wanted: BTreeSet<String>,
@@ -191,15 +191,15 @@ impl Tracked {
     /// The first result is not reused, so that the next question reads again. Further results in a
     /// row hold for 10 s, then twice as long each time, up to [`SEEN_AT_MOST`].
     pub(super) fn note_seen(&mut self, now: Instant) {
-        let n = self.seen.map_or(0, |(n, _)| n);
+        let n = self.found_outside_view.map_or(0, |(n, _)| n);
         let pause = if n == 0 { Duration::ZERO } else { Duration::from_secs(5 << n.min(6)) };
-        self.seen = Some((n + 1, now + pause.min(SEEN_AT_MOST)));
+        self.found_outside_view = Some((n + 1, now + pause.min(SEEN_AT_MOST)));
     }
 
     /// True while the machine counts as existing because of a direct read or a search; see
     /// [`Self::note_seen`].
     pub(super) fn was_just_seen(&self, now: Instant) -> bool {
-        self.seen.is_some_and(|(_, until)| now < until)
+        self.found_outside_view.is_some_and(|(_, until)| now < until)
     }
 
     /// Returns why the machine is outside the configured datacenters, while that answer holds.
@@ -257,10 +257,10 @@ impl State {
                 failure: None,
                 absent_since: None,
                 absent_in: BTreeMap::new(),
-                hidden: None,
+                unprovable: None,
                 outside: None,
-                gone: None,
-                seen: None,
+                absence_proved_at: None,
+                found_outside_view: None,
                 asked_at: None,
             },
         );
@@ -285,7 +285,7 @@ impl State {
     pub(super) fn unlink(&mut self, name: &str, effects: &mut Effects) {
         let Some(link) = self.nodes.get_mut(name).and_then(|t| t.link.take()) else { return };
         let vcenter = &mut self.vcenters[link.vcenter];
-        vcenter.desired.remove(&link.machine);
+        vcenter.linked.remove(&link.machine);
         // A machine that the view does not show needs no call to be removed. Others are kept while
         // the view shows them, because a node may be linked to them again before the view is
         // changed.
@@ -314,7 +314,7 @@ impl State {
         effects: &mut Effects,
     ) {
         let state = &mut self.vcenters[vcenter];
-        let name = state.desired.get(machine).cloned();
+        let name = state.linked.get(machine).cloned();
         if name.is_none() && !state.in_view.contains(machine) {
             return;
         }

@@ -54,13 +54,13 @@ async fn a_machine_that_is_found_is_neither_gone_nor_hidden_any_more() {
     let mut state = asked(1);
     let now = Instant::now();
     let tracked = state.nodes.get_mut("a").unwrap();
-    (tracked.gone, tracked.absent_since) = (Some(now), Some(now));
-    tracked.hidden = Some((Unknown::NotSeen, now));
+    (tracked.absence_proved_at, tracked.absent_since) = (Some(now), Some(now));
+    tracked.unprovable = Some((Unknown::NotSeen, now));
     tracked.failure = Some(Unknown::NotSeen);
     let effects = answer(&mut state, 0, hit());
     let tracked = &state.nodes["a"];
-    assert_eq!((tracked.gone, tracked.absent_since), (None, None));
-    assert!(tracked.hidden.is_none() && tracked.failure.is_none() && tracked.matched);
+    assert_eq!((tracked.absence_proved_at, tracked.absent_since), (None, None));
+    assert!(tracked.unprovable.is_none() && tracked.failure.is_none() && tracked.matched);
     assert!(effects.view.contains(&0) && effects.changed.contains("a"));
 }
 
@@ -120,7 +120,7 @@ async fn a_hit_waits_for_slower_vcenters_and_not_for_those_in_trouble() {
     state.decide_hits(Instant::now(), grace, &mut Effects::default());
     assert!(state.nodes["a"].link.is_some() && state.oldest_hit().is_none());
     let mut state = asked(2);
-    state.vcenters[1].troubled = true;
+    state.vcenters[1].last_call_failed = true;
     let effects = answer(&mut state, 0, hit());
     assert!(!effects.grace && state.nodes["a"].link.is_some());
     // The slower vCenter has a machine with the same UUID, so the link was wrong.

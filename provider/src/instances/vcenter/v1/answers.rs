@@ -3,7 +3,7 @@
 use provider_vcenter::{CallError, Chain, FilterSpec, MoRef, ObjectContent};
 use tokio::time::Instant;
 
-use super::{Known, Shared, State, search::Found};
+use super::{Location, Shared, State, search::Found};
 use crate::{
     instances::{
         ZoneWanted,
@@ -92,17 +92,17 @@ impl Shared {
     ///
     /// If the node belongs to another provider, if the machine has another UUID than the node, or
     /// if the machine already belongs to another node.
-    fn note(&self, node: &NodeIdentity, found: &Found) -> Result<Known, Unknown> {
+    fn note(&self, node: &NodeIdentity, found: &Found) -> Result<Location, Unknown> {
         let candidates = node.candidates().map_err(|err| Unknown::NotOurs(err.to_string()))?;
         if !candidates.is_empty() && !candidates.contains(&found.uuid) {
             let why = format!("the machine found for the node has another UUID, {}", found.uuid);
             return Err(Unknown::Ambiguous(why));
         }
         let known =
-            Known { vcenter: found.vcenter, machine: found.reference.clone(), uuid: found.uuid };
+            Location { vcenter: found.vcenter, machine: found.reference.clone(), uuid: found.uuid };
         let mut state = self.lock();
         let is_same =
-            |other: &Known| (other.vcenter, &other.machine) == (known.vcenter, &known.machine);
+            |other: &Location| (other.vcenter, &other.machine) == (known.vcenter, &known.machine);
         let owner = state.known.iter().find(|(name, other)| **name != node.name && is_same(other));
         let owner = owner.map(|(name, other)| (name.clone(), other.uuid));
         match owner {
@@ -123,7 +123,7 @@ impl Shared {
     }
 
     /// Returns the last known location of a node's machine.
-    fn known(&self, node: &NodeIdentity) -> Option<Known> {
+    fn known(&self, node: &NodeIdentity) -> Option<Location> {
         let state = self.lock();
         let is_it = state.is_seen(node);
         state.known.get(&node.name).filter(|_| is_it).cloned()
@@ -201,7 +201,7 @@ impl Shared {
         match place {
             Ok((vcenter, machine)) => {
                 let off = self.is_off(vcenter, &machine).await;
-                self.desk.note_off(&node.name, off);
+                self.desk.store_power(&node.name, off);
                 Lookup::Found(())
             }
             Err(answer) => answer,
@@ -236,7 +236,9 @@ impl Shared {
                     it.instance_uuid().and_then(parse_uuid) == Some(noted.vcenter)
                 };
                 let Some(vcenter) = self.vcenters.iter().position(instance) else {
-                    return Err(Lookup::Unknown(Unknown::Elsewhere(proof::elsewhere(noted))));
+                    return Err(Lookup::Unknown(Unknown::Elsewhere(
+                        proof::unknown_vcenter_message(noted),
+                    )));
                 };
                 (vcenter, MoRef::new("VirtualMachine", noted.machine.clone()))
             }
@@ -362,7 +364,7 @@ impl Shared {
         if !census::sees_inventory(client).await? {
             return Ok(Some(census::INVISIBLE.to_owned()));
         }
-        Ok(self.censuses.after(vcenter, since).await.doubt(uuid, client.name()))
+        Ok(self.censuses.after(vcenter, since).await.reason_to_doubt(uuid, client.name()))
     }
 
     /// Reads whether the machine is not powered on.

@@ -31,7 +31,7 @@ use tokio::time::Instant;
 
 use super::{Policy, Tuning, census::Censuses, state::VcenterIndex};
 use crate::{
-    instances::{Instances, Trouble, ZoneWanted, desk::Desk},
+    instances::{Instances, Trouble, ZoneWanted, desk::QuestionQueue},
     model::{Lookup, MachineId, Metadata, NodeIdentity},
     tasks::Tasks,
 };
@@ -50,7 +50,7 @@ struct Shared {
     /// the read after an empty search.
     skip_deletion: bool,
     state: Mutex<State>,
-    desk: Desk,
+    desk: QuestionQueue,
     /// Reads of whole inventories, for nodes without a known location and without a reference.
     censuses: Censuses,
 }
@@ -62,7 +62,7 @@ struct State {
     /// New nodes whose machines have not been looked up yet, by name.
     registrations: BTreeMap<String, NodeIdentity>,
     /// Last known location of each node's machine.
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, Location>,
     /// Time of the first empty search per node; only for nodes without a known location and without
     /// a reference, after a person has confirmed that the machine is gone.
     absent: BTreeMap<String, Instant>,
@@ -75,7 +75,7 @@ struct State {
 
 /// Location of a node's machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Known {
+struct Location {
     vcenter: VcenterIndex,
     machine: MoRef,
     uuid: MachineId,
@@ -94,7 +94,7 @@ impl VcenterV1 {
             State { is_well: vec![true; n], is_narrowed: vec![true; n], ..State::default() };
         let state = Mutex::new(state);
         let censuses = Censuses::new(vcenters.len());
-        let desk = Desk::default();
+        let desk = QuestionQueue::default();
         let shared = Shared { vcenters, policy, tuning, skip_deletion, state, desk, censuses };
         Self { shared: Arc::new(shared) }
     }
@@ -195,11 +195,11 @@ impl Instances for VcenterV1 {
     }
 
     fn shutdown(&self, node: &NodeIdentity) -> Lookup<bool> {
-        self.shared.desk.take_off(&node.name)
+        self.shared.desk.take_power(&node.name)
     }
 
     /// One question about existence at a time, as in the loop of upstream's framework.
-    fn n_at_once(&self) -> usize {
+    fn max_concurrent_exists(&self) -> usize {
         1
     }
 

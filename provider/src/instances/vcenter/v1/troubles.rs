@@ -45,5 +45,5 @@ fn trouble(
     // A configured vCenter may still have the machine, because a restored vCenter has another
     // instance UUID.
     let was_looked_for = !state.registrations.contains_key(&node.name);
-    was_looked_for.then(|| (TroubleKind::UnknownVcenter, proof::elsewhere(noted)))
+    was_looked_for.then(|| (TroubleKind::UnknownVcenter, proof::unknown_vcenter_message(noted)))
 }

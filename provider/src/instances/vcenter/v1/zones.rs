@@ -7,7 +7,7 @@
 
 use provider_vcenter::{CallError, Chain, FilterSpec, MoRef, Retry, Vcenter};
 
-use super::{Known, Shared};
+use super::{Location, Shared};
 use crate::{
     instances::{Ancestors, ZoneCategories, ZoneError, path_up},
     model::{Unknown, Zone},
@@ -33,7 +33,7 @@ impl From<Failure> for Unknown {
 
 impl Shared {
     /// Reads zone and region of the machine at this location; `None` if zones are off.
-    pub(super) async fn zone(&self, known: &Known) -> Result<Option<Zone>, Unknown> {
+    pub(super) async fn zone(&self, known: &Location) -> Result<Option<Zone>, Unknown> {
         let Some(categories) = &self.policy.zones else { return Ok(None) };
         let zone = zone(&self.vcenters[known.vcenter], &known.machine, categories).await;
         Ok(Some(zone?))

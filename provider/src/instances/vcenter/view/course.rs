@@ -18,7 +18,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// Loss that a failed call means for the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loss {
+pub(super) enum LossKind {
     /// The session or the view no longer exists on the server, or the same call would fail again.
     Final,
     /// The server no longer accepts the collector version, or has ended the wait. The filter may
@@ -28,7 +28,7 @@ pub(super) enum Loss {
     Passing(Option<Duration>),
 }
 
-impl Loss {
+impl LossKind {
     /// Returns the loss that this error means.
     pub(super) fn of(err: &CallError) -> Self {
         match err.retry() {
@@ -46,21 +46,21 @@ fn is_version_lost(err: &CallError) -> bool {
 
 /// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Happened {
+pub(super) enum CallOutcome {
     /// The wait ended with a delivery, or without a change. `truncated` is true if more updates are
     /// pending.
     Delivered { truncated: bool },
     /// The wait failed.
-    WaitFailed(Loss),
+    WaitFailed(LossKind),
     /// All due changes of the members succeeded.
     Changed,
     /// A call that changes the members failed.
-    ChangeFailed(Loss),
+    ChangeFailed(LossKind),
 }
 
 /// Next step after an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextCall {
     /// Wait again, from the last version.
     WaitOn,
     /// The first delivery is complete: apply its end, then wait again.
@@ -76,7 +76,7 @@ pub(super) enum Next {
 
 /// Progress of one view.
 #[derive(Debug)]
-pub(super) struct Course {
+pub(super) struct ViewProgress {
     /// True if the server has delivered all members once since the filter was created or the
     /// version was dropped.
     is_whole: bool,
@@ -90,7 +90,7 @@ pub(super) struct Course {
     change_at: Option<Instant>,
 }
 
-impl Course {
+impl ViewProgress {
     /// Returns the course of a new view.
     pub(super) fn new() -> Self {
         Self {
@@ -127,48 +127,48 @@ impl Course {
 
     /// Applies an outcome and returns the next step. `backoff` supplies the pause before another
     /// try to change the members.
-    pub(super) fn next(&mut self, happened: Happened, backoff: &mut Backoff) -> Next {
+    pub(super) fn next(&mut self, happened: CallOutcome, backoff: &mut Backoff) -> NextCall {
         match happened {
-            Happened::Delivered { truncated } => {
+            CallOutcome::Delivered { truncated } => {
                 self.n_wait_failures = 0;
                 self.is_truncated = truncated;
                 if truncated || self.is_whole {
-                    return Next::WaitOn;
+                    return NextCall::WaitOn;
                 }
                 self.is_whole = true;
-                Next::Settle
+                NextCall::Settle
             }
-            Happened::WaitFailed(loss) => {
+            CallOutcome::WaitFailed(loss) => {
                 self.n_wait_failures += 1;
-                let begin_again = loss == Loss::Version || self.is_truncated;
+                let begin_again = loss == LossKind::Version || self.is_truncated;
                 match loss {
-                    Loss::Final => return Next::Rebuild,
-                    _ if self.n_wait_failures > MAX_FAILURES => return Next::Rebuild,
+                    LossKind::Final => return NextCall::Rebuild,
+                    _ if self.n_wait_failures > MAX_FAILURES => return NextCall::Rebuild,
                     _ => {}
                 }
                 if begin_again {
                     (self.is_whole, self.is_truncated) = (false, false);
                 }
                 match loss {
-                    Loss::Passing(wanted) => Next::Pause { wanted, begin_again },
-                    Loss::Version | Loss::Final => Next::BeginAgain,
+                    LossKind::Passing(wanted) => NextCall::Pause { wanted, begin_again },
+                    LossKind::Version | LossKind::Final => NextCall::BeginAgain,
                 }
             }
-            Happened::Changed => {
+            CallOutcome::Changed => {
                 (self.n_change_failures, self.change_at) = (0, None);
                 backoff.reset();
-                Next::WaitOn
+                NextCall::WaitOn
             }
-            Happened::ChangeFailed(loss) => {
+            CallOutcome::ChangeFailed(loss) => {
                 self.n_change_failures += 1;
                 match loss {
-                    Loss::Passing(wanted) if self.n_change_failures <= MAX_FAILURES => {
-                        let pause = backoff.fail();
+                    LossKind::Passing(wanted) if self.n_change_failures <= MAX_FAILURES => {
+                        let pause = backoff.next_pause();
                         self.change_at =
                             Some(Instant::now() + pause.max(wanted.unwrap_or_default()));
-                        Next::WaitOn
+                        NextCall::WaitOn
                     }
-                    _ => Next::Rebuild,
+                    _ => NextCall::Rebuild,
                 }
             }
         }
@@ -181,13 +181,13 @@ mod tests {
 
     use super::*;
 
-    const PASSING: Loss = Loss::Passing(None);
-    const WHOLE: Happened = Happened::Delivered { truncated: false };
-    const CUT: Happened = Happened::Delivered { truncated: true };
-    const WAIT: Happened = Happened::WaitFailed(PASSING);
-    const CHANGE: Happened = Happened::ChangeFailed(PASSING);
-    const PAUSE: Next = Next::Pause { wanted: None, begin_again: false };
-    const PAUSE_AGAIN: Next = Next::Pause { wanted: None, begin_again: true };
+    const PASSING: LossKind = LossKind::Passing(None);
+    const WHOLE: CallOutcome = CallOutcome::Delivered { truncated: false };
+    const CUT: CallOutcome = CallOutcome::Delivered { truncated: true };
+    const WAIT: CallOutcome = CallOutcome::WaitFailed(PASSING);
+    const CHANGE: CallOutcome = CallOutcome::ChangeFailed(PASSING);
+    const PAUSE: NextCall = NextCall::Pause { wanted: None, begin_again: false };
+    const PAUSE_AGAIN: NextCall = NextCall::Pause { wanted: None, begin_again: true };
 
     fn backoff() -> Backoff {
         let seconds = Duration::from_secs;
@@ -197,59 +197,59 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_outcome_leads_to_one_next_step() {
         let wanted = Duration::from_secs(7);
-        let busy = Loss::Passing(Some(wanted));
+        let busy = LossKind::Passing(Some(wanted));
         for (name, outcomes, want, is_current) in [
-            ("first delivery", vec![WHOLE], Next::Settle, true),
-            ("first page of the first delivery", vec![CUT], Next::WaitOn, false),
-            ("last page of the first delivery", vec![CUT, WHOLE], Next::Settle, true),
-            ("a change", vec![WHOLE, WHOLE], Next::WaitOn, true),
-            ("a cut change", vec![WHOLE, CUT], Next::WaitOn, true),
+            ("first delivery", vec![WHOLE], NextCall::Settle, true),
+            ("first page of the first delivery", vec![CUT], NextCall::WaitOn, false),
+            ("last page of the first delivery", vec![CUT, WHOLE], NextCall::Settle, true),
+            ("a change", vec![WHOLE, WHOLE], NextCall::WaitOn, true),
+            ("a cut change", vec![WHOLE, CUT], NextCall::WaitOn, true),
             ("a failed wait", vec![WHOLE, WAIT], PAUSE, false),
             ("a failed wait amid pages", vec![WHOLE, CUT, WAIT], PAUSE_AGAIN, false),
-            ("a wait after a failed one", vec![WHOLE, WAIT, WHOLE], Next::WaitOn, true),
-            ("whole again after pages were lost", vec![CUT, WAIT, WHOLE], Next::Settle, true),
+            ("a wait after a failed one", vec![WHOLE, WAIT, WHOLE], NextCall::WaitOn, true),
+            ("whole again after pages were lost", vec![CUT, WAIT, WHOLE], NextCall::Settle, true),
             (
                 "a pause that the server asks for",
-                vec![WHOLE, Happened::WaitFailed(busy)],
-                Next::Pause { wanted: Some(wanted), begin_again: false },
+                vec![WHOLE, CallOutcome::WaitFailed(busy)],
+                NextCall::Pause { wanted: Some(wanted), begin_again: false },
                 false,
             ),
-            ("three failed waits", vec![WHOLE, WAIT, WAIT, WAIT], Next::Rebuild, false),
+            ("three failed waits", vec![WHOLE, WAIT, WAIT, WAIT], NextCall::Rebuild, false),
             (
                 "a lost version",
-                vec![WHOLE, Happened::WaitFailed(Loss::Version)],
-                Next::BeginAgain,
+                vec![WHOLE, CallOutcome::WaitFailed(LossKind::Version)],
+                NextCall::BeginAgain,
                 false,
             ),
             (
                 "a lost session",
-                vec![WHOLE, Happened::WaitFailed(Loss::Final)],
-                Next::Rebuild,
+                vec![WHOLE, CallOutcome::WaitFailed(LossKind::Final)],
+                NextCall::Rebuild,
                 false,
             ),
-            ("changed members", vec![WHOLE, Happened::Changed], Next::WaitOn, true),
-            ("members not changed", vec![WHOLE, CHANGE], Next::WaitOn, true),
-            ("members not changed twice", vec![WHOLE, CHANGE, CHANGE], Next::WaitOn, true),
+            ("changed members", vec![WHOLE, CallOutcome::Changed], NextCall::WaitOn, true),
+            ("members not changed", vec![WHOLE, CHANGE], NextCall::WaitOn, true),
+            ("members not changed twice", vec![WHOLE, CHANGE, CHANGE], NextCall::WaitOn, true),
             (
                 "members not changed thrice",
                 vec![WHOLE, CHANGE, CHANGE, CHANGE],
-                Next::Rebuild,
+                NextCall::Rebuild,
                 true,
             ),
             (
                 "members changed in between",
-                vec![WHOLE, CHANGE, CHANGE, Happened::Changed, CHANGE],
-                Next::WaitOn,
+                vec![WHOLE, CHANGE, CHANGE, CallOutcome::Changed, CHANGE],
+                NextCall::WaitOn,
                 true,
             ),
             (
                 "members not changed, the session is gone",
-                vec![WHOLE, Happened::ChangeFailed(Loss::Final)],
-                Next::Rebuild,
+                vec![WHOLE, CallOutcome::ChangeFailed(LossKind::Final)],
+                NextCall::Rebuild,
                 true,
             ),
         ] {
-            let (mut course, mut backoff) = (Course::new(), backoff());
+            let (mut course, mut backoff) = (ViewProgress::new(), backoff());
             let next = outcomes.into_iter().map(|it| course.next(it, &mut backoff)).last();
             assert_eq!((next, course.is_current()), (Some(want), is_current), "{name}");
         }
@@ -257,7 +257,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_failed_change_of_members_is_retried_and_a_successful_one_is_not() {
-        let (mut course, mut backoff) = (Course::new(), backoff());
+        let (mut course, mut backoff) = (ViewProgress::new(), backoff());
         course.next(WHOLE, &mut backoff);
         assert_eq!(course.change_at(), None);
         course.next(CHANGE, &mut backoff);
@@ -266,14 +266,14 @@ mod tests {
         // A delivery in between leaves the retry scheduled.
         course.next(WHOLE, &mut backoff);
         assert_eq!(course.change_at(), Some(at));
-        course.next(Happened::Changed, &mut backoff);
+        course.next(CallOutcome::Changed, &mut backoff);
         assert_eq!(course.change_at(), None);
         let wanted = Duration::from_secs(9);
-        course.next(Happened::ChangeFailed(Loss::Passing(Some(wanted))), &mut backoff);
+        course.next(CallOutcome::ChangeFailed(LossKind::Passing(Some(wanted))), &mut backoff);
         assert_eq!(course.change_at(), Some(Instant::now() + wanted));
         // A server that asks for a pause of zero does not shorten the back-off.
-        let at_once = Loss::Passing(Some(Duration::ZERO));
-        course.next(Happened::ChangeFailed(at_once), &mut backoff);
+        let at_once = LossKind::Passing(Some(Duration::ZERO));
+        course.next(CallOutcome::ChangeFailed(at_once), &mut backoff);
         let at = course.change_at().expect("it failed");
         assert!(at >= Instant::now() + Duration::from_secs(2), "{at:?}");
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use provider_vcenter::{MoRef, UpdateKind, UpdateSet};
 
-use super::members::left;
+use super::members::mark_not_visible;
 use crate::instances::vcenter::{Shared, machine::Machine, state::VcenterIndex};
 
 /// Applies a delivery. Adds the machines that enter the view with it to `entered`, if set.
@@ -43,8 +43,8 @@ pub(super) fn settle(shared: &Shared, index: VcenterIndex, entered: &BTreeSet<Mo
     let missing: Vec<MoRef> =
         shared.lock().vcenters[index].in_view.difference(entered).cloned().collect();
     for machine in missing {
-        left(shared, index, &machine);
+        mark_not_visible(shared, index, &machine);
     }
-    let names: BTreeSet<String> = shared.lock().vcenters[index].desired.values().cloned().collect();
+    let names: BTreeSet<String> = shared.lock().vcenters[index].linked.values().cloned().collect();
     tracing::info!(n_nodes = names.len(), n_machines = entered.len(), "the view is current");
 }

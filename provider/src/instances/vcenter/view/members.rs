@@ -35,7 +35,7 @@ pub(super) async fn build(
     let session = client.session().await?;
     let wanted: Vec<MoRef> = {
         let vcenter = &mut shared.lock().vcenters[index];
-        vcenter.in_view = vcenter.desired.keys().cloned().collect();
+        vcenter.in_view = vcenter.linked.keys().cloned().collect();
         vcenter.lost.clear();
         let in_view = &vcenter.in_view;
         vcenter.machines.retain(|machine, _| in_view.contains(machine));
@@ -58,7 +58,7 @@ pub(super) async fn build(
     match filtered.await {
         Ok((filter, paths)) => Ok(Built { session, view, filter, paths }),
         Err(err) => {
-            if is_left_by(&err) {
+            if still_exists_after(&err) {
                 let _ = client.destroy_view(&session, &view).await;
             }
             Err(err)
@@ -101,21 +101,21 @@ async fn add(
     for chunk in machines.chunks(CHUNK) {
         let client = &shared.vcenters[index].client;
         for machine in client.modify_list_view(session, view, chunk, &[]).await? {
-            left(shared, index, &machine);
+            mark_not_visible(shared, index, &machine);
         }
     }
     Ok(())
 }
 
 /// True if the view and filter of the session may still exist on the server after this error.
-fn is_left_by(why: &CallError) -> bool {
+fn still_exists_after(why: &CallError) -> bool {
     why.retry() != Retry::AfterLogin && !why.is_object_gone()
 }
 
 /// Destroys the filter and then the view on the server, if they may still exist after the error
 /// `why`.
 pub(super) async fn abandon(shared: &Shared, index: VcenterIndex, built: &Built, why: &CallError) {
-    if !is_left_by(why) {
+    if !still_exists_after(why) {
         return;
     }
     let client = &shared.vcenters[index].client;
@@ -140,8 +140,8 @@ fn next_change(vcenter: &VcenterState) -> Option<Change> {
         return Some(Change { add: Vec::new(), remove: lost, is_repair: true });
     }
     let is_new = |machine: &&MoRef| !vcenter.in_view.contains(*machine);
-    let is_old = |machine: &&MoRef| !vcenter.desired.contains_key(*machine);
-    let add: Vec<MoRef> = vcenter.desired.keys().filter(is_new).take(CHUNK).cloned().collect();
+    let is_old = |machine: &&MoRef| !vcenter.linked.contains_key(*machine);
+    let add: Vec<MoRef> = vcenter.linked.keys().filter(is_new).take(CHUNK).cloned().collect();
     let remove: Vec<MoRef> = vcenter.in_view.iter().filter(is_old).take(CHUNK).cloned().collect();
     (!add.is_empty() || !remove.is_empty()).then_some(Change { add, remove, is_repair: false })
 }
@@ -177,13 +177,17 @@ pub(super) async fn adjust(
         note(&mut shared.lock().vcenters[index], &change);
         // Only added machines count: a removed machine may be gone.
         for machine in missing.iter().filter(|machine| add.contains(machine)) {
-            left(shared, index, machine);
+            mark_not_visible(shared, index, machine);
         }
     }
 }
 
 /// Marks a machine as not visible, because the collector does not show it.
-pub(in crate::instances::vcenter) fn left(shared: &Shared, index: VcenterIndex, machine: &MoRef) {
+pub(in crate::instances::vcenter) fn mark_not_visible(
+    shared: &Shared,
+    index: VcenterIndex,
+    machine: &MoRef,
+) {
     shared.with(|state, effects| {
         state.machine_changed(
             index,

@@ -17,9 +17,9 @@ use std::{collections::BTreeSet, pin::Pin, time::Duration};
 use provider_vcenter::{Backoff, CallError, Chain, FaultKind, Jitter, MoRef, Retry, UpdateSet};
 use tokio::time::Instant;
 
-pub(super) use self::members::left;
+pub(super) use self::members::mark_not_visible;
 use self::{
-    course::{Course, Happened, Loss, Next},
+    course::{CallOutcome, LossKind, NextCall, ViewProgress},
     deliveries::{deliver, settle},
     members::{Built, abandon, adjust, build},
 };
@@ -42,7 +42,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     let mut optional_paths_refused = BTreeSet::new();
     let mut was_logged_out = false;
     loop {
-        while shared.lock().vcenters[index].desired.is_empty() {
+        while shared.lock().vcenters[index].linked.is_empty() {
             idle(shared, index).await;
         }
         let err = match build(shared, index, &mut optional_paths_refused).await {
@@ -53,7 +53,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
             Err(err) => err,
         };
         let is_first = backoff.failures() == 0;
-        let pause = backoff.fail();
+        let pause = backoff.next_pause();
         let is_logged_out = err.retry() == Retry::AfterLogin;
         // An answer that the session is gone shows that vCenter works. The following login need not
         // wait, unless the last login did not help.
@@ -61,8 +61,8 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         was_logged_out = is_logged_out;
         {
             let vcenter = &mut shared.lock().vcenters[index];
-            vcenter.fresh = false;
-            vcenter.troubled |= !is_answered;
+            vcenter.is_current = false;
+            vcenter.last_call_failed |= !is_answered;
         }
         let pause = match err.retry() {
             _ if is_answered => Duration::ZERO,
@@ -113,7 +113,7 @@ async fn watch(
     let client = &backend.client;
     let jitter = Jitter::new(shared.tuning.seed, &format!("{}/members", client.name()));
     let mut pauses = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), jitter);
-    let mut course = Course::new();
+    let mut course = ViewProgress::new();
     let mut version = String::new();
     let mut entered: BTreeSet<MoRef> = BTreeSet::new();
     let built_at = Instant::now();
@@ -146,17 +146,17 @@ async fn watch(
         }
         let happened = match &result {
             Ok(set) => {
-                Happened::Delivered { truncated: set.as_ref().is_some_and(|set| set.truncated) }
+                CallOutcome::Delivered { truncated: set.as_ref().is_some_and(|set| set.truncated) }
             }
-            Err(err) => Happened::WaitFailed(Loss::of(err)),
+            Err(err) => CallOutcome::WaitFailed(LossKind::of(err)),
         };
         let was_whole = course.is_whole();
         let next = course.next(happened, &mut pauses);
         {
             let vcenter = &mut shared.lock().vcenters[index];
-            vcenter.fresh = course.is_current() && next != Next::Settle;
+            vcenter.is_current = course.is_current() && next != NextCall::Settle;
             if result.is_ok() {
-                vcenter.troubled = false;
+                vcenter.last_call_failed = false;
             }
         }
         if let Ok(Some(set)) = &result {
@@ -173,25 +173,25 @@ async fn watch(
             std::future::pending::<()>().await;
         }
         match (next, err) {
-            (Next::Settle, _) => {
+            (NextCall::Settle, _) => {
                 settle(shared, index, &std::mem::take(&mut entered));
-                shared.lock().vcenters[index].fresh = true;
+                shared.lock().vcenters[index].is_current = true;
             }
-            (Next::BeginAgain, _) => begin_again(&mut version, &mut entered),
-            (Next::Pause { wanted, begin_again: again }, Some(err)) => {
+            (NextCall::BeginAgain, _) => begin_again(&mut version, &mut entered),
+            (NextCall::Pause { wanted, begin_again: again }, Some(err)) => {
                 if again {
                     begin_again(&mut version, &mut entered);
                 }
-                shared.lock().vcenters[index].troubled = true;
-                let pause = backoff.fail().max(wanted.unwrap_or_default());
+                shared.lock().vcenters[index].last_call_failed = true;
+                let pause = backoff.next_pause().max(wanted.unwrap_or_default());
                 tracing::warn!(error = %Chain(&err), pause = ?pause, "waiting for changes of the view failed; retrying");
                 tokio::time::sleep(pause).await;
             }
-            (Next::Rebuild, Some(err)) => {
+            (NextCall::Rebuild, Some(err)) => {
                 abandon(shared, index, built, &err).await;
                 return err;
             }
-            (Next::WaitOn | Next::Pause { .. } | Next::Rebuild, _) => {}
+            (NextCall::WaitOn | NextCall::Pause { .. } | NextCall::Rebuild, _) => {}
         }
     }
 }
@@ -214,7 +214,7 @@ async fn wait_and_change(
     index: VcenterIndex,
     built: &Built,
     mut poll: Pin<&mut impl Future<Output = Delivery>>,
-    (course, reread, pauses): &mut (&mut Course, &mut Reread<'_>, &mut Backoff),
+    (course, reread, pauses): &mut (&mut ViewProgress, &mut Reread<'_>, &mut Backoff),
 ) -> Result<Delivery, CallError> {
     let backend = &shared.vcenters[index];
     loop {
@@ -234,14 +234,14 @@ async fn wait_and_change(
                     Err(err) => Err(err),
                 };
                 let happened = match &result {
-                    Ok(()) => Happened::Changed,
-                    Err(err) => Happened::ChangeFailed(Loss::of(err)),
+                    Ok(()) => CallOutcome::Changed,
+                    Err(err) => CallOutcome::ChangeFailed(LossKind::of(err)),
                 };
                 let next = course.next(happened, pauses);
                 reread.plan(course.is_whole());
                 let Err(err) = result else { continue };
                 tracing::warn!(error = %Chain(&err), next = ?next, "changing the members of the view failed; retrying");
-                if next == Next::Rebuild {
+                if next == NextCall::Rebuild {
                     return Err(err);
                 }
             }

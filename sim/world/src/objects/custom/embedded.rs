@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use super::structural::{Others, Structural};
-use crate::objects::schema::{Words, decode_metadata};
+use super::structural::{AdditionalProperties, Structural};
+use crate::objects::schema::{GoDecoder, decode_metadata};
 use crate::objects::{FieldErrors, NameRule, meta, names};
 
 /// Decodes the metadata of embedded objects: drops unknown fields of metadata and adds complaints
@@ -54,7 +54,7 @@ fn coerce_types(
         }
     }
     let Some(metadata) = map.get_mut("metadata") else { return Ok(()) };
-    let read = decode_metadata(metadata, Words::Json)
+    let read = decode_metadata(metadata, GoDecoder::Json)
         .map_err(|why| format!("{path}.metadata: Invalid value: {metadata}: {why}"))?;
     let here =
         |complaint: String| complaint.replacen("\"metadata", &format!("\"{path}.metadata"), 1);
@@ -146,7 +146,7 @@ fn below<'a>(schema: &'a Structural, name: &str, path: &str) -> Option<(&'a Stru
         return Some((known, path));
     }
     match &schema.others {
-        Some(Others::Like(like)) => Some((like, format!("{path}[{name}]"))),
+        Some(AdditionalProperties::Like(like)) => Some((like, format!("{path}[{name}]"))),
         _ => None,
     }
 }

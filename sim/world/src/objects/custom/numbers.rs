@@ -17,11 +17,11 @@ use crate::objects::FieldErrors;
 const MAX_WHOLE: f64 = 9_007_199_254_740_991.0;
 
 /// Converts all numbers in `value` to Go's `int64` or `float64`.
-pub(super) fn settle(value: &mut Value) {
+pub(super) fn to_go_numbers(value: &mut Value) {
     match value {
-        Value::Number(_) => settle_one(value, false),
-        Value::Array(list) => list.iter_mut().for_each(settle),
-        Value::Object(map) => map.values_mut().for_each(settle),
+        Value::Number(_) => to_go_number(value, false),
+        Value::Array(list) => list.iter_mut().for_each(to_go_numbers),
+        Value::Object(map) => map.values_mut().for_each(to_go_numbers),
         _ => {}
     }
 }
@@ -29,7 +29,7 @@ pub(super) fn settle(value: &mut Value) {
 /// Turns a whole float in the range of `i64` into an integer, and an integer beyond this range into
 /// a float. With `wants_integer`, a float whose absolute value is above [`MAX_WHOLE`] stays a
 /// float, because it may have lost digits.
-pub(super) fn settle_one(value: &mut Value, wants_integer: bool) {
+pub(super) fn to_go_number(value: &mut Value, wants_integer: bool) {
     let Some(float) = value.as_f64().filter(|_| value.is_number() && !value.is_i64()) else {
         return;
     };
@@ -174,7 +174,7 @@ fn check_bound(
 /// Converts a float to a JSON number, which is an integer if the float is whole and fits an `i64`.
 fn number(float: f64) -> Value {
     let mut value = Value::from(float);
-    settle(&mut value);
+    to_go_numbers(&mut value);
     value
 }
 
@@ -184,7 +184,7 @@ mod tests {
 
     use super::super::structural::Structural;
     use super::super::validate::validate_value;
-    use super::settle;
+    use super::to_go_numbers;
     use crate::objects::{FieldErrors, Status};
 
     fn refusal(schema: &Value, text: &str) -> String {
@@ -300,11 +300,11 @@ mod tests {
             ("1e21", "1e+21"),
         ] {
             let mut value: Value = serde_json::from_str(text).unwrap();
-            settle(&mut value);
+            to_go_numbers(&mut value);
             assert_eq!(value.to_string(), want, "{text}");
         }
         let mut large = json!(u64::MAX);
-        settle(&mut large);
+        to_go_numbers(&mut large);
         assert_eq!(large, json!(18_446_744_073_709_552_000.0));
     }
 }

@@ -22,7 +22,7 @@ pub(in crate::objects) struct Structural {
     /// True for an embedded object, which has its own apiVersion, kind and metadata.
     pub(super) is_embedded: bool,
     pub(super) properties: BTreeMap<String, Self>,
-    pub(super) others: Option<Others>,
+    pub(super) others: Option<AdditionalProperties>,
     pub(super) items: Option<Box<Self>>,
     pub(super) default: Option<Value>,
     pub(super) required: Vec<String>,
@@ -43,7 +43,7 @@ pub(in crate::objects) struct Structural {
 
 /// Rule for properties that the schema does not name (`additionalProperties`).
 #[derive(Debug)]
-pub(super) enum Others {
+pub(super) enum AdditionalProperties {
     Any,
     Like(Box<Structural>),
 }
@@ -96,13 +96,13 @@ impl Structural {
             is_embedded: is("x-kubernetes-embedded-resource"),
             properties: properties.map(|(name, it)| (name.clone(), Self::read(it))).collect(),
             others: match &schema["additionalProperties"] {
-                Value::Bool(true) => Some(Others::Any),
-                it @ Value::Object(_) => Some(Others::Like(Box::new(Self::read(it)))),
+                Value::Bool(true) => Some(AdditionalProperties::Any),
+                it @ Value::Object(_) => Some(AdditionalProperties::Like(Box::new(Self::read(it)))),
                 _ => None,
             },
             items: schema["items"].is_object().then(|| Box::new(Self::read(&schema["items"]))),
             default: schema.get("default").cloned().map(|mut default| {
-                numbers::settle(&mut default);
+                numbers::to_go_numbers(&mut default);
                 default
             }),
             required: super::texts(&schema["required"]),
@@ -149,13 +149,13 @@ impl Structural {
                     }
                     if let Some(known) = self.properties.get(name) {
                         known.prune(value, &here, false, paths);
-                    } else if let Some(Others::Like(like)) = &self.others {
+                    } else if let Some(AdditionalProperties::Like(like)) = &self.others {
                         like.prune(value, &here, false, paths);
                     } else if self.others.is_none() && !self.keeps_unknown {
                         gone.push(name.clone());
                         paths.push(here);
                     } else {
-                        numbers::settle(value);
+                        numbers::to_go_numbers(value);
                     }
                 }
                 for name in gone {
@@ -167,12 +167,12 @@ impl Structural {
                     if let Some(items) = &self.items {
                         items.prune(value, &format!("{path}[{at}]"), false, paths);
                     } else {
-                        numbers::settle(value);
+                        numbers::to_go_numbers(value);
                     }
                 }
             }
             other => {
-                numbers::settle_one(other, self.kind == "integer" || self.is_int_or_string);
+                numbers::to_go_number(other, self.kind == "integer" || self.is_int_or_string);
             }
         }
     }
@@ -197,13 +197,13 @@ impl Structural {
     /// Returns the schema of the field `name`; `None` if this schema does not describe the field.
     fn field(&self, name: &str) -> Option<&Self> {
         match (self.properties.get(name), &self.others) {
-            (None, Some(Others::Like(like))) => Some(like),
+            (None, Some(AdditionalProperties::Like(like))) => Some(like),
             (known, _) => known,
         }
     }
 
     /// Removes null fields that the schema does not allow, then fills in defaults.
-    pub(in crate::objects) fn settle(&self, value: &mut Value) {
+    pub(in crate::objects) fn apply_defaults(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {
                 for (name, known) in &self.properties {
@@ -211,7 +211,7 @@ impl Structural {
                         map.shift_remove(name);
                     }
                 }
-                if let Some(Others::Like(like)) = &self.others
+                if let Some(AdditionalProperties::Like(like)) = &self.others
                     && !like.is_nullable
                 {
                     let is_known = |name: &String| self.properties.contains_key(name);
@@ -220,15 +220,15 @@ impl Structural {
                 self.default_fields(map);
                 for (name, value) in map.iter_mut() {
                     if let Some(known) = self.properties.get(name) {
-                        known.settle(value);
-                    } else if let Some(Others::Like(like)) = &self.others {
-                        like.settle(value);
+                        known.apply_defaults(value);
+                    } else if let Some(AdditionalProperties::Like(like)) = &self.others {
+                        like.apply_defaults(value);
                     }
                 }
             }
             Value::Array(list) => {
                 if let Some(items) = &self.items {
-                    list.iter_mut().for_each(|value| items.settle(value));
+                    list.iter_mut().for_each(|value| items.apply_defaults(value));
                 }
             }
             _ => {}

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::embedded::validate as validate_embedded;
 use super::formats;
 use super::numbers;
-use super::structural::{ListType, Others, Structural};
+use super::structural::{AdditionalProperties, ListType, Structural};
 use crate::objects::{FieldErrors, text};
 
 /// Checks a whole object, or a part of one, against its schema. Also checks embedded objects and
@@ -217,7 +217,7 @@ fn check_object(
     for (name, value) in map {
         if let Some(known) = schema.properties.get(name) {
             check(known, value, &join(path, name), errors);
-        } else if let Some(Others::Like(like)) = &schema.others {
+        } else if let Some(AdditionalProperties::Like(like)) = &schema.others {
             check(like, value, &join(path, name), errors);
         }
     }
@@ -256,7 +256,7 @@ fn check_lists(schema: &Structural, value: &Value, path: &str, errors: &mut Fiel
             for (name, value) in map {
                 if let Some(known) = schema.properties.get(name) {
                     check_lists(known, value, &join(path, name), errors);
-                } else if let Some(Others::Like(like)) = &schema.others {
+                } else if let Some(AdditionalProperties::Like(like)) = &schema.others {
                     check_lists(like, value, &join(path, name), errors);
                 }
             }

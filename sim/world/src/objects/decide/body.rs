@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Request;
-use crate::objects::schema::{Decoded, Types, Words, decode, is_settled, reordered};
+use crate::objects::schema::{Decoded, GoDecoder, Types, decode, is_canonical, reordered};
 use crate::objects::text::{go_map, json_type};
 use crate::objects::{
     FieldErrors, FieldValidation, Key, PatchKind, ResourceDef, Status, custom, meta,
@@ -61,7 +61,7 @@ pub(super) fn read(request: &Request<'_>, body: Value) -> Result<Body, Status> {
     if is_plain(request, &body) {
         return Ok(Body { object: body, warnings: Vec::new() });
     }
-    let Decoded { object, unknown } = typed(request, &body, Words::Json).map_err(cannot)?;
+    let Decoded { object, unknown } = typed(request, &body, GoDecoder::Json).map_err(cannot)?;
     let complaints = if def.custom.is_some() {
         duplicates(request, &unknown).into_iter().chain(unknown).collect()
     } else {
@@ -70,7 +70,7 @@ pub(super) fn read(request: &Request<'_>, body: Value) -> Result<Body, Status> {
         all.sort_by_cached_key(|complaint| position(complaint, &body));
         all
     };
-    let warnings = judge(request.validation, complaints).map_err(cannot)?;
+    let warnings = apply_validation(request.validation, complaints).map_err(cannot)?;
     Ok(Body { object, warnings })
 }
 
@@ -88,7 +88,7 @@ pub(super) fn read_patched(
 ) -> Result<Body, Status> {
     let invalid = |why: String| {
         let mut errors = FieldErrors::default();
-        let shown = if request.def.confidential {
+        let shown = if request.def.hides_content_in_errors {
             "<omitted>".into()
         } else {
             match (kind, patch) {
@@ -109,7 +109,8 @@ pub(super) fn read_patched(
     if strange.is_empty() && is_plain(request, &document) {
         return Ok(Body { object: document, warnings: Vec::new() });
     }
-    let words = if kind == PatchKind::StrategicMerge { Words::Converter } else { Words::Json };
+    let words =
+        if kind == PatchKind::StrategicMerge { GoDecoder::Converter } else { GoDecoder::Json };
     let Decoded { object, mut unknown } = typed(request, &document, words).map_err(invalid)?;
     // The real server sorts the fields of a patched document before it decodes the document.
     unknown.sort();
@@ -118,7 +119,7 @@ pub(super) fn read_patched(
     let mut complaints: Vec<String> = request.duplicates.iter().map(twice).collect();
     complaints.extend(strange);
     complaints.extend(unknown);
-    let warnings = judge(request.validation, complaints).map_err(invalid)?;
+    let warnings = apply_validation(request.validation, complaints).map_err(invalid)?;
     Ok(Body { object, warnings })
 }
 
@@ -189,7 +190,7 @@ fn same_kind(request: &Request<'_>, document: &Value) -> Result<(), String> {
     if of_version == "v1"
         && let Some(other) = Types::builtin().kind(group, kind)
     {
-        decode(other, document, Words::Json)?;
+        decode(other, document, GoDecoder::Json)?;
     }
     Err(another_kind(def, api_version, kind))
 }
@@ -215,11 +216,11 @@ fn knows_kind(group: &str, kind: &str) -> bool {
 /// True only if decoding would neither change the document nor complain about it. Always false for
 /// custom kinds.
 fn is_plain(request: &Request<'_>, document: &Value) -> bool {
-    let is_settled = |root| is_settled(root, document);
+    let is_settled = |root| is_canonical(root, document);
     request.duplicates.is_empty() && request.def.structure().is_some_and(is_settled)
 }
 
-fn typed(request: &Request<'_>, document: &Value, words: Words) -> Result<Decoded, String> {
+fn typed(request: &Request<'_>, document: &Value, words: GoDecoder) -> Result<Decoded, String> {
     let Request { def, .. } = request;
     if let Some(custom) = &def.custom {
         return custom.read(def, document, words);
@@ -252,7 +253,10 @@ fn duplicates(request: &Request<'_>, unknown: &[String]) -> Vec<String> {
 
 /// Handles complaints as `validation` requires: drops them, returns them as warnings, or returns an
 /// error with all of them.
-fn judge(validation: FieldValidation, complaints: Vec<String>) -> Result<Vec<String>, String> {
+fn apply_validation(
+    validation: FieldValidation,
+    complaints: Vec<String>,
+) -> Result<Vec<String>, String> {
     match validation {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Strict if !complaints.is_empty() => {

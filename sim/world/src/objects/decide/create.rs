@@ -62,23 +62,23 @@ impl Store {
             fields::as_map(&mut object).shift_remove("status");
         }
         if def.custom.is_some() {
-            object = self.defaulted(def, &version, &key, object)?;
+            object = self.mutated(def, &version, &key, object)?;
         }
         (def.strategy.begin)(&mut object);
         body::reorder(def, &mut object);
         body::arrange(def, &version, &mut object);
         let mut errors = FieldErrors::default();
         meta::validate(&object, def.strategy.names, def.namespaced, &mut errors);
-        if def.strategy.knows_finalizers {
+        if def.strategy.requires_standard_finalizers {
             meta::validate_finalizers(&object, &mut errors);
         }
-        if !self.is_founding {
+        if !self.skips_validation {
             body::validate(def, &version, &object, &mut errors);
         }
         if !errors.is_empty() {
             return Err(Status::invalid(&def.id.group, &def.kind, &key.name, errors));
         }
-        self.admitted(def, &object, None)?;
+        self.check_admission(def, &object, None)?;
         self.within_quotas(def, &key.namespace, &key.name)?;
         if meta::text(&object, "resourceVersion").parse().is_ok_and(|version: u64| version != 0) {
             // The real server gives no reason in this answer.
@@ -93,7 +93,7 @@ impl Store {
             fields::map_mut(&mut object, "metadata").insert("managedFields".into(), managed.into());
         }
         self.stamp(def, &version, &key, &mut object, seconds(now), dry_run);
-        let object = self.stored(def, object)?;
+        let object = self.to_stored_version(def, object)?;
         warned(Ok(self.change(key, Op::Added, Effect::Created, object)), warnings)
     }
 
@@ -106,7 +106,7 @@ impl Store {
         now: Value,
         dry_run: bool,
     ) {
-        let serial = self.graves.successor(key, self.revision + 1).unwrap_or_else(|| "0".into());
+        let serial = self.graves.incarnation(key, self.revision + 1).unwrap_or_else(|| "0".into());
         let Key { resource, namespace, name } = key;
         let GroupResource { group, resource } = resource;
         let path = format!("{group}/{resource}/{namespace}/{name}#{serial}");

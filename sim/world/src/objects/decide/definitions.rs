@@ -19,7 +19,7 @@ impl Store {
     ///
     /// # Errors
     /// 500 or 501 if the object cannot be converted.
-    pub fn shown(
+    pub fn to_client(
         &self,
         def: &ResourceDef,
         version: &str,
@@ -30,7 +30,8 @@ impl Store {
         Ok(hidden.map_or(object, Arc::new))
     }
 
-    /// Returns an object converted to `version`; unlike [`shown`](Self::shown), hides no fields.
+    /// Returns an object converted to `version`; unlike [`to_client`](Self::shown), hides no
+    /// fields.
     pub(in crate::objects) fn in_version(
         &self,
         def: &ResourceDef,
@@ -42,7 +43,7 @@ impl Store {
         if object["apiVersion"] == def.api_version(version).as_str() {
             return Ok(object);
         }
-        self.converting(def, custom, &object)?;
+        self.check_conversion_webhook(def, custom, &object)?;
         let conversion = self.conversions.get(&def.id).copied();
         let mut shown = custom::convert(def, custom, conversion, &object, version)?;
         if let Some(version) = custom.version(version) {
@@ -67,7 +68,7 @@ impl Store {
 
     /// Converts an object to the stored version and completes the result by that version's schema.
     /// Returns an object that already has this version unchanged.
-    pub(in crate::objects) fn stored(
+    pub(in crate::objects) fn to_stored_version(
         &self,
         def: &ResourceDef,
         object: Value,
@@ -76,7 +77,7 @@ impl Store {
         if object["apiVersion"] == def.api_version(&def.version).as_str() {
             return Ok(object);
         }
-        self.converting(def, custom, &object)?;
+        self.check_conversion_webhook(def, custom, &object)?;
         let conversion = self.conversions.get(&def.id).copied();
         let mut stored = custom::convert(def, custom, conversion, &object, &def.version)?;
         if let Some(version) = custom.version(&def.version) {
@@ -86,8 +87,8 @@ impl Store {
     }
 
     /// Fails with the real server's error if the kind has a conversion webhook and webhooks do not
-    /// answer ([`Store::cut_off_webhooks`]).
-    fn converting(
+    /// answer ([`Store::set_webhook_outage`]).
+    fn check_conversion_webhook(
         &self,
         def: &ResourceDef,
         custom: &custom::Custom,
@@ -96,7 +97,7 @@ impl Store {
         match &self.outage {
             Some(outage) if custom.is_converted => {
                 let from = object["apiVersion"].as_str().unwrap_or_default();
-                Err(unconverted(def, from, outage))
+                Err(conversion_outage_error(def, from, outage))
             }
             _ => Ok(()),
         }
@@ -104,10 +105,16 @@ impl Store {
 
     /// Returns the error that a client of `version` gets while the conversion webhook of the kind
     /// does not answer; `None` if `version` needs no conversion.
-    pub fn unconverted(&self, def: &ResourceDef, version: &str, outage: &Outage) -> Option<Status> {
+    pub fn conversion_outage_error(
+        &self,
+        def: &ResourceDef,
+        version: &str,
+        outage: &Outage,
+    ) -> Option<Status> {
         let kept = &self.resources.get(&def.id)?.version;
         let is_converted = def.custom.as_ref().is_some_and(|custom| custom.is_converted);
-        (is_converted && kept != version).then(|| unconverted(def, &def.api_version(kept), outage))
+        (is_converted && kept != version)
+            .then(|| conversion_outage_error(def, &def.api_version(kept), outage))
     }
 
     /// True if the object is stored in the current stored version and conforms to the current
@@ -133,7 +140,7 @@ impl Store {
         }
         let event = event.clone();
         if definitions::is_cleaned_up(&event.object) {
-            self.clear_out(&event, &mut decision.events);
+            self.delete_with_objects(&event, &mut decision.events);
         } else if let Some(mut object) = definitions::accepted(self, &event.object, now) {
             let revision = event.revision + 1;
             meta::set_revision(&mut object, revision);
@@ -147,7 +154,7 @@ impl Store {
     /// Deletes the objects of a definition's kind regardless of their finalizers, which no client
     /// could remove any more. Then deletes the definition itself, or only removes its cleanup
     /// finalizer if it has others.
-    fn clear_out(&self, definition: &Event, events: &mut Vec<Event>) {
+    fn delete_with_objects(&self, definition: &Event, events: &mut Vec<Event>) {
         let id = definitions::defined(&definition.object);
         let mut revision = definition.revision;
         let mut push = |key: Key, op: Op, mut object: Value| {
@@ -175,7 +182,7 @@ impl Store {
 
 /// Returns status 500 with the text of the real server
 /// (`apiextensions-apiserver: pkg/apiserver/conversion/webhook_converter.go`).
-fn unconverted(def: &ResourceDef, from: &str, outage: &Outage) -> Status {
+fn conversion_outage_error(def: &ResourceDef, from: &str, outage: &Outage) -> Status {
     let (Outage { service, why }, kind) = (outage, &def.kind);
     let call = format!("Post \"{service}/convert?timeout=30s\": {why}");
     Status::new(500, "", format!("conversion webhook for {from}, Kind={kind} failed: {call}"))

@@ -36,9 +36,9 @@ impl Store {
         if let Some(grace) = grace {
             mark(&mut object, *now, grace);
         }
-        let is_collected = def.strategy.collectable && collect(&mut object, how);
+        let is_collected = def.strategy.uses_gc_finalizers && set_gc_finalizers(&mut object, how);
         if !meta::has_finalizers(&object) && grace.is_none_or(|seconds| seconds == 0) {
-            return Ok(self.end(request, existing, object, grace.is_some()));
+            return Ok(self.remove(request, existing, object, grace.is_some()));
         }
         if grace.is_none() {
             if meta::is_terminating(existing) && !is_collected {
@@ -64,7 +64,7 @@ impl Store {
 
     /// Removes the object at once. If `is_marked` (for kinds with a grace period), first records
     /// the object with its deletion mark, so that watchers see it terminating before it is gone.
-    fn end(
+    fn remove(
         &self,
         request: &Request<'_>,
         existing: &Arc<Value>,
@@ -105,8 +105,8 @@ impl Store {
             return self.change(key.clone(), Op::Deleted, Effect::Deleted, last);
         }
         let mut object = existing.as_ref().clone();
-        if def.strategy.collectable {
-            collect(&mut object, how);
+        if def.strategy.uses_gc_finalizers {
+            set_gc_finalizers(&mut object, how);
         }
         let now = seconds(*now);
         fields::map_mut(&mut object, "metadata").insert("deletionTimestamp".into(), now.clone());
@@ -203,7 +203,7 @@ fn mark(object: &mut Value, now: Timestamp, mut grace: i64) {
 
 /// Sets or removes the garbage collector's finalizers as the requested propagation demands; returns
 /// true if the finalizers changed.
-fn collect(object: &mut Value, how: &Deletion) -> bool {
+fn set_gc_finalizers(object: &mut Value, how: &Deletion) -> bool {
     let before = fields::list(object, "/metadata/finalizers").to_vec();
     let is_system = |it: &Value| it == meta::ORPHAN || it == meta::FOREGROUND;
     let wanted = match how.propagation {

@@ -10,7 +10,7 @@ use crate::objects::{
 
 impl Store {
     /// Returns the scale of an object as an `autoscaling/v1` Scale. `object` must have the form
-    /// that [`shown`](Store::shown) returns for `version`.
+    /// that [`to_client`](Store::to_client) returns for `version`.
     ///
     /// # Errors
     /// 404 if the kind has no scale subresource in this version.
@@ -30,7 +30,7 @@ impl Store {
         let Request { def, key, version, .. } = &request;
         let scale = def.scale(version).ok_or_else(no_such_resource)?;
         let existing = self.get(key).ok_or_else(|| Status::not_found(&def.id, &key.name))?;
-        let mut object = self.shown(def, version, existing)?.as_ref().clone();
+        let mut object = self.to_client(def, version, existing)?.as_ref().clone();
         let before = write(scale, &object);
         let wanted = match action {
             Action::Update { object } => object,
@@ -56,10 +56,10 @@ impl Store {
             metadata.insert("resourceVersion".into(), given.into());
         }
         let scale = scale.clone();
-        let existing = self.shown(def, version, existing)?;
+        let existing = self.to_client(def, version, existing)?;
         let (def, version) = (*def, version.clone());
         let mut decision = self.replace(request, &existing, object)?;
-        let changed = self.shown(def, &version, &decision.reply.object)?;
+        let changed = self.to_client(def, &version, &decision.reply.object)?;
         decision.reply.object = std::sync::Arc::new(write(&scale, &changed));
         Ok(decision)
     }

@@ -124,7 +124,7 @@ impl Store {
         body::arrange(def, version, &mut object);
         check(&request, &object, existing)?;
         if request.subresource.is_none() {
-            self.admitted(def, &object, Some(existing))?;
+            self.check_admission(def, &object, Some(existing))?;
         }
         if let Some(managed) = managed
             && object != **existing
@@ -154,7 +154,7 @@ impl Store {
         let Request { def, key, version, .. } = request;
         let is_terminating = meta::is_terminating(existing);
         if is_terminating && !meta::has_finalizers(&object) && !(def.strategy.is_held)(&object) {
-            return self.emptied(def, key, existing, object);
+            return self.remove_last_finalizer(def, key, existing, object);
         }
         if object == **existing {
             let kept = self.get(&key).unwrap_or(existing);
@@ -166,14 +166,14 @@ impl Store {
         if def.strategy.generation && is_other_spec(&object, existing, counts_status) {
             meta::bump_generation(&mut object);
         }
-        let object = self.stored(def, object)?;
+        let object = self.to_stored_version(def, object)?;
         Ok(self.change(key, Op::Modified, Effect::Updated, object))
     }
 
     /// Removes an object that is marked for deletion and that nothing holds any more. Watchers get
     /// the object as it was before the update, with the new resourceVersion. The client gets the
     /// updated object with the old resourceVersion.
-    fn emptied(
+    fn remove_last_finalizer(
         &self,
         def: &ResourceDef,
         key: Key,
@@ -184,7 +184,7 @@ impl Store {
         let kept = self.get(&key).unwrap_or(existing);
         let last = self.in_version(def, &def.version, kept)?.as_ref().clone();
         let mut decision = self.change(key, Op::Deleted, Effect::Deleted, last);
-        decision.reply.object = Arc::new(self.stored(def, object)?);
+        decision.reply.object = Arc::new(self.to_stored_version(def, object)?);
         Ok(decision)
     }
 
@@ -269,7 +269,7 @@ fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), 
         _ => strategy.checks,
     };
     let check_finalizers = |errors: &mut FieldErrors| {
-        if strategy.knows_finalizers && object["metadata"] != existing["metadata"] {
+        if strategy.requires_standard_finalizers && object["metadata"] != existing["metadata"] {
             meta::validate_finalizers(object, errors);
         }
     };

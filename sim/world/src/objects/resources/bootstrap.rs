@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::clusterroles::GROUP;
-use crate::objects::schema::{Words, decode};
+use crate::objects::schema::{GoDecoder, decode};
 use crate::objects::{GroupResource, Key, Store, fields, meta};
 
 /// The roles and bindings by resource, in the form in which the real server writes them.
@@ -30,7 +30,7 @@ static OBJECTS: LazyLock<Vec<(String, Vec<Value>)>> = LazyLock::new(|| {
                 let head = fields::as_map(&mut object);
                 head.insert("kind".into(), def.kind.as_ref().into());
                 head.insert("apiVersion".into(), def.api_version(&def.version).into());
-                decode(def.structure()?, &object, Words::Json).ok().map(|read| read.object)
+                decode(def.structure()?, &object, GoDecoder::Json).ok().map(|read| read.object)
             };
             Some((resource, objects.into_iter().filter_map(arranged).collect()))
         })

@@ -13,7 +13,7 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["cm"],
         categories: &[],
         namespaced: true,
-        confidential: false,
+        hides_content_in_errors: false,
         returns_deleted: false,
         status: false,
         registry: "configmaps".into(),

@@ -18,7 +18,7 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["ep"],
         categories: &[],
         namespaced: true,
-        confidential: false,
+        hides_content_in_errors: false,
         returns_deleted: false,
         status: false,
         registry: "services/endpoints".into(),

@@ -26,7 +26,7 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &[],
         categories: &[],
         namespaced: true,
-        confidential: false,
+        hides_content_in_errors: false,
         returns_deleted: false,
         status: false,
         registry: "endpointslices".into(),

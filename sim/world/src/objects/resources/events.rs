@@ -23,7 +23,7 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["ev"],
         categories: &[],
         namespaced: true,
-        confidential: false,
+        hides_content_in_errors: false,
         returns_deleted: false,
         status: false,
         registry: "events".into(),
@@ -49,8 +49,8 @@ pub(super) fn definition() -> ResourceDef {
             create_on_update: true,
             validate,
             checks: &[Check::Whole],
-            knows_finalizers: false,
-            collectable: false,
+            requires_standard_finalizers: false,
+            uses_gc_finalizers: false,
             ..Strategy::PLAIN
         },
     }

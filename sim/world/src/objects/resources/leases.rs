@@ -13,7 +13,7 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &[],
         categories: &[],
         namespaced: true,
-        confidential: false,
+        hides_content_in_errors: false,
         returns_deleted: false,
         status: false,
         registry: "leases".into(),
@@ -31,7 +31,7 @@ pub(super) fn definition() -> ResourceDef {
             }),
             validate,
             checks: &[Check::MetadataChange, Check::Whole],
-            knows_finalizers: false,
+            requires_standard_finalizers: false,
             ..Strategy::PLAIN
         },
     }

@@ -25,7 +25,7 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["ns"],
         categories: &[],
         namespaced: false,
-        confidential: false,
+        hides_content_in_errors: false,
         returns_deleted: false,
         status: true,
         registry: "namespaces".into(),

@@ -20,7 +20,7 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["no"],
         categories: &[],
         namespaced: false,
-        confidential: false,
+        hides_content_in_errors: false,
         returns_deleted: false,
         status: true,
         registry: "minions".into(),

@@ -20,7 +20,7 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["po"],
         categories: &["all"],
         namespaced: true,
-        confidential: false,
+        hides_content_in_errors: false,
         returns_deleted: true,
         status: true,
         registry: "pods".into(),

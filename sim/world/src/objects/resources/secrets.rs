@@ -18,7 +18,7 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &[],
         categories: &[],
         namespaced: true,
-        confidential: true,
+        hides_content_in_errors: true,
         returns_deleted: false,
         status: false,
         registry: "secrets".into(),

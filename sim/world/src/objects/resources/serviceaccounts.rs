@@ -11,7 +11,7 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["sa"],
         categories: &[],
         namespaced: true,
-        confidential: false,
+        hides_content_in_errors: false,
         returns_deleted: true,
         status: false,
         registry: "serviceaccounts".into(),

@@ -27,7 +27,7 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["svc"],
         categories: &["all"],
         namespaced: true,
-        confidential: false,
+        hides_content_in_errors: false,
         returns_deleted: true,
         status: true,
         registry: "services/specs".into(),
@@ -47,7 +47,7 @@ pub(super) fn definition() -> ResourceDef {
             begin: |service| {
                 fields::as_map(service).insert("status".into(), json!({"loadBalancer": {}}));
             },
-            carry_over: drop_what_the_type_has_not,
+            carry_over: drop_type_dependent_fields,
             validate: |service, errors| validate::validate(service, None, errors),
             validate_update: validate::validate_update,
             validate_status: balancer::validate_status,
@@ -109,7 +109,7 @@ fn default(service: &mut Value) {
 /// unless the update changes them. Empties the load balancer's status if the new type is not
 /// LoadBalancer. Follows `kubernetes: pkg/registry/core/service/strategy.go`,
 /// `dropTypeDependentFields`.
-fn drop_what_the_type_has_not(old: &Value, new: &mut Value) {
+fn drop_type_dependent_fields(old: &Value, new: &mut Value) {
     let old = &old["spec"];
     let is_same = |spec: &Value, field: &str| old.get(field) == spec.get(field);
     let spec = &new["spec"];

@@ -13,7 +13,7 @@ use serde_json::{Map, Number, Value};
 use super::binary::base64;
 use super::duration;
 use super::quantity;
-use super::settled::is_settled;
+use super::settled::is_canonical;
 use super::time::{rfc3339, rfc3339_micro};
 use super::types::{Struct, Type, Types};
 use crate::objects::text::{go_type, json_type, quote};
@@ -23,7 +23,7 @@ pub(super) const RESOURCES: &str = "v1.ResourceList";
 
 /// The Go decoder whose error texts describe values of the wrong type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::objects) enum Words {
+pub(in crate::objects) enum GoDecoder {
     /// The JSON decoder.
     Json,
     /// The converter from unstructured documents.
@@ -45,7 +45,7 @@ pub(in crate::objects) struct Decoded {
 pub(in crate::objects) fn decode(
     root: &Struct,
     document: &Value,
-    words: Words,
+    words: GoDecoder,
 ) -> Result<Decoded, String> {
     decode_by(Types::builtin(), root, document, words)
 }
@@ -58,7 +58,7 @@ pub(super) fn decode_by(
     types: &'static Types,
     root: &Struct,
     document: &Value,
-    words: Words,
+    words: GoDecoder,
 ) -> Result<Decoded, String> {
     let mut decoder = Decoder { types, words, again: false, unknown: Vec::new(), path: Vec::new() };
     let object = decoder.structure(root, document, "")?;
@@ -69,12 +69,12 @@ pub(super) fn decode_by(
 /// `None` if the document is settled, which includes this order, or if it does not fit the
 /// structure `root`.
 pub(in crate::objects) fn reordered(root: &Struct, document: &Value) -> Option<Value> {
-    if is_settled(root, document) {
+    if is_canonical(root, document) {
         return None;
     }
     let mut decoder = Decoder {
         types: Types::builtin(),
-        words: Words::Json,
+        words: GoDecoder::Json,
         again: true,
         unknown: Vec::new(),
         path: Vec::new(),
@@ -88,7 +88,7 @@ pub(in crate::objects) fn reordered(root: &Struct, document: &Value) -> Option<V
 /// Go's error text for the first value of the wrong type.
 pub(in crate::objects) fn decode_metadata(
     metadata: &Value,
-    words: Words,
+    words: GoDecoder,
 ) -> Result<Decoded, String> {
     const NAME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
     let types = Types::builtin();
@@ -107,7 +107,7 @@ pub(in crate::objects) fn decode_metadata(
 
 struct Decoder<'a> {
     types: &'static Types,
-    words: Words,
+    words: GoDecoder,
     /// True if the document was decoded before. Its times then have the form in which Go writes
     /// them. They stay unchanged, because Go cannot parse all of them, for example a time in the
     /// year 10000.
@@ -258,7 +258,7 @@ impl<'a> Decoder<'a> {
         // The converter accepts floats that are whole numbers.
         let whole = number.as_i64().or_else(|| match (self.words, number.as_f64()) {
             #[expect(clippy::cast_possible_truncation, reason = "bounds are checked first")]
-            (Words::Converter, Some(float)) if float.fract() == 0.0 && float.abs() < 1e15 => {
+            (GoDecoder::Converter, Some(float)) if float.fract() == 0.0 && float.abs() < 1e15 => {
                 Some(float as i64)
             }
             _ => None,
@@ -268,8 +268,8 @@ impl<'a> Decoder<'a> {
             Some(0) => Ok(None),
             Some(whole) => Ok(Some(Value::Number(Number::from(whole)))),
             None => Err(match self.words {
-                Words::Json => self.unmarshal(&format!("number {number}"), parent, go),
-                Words::Converter => format!("cannot convert {} to {go}", go_type(value)),
+                GoDecoder::Json => self.unmarshal(&format!("number {number}"), parent, go),
+                GoDecoder::Converter => format!("cannot convert {} to {go}", go_type(value)),
             }),
         }
     }
@@ -303,7 +303,7 @@ impl<'a> Decoder<'a> {
 
     /// Returns the error text for a value of the wrong type at the current path.
     fn mismatch(&self, found: &Value, parent: &str, go: &str, kind: &str) -> String {
-        if self.words == Words::Json {
+        if self.words == GoDecoder::Json {
             return self.json_mismatch(found, parent, go);
         }
         match (kind, go_type(found)) {

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::decode::{Words, decode_by};
+use super::decode::{GoDecoder, decode_by};
 use super::types::Types;
 
 /// Kinds with their structures, from a file in the form of `schemas/types.json`.
@@ -34,6 +34,6 @@ impl GoKinds {
         let Some(root) = self.0.version(version, kind) else {
             return Err(format!("no kind \"{kind}\" is registered for version \"{version}\""));
         };
-        Ok(decode_by(&self.0, root, object, Words::Json)?.object)
+        Ok(decode_by(&self.0, root, object, GoDecoder::Json)?.object)
     }
 }

@@ -14,7 +14,7 @@ use super::types::{Struct, Type, Types};
 
 /// True only if [`super::decode`] accepts `document` without complaint and returns an equal
 /// document with the same order of fields.
-pub(in crate::objects) fn is_settled(root: &Struct, document: &Value) -> bool {
+pub(in crate::objects) fn is_canonical(root: &Struct, document: &Value) -> bool {
     structure(Types::builtin(), root, document)
 }
 

@@ -54,7 +54,7 @@ fn redefine(store: &mut Store, patch: Value) {
 
 fn read(store: &Store) -> Arc<Value> {
     let def = store.resource(&parts()).unwrap();
-    store.shown(def, "v1", store.get(&key()).unwrap()).unwrap()
+    store.to_client(def, "v1", store.get(&key()).unwrap()).unwrap()
 }
 
 fn is_as_stored(store: &Store) -> bool {

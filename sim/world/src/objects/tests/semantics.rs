@@ -339,18 +339,18 @@ fn changes_older_than_two_compactions_are_forgotten_except_the_last_512() {
     });
     let all = known(&store);
     assert!(all > 1_000);
-    store.pass(minute(4));
+    store.run_compactions(minute(4));
     assert_eq!(known(&store), all, "no compaction before 5 minutes");
-    store.pass(minute(5));
+    store.run_compactions(minute(5));
     assert_eq!(known(&store), all, "the first compaction forgets nothing");
     (1_000..1_700).for_each(|n| {
         store.done(patch(n));
     });
-    store.pass(minute(9));
+    store.run_compactions(minute(9));
     assert_eq!(known(&store), all + 700, "no second compaction before 10 minutes");
-    store.pass(minute(10));
+    store.run_compactions(minute(10));
     assert_eq!(known(&store), 700, "the second compaction forgets the changes before the first");
-    store.pass(minute(60));
+    store.run_compactions(minute(60));
     assert_eq!(known(&store), 512, "compactions keep the last 512 changes");
 }
 

@@ -132,7 +132,7 @@ fn restore_all(object: &mut Document, kept: &Value, version: u8) {
 
 fn unrestored(object: &mut Document, version: u8) {
     if version == 1 {
-        conditions::divide(object);
+        conditions::split_prerequisites(object);
     }
 }
 

@@ -332,7 +332,7 @@ fn the_store_keeps_the_hub_and_shows_older_versions_with_the_annotation() {
     run(&mut store, Command::create(machines(), "default", machine));
     let older = |store: &Store| {
         let def = store.resource(&machines()).unwrap();
-        store.shown(def, "v1alpha2", store.get(&key).unwrap()).unwrap().as_ref().clone()
+        store.to_client(def, "v1alpha2", store.get(&key).unwrap()).unwrap().as_ref().clone()
     };
     let write = |store: &mut Store, object: Value| {
         run(store, Command::update(key.clone(), object).in_version("v1alpha2"));
@@ -395,6 +395,6 @@ fn nulls_written_by_a_conversion_are_pruned_where_the_schema_forbids_them() {
     assert!(converted.pointer(address).unwrap()["lifetime"].is_null(), "a zero time of Go");
     assert!(converted.pointer(&format!("{address}/lifetime")).is_some());
     let def = store.resource(&machines()).unwrap();
-    let shown = store.shown(def, "v1alpha2", store.get(&key).unwrap()).unwrap();
+    let shown = store.to_client(def, "v1alpha2", store.get(&key).unwrap()).unwrap();
     assert_eq!(shown.pointer(address), addresses.get(0));
 }

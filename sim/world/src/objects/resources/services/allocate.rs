@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::families::{keep_what_was_given, settle_addresses, settle_families};
+use super::families::{keep_assigned_values, settle_addresses, settle_families};
 use super::{has_node_ports, id, is_headless, needs_address, needs_health_check, node_ports};
 use crate::objects::{FieldErrors, Key, Status, Store, fields, meta};
 
@@ -39,7 +39,7 @@ pub(super) fn allocate(
     let before = old.cloned().unwrap_or_default();
     let mut spec = std::mem::take(fields::map_mut(service, "spec"));
     if old.is_some() {
-        keep_what_was_given(&before, &mut spec);
+        keep_assigned_values(&before, &mut spec);
     }
     settle_addresses(old, &mut spec);
     settle_families(old, &mut spec).map_err(invalid)?;
@@ -60,7 +60,7 @@ fn seed(store: &Store, service: &Value, old: Option<&Value>) -> String {
     let (namespace, name) = (meta::text(service, "namespace"), meta::text(service, "name"));
     let key = Key::new(id(), namespace, name);
     let version = old.map_or("", |old| meta::text(old, "resourceVersion"));
-    match (store.graves.successor(&key, store.revision + 1), version) {
+    match (store.graves.incarnation(&key, store.revision + 1), version) {
         (None, "") => format!("{namespace}/{name}"),
         (n_before, version) => {
             format!("{namespace}/{name}#{}@{version}", n_before.as_deref().unwrap_or("0"))

@@ -9,7 +9,7 @@ use crate::objects::{FieldErrors, fields};
 
 /// Copies from the existing service the assigned values that an update leaves out and the service
 /// still needs: cluster IPs, node ports and the port of the health check.
-pub(super) fn keep_what_was_given(old: &Value, spec: &mut Spec) {
+pub(super) fn keep_assigned_values(old: &Value, spec: &mut Spec) {
     let new = view(spec);
     if needs_address(old) && needs_address(&new) {
         for field in ["clusterIP", "clusterIPs"] {

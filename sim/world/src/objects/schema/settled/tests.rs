@@ -7,7 +7,7 @@ use proptest::sample::Index;
 use proptest::test_runner::RngSeed;
 use serde_json::json;
 
-use super::super::{Words, decode};
+use super::super::{GoDecoder, decode};
 use super::*;
 use crate::objects::resources;
 
@@ -30,13 +30,13 @@ fn ready(heartbeat: &str) -> Value {
 /// True if decoding does not change the document, including the order of its fields. Panics if a
 /// settled document changes.
 fn agrees(root: &Struct, document: &Value) -> bool {
-    let decoded = decode(root, document, Words::Json);
+    let decoded = decode(root, document, GoDecoder::Json);
     let is_same = decoded.is_ok_and(|decoded| {
         let (written, given) = (decoded.object.to_string(), document.to_string());
         decoded.unknown.is_empty() && written == given
     });
     assert!(
-        is_same || !is_settled(root, document),
+        is_same || !is_canonical(root, document),
         "decoding changes a document that counts as settled: {document}"
     );
     is_same
@@ -45,14 +45,14 @@ fn agrees(root: &Struct, document: &Value) -> bool {
 #[test]
 fn a_decoded_node_is_settled_and_a_node_that_decoding_changes_is_not() {
     let root = Types::builtin().kind("", "Node").unwrap();
-    let decoded = |document: &Value| decode(root, document, Words::Json).unwrap().object;
+    let decoded = |document: &Value| decode(root, document, GoDecoder::Json).unwrap().object;
     let whole = decoded(&node(&json!({
         "capacity": {"cpu": "1000m", "memory": "1024Mi"},
         "conditions": ready("2026-03-01T08:00:00.5Z"),
         "images": [{"names": ["b", "a"], "sizeBytes": 0}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
     })));
-    assert!(is_settled(root, &whole), "{whole}");
+    assert!(is_canonical(root, &whole), "{whole}");
     assert!(agrees(root, &whole));
     for (what, status) in [
         ("order of a map", json!({"capacity": {"memory": "1Gi", "cpu": "1"}})),
@@ -92,7 +92,7 @@ fn a_lease_with_microseconds_and_pointer_values_is_settled() {
         lease(json!({"leaseDurationSeconds": 0})),
         lease(json!({})),
     ] {
-        assert!(is_settled(root, &document) && agrees(root, &document), "{document}");
+        assert!(is_canonical(root, &document) && agrees(root, &document), "{document}");
     }
     for document in [
         at("2026-03-01T08:00:00Z"),
@@ -135,7 +135,7 @@ fn sample_of(of: &Type, depth: u8) -> Value {
 
 /// Returns a decoded sample document of this kind.
 fn document(root: &Struct) -> Value {
-    decode(root, &sample(root, 6), Words::Json).unwrap().object
+    decode(root, &sample(root, 6), GoDecoder::Json).unwrap().object
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_document_of_every_kind_is_settled_once_it_was_decoded() {
     for def in resources::builtin() {
         let root = def.structure().unwrap();
         let document = document(root);
-        assert!(is_settled(root, &document) && agrees(root, &document), "{}", def.id);
+        assert!(is_canonical(root, &document) && agrees(root, &document), "{}", def.id);
     }
 }
 
@@ -205,7 +205,7 @@ fn a_single_value_is_settled_exactly_if_decoding_keeps_the_value() {
         let mut document = document(root);
         *document.pointer_mut(at).unwrap() = given;
         assert_eq!(agrees(root, &document), is_same, "{what}");
-        assert_eq!(is_settled(root, &document), is_same, "{what}");
+        assert_eq!(is_canonical(root, &document), is_same, "{what}");
     }
 }
 

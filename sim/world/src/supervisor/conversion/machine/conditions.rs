@@ -33,7 +33,7 @@ fn status<'a>(conditions: &'a [Value], of: &str) -> Option<&'a str> {
 
 /// Converts from the hub to v1alpha1: derives the phase and the condition of the prerequisites from
 /// the other conditions.
-pub(super) fn sum_up(hub: &Value, spoke: &mut Document) {
+pub(super) fn merge_prerequisites(hub: &Value, spoke: &mut Document) {
     let mut conditions = list(hub, CONDITIONS).to_vec();
     let created = conditions.iter().find(|it| text(it, "/type") == "VirtualMachineCreated");
     spoke.put(
@@ -88,7 +88,7 @@ pub(super) fn up(hub: &mut Document) {
 
 /// Converts an object without an annotation to the hub: replaces the condition of all prerequisites
 /// with one condition for each of them.
-pub(super) fn divide(hub: &mut Document) {
+pub(super) fn split_prerequisites(hub: &mut Document) {
     let mut conditions = list(&hub.0, CONDITIONS).to_vec();
     let Some(at) = position(&conditions, PREREQUISITES) else { return };
     let removed = conditions.remove(at);

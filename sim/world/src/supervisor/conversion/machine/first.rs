@@ -44,7 +44,7 @@ pub(super) fn down(hub: &Value, spoke: &mut Document) {
     spoke.take_annotation(CONFIG_MAP);
     spoke.rename_annotation(PAUSED, PAUSED_FIRST);
     network::down(hub, spoke);
-    conditions::sum_up(hub, spoke);
+    conditions::merge_prerequisites(hub, spoke);
     forget_classic_volumes(hub, spoke);
 }
 
