@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sim_world::vcenter::{MoRef, VCenter};
 
 /// Changes that fired rules make to the content of an answer. The default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,5 +91,12 @@ impl Effects {
     /// True if a rule hides the object with this name or managed object id.
     pub fn hides(&self, name: &str) -> bool {
         self.hidden.iter().any(|hidden| hidden == name)
+    }
+
+    /// True if a rule hides this object of a vCenter, by its name or by its managed object id.
+    pub(crate) fn hides_object(&self, vcenter: &VCenter, id: MoRef) -> bool {
+        !self.hidden.is_empty()
+            && (self.hides(&id.to_string())
+                || vcenter.inventory.get(id).is_some_and(|entity| self.hides(&entity.name)))
     }
 }

@@ -318,7 +318,7 @@ impl Tagging<'_> {
     }
 
     fn sees(&self, vc: &VCenter, id: MoRef) -> bool {
-        vc.may_see(self.user, id) && !self.effects.hides(&id.to_string())
+        vc.may_see(self.user, id) && !self.effects.hides_object(vc, id)
     }
 
     /// Parses a create or update spec. In `/rest` the spec is the field `name` of the body, in

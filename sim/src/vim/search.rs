@@ -14,7 +14,6 @@ use super::node::Node;
 use super::operation::Operation as Op;
 use super::operations::{Answer, Caller, Failure, Vim};
 use super::properties::Reader;
-use super::select::is_hidden;
 use super::value::Value;
 use crate::faults::Effects;
 use crate::handle::Locked;
@@ -140,7 +139,7 @@ impl Search<'_> {
     fn shows(&self, id: MoRef) -> bool {
         !self.effects.empty_result
             && self.reader.sees(id)
-            && !is_hidden(&self.reader, self.effects, id)
+            && !self.effects.hides_object(self.reader.vc, id)
     }
 }
 

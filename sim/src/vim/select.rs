@@ -20,7 +20,6 @@ pub(crate) use content::{
     missing_property, object_content, reference, unreadable, values, with_list,
 };
 use walk::Walk;
-pub(crate) use walk::is_hidden;
 
 /// A managed object of any kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,8 @@
 //! Tests of the rules by which specifications in requests to the PropertyCollector select objects
 //! and properties. Every client relies on these rules.
 
+use http::Method;
+use sim::faults::{Action, Rule};
 use sim::world::{ADMINISTRATOR, Command, Grant};
 
 use crate::client::{Answer, COLLECTOR, Client, SEARCH, SESSIONS, lab, object, props};
@@ -271,6 +273,21 @@ async fn a_machine_without_the_privilege_is_hidden_from_the_user() {
     assert_eq!(answer.returned(), None, "the search index hides it from the user");
     let answer = client.call("PowerOffVM_Task", ("VirtualMachine", &one), "").await;
     assert_eq!(fault(&answer), "NoPermission");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_a_rule_hides_by_name_is_hidden_from_soap_and_vapi() {
+    let (sim, mut client) = lab(2).await;
+    let hidden = client.machine("node-0001").await;
+    let token = crate::snapshots::rest_login(&sim, &mut client).await;
+    let headers = [("vmware-api-session-id", token.as_str()), ("content-type", "application/json")];
+    let path = "/api/cis/tagging/tag-association?action=list-attached-tags";
+    let body = format!("{{\"object_id\":{{\"type\":\"VirtualMachine\",\"id\":\"{hidden}\"}}}}");
+    assert_eq!(client.rest(Method::POST, path, &headers, &body).await.status, 200);
+    sim.fault(Rule::new("hidden", [Action::Hide("node-0001".into())])).unwrap();
+    assert_eq!(client.rest(Method::POST, path, &headers, &body).await.status, 404);
+    let path = "<inventoryPath>DC0/vm/node-0001</inventoryPath>";
+    assert_eq!(client.call("FindByInventoryPath", SEARCH, path).await.returned(), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sim_world::vcenter::{Kind, MoRef};
+use sim_world::vcenter::Kind;
 
 use super::{FilterSpec, Obj, Selected, Traversal, Views, subject};
 use crate::faults::Effects;
@@ -89,14 +89,7 @@ impl Walk<'_> {
         match obj {
             Obj::Named(_) => true,
             Obj::Mo(id) if id.kind == Kind::Task => true,
-            Obj::Mo(id) => self.reader.sees(*id) && !is_hidden(self.reader, self.effects, *id),
+            Obj::Mo(id) => self.reader.sees(*id) && !self.effects.hides_object(self.reader.vc, *id),
         }
     }
-}
-
-/// True if a rule hides this object from the caller.
-pub(crate) fn is_hidden(reader: &Reader<'_>, effects: &Effects, id: MoRef) -> bool {
-    !effects.hidden.is_empty()
-        && (effects.hides(&id.to_string())
-            || reader.vc.inventory.get(id).is_some_and(|entity| effects.hides(&entity.name)))
 }

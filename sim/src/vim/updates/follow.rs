@@ -128,7 +128,7 @@ impl Filter {
         for id in doubtful {
             let obj = Obj::Mo(id);
             let is_member = self.reports(id.kind)
-                && !select::is_hidden(reader, effects, id)
+                && !effects.hides_object(reader.vc, id)
                 && self.spec.starts.iter().any(|start| match &start.obj {
                     Obj::Named(view) => views.get(view).is_some_and(|it| it.includes(reader, id)),
                     Obj::Mo(_) => false,
