@@ -107,10 +107,11 @@ impl WorldHandle {
     }
 
     /// Returns the events since the last call, or since [`start_recording`](Self::start_recording),
-    /// and the present time.
+    /// and the present time. Carries out the reactions that are due first, so that no later event
+    /// is of an earlier time.
     pub(crate) fn take_recorded(&self) -> (Vec<(Time, Event)>, Time) {
         let mut world = self.lock();
-        let now = world.now();
+        let now = world.advance();
         (world.world.take_recorded(), now)
     }
 
@@ -198,8 +199,7 @@ impl Locked<'_> {
         &mut self,
         commands: Vec<Command>,
     ) -> Result<Vec<Applied>, (usize, Fault)> {
-        self.advance();
-        let now = self.clock.now();
+        let now = self.advance();
         // Tries the commands on a copy, which replaces the world if all succeed.
         let mut copy = self.world.clone();
         let mut all = Vec::new();
@@ -225,10 +225,12 @@ impl Locked<'_> {
         self.apply(command).map(|applied| applied.outcome)
     }
 
-    /// Carries out all reactions that are due now.
-    pub(crate) fn advance(&mut self) {
-        let events = self.world.advance(self.clock.now());
+    /// Carries out all reactions that are due now. Returns the time that counted as now.
+    pub(crate) fn advance(&mut self) -> Time {
+        let now = self.clock.now();
+        let events = self.world.advance(now);
         self.wake.is_due |= !events.is_empty();
+        now
     }
 
     /// Current world time.

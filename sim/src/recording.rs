@@ -193,7 +193,7 @@ pub fn read_recording(mut from: impl BufRead) -> Result<Recording, RecordingErro
 mod tests {
     use std::time::Duration;
 
-    use sim_world::{Command, Topology};
+    use sim_world::{Command, Topology, World};
 
     use super::*;
     use crate::Sim;
@@ -220,6 +220,24 @@ mod tests {
         let read = read_recording(&text[..]).unwrap();
         assert!(read.has_ended);
         assert_eq!(read.log.replay(read.until), Some(state));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_mark_follows_every_event_that_is_due_before_it() {
+        let sim = Sim::builder().topology(Topology::zones(1).machines(1)).start();
+        // No driver carries out the reactions of this copy.
+        let copy = sim.world().read(World::clone);
+        let world = WorldHandle::new(copy, sim.world().clock());
+        world.apply(Command::PowerOff("node-0001".into())).unwrap();
+        world.apply(Command::PowerOn("node-0001".into())).unwrap();
+        world.start_recording();
+        let boot = Duration::from_secs(60);
+        tokio::time::sleep(boot).await;
+        let (events, now) = world.take_recorded();
+        assert!(!events.is_empty(), "the machine boots within a minute");
+        tokio::time::sleep(boot).await;
+        let (later, _) = world.take_recorded();
+        assert!(events.iter().all(|(at, _)| *at <= now) && later.iter().all(|(at, _)| *at > now));
     }
 
     #[tokio::test(start_paused = true)]
