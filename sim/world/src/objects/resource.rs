@@ -337,9 +337,6 @@ pub enum MergeRule {
         path: &'static str,
         /// The field that identifies elements, such as `type`.
         key: &'static str,
-        /// True if patches of the elements usually contain `$retainKeys`. Merging does not read
-        /// this field and always applies the directive.
-        retain_keys: bool,
     },
     /// A list of scalars that is a set.
     Set {
@@ -351,7 +348,7 @@ pub enum MergeRule {
 impl MergeRule {
     /// Returns the rule for a list of maps at `path`, whose elements `key` identifies.
     pub const fn by_key(path: &'static str, key: &'static str) -> Self {
-        Self::ByKey { path, key, retain_keys: false }
+        Self::ByKey { path, key }
     }
 
     /// Returns the rule for a set of scalars at `path`.
