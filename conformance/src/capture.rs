@@ -132,7 +132,7 @@ impl Captured {
 
     /// Returns the distinct words of all captured lines below level info, and each of these lines
     /// that contains a password with blanks; sorted, one per line.
-    pub(crate) fn whispers(&self) -> String {
+    pub(crate) fn debug_words(&self) -> String {
         self.whispers.text()
     }
 }
@@ -195,7 +195,7 @@ mod tests {
             tracing::trace!(password = "a new password", "logging in");
         });
         let secrets = Secrets::with_blanks(&scenario).unwrap().unwrap();
-        let told = secrets.find_in(&captured.whispers());
+        let told = secrets.find_in(&captured.debug_words());
         assert_eq!(told.as_deref(), Some("a password, in plain text"));
     }
 }

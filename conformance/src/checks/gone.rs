@@ -365,8 +365,8 @@ fn gone_unseen() -> Case {
         run.was_not_ready(&name(1))
             .and(|| {
                 Verdict::of(deleted.is_some_and(|at| at <= bound), || {
-                    let end = deleted.map_or("was not deleted".to_owned(), |at| format!("was deleted {at}", at = when(at)));
-                    format!("a person confirmed {confirmed} that the machine is gone, so its Node must be deleted by {bound:?}; it {end}", confirmed = when(confirmed))
+                    let (confirmed, end) = (when(confirmed), when(deleted));
+                    format!("a person confirmed {confirmed} that the machine is gone, so its Node must be deleted by {bound:?}; it was deleted {end}")
                         .at(deleted)
                 })
             })

@@ -217,7 +217,7 @@ fn refused_deletion() -> Case {
             let end = SETTLED + REFUSED;
             let is_in_time = gone.is_some_and(|gone| gone > end && gone <= end + PAUSE);
             Verdict::of(is_in_time, || {
-                format!("the Node of the deleted machine was deleted {gone}; the API server permits it {end}, and a pause of 180 s is allowed", gone = when(gone), end = when(end))
+                format!("the Node of the deleted machine was deleted {gone}; the API server first permits it {end}, and a pause of 180 s is allowed", gone = when(gone), end = when(end))
                     .at(gone)
             })
         })

@@ -246,8 +246,8 @@ fn joined_by(slow: impl IntoIterator<Item = Rule>, bound: Duration) -> Case {
             .find(|node| run.when(node, |_| true).is_none_or(|at| at.since_start() < SETTLED));
         if let Some(node) = early {
             return Verdict::inconclusive(format!(
-                "node {node} did not register {SETTLED}",
-                SETTLED = when(SETTLED)
+                "node {node} did not register {}",
+                when(SETTLED)
             ));
         }
         run.initializes(&names(2), s(0), SETTLED).and(|| run.initializes(joined, SETTLED, bound))

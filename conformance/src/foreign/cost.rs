@@ -191,7 +191,7 @@ fn doubts(life: &Life) -> Vec<String> {
     if let Some(late) = life.late {
         let late = late.as_millis();
         doubts.push(format!(
-            "N={n}: this machine was up to {late} ms late; the counts may be wrong, try again"
+            "N={n}: this computer was up to {late} ms late; the counts may be wrong, try again"
         ));
     }
     let nodes = sim::world::objects::GroupResource::core("nodes");

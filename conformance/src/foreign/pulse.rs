@@ -75,7 +75,7 @@ pub(super) fn doubted(class: Class, verdict: &Verdict, late: Duration) -> Option
     };
     let late = late.as_millis();
     let words =
-        || format!("this machine was {late} ms late, so this verdict does not count: {verdict}");
+        || format!("this computer was {late} ms late, so this verdict does not count: {verdict}");
     (!counts).then(|| Verdict::harness_error(words()))
 }
 

@@ -319,9 +319,19 @@ impl Subject {
         name: &str,
         scenario: &Scenario,
     ) -> anyhow::Result<(Run, Option<Duration>)> {
+        self.witness_at(name, scenario, pace(scenario, self.settings.compress)).await
+    }
+
+    /// Plays a scenario as [`Self::witness`] does, at this pace.
+    pub(super) async fn witness_at(
+        &self,
+        name: &str,
+        scenario: &Scenario,
+        pace: u32,
+    ) -> anyhow::Result<(Run, Option<Duration>)> {
         let mut scenario = scenario.clone();
         scenario.horizon += self.extra;
-        let (pace, begin) = (pace(&scenario, self.settings.compress), Instant::now());
+        let begin = Instant::now();
         let (run, refused) = self.live(name, &scenario, pace).await;
         match refused {
             None => Ok((run, self.pulse.worst_since(begin, pace))),

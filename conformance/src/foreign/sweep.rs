@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::command::{Surroundings, Usage, guarded, setup};
-use super::plan::{hindrance, pace};
+use super::plan::{hindrance, pace, paces_of_repetitions};
 use super::{Settings, Setup, Subject};
 use crate::catalogue::Class;
 use crate::judge::{Invariant, Violation};
@@ -131,7 +131,7 @@ impl Played {
         let vain = match run.refusals().next() {
             Some(refused) => Some(format!("the lab could not carry out a step: {refused}")),
             None if run.calls().next().is_none() => Some("the provider made no call".to_owned()),
-            None => late.map(|late| format!("this machine was {} ms late", late.as_millis())),
+            None => late.map(|late| format!("this computer was {} ms late", late.as_millis())),
         };
         Self { run, ended, policy, vain }
     }
@@ -285,14 +285,18 @@ impl Sweep<'_> {
             .map(|(n, (line, scenario))| {
                 let folder = format!("{mode}-{n}");
                 async move {
+                    let usual = pace(&scenario, compress);
                     let mut played = self.subject.witness(&folder, &scenario).await;
-                    // Repeats a run once if this computer was late, unless the run has a violation
-                    // that counts in every run.
-                    if matches!(&played, Ok((run, Some(_))) if !Life::broken(run).iter().any(is_unsafe)) {
-                        let folder = format!("{folder}-again");
-                        played = self.subject.witness(&folder, &scenario).await;
+                    // Repeats a run at lower paces while this computer is late, unless the run has
+                    // a violation that counts in every run.
+                    for (again, pace) in paces_of_repetitions(usual).enumerate().skip(1) {
+                        if !matches!(&played, Ok((run, Some(_))) if !Life::broken(run).iter().any(is_unsafe)) {
+                            break;
+                        }
+                        let folder = format!("{folder}-again-{again}");
+                        played = self.subject.witness_at(&folder, &scenario, pace).await;
                     }
-                    (n, line, pace(&scenario, compress) == 1, played)
+                    (n, line, usual == 1, played)
                 }
             })
             .buffer_unordered(self.request.jobs.get());

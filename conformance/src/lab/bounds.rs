@@ -144,7 +144,7 @@ impl Guard {
     }
 
     /// Returns the bound that the provider exceeded first, or `None`.
-    pub(super) fn passed(&self) -> Option<ExceededBound> {
+    pub(super) fn exceeded(&self) -> Option<ExceededBound> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).passed
     }
 
@@ -234,7 +234,7 @@ fn watch(
         if resident().zip(before).is_some_and(|(now, before)| now.saturating_sub(before) > memory) {
             guard.exceed(ExceededBound::Memory(memory));
         }
-        if let Some(passed) = guard.passed() {
+        if let Some(passed) = guard.exceeded() {
             deaf += TICK;
             if deaf > EXIT_AFTER {
                 give_up(passed, ledger);

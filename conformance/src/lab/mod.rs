@@ -143,7 +143,7 @@ pub fn run_within(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
         Lab::play(scenario, stage, bounds).await
     };
     let run = captured.during(|| runtime.block_on(play));
-    Run { logs: captured.text(), debug_words: captured.whispers(), ..run }
+    Run { logs: captured.text(), debug_words: captured.debug_words(), ..run }
 }
 
 /// A sim with the replicas of a provider.
@@ -342,7 +342,7 @@ impl Lab {
         let steps: Vec<_> = self.scenario.timeline.iter().skip(skip).cloned().collect();
         for step in steps.iter().take_while(|step| step.at <= until) {
             self.pass_until(step.at).await;
-            if self.guard.passed().is_some() {
+            if self.guard.exceeded().is_some() {
                 return;
             }
             self.act(&step.act).await;
@@ -362,11 +362,11 @@ impl Lab {
     pub async fn finish(mut self) -> Run {
         let end = self.state();
         self.sim.ledger().set_phase(Some("stop"));
-        let passed = self.guard.passed();
+        let exceeded_bound = self.guard.exceeded();
         while let Some(replica) = self.replicas.first() {
             let index = replica.index();
             // A provider that ran away does not react to a stop.
-            match passed {
+            match exceeded_bound {
                 None => self.stop(index).await,
                 Some(_) => self.crash(index).await,
             }
@@ -406,7 +406,7 @@ impl Lab {
             fired,
             exits,
             ended_at,
-            exceeded_bound: passed,
+            exceeded_bound,
             logs,
             n_lines_dropped,
             debug_words: String::new(),

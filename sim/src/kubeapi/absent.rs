@@ -99,20 +99,20 @@ impl KubeApi {
         }
         match self.serves_resource(request).then(|| self.path_fit(request)) {
             None => self.absent(request),
-            Some(PathFit::Right) => answer::failure(&failure::not_allowed()),
-            Some(PathFit::Wrong) => answer::failure(&failure::no_such_resource()),
-            Some(PathFit::WrongOfCustom) => answer::page_not_found(),
+            Some(PathFit::Exists) => answer::failure(&failure::not_allowed()),
+            Some(PathFit::Missing) => answer::failure(&failure::no_such_resource()),
+            Some(PathFit::MissingCustom) => answer::page_not_found(),
         }
     }
 
     /// Returns whether the scope, name and subresource in a path fit the resource in it, so that
-    /// the path exists for some method. Always [`PathFit::WrongOfCustom`] for a custom resource,
+    /// the path exists for some method. Always [`PathFit::MissingCustom`] for a custom resource,
     /// because [`not_allowed`](Self::not_allowed) handles its existing paths before.
     fn path_fit(&self, request: &Request) -> PathFit {
-        let Some(object) = object(request) else { return PathFit::Right };
+        let Some(object) = object(request) else { return PathFit::Exists };
         let def = self.cluster.read(|store| store.resource(&id(&object)).cloned());
         let is_right = match &def {
-            Some(def) if def.custom.is_some() => return PathFit::WrongOfCustom,
+            Some(def) if def.custom.is_some() => return PathFit::MissingCustom,
             Some(def) => {
                 let is_one = !object.name.is_empty();
                 // For authorization a Namespace is in the namespace of its own name.
@@ -124,7 +124,7 @@ impl KubeApi {
             }
             None => object.name.is_empty(),
         };
-        if is_right { PathFit::Right } else { PathFit::Wrong }
+        if is_right { PathFit::Exists } else { PathFit::Missing }
     }
 
     /// True if this server serves the resource in the path, whatever the method. For a path without
@@ -174,11 +174,11 @@ impl KubeApi {
 /// Result of [`KubeApi::path_fit`].
 enum PathFit {
     /// The path exists.
-    Right,
+    Exists,
     /// The path does not exist; its resource is built in.
-    Wrong,
+    Missing,
     /// The path does not exist; its resource is a custom one.
-    WrongOfCustom,
+    MissingCustom,
 }
 
 fn object(request: &Request) -> Option<Object> {

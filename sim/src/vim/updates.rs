@@ -159,16 +159,16 @@ impl Collector {
         max_updates: Option<usize>,
     ) -> Result<Option<Object>, VimFault> {
         let max = max_updates.unwrap_or(DEFAULT_MAX_UPDATES).max(1);
-        let (mut planned, then) = match self.unacknowledged.take() {
+        let (mut planned, change) = match self.unacknowledged.take() {
             Some(offer) => (offer.rest, offer.change),
             None => {
-                let (planned, then) = self.plan(reader, views, effects)?;
+                let (planned, change) = self.plan(reader, views, effects)?;
                 if planned.is_empty() && !self.can_send_unsent(effects) {
                     // The client would see no change, so the position advances without a reply.
-                    self.acknowledged.advance(then, &self.filters);
+                    self.acknowledged.advance(change, &self.filters);
                     return Ok(None);
                 }
-                (planned, then)
+                (planned, change)
             }
         };
         self.add_unsent(&mut planned, reader, views, effects);
@@ -184,7 +184,7 @@ impl Collector {
         if !rest.is_empty() {
             set = set.with("truncated", true);
         }
-        self.unacknowledged = Some(Offer { version, change: then, rest });
+        self.unacknowledged = Some(Offer { version, change, rest });
         Ok(Some(set))
     }
 }

@@ -161,7 +161,7 @@ fn not_told_yet() -> Case {
         let deleted = run.deleted(&name(1));
         run.was_not_ready(&name(1)).and(|| {
             Verdict::of(deleted.is_none_or(|at| at.since_start() >= told - s(10)), || {
-                format!("the node was deleted {deleted}, but the UUID of the machine with its name is known {told}", deleted = when(deleted), told = when(told)).at(deleted)
+                format!("the node was deleted {deleted}, but the UUID of the machine with its name becomes known {told}", deleted = when(deleted), told = when(told)).at(deleted)
             })
         })
     });

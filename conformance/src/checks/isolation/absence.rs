@@ -105,7 +105,7 @@ fn deleted(action: Option<&Action>, restarted: bool) -> Case {
             .and(|| {
                 let is_held = gone.is_none_or(|at| at.since_start() >= first);
                 Verdict::of(is_held, || {
-                    format!("the Node was deleted {gone}; the other vCenter, which may have its machine, answers {first}", gone = when(gone), first = when(first))
+                    format!("the Node was deleted {gone}; the other vCenter, which may have its machine, first answers {first}", gone = when(gone), first = when(first))
                         .at(gone)
                 })
             })

@@ -60,7 +60,10 @@ impl Pod {
         match begun {
             Ok(begun) => begun?,
             Err(_) => {
-                bail!("pod is still {last} after {} s; look at its cluster", PATIENCE.as_secs())
+                bail!(
+                    "the pod does not run after {} s ({last}); look at its cluster",
+                    PATIENCE.as_secs()
+                )
             }
         }
     }

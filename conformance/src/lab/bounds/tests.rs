@@ -61,7 +61,7 @@ async fn a_loop_without_a_wait_is_stopped_at_the_bound_of_calls() {
         () = guard.over() => {}
         () = spin => {}
     }
-    assert_eq!(guard.passed(), Some(ExceededBound::AtOnce(1000)));
+    assert_eq!(guard.exceeded(), Some(ExceededBound::AtOnce(1000)));
 }
 
 /// Returns the bound that a run exceeds, or `None`. `mib` has the sizes of the run's memory in MiB:
@@ -76,7 +76,7 @@ fn passed_with(mib: &[u64]) -> Option<ExceededBound> {
         n_ticks > 0
     };
     watch(&guard, &Ledger::new(Keep::All), tick, || sizes.next());
-    guard.passed()
+    guard.exceeded()
 }
 
 #[test]

@@ -139,7 +139,7 @@ impl State {
             return;
         }
         let matched = known.is_some_and(|known| known.identity.uid == node.uid && known.matched);
-        let mismatch_told = known.is_some_and(|known| known.mismatch_logged);
+        let mismatch_logged = known.is_some_and(|known| known.mismatch_logged);
         let machine = known.filter(|_| matched).and_then(|known| known.machine.clone());
         self.forget(&node.name);
         // `forget` has just noted the UID as deleted. The node may be the same one with another
@@ -150,8 +150,7 @@ impl State {
                 self.nodes_by_uuid.entry(key).or_default().insert(node.name.clone());
             }
         }
-        let tracked =
-            Tracked { identity: node.clone(), matched, machine, mismatch_logged: mismatch_told };
+        let tracked = Tracked { identity: node.clone(), matched, machine, mismatch_logged };
         self.nodes.insert(node.name.clone(), tracked);
         self.note_match(&node.name);
     }

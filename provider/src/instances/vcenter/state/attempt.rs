@@ -182,8 +182,8 @@ impl State {
             self.unlink(name, effects);
         }
         if let Some(link) = &link {
-            let VcenterState { linked: desired, awaited, .. } = &mut self.vcenters[link.vcenter];
-            if let Some(owner) = desired.get(&link.machine).filter(|owner| *owner != name) {
+            let VcenterState { linked, awaited, .. } = &mut self.vcenters[link.vcenter];
+            if let Some(owner) = linked.get(&link.machine).filter(|owner| *owner != name) {
                 ambiguous = Some(format!("its machine already belongs to node {owner}"));
                 awaited.entry(link.machine.clone()).or_default().insert(name.to_owned());
             }
