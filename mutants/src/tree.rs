@@ -164,15 +164,15 @@ impl Tree {
                     break;
                 }
                 say(format!("leaving out {} mutants that do not compile", wrong.len()));
-                for number in wrong {
+                let mut by_hand = Vec::new();
+                for (number, message) in wrong {
                     let Some(mutant) = left.remove(&number) else { continue };
                     if handwritten::is(mutant) {
-                        bail!(
-                            "{}: does not compile; correct it in {}",
-                            mutant.what,
-                            handwritten::FILE
-                        );
+                        by_hand.push(format!("{}: does not compile: {message}", mutant.what));
                     }
+                }
+                if !by_hand.is_empty() {
+                    bail!("{}\ncorrect them in {}", by_hand.join("\n"), handwritten::FILE);
                 }
             }
         }
@@ -239,13 +239,13 @@ impl Tree {
         Ok(woven)
     }
 
-    /// Runs cargo in the copy; returns the numbers of the mutants that the compiler refuses. Fails
-    /// if cargo fails without refusing a mutant.
+    /// Runs cargo in the copy; returns the numbers of the mutants that the compiler refuses, each
+    /// with the compiler's first message. Fails if cargo fails without refusing a mutant.
     fn compile(
         &self,
         command: &[&str],
         woven: &BTreeMap<String, String>,
-    ) -> anyhow::Result<BTreeSet<u32>> {
+    ) -> anyhow::Result<BTreeMap<u32, String>> {
         let out = Command::new("cargo")
             .args(command)
             .args(["--offline", "--message-format=json"])
@@ -254,7 +254,7 @@ impl Tree {
             .stderr(std::process::Stdio::inherit())
             .output()
             .context("cargo")?;
-        let mut wrong = BTreeSet::new();
+        let mut wrong = BTreeMap::new();
         let mut unknown = Vec::new();
         for line in String::from_utf8(out.stdout)?.lines() {
             let told: serde_json::Value = serde_json::from_str(line)?;
@@ -267,9 +267,10 @@ impl Tree {
                 continue; // "aborting due to …"
             }
             let owners: Vec<u32> = spans.iter().filter_map(|span| owner_of(span, woven)).collect();
+            let rendered = message["rendered"].as_str().unwrap_or_default().to_owned();
             match owners.first() {
-                Some(first) => drop(wrong.insert(*first)),
-                None => unknown.push(message["rendered"].as_str().unwrap_or_default().to_owned()),
+                Some(first) => drop(wrong.entry(*first).or_insert(rendered)),
+                None => unknown.push(rendered),
             }
         }
         if wrong.is_empty() && !out.status.success() {
