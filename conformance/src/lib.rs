@@ -5,10 +5,8 @@
 //! the world's log and the calls of the run. [`kubernetes`] compares the simulated Kubernetes API
 //! with a real one.
 
-pub mod alike;
 pub mod backend;
 mod capture;
-mod captured;
 pub mod catalogue;
 pub mod checks;
 pub mod cli;
@@ -18,11 +16,13 @@ pub mod foreign;
 pub mod judge;
 pub mod kubernetes;
 pub mod lab;
+mod ledger_file;
 pub mod lives;
+pub mod mode_comparison;
 pub mod periods;
+mod process_identity;
 pub mod report;
 pub mod scenario;
 pub mod suite;
 pub mod sweep;
 pub mod verdict;
-mod whereabouts;

@@ -148,7 +148,7 @@ mod tests {
             only: Vec::new(),
         };
         let (poll, v1) =
-            ("provider/src/instances/vcenter/poll.rs", "provider/src/instances/desk.rs");
+            ("provider/src/instances/vcenter/poll.rs", "provider/src/instances/question_queue.rs");
         assert_eq!(plan("vcenter", false).ways(poll), ["poll"]);
         assert_eq!(plan("vcenter", true).ways(poll), ["poll", "auto", "v1"]);
         assert_eq!(plan("supervisor", true).ways(v1), ["v1", "auto", "watch", "poll"]);

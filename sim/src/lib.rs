@@ -43,6 +43,7 @@
 
 mod admin;
 mod call;
+mod call_path;
 pub mod cli;
 mod clock;
 mod control;
@@ -57,7 +58,6 @@ mod kubeapi;
 pub mod ledger;
 mod listen;
 mod names;
-mod path;
 mod recording;
 mod reply;
 mod server;
@@ -71,6 +71,7 @@ mod vapi;
 mod vim;
 
 pub use call::{Call, Caller, Class, Face, Incoming, Peer, RequestNote, Target};
+pub use call_path::Broken;
 pub use clock::Clock;
 pub use handle::WorldHandle;
 pub use kubeapi::{Access, AnswerFuture, Backing, Identity, Tokens};
@@ -78,7 +79,6 @@ pub use listen::{
     Advertise, ClientGate, Endpoint, Endpoints, ListenError, ListenOptions, Transport,
 };
 pub use names::{can_be_stale, fault_classes, operations};
-pub use path::Broken;
 pub use recording::{Recording, RecordingError, read_recording, write_recording};
 pub use reply::{Body, Outcome, Reply};
 pub use server::{Server, Service};

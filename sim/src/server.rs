@@ -12,7 +12,7 @@ use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 
-use crate::path::CallPath;
+use crate::call_path::CallPath;
 use crate::{Body, Identity, Peer};
 
 /// Number of bytes that a pipe holds in each direction before the writer waits.

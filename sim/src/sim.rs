@@ -10,11 +10,11 @@ use sim_world::{Applied, Command, ControlPlane, Fault, Retain, State, Topology, 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::call_path::{BodyReader, CallPath, Front};
 use crate::control::Control;
 use crate::faults::{Faults, Rule, RuleError};
 use crate::kubeapi::{Access, Backing, BackingSlot, ClusterHandle, Identity, KubeApi, Tokens};
 use crate::ledger::{Keep, Ledger};
-use crate::path::{BodyReader, CallPath, Front};
 use crate::server::Server;
 use crate::supervisor::{self, Profile, SUPERVISOR, Supervisor};
 use crate::{Clock, WorldHandle};

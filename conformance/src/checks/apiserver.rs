@@ -6,7 +6,7 @@ use sim::faults::{Action, Rule};
 use sim::ledger::Record;
 
 use super::build::{T_INIT, WRITE_NODE, WRITE_STATUS, s, world};
-use super::observe::names;
+use super::queries::names;
 use super::{Case, Check};
 use crate::lab::Run;
 use crate::scenario::Act;

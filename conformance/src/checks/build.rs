@@ -10,7 +10,7 @@ use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Named, Nodes, Topology};
 use uuid::Uuid;
 
-use super::observe::name;
+use super::queries::name;
 use crate::backend::{Backend, virtual_machines};
 pub(super) use crate::periods::GRACE;
 use crate::scenario::{Act, Scenario};

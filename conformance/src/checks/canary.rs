@@ -11,7 +11,7 @@ use sim::world::{Command, Event};
 
 use super::Case;
 use super::build::{GRACE, T_INIT, T_LIFE, T_STATUS, VANISHING, machine, s, set_address};
-use super::observe::name;
+use super::queries::name;
 use crate::backend::Backend;
 use crate::judge::facts;
 use crate::lab::{Exit, Run};

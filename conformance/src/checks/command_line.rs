@@ -8,7 +8,7 @@ use sim::world::{Command, objects::GroupResource};
 use sim::{Class, Face};
 
 use super::build::{GRACE, T_INIT, T_LIFE, create_joining_machine, machine, s, vanishing, world};
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check, configuration};
 use crate::backend::Backend;
 use crate::foreign::Pace;

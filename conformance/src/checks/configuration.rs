@@ -9,7 +9,7 @@ use sim::world::{Command, PROVIDER_USER};
 use super::Case;
 use super::build::{T_INIT, s, set_address, world};
 use super::command_line::{ended_early, logs};
-use super::observe::{name, names};
+use super::queries::{name, names};
 use crate::lab::Run;
 use crate::scenario::Scenario;
 use crate::verdict::Verdict;

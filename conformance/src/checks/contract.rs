@@ -11,7 +11,7 @@ use super::build::{
     create_node_early, hidden, known_uuid, machine, patch, s, set_address, world, world_with,
 };
 use super::canary::Canary;
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::judge::{Invariant, NodeFacts};

@@ -14,7 +14,7 @@ use super::build::{
     machine, patch, s, set_address, world, world_with,
 };
 use super::canary::Canary;
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check, addresses};
 use crate::backend::Backend;
 use crate::catalogue;
@@ -30,7 +30,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("EFF-004", [no_writes(), no_refusals(), late_watch()]),
         Check::new("EFF-005", polling(backend)),
         Check::new("EFF-007", [known_nodes(backend)]),
-        Check::new("EFF-009", [super::gone::cheap_deletion(backend)]),
+        Check::new("EFF-009", [super::required_deletions::cheap_deletion(backend)]),
         Check::new("EFF-011", [left_alone(backend)]),
         Check::new("EFF-012", [burst(backend)]),
         Check::new("CCM-020", [rate()]),
@@ -304,7 +304,7 @@ fn shared_lists() -> Case {
     let case = Case::new(scenario, move |run| {
         let calls = run.calls_in("asked").filter(|call| Backend::Supervisor.receives(call)).count();
         let allowed = (end - begin).as_secs() / 5 + 1;
-        run.was_not_ready(&super::observe::name(silent)).and(|| {
+        run.was_not_ready(&super::queries::name(silent)).and(|| {
             Verdict::of(calls as u64 <= allowed, || {
                 format!(
                     "{calls} calls in five minutes; at most {allowed} are allowed, one list per 5 s"

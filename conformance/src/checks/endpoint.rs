@@ -6,7 +6,7 @@ use sim::Face;
 use sim::faults::{Action, Rule};
 
 use super::build::{s, world};
-use super::observe::names;
+use super::queries::names;
 use super::{Case, Check};
 use crate::foreign::Pace;
 use crate::lab::{Answer, Run};

@@ -10,7 +10,7 @@ use sim::world::objects::{GroupResource, Op};
 use sim::world::{Command, Event, Time};
 
 use super::build::{SETTLED, create_joining_machine, machine, s, with_outage, world};
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::foreign::Pace;

@@ -9,7 +9,7 @@ use super::build::{
     GRACE, KNOWN_UUID, SETTLED, T_INIT, WRITE_NODE, WRITE_STATUS, create_joining_machine,
     create_machine_of_early, create_node_early, fault_kinds, hidden, machine, s, world, world_with,
 };
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::foreign::Pace;

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::build::{SETTLED, T_INIT, T_STATUS, patch, s, set_address, world};
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;

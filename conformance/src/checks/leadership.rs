@@ -10,7 +10,7 @@ use sim::world::objects::{self, GroupResource, Key, PatchKind};
 use sim::world::{Command, Time};
 
 use super::build::{SETTLED, T_INIT, create_joining_machine, machine, s, set_address, world};
-use super::observe::names;
+use super::queries::names;
 use super::{Case, Check};
 use crate::judge::{LeaseVersion, terms};
 use crate::lab::{Exit, LEASE, Run};

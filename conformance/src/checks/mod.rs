@@ -3,8 +3,10 @@
 //!
 //! `catalogue.yaml` contains the text of each promise. This module contains the tests.
 
+mod additions;
 mod addresses;
 mod apiserver;
+mod backoff;
 pub(crate) mod build;
 mod canary;
 mod command_line;
@@ -14,19 +16,17 @@ mod deletion;
 mod efficiency;
 mod endpoint;
 mod events;
-pub(crate) mod gone;
 mod identity;
 mod initialization;
 mod isolation;
-mod kept;
 mod labels;
 mod leadership;
 mod lifecycle;
+mod node_ip;
 mod observability;
-mod observe;
-mod patience;
-mod provided;
+mod queries;
 mod recovery;
+pub(crate) mod required_deletions;
 mod robustness;
 mod scale;
 mod security;
@@ -229,13 +229,13 @@ pub fn all(backend: Backend) -> Vec<Check> {
         identity::checks(backend),
         addresses::checks(backend),
         deletion::checks(backend),
-        gone::checks(backend),
+        required_deletions::checks(backend),
         zones::checks(backend),
         sessions::checks(backend),
         isolation::checks(backend),
         recovery::checks(backend),
         efficiency::checks(backend),
-        patience::checks(backend),
+        backoff::checks(backend),
         observability::checks(backend),
         events::checks(backend),
         command_line::checks(backend),
@@ -245,11 +245,11 @@ pub fn all(backend: Backend) -> Vec<Check> {
         lifecycle::checks(backend),
         leadership::checks(),
         apiserver::checks(),
-        provided::checks(),
+        node_ip::checks(),
         shutdown::checks(backend),
         steadiness::checks(backend),
         waiting::checks(backend),
-        kept::checks(backend),
+        additions::checks(backend),
         robustness::checks(backend),
         scale::checks(backend),
         security::checks(backend),

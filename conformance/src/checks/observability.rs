@@ -12,7 +12,7 @@ use super::build::{
     KNOWN_UUID, SETTLED, T_MONITOR, T_STATUS, forget_reference, hidden, known_uuid, machine, s,
     with_outage, world, world_with,
 };
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::foreign::Pace;

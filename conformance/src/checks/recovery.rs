@@ -12,7 +12,7 @@ use super::build::{
     world_with,
 };
 use super::identity::rebuilt;
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::judge::liveness;

@@ -15,7 +15,7 @@ use sim::{Class, Face};
 
 use super::build::{SETTLED, T_STATUS, create_joining_machine, machine, s, world};
 use super::canary::Canary;
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::judge::NodeFacts;

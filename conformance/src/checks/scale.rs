@@ -7,7 +7,7 @@ use sim::world::{Command, ControlPlane};
 
 use super::build::{SETTLED, T_INIT, create_joining_machine, s, world_with};
 use super::canary::Canary;
-use super::observe::names;
+use super::queries::names;
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;

@@ -14,7 +14,7 @@ use super::build::{
     GRACE, SETTLED, T_INIT, T_LIFE, create_joining_machine, machine, patch, s, set_address, world,
 };
 use super::canary::Canary;
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;

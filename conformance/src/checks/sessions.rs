@@ -13,7 +13,7 @@ use super::build::{
     world_with,
 };
 use super::canary::Canary;
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::{Exit, Run};

@@ -14,7 +14,7 @@ use super::build::{
 };
 use super::canary::Canary;
 use super::deletion::PATIENCE;
-use super::observe::name;
+use super::queries::name;
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;

@@ -4,7 +4,7 @@ use sim::world::Command;
 use sim::world::objects::{self, Key};
 
 use super::build::{hidden, machine, s, world};
-use super::observe::name;
+use super::queries::name;
 use super::{Case, Check, Verdict};
 use crate::backend::Backend;
 use crate::judge::{Invariant, Violation};

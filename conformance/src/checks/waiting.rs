@@ -16,7 +16,7 @@ use super::build::{
     create_node_early, hidden, known_uuid, machine, machine_object, patch, s, set_address, world,
     world_with,
 };
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::foreign::Pace;

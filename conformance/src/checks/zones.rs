@@ -12,7 +12,7 @@ use super::build::{
     GRACE, T_INIT, T_LIFE, T_STATUS, create_joining_machine, fault_kinds, machine, machine_object,
     s, set_address, world,
 };
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::foreign::Pace;
@@ -98,7 +98,7 @@ fn nearest() -> Vec<Case> {
         for tag in tags {
             scenario = scenario.at(s(0), Command::AttachTag(tag));
         }
-        Case::new(scenario, move |run| shows(run, &super::observe::name(1), zone, region))
+        Case::new(scenario, move |run| shows(run, &super::queries::name(1), zone, region))
             .named(name)
     };
     let case = |name, tags, zone, region| on(ClusterZoneTag::Tagged, name, tags, zone, region);
@@ -135,7 +135,7 @@ fn nearest() -> Vec<Case> {
         case(
             "the host's path before the machine and its folder",
             vec![
-                tag(ZONE_CATEGORY, "own", &super::observe::name(1)),
+                tag(ZONE_CATEGORY, "own", &super::queries::name(1)),
                 tag(ZONE_CATEGORY, "folder", MACHINES),
             ],
             "zone-a",
@@ -145,7 +145,7 @@ fn nearest() -> Vec<Case> {
             "the resource pool before the machine where its host has no zone",
             vec![
                 tag(ZONE_CATEGORY, "pool", POOL),
-                tag(ZONE_CATEGORY, "own", &super::observe::name(1)),
+                tag(ZONE_CATEGORY, "own", &super::queries::name(1)),
             ],
             "pool",
             "region-a",
@@ -153,7 +153,7 @@ fn nearest() -> Vec<Case> {
         bare(
             "the machine where its host has no zone",
             vec![
-                tag(ZONE_CATEGORY, "own", &super::observe::name(1)),
+                tag(ZONE_CATEGORY, "own", &super::queries::name(1)),
                 tag(ZONE_CATEGORY, "folder", MACHINES),
             ],
             "own",
@@ -196,11 +196,11 @@ fn in_a_vapp() -> Vec<Case> {
         for tag in tags {
             scenario = scenario.at(s(0), Command::AttachTag(tag));
         }
-        Case::new(scenario, move |run| shows(run, &super::observe::name(1), zone, "region-a"))
+        Case::new(scenario, move |run| shows(run, &super::queries::name(1), zone, "region-a"))
             .named(format!("in a vApp, {name}"))
     };
     let app = || tag(ZONE_CATEGORY, "app", APP);
-    let own = || tag(ZONE_CATEGORY, "own", &super::observe::name(1));
+    let own = || tag(ZONE_CATEGORY, "own", &super::queries::name(1));
     vec![
         case("the cluster before the vApp", true, vec![app()], "zone-a"),
         case(
@@ -349,7 +349,7 @@ fn partly_visible() -> Vec<Case> {
             scenario = scenario.at(s(0), Command::AttachTag(tag));
         }
         Case::new(scenario, move |run| {
-            shows(run, &super::observe::name(1), zone, "region-a")
+            shows(run, &super::queries::name(1), zone, "region-a")
                 .and(|| run.initializes(&names(3), s(0), T_INIT))
         })
         .named(name)

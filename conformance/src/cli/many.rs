@@ -4,16 +4,16 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use super::elapsed;
-use crate::{alike, report};
+use crate::{mode_comparison, report};
 
 pub(super) fn compare(out: &mut impl Write, runs: u32, seed: u64) -> anyhow::Result<ExitCode> {
     let mut clock = elapsed();
-    match alike::compare(runs, seed, None) {
+    match mode_comparison::compare(runs, seed, None) {
         Err(difference) => {
             writeln!(out, "{difference}")?;
             Ok(ExitCode::from(1))
         }
-        Ok(alike::Compared { histories, nodes, values, calls: (v1, v2) }) => {
+        Ok(mode_comparison::Compared { histories, nodes, values, calls: (v1, v2) }) => {
             writeln!(
                 out,
                 "v1 and V2 agree in {histories} histories, seed {seed}: {nodes} nodes at their ends, {values} values written; \

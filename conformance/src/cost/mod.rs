@@ -4,7 +4,7 @@
 //! Long polls and watches have their own counts, because their number grows with time and not with
 //! work.
 
-pub mod bill;
+pub mod calls;
 mod phases;
 mod print;
 mod supervisor;

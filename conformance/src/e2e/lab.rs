@@ -14,7 +14,7 @@ use super::simulator::Simulator;
 use super::usage::Usage;
 use super::{engine, kubelet, until};
 use crate::backend::Backend;
-use crate::whereabouts;
+use crate::process_identity;
 
 /// Description of a lab to make or to open.
 #[derive(Clone, Debug)]
@@ -108,7 +108,7 @@ impl LabSpec {
     pub(super) async fn begin_passing(&self) -> anyhow::Result<()> {
         let (directory, name) = (self.directory(), &self.name);
         match std::fs::read_to_string(self.passing()) {
-            Ok(owner) if whereabouts::may_run(&owner)? => return Err(self.is_in_use(&owner)),
+            Ok(owner) if process_identity::may_run(&owner)? => return Err(self.is_in_use(&owner)),
             Ok(_) => {}
             Err(_) if directory.exists() => {
                 return Err(Usage::error(format!(
@@ -120,7 +120,7 @@ impl LabSpec {
         engine::ready(&self.project, self.start_engine).await?;
         self.down().await?;
         std::fs::create_dir_all(&directory)?;
-        Ok(std::fs::write(self.passing(), whereabouts::this_process()?)?)
+        Ok(std::fs::write(self.passing(), process_identity::this_process()?)?)
     }
 
     /// Returns the path of the file that marks a temporary lab and identifies the process that uses
@@ -138,7 +138,7 @@ impl LabSpec {
     /// Marks the lab as in use by this process. The lab's state is undefined until
     /// [`Self::settle`].
     pub(super) fn touch(&self) -> anyhow::Result<()> {
-        Ok(std::fs::write(self.touched(), whereabouts::this_process()?)?)
+        Ok(std::fs::write(self.touched(), process_identity::this_process()?)?)
     }
 
     /// True if a command that used the lab was interrupted, so that the lab's state is undefined.
@@ -147,7 +147,7 @@ impl LabSpec {
     /// Fails if that command still runs.
     fn was_interrupted(&self) -> anyhow::Result<bool> {
         let Ok(owner) = std::fs::read_to_string(self.touched()) else { return Ok(false) };
-        if whereabouts::may_run(&owner)? {
+        if process_identity::may_run(&owner)? {
             return Err(self.is_in_use(&owner));
         }
         Ok(true)

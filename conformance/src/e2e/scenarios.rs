@@ -14,7 +14,7 @@ use super::shell::call;
 use super::tally::Since;
 use super::{swap, until};
 use crate::backend::Backend;
-use crate::checks::gone;
+use crate::checks::required_deletions;
 use crate::judge::{NodeFacts, facts};
 use crate::verdict::Verdict;
 
@@ -344,7 +344,8 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
     let mut since = Since::now(&lab.simulator).await?;
     lab.simulator.delete(machine).await?;
     let is_gone = lab.becomes(&machine.name, NOT_READY, |node| node.is_none()).await?;
-    let (calls, budget) = (since.calls(&lab.simulator).await?, gone::allowed(lab.made.backend));
+    let (calls, budget) =
+        (since.calls(&lab.simulator).await?, required_deletions::allowed(lab.made.backend));
     let evicted = until(SOON * 2, async || {
         let pods =
             lab.cluster.get("/api/v1/namespaces/default/pods?fieldSelector=metadata.name%3Ddoomed");

@@ -13,8 +13,8 @@ use std::process::{Output, Stdio};
 use anyhow::{Context as _, bail};
 use tokio::process::Command;
 
-use super::behind::{self, LABEL, Start, WHERE};
 use super::launch::Launcher;
+use super::remote::{self, LABEL, Start, WHERE};
 
 /// Environment variables that configure `docker`.
 pub(super) const VARIABLES: [&str; 5] =
@@ -39,7 +39,7 @@ impl Engine {
     /// Returns the engine that these environment variables select; `docker` gets no other
     /// variables.
     pub(super) fn new(variables: BTreeMap<String, String>) -> anyhow::Result<Self> {
-        Ok(Self { variables, labels: behind::labels()? })
+        Ok(Self { variables, labels: remote::labels()? })
     }
 
     fn command(&self) -> Command {
@@ -84,7 +84,7 @@ impl Engine {
         let mut orphans = vec!["rm", "-f", "-v"];
         orphans.extend(text.lines().filter_map(|line| {
             let (id, owner) = line.split_once(' ')?;
-            behind::is_gone(owner).then_some(id)
+            remote::is_gone(owner).then_some(id)
         }));
         if orphans.len() > 3 {
             self.call(&orphans).await?;
@@ -183,7 +183,7 @@ mod tests {
         let label = format!("io.vsphere-lab.driver={owner}");
         let place = format!(
             "io.vsphere-lab.driver/where={}",
-            crate::whereabouts::boot_and_namespace().unwrap()
+            crate::process_identity::boot_and_namespace().unwrap()
         );
         assert_eq!(
             arguments,

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::command::{Surroundings, Usage, guarded, setup};
 use super::run::Life;
 use super::{Settings, Setup, Subject};
-use crate::cost::bill::{self, CallReport, Part};
+use crate::cost::calls::{self, CallReport, Part};
 use crate::judge::facts;
 use crate::lab::LabEvent;
 use crate::scenario::ProviderSetup;
@@ -99,7 +99,7 @@ fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow:
         _ => return Err(usage("--nodes: a ledger has one fleet; write one number".to_owned())),
     };
     let name = path.display();
-    let records = crate::captured::records(path).map_err(usage)?;
+    let records = crate::ledger_file::records(path).map_err(usage)?;
     prepare(arguments.out.as_ref())?;
     let bill = CallReport::of_ledger(&name.to_string(), nodes, &records);
     if bill.calls.is_empty() {
@@ -227,7 +227,7 @@ fn doubts(life: &Life) -> Vec<String> {
 /// Returns the text of a usage error for a single size, or for one below 2 or above 500.
 fn sizes(wanted: &[u32]) -> Result<Vec<u32>, String> {
     if wanted.is_empty() {
-        return Ok(bill::SIZES.to_vec());
+        return Ok(calls::SIZES.to_vec());
     }
     let mut sizes = wanted.to_vec();
     sizes.sort_unstable();
@@ -253,7 +253,7 @@ fn save(dir: Option<&Path>, bill: &CallReport) -> anyhow::Result<()> {
 /// Returns the mark of each call as JSON lines, in the order of the ledger.
 fn marked(records: &[Record]) -> anyhow::Result<String> {
     let mut lines = String::new();
-    for mark in bill::marks(records) {
+    for mark in calls::marks(records) {
         lines.push_str(&serde_json::to_string(&mark)?);
         lines.push('\n');
     }

@@ -15,8 +15,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::behind::RemoteProvider;
 use super::launch::Launcher;
+use super::remote::RemoteProvider;
 use crate::lab::Exit;
 
 /// Maximum real time from SIGTERM to the end of a process. After this time the driver kills the

@@ -13,12 +13,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::calibration::{Calibration, silent};
+use super::delay_meter::{DelayMeter, doubted, is_final};
+use super::feasibility::{Limits, Plan, pace, paces_of_repetitions};
 use super::host::{Host, Setup};
-use super::plan::{Limits, Plan, pace, paces_of_repetitions};
-use super::pulse::{DelayMeter, doubted, is_final};
 use crate::catalogue::{self, Class, Entry, Requirement};
 use crate::checks::{Case, Check, Outcome};
-use crate::cost::bill;
+use crate::cost::calls;
 use crate::lab::{Lab, Run, Stage};
 use crate::report::Ledgers;
 use crate::scenario::Scenario;
@@ -345,7 +345,7 @@ impl Subject {
     /// Fails if the environment of the provider cannot be made, or if the provider makes no call;
     /// in the latter case the error contains the end of its log.
     pub(super) async fn live_with(&self, n: u32) -> anyhow::Result<Life> {
-        let scenario = bill::life(n, self.setup.manifest.spec.mode);
+        let scenario = calls::life(n, self.setup.manifest.spec.mode);
         let pace = self.settings.compress;
         let begin = Instant::now();
         let (run, refused) = self.live(&format!("cost-{n}"), &scenario, pace).await;

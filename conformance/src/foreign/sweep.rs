@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::command::{Surroundings, Usage, guarded, setup};
-use super::plan::{hindrance, pace, paces_of_repetitions};
+use super::feasibility::{hindrance, pace, paces_of_repetitions};
 use super::{Settings, Setup, Subject};
 use crate::catalogue::Class;
 use crate::judge::{Invariant, Violation};

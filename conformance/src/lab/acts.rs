@@ -6,7 +6,7 @@ use sim::world::objects::{self, Key, PatchKind};
 use sim::world::{Command, World};
 
 use super::{
-    Answer, ByHand, Lab, LabEvent, Mode, Running, Scrape, WAKING, authority, initialize, provider,
+    Answer, ByHand, Lab, LabEvent, Mode, Running, Scrape, WAKING, initialize, provider, redirect,
 };
 use crate::scenario::{Act, Caller};
 
@@ -31,7 +31,7 @@ impl Lab {
                     Mode::VCenter(_) => command.clone(),
                     Mode::Supervisor(_) => self
                         .world()
-                        .read(|world| authority::through_the_object(command, World::state(world))),
+                        .read(|world| redirect::through_the_object(command, World::state(world))),
                 };
                 if let Err(fault) = self.sim.apply(command) {
                     self.refuse(fault);

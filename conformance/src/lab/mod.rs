@@ -5,8 +5,6 @@
 //! time runs faster by the same factor. Scenario, ledger and judges are the same in both cases.
 
 mod acts;
-mod aftermath;
-mod authority;
 mod bounds;
 mod election;
 mod endpoint;
@@ -16,7 +14,9 @@ mod initialize;
 mod pieces;
 mod provider;
 mod recorded;
+mod redirect;
 mod replicas;
+mod run;
 mod running;
 mod scrape;
 mod wire;
@@ -33,7 +33,6 @@ use sim::{Sim, WorldHandle};
 use crate::backend::Backend;
 use crate::foreign::Host;
 use crate::scenario::{Scenario, Step};
-pub use aftermath::{ByHand, NodeEvent, Run};
 pub use bounds::{Bounds, ExceededBound, peak_resident};
 use bounds::{Guard, Watchdog};
 pub(crate) use election::{Identities, unknown_leader_reason};
@@ -43,6 +42,7 @@ use provider::Replica;
 pub use provider::{Exit, Mutants};
 pub(crate) use provider::{LEASE, cloud_config, label};
 pub use recorded::{Recorded, Unusable};
+pub use run::{ByHand, NodeEvent, Run};
 use running::Running;
 pub use scrape::{Checks, Sample, Scrape, sum};
 

@@ -6,9 +6,9 @@
 //! its end every liveness invariant must hold.
 
 mod adoption;
+mod environments;
 mod identities;
 mod joins;
-mod places;
 
 use std::time::Duration;
 
@@ -164,7 +164,7 @@ pub fn usual() -> Scenario {
 pub fn all(backend: Backend) -> Vec<Life> {
     let mut all = joins::lives(backend);
     all.extend(adoption::lives(backend));
-    all.extend(places::lives(backend));
+    all.extend(environments::lives(backend));
     all.extend(identities::lives(backend));
     all
 }

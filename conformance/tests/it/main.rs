@@ -3,15 +3,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-mod alike;
-mod bill;
 mod budgets;
 mod certificates;
 mod clusters;
 mod command_line;
+mod cost_calls;
 mod determinism;
 mod histories;
 mod lives;
+mod mode_comparison;
 mod modes;
 mod mutants;
 mod recordings;

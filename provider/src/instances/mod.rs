@@ -4,11 +4,11 @@
 //! makes upstream's calls (`v1`). A backend changes neither Nodes nor machines.
 
 mod addresses;
+mod changed_nodes;
 mod datacenters;
-mod desk;
 mod forgotten;
 mod instance_type;
-mod news;
+mod question_queue;
 mod supervisor;
 mod trouble;
 mod vcenter;

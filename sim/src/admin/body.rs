@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 
 use super::AdminError;
-use crate::path::{BodyError, BodyReader, Limit};
+use crate::call_path::{BodyError, BodyReader, Limit};
 
 /// Maximum size of a body in bytes (8 MiB). Requests of an administrator need less.
 const MAX_BODY: usize = 8 << 20;

@@ -4,11 +4,11 @@
 
 mod action;
 mod check;
-mod doubt;
 mod kubernetes;
 mod matcher;
 mod scalars;
 mod spoil;
+mod warnings;
 mod when;
 
 use std::time::Duration;

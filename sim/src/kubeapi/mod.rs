@@ -7,7 +7,6 @@
 //! feature of the real server that this server does not implement gets a `Status` that names the
 //! resource or feature.
 
-mod absent;
 mod accept;
 mod access;
 mod answer;
@@ -24,6 +23,7 @@ pub(crate) mod fuzzing;
 mod health;
 mod impersonation;
 mod json;
+mod not_found;
 mod objects;
 mod openapi;
 mod options;

@@ -5,14 +5,14 @@
 
 mod accept;
 mod connection;
-mod door;
 mod endpoints;
 mod framing;
+mod gate;
 mod heads;
 mod open;
 mod options;
 
-pub use door::ClientGate;
 pub use endpoints::{Endpoint, Endpoints};
+pub use gate::ClientGate;
 pub use open::ListenError;
 pub use options::{Advertise, ListenOptions, Transport};

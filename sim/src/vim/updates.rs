@@ -13,9 +13,9 @@
 //! traverse other properties than `view` repeat their walk over the inventory.
 
 mod follow;
-mod owed;
 mod plan;
 mod position;
+mod unsent;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

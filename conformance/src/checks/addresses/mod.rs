@@ -16,7 +16,7 @@ use sim::world::{Command, Topology};
 use super::build::{
     SETTLED, T_INIT, T_STATUS, about_machines, ips, machine, s, set_address, world,
 };
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;

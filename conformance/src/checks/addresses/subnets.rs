@@ -7,7 +7,7 @@
 
 use crate::checks::Case;
 use crate::checks::build::{T_INIT, s, set_address, world};
-use crate::checks::observe::{name, names};
+use crate::checks::queries::{name, names};
 use crate::verdict::Verdict;
 
 const A: &str = "10.6.0.1";

@@ -12,7 +12,7 @@ use crate::checks::build::{
     SETTLED, about_machines, fault_kinds, forget_reference, machine, s, world,
 };
 use crate::checks::canary::Canary;
-use crate::checks::observe::{name, names};
+use crate::checks::queries::{name, names};
 use crate::judge::NodeFacts;
 use crate::lab::Run;
 use crate::scenario::Act;

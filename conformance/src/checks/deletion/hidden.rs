@@ -13,7 +13,7 @@ use crate::backend::Backend;
 use crate::checks::Case;
 use crate::checks::build::{NAMESPACE, SETTLED, machine, s, world};
 use crate::checks::canary::Canary;
-use crate::checks::observe::name;
+use crate::checks::queries::name;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::Verdict;

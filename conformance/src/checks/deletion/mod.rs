@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::build::{KNOWN_UUID, SETTLED, forget_reference, known_uuid, machine, s, world};
 use super::canary::Canary;
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::foreign::Pace;
@@ -234,7 +234,7 @@ fn states() -> Vec<Case> {
             let name = format!("{state}{}", if cold { ", cold cache" } else { "" });
             let judge = |run: &Run| {
                 survives(run, 4).and(|| {
-                    let back = run.node(&super::observe::name(1));
+                    let back = run.node(&super::queries::name(1));
                     Verdict::of(back.is_some_and(|it| it.is_ready() && !it.shutdown), || {
                         "at the end the node is not Ready without the shutdown taint, although its machine runs".to_owned()
                     })

@@ -19,7 +19,7 @@ use crate::checks::build::{
     KNOWN_UUID, SETTLED, known_machine_arrives, known_uuid, machine, patch, s, world,
 };
 use crate::checks::canary::Canary;
-use crate::checks::observe::name;
+use crate::checks::queries::name;
 use crate::judge::Invariant;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{AboutMoment as _, Verdict, when};

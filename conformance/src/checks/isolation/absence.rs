@@ -16,7 +16,7 @@ use crate::checks::build::{
     GRACE, SETTLED, T_INIT, T_STATUS, known_machine_arrives, known_uuid, machine, s, world,
 };
 use crate::checks::deletion::{PATIENCE, survives};
-use crate::checks::observe::name;
+use crate::checks::queries::name;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{AboutMoment as _, Verdict, when};

@@ -11,7 +11,7 @@ use super::build::{
     GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, create_joining_machine, lists_refused, machine, s,
     set_address, world,
 };
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;

@@ -8,7 +8,7 @@ use sim::world::{Command, Named};
 
 use crate::checks::Case;
 use crate::checks::build::{T_INIT, create_joining_machine, s, world_with};
-use crate::checks::observe::{name, names};
+use crate::checks::queries::{name, names};
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::imagined;
+use super::in_cluster::{Play, Played};
 use super::plan::Plan;
-use super::played::{Play, Played};
 use super::report::{self, Column};
+use super::virtual_time;
 use crate::backend::Backend;
 use crate::cost::CountedMode;
 use crate::e2e::cluster::{Cluster, Machine};
@@ -165,7 +165,8 @@ async fn count(
             if let Some(of) = provider.subject {
                 // A run in virtual time has its own runtime, so it needs a thread outside this
                 // runtime.
-                let imagined = tokio::task::spawn_blocking(move || imagined::tallies(of, &plan));
+                let imagined =
+                    tokio::task::spawn_blocking(move || virtual_time::tallies(of, &plan));
                 column.virtual_time.insert(*nodes, imagined.await?);
             }
         }

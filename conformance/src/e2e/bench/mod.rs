@@ -14,9 +14,9 @@
 
 mod command;
 mod fleet;
-mod imagined;
+mod in_cluster;
 mod plan;
-mod played;
 mod report;
+mod virtual_time;
 
 pub(super) use command::{BenchOptions, run};

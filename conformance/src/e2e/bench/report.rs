@@ -11,8 +11,8 @@ use anyhow::Context as _;
 use plotters::prelude::*;
 use serde::Serialize;
 
+use super::in_cluster::Played;
 use super::plan::{Phase, Plan};
-use super::played::Played;
 use crate::cost::{Fit, fit};
 use crate::e2e::tally::Tally;
 

@@ -22,9 +22,9 @@ use anyhow::Context as _;
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::behind::{self, LABEL, Start, WHERE};
 use super::launch::Launcher;
 use super::manifest::Container;
+use super::remote::{self, LABEL, Start, WHERE};
 use files::Files;
 use kubectl::Kubectl;
 pub(super) use pod::{Pod, SimHandles};
@@ -48,7 +48,7 @@ impl Cluster {
         environment: BTreeMap<String, String>,
         place: &BTreeMap<&'static str, String>,
     ) -> anyhow::Result<Self> {
-        let labels = behind::labels()?;
+        let labels = remote::labels()?;
         Ok(Self {
             kubectl: Kubectl::new(launcher, environment, place),
             written: place.get("address").cloned(),
@@ -166,7 +166,7 @@ fn orphans(listed: &Value) -> Vec<String> {
     let items = listed["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     let orphan = |it: &Value| {
         let (metadata, kind) = (&it["metadata"], it["kind"].as_str()?.to_lowercase());
-        let is_gone = behind::is_gone(metadata["labels"][LABEL].as_str()?);
+        let is_gone = remote::is_gone(metadata["labels"][LABEL].as_str()?);
         Some(format!("{kind}/{}", metadata["name"].as_str()?)).filter(|_| is_gone)
     };
     items.iter().filter_map(orphan).collect()
@@ -182,7 +182,7 @@ mod tests {
     fn objects_of_a_conformance_process_that_has_ended_are_orphans() {
         let item = |kind: &str, owner: String| json!({"kind": kind, "metadata": {"name": "x", "labels": {LABEL: owner}}});
         let listed = json!({"items": [
-            item("Pod", behind::owner()),
+            item("Pod", remote::owner()),
             item("Pod", "conformance-0".to_owned()),
             item("Secret", "conformance-0".to_owned()),
             item("Secret", "somebody-0".to_owned()),

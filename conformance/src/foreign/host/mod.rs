@@ -1,7 +1,7 @@
 //! Environment of a provider's replicas in one run: a directory, the files of the manifest, and the
 //! sim's endpoints.
 
-mod entrance;
+mod listeners;
 mod port;
 mod values;
 
@@ -17,17 +17,17 @@ use tokio::process::Command;
 use tokio_util::task::TaskTracker;
 
 use super::apiserver::{ApiServer, MirroredCluster, RealApiServer};
-use super::behind::{RemoteProvider, Start};
 use super::cluster::{Cluster, SimHandles};
 use super::container::{self, Engine};
 use super::launch::{self, Launcher};
 use super::manifest::{self, Driver, Manifest};
 use super::namespace;
 use super::process::{Logs, Process};
+use super::remote::{RemoteProvider, Start};
 use super::template::Values;
 use crate::lab::label;
 use crate::scenario::Scenario;
-use entrance::ReplicaListeners;
+use listeners::ReplicaListeners;
 use values::expand;
 
 /// State that all runs of one provider share.

@@ -22,7 +22,7 @@ use super::{
     view::Changes,
 };
 use crate::{
-    instances::news::ChangedNodes,
+    instances::changed_nodes::ChangedNodes,
     model::Unknown,
     mutant::{Active, mutant},
     telemetry::{ListReason, SupervisorMetrics},

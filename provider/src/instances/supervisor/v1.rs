@@ -26,7 +26,7 @@ use super::{
     machine::{MachineObject, PowerState},
 };
 use crate::{
-    instances::{Instances, ZoneWanted, desk::QuestionQueue},
+    instances::{Instances, ZoneWanted, question_queue::QuestionQueue},
     model::{AddressOrder, Lookup, Metadata, NodeIdentity, Unknown, Zone},
     tasks::Tasks,
     telemetry::RequestCounter,

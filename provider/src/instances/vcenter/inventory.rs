@@ -7,7 +7,7 @@ use provider_vcenter::{CallError, MoRef, ObjectContent};
 
 use super::{
     Shared,
-    join::{Batch, answer},
+    lookups::{Batch, answer},
     scope::{self, DatacenterFilter},
     state::{JoinRequest, Outcome, VcenterIndex},
 };

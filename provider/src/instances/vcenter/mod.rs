@@ -23,7 +23,7 @@ mod census;
 mod describe;
 mod idle;
 mod inventory;
-mod join;
+mod lookups;
 mod machine;
 mod poll;
 mod proof;
@@ -120,7 +120,7 @@ impl VcenterInstances {
             let name = self.shared.vcenters[index].client.name().to_owned();
             let span = |task: &str| tracing::info_span!("vcenter", vcenter = %name, task);
             let shared = Arc::clone(&self.shared);
-            tasks.spawn_droppable(span("join"), async move { join::run(&shared, index).await });
+            tasks.spawn_droppable(span("join"), async move { lookups::run(&shared, index).await });
             let shared = Arc::clone(&self.shared);
             if shared.polls() {
                 tasks.spawn_droppable(span("poll"), async move { poll::run(&shared, index).await });

@@ -10,7 +10,7 @@ use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use provider_vcenter::{CallError, Chain, FilterSpec, MoRef};
 
 use super::{
-    Shared, join, scope,
+    Shared, lookups, scope,
     state::{JoinRequest, Outcome, VcenterIndex},
 };
 use crate::{
@@ -81,7 +81,7 @@ impl<'a> SlowSearches<'a> {
                 (outcome, if self.failed.len() >= TROUBLE { Err(err) } else { Ok(()) })
             }
         };
-        join::answer(self.shared, self.index, &name, &request, outcome);
+        lookups::answer(self.shared, self.index, &name, &request, outcome);
         trouble
     }
 
@@ -109,7 +109,7 @@ impl<'a> SlowSearches<'a> {
         });
         match tokio::time::timeout(PATIENCE, &mut search).await {
             Ok((name, request, result)) => {
-                join::answer(shared, index, &name, &request, result?);
+                lookups::answer(shared, index, &name, &request, result?);
                 self.failed.clear();
             }
             Err(_) => self.searches.push(search),

@@ -4,19 +4,19 @@
 //! `schemas/generate.py`. The program parses the data once.
 
 mod binary;
+mod canonical;
 mod decode;
 mod duration;
 mod foreign;
 mod quantity;
-mod settled;
 mod time;
 mod types;
 
 pub(super) use binary::{base64, base64_of_url};
+pub(super) use canonical::is_canonical;
 pub(super) use decode::{Decoded, GoDecoder, decode, decode_metadata, reordered};
 pub(crate) use foreign::GoKinds;
 pub(super) use quantity::is_whole;
-pub(super) use settled::is_canonical;
 pub(super) use types::{Struct, Types};
 
 /// OpenAPI v3 schemas of the built-in kinds and of the types to which these refer, as the real

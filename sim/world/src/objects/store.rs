@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::graves::Deletions;
+use super::deletions::Deletions;
 use super::log::{Entry, Log};
 use super::resources::{self, customresourcedefinitions};
 use super::{

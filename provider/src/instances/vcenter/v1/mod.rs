@@ -15,9 +15,9 @@
 
 mod answers;
 mod datacenters;
+mod full_properties;
 mod search;
 mod troubles;
-mod whole;
 mod zones;
 
 use std::{
@@ -31,7 +31,7 @@ use tokio::time::Instant;
 
 use super::{Policy, Tuning, census::Censuses, state::VcenterIndex};
 use crate::{
-    instances::{Instances, Trouble, ZoneWanted, desk::QuestionQueue},
+    instances::{Instances, Trouble, ZoneWanted, question_queue::QuestionQueue},
     model::{Lookup, MachineId, Metadata, NodeIdentity},
     tasks::Tasks,
 };

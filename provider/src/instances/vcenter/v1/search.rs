@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use provider_vcenter::{CallError, Chain, FilterSpec, MoRef};
 
-use super::{Shared, datacenters, whole};
+use super::{Shared, datacenters, full_properties};
 use crate::{
     instances::vcenter::{machine::Machine, state::VcenterIndex},
     model::{MachineId, Unknown, swap_byte_order},
@@ -67,7 +67,7 @@ impl Shared {
     /// Reads the properties of the machine a second time, as upstream does.
     async fn described(&self, found: Found) -> Result<Found, Unknown> {
         let client = &self.vcenters[found.vcenter];
-        let machine = read(client, &found.reference, whole::DESCRIBED).await?;
+        let machine = read(client, &found.reference, full_properties::DESCRIBED).await?;
         Ok(Found { machine, ..found })
     }
 
@@ -134,7 +134,7 @@ impl Shared {
                 continue;
             }
             for reference in machines {
-                match read(client, &reference, whole::FOUND).await {
+                match read(client, &reference, full_properties::FOUND).await {
                     Ok(machine) => match machine.uuid {
                         // A server that ignores the datacenter finds the same machine again.
                         Some(_) if found.iter().any(|it| it.reference == reference) => {}
@@ -184,5 +184,5 @@ async fn read(
     let object = object.ok_or_else(|| {
         Unknown::Unavailable("a search finds its machine, but this login cannot read it".to_owned())
     })?;
-    Ok(whole::machine(object))
+    Ok(full_properties::machine(object))
 }

@@ -11,9 +11,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value};
 
 use super::binary::base64;
+use super::canonical::is_canonical;
 use super::duration;
 use super::quantity;
-use super::settled::is_canonical;
 use super::time::{rfc3339, rfc3339_micro};
 use super::types::{Struct, Type, Types};
 use crate::objects::text::{go_type, json_type, quote};

@@ -10,7 +10,7 @@ use super::build::{
     set_address, world,
 };
 use super::canary::Canary;
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::zones::{relabel, stop_zone_labels};
 use super::{Case, Check};
 use crate::backend::Backend;

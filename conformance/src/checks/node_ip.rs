@@ -4,7 +4,7 @@
 use sim::world::{Command, Topology};
 
 use super::build::{SETTLED, T_INIT, T_STATUS, machine, patch, s, set_address};
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::judge::NodeFacts;
 use crate::lab::Run;

@@ -10,8 +10,8 @@ use sim_world::{Command, Completion, Step};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::fleet::{self, Fleet};
-use super::imagined::restart;
 use super::plan::{FIRST, Phase, Plan, SERVICE_START};
+use super::virtual_time::restart;
 use crate::e2e::cluster::{Cluster, Machine};
 use crate::e2e::deploy::{self, Deployment};
 use crate::e2e::kubelet;

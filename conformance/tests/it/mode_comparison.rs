@@ -1,8 +1,8 @@
 //! Compares v1 and V2 of Supervisor mode on a few histories; `conformance alike` compares a
 //! thousand.
 
-use conformance::alike::compare;
 use conformance::lab::Mutants;
+use conformance::mode_comparison::compare;
 
 #[test]
 fn v2_reports_the_same_nodes_as_v1_with_under_a_tenth_of_the_calls() {

@@ -12,7 +12,7 @@ use std::process::ExitStatus;
 use super::cluster::Pod;
 use super::container::Running;
 use super::manifest::Container;
-use crate::whereabouts;
+use crate::process_identity;
 
 /// Label of every object (container, Pod, Secret) that a `conformance` process creates for a
 /// provider. Its value contains the process ID of that `conformance` process.
@@ -30,7 +30,7 @@ pub(super) fn owner() -> String {
 
 /// Returns both labels with the values for this process.
 pub(super) fn labels() -> anyhow::Result<BTreeMap<&'static str, String>> {
-    Ok(BTreeMap::from([(LABEL, owner()), (WHERE, whereabouts::boot_and_namespace()?)]))
+    Ok(BTreeMap::from([(LABEL, owner()), (WHERE, process_identity::boot_and_namespace()?)]))
 }
 
 /// True if `owner`, a value of [`LABEL`], contains a process ID with which no process runs now. The

@@ -14,7 +14,7 @@ use super::build::{
 };
 use super::canary::Canary;
 use super::deletion::survives;
-use super::observe::{EventFacts, name, names};
+use super::queries::{EventFacts, name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::catalogue;

@@ -16,7 +16,7 @@ use super::build::{
     GRACE, SETTLED, T_STATUS, WRITE_NODE, WRITE_STATUS, create_joining_machine, hidden, ips,
     machine, patch, s, set_address, vanishing, world,
 };
-use super::observe::{name, names};
+use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::catalogue;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use conformance::backend::Backend;
 use conformance::cost::CountedMode;
-use conformance::cost::bill::{CallReport, Need, Part, Trigger, life};
+use conformance::cost::calls::{CallReport, Need, Part, Trigger, life};
 use conformance::lab::{Stage, run};
 
 /// Returns the bill of our provider for this subject, with fleets of 8 and 16 nodes.
@@ -19,7 +19,7 @@ fn bill(subject: CountedMode) -> CallReport {
 fn calls(bill: &CallReport, trigger: Trigger, backend: Backend) -> BTreeMap<(Need, u32), u64> {
     let mut calls = BTreeMap::new();
     let about =
-        |it: &&conformance::cost::bill::Item| it.trigger == trigger && it.server == backend.name();
+        |it: &&conformance::cost::calls::Item| it.trigger == trigger && it.server == backend.name();
     for item in bill.items.iter().filter(about) {
         for (n, count) in item.calls.iter().filter(|(_, count)| **count > 0) {
             *calls.entry((item.need, *n)).or_default() += count;

@@ -15,7 +15,7 @@ use std::{
 use futures::FutureExt as _;
 use tokio::{sync::Notify, time::Instant};
 
-use super::{ZoneWanted, news::ChangedNodes};
+use super::{ZoneWanted, changed_nodes::ChangedNodes};
 use crate::model::{Lookup, Metadata, NodeIdentity, Unknown};
 
 /// Time within which the controller has to take an answer. A later question makes the backend
