@@ -52,8 +52,8 @@ async fn main() {
 }
 
 /// Starts a program, measures every operation, prints the figures, and stops the program.
-/// `reference` has the rates of the first program, for the ratios. Returns the rates in the order
-/// of the operations.
+/// `reference` has the rates of the program that was measured first, for the ratios; `None` for
+/// this program itself. Returns the rates in the order of the operations.
 async fn measure(program: &Program, reference: Option<&[f64]>) -> Vec<f64> {
     let peer = program.start().await;
     println!(
@@ -90,7 +90,7 @@ async fn measure(program: &Program, reference: Option<&[f64]>) -> Vec<f64> {
 }
 
 /// Sends the requests in turn, first over one connection and then over [`CONNECTIONS`] connections
-/// at once.
+/// at once, each time for [`LASTS`]. Returns the measurements, without the first [`WARM`] calls.
 async fn ask(peer: &Peer, requests: &[String]) -> Figures {
     let mut turn = requests.iter().cycle();
     for _ in 0..WARM {

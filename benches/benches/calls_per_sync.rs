@@ -1,5 +1,5 @@
-//! Counts the provider's calls exactly, per phase and number of nodes, and compares the counts with
-//! the committed budgets. Measures no times.
+//! Counts the provider's calls exactly, per backend, instances mode, phase and number of nodes, and
+//! compares the counts with the committed budgets. Measures no times.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 

@@ -63,7 +63,7 @@ async fn live(n_nodes: u32, hours: u32) -> u64 {
 }
 
 /// Watches `path` until `end`, and starts a new watch whenever one ends. Returns the number of
-/// events, not counting bookmarks.
+/// events of all these watches, not counting bookmarks.
 async fn follow(sim: &Sim, path: &str, end: tokio::time::Instant) -> u64 {
     let service = sim.cluster().service("informer");
     let uri = format!("{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds=3600");

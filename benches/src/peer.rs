@@ -39,7 +39,7 @@ impl Program {
     /// directory of this bench.
     ///
     /// # Errors
-    /// Returns a message that names the missing program and the command that builds it.
+    /// If the program is not built, returns a message that names it and the command that builds it.
     pub fn sim(machines: u32) -> Result<Self, String> {
         let here = std::env::current_exe().map_err(|err| err.to_string())?;
         let binary = here.ancestors().nth(2).map(|dir| dir.join("sim"));

@@ -1,4 +1,5 @@
-//! Prints the calls of one phase of a cost table: `phase vcenter-v1 join 10`.
+//! Prints the calls of one phase of a cost table: `phase vcenter-v1 join 10`. The arguments are the
+//! word of a [`CountedMode`], the name of a phase, and the number of nodes (default 10).
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use conformance::cost::CountedMode;
 use conformance::lab::{Stage, run};

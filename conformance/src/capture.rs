@@ -22,11 +22,11 @@ use crate::scenario::Scenario;
 /// Minimum length of a word that [`Words`] keeps, in bytes.
 const SHORTEST: usize = 6;
 
-/// Log lines of one run.
+/// Log of one run: the lines of level info and above, and the words of the lines below.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Captured {
     lines: Lines,
-    /// Distinct words of events below level info.
+    /// Distinct words of lines below level info.
     whispers: Words,
     begin: SinceBegin,
 }
@@ -35,9 +35,10 @@ pub(crate) struct Captured {
 #[derive(Clone, Debug, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
-/// The distinct words of a log. The search for secrets needs each word only once, and a provider at
-/// level trace logs gigabytes in hours of virtual time, mostly repetitions. A password with blanks
-/// is not one word, so a line that contains one of `phrases` is kept whole.
+/// The distinct words of a log that have at least [`SHORTEST`] bytes. The search for secrets needs
+/// each word only once, and a provider at level trace logs gigabytes in hours of virtual time,
+/// mostly repetitions. A password with blanks is not one word, so a line that contains one of
+/// `phrases` is kept whole.
 #[derive(Clone, Debug, Default)]
 struct Words {
     words: Arc<Mutex<HashSet<Box<[u8]>>>>,
@@ -45,7 +46,7 @@ struct Words {
 }
 
 impl Words {
-    /// Returns every word, sorted, one per line.
+    /// Returns every kept word and line, sorted, one per line.
     fn text(&self) -> String {
         let words = self.words.lock().expect("no writer panics");
         let mut sorted: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
@@ -101,10 +102,11 @@ impl Captured {
         Self { whispers, ..Self::default() }
     }
 
-    /// Runs `work` and captures its log lines at every level, on the current thread only. Leaves
-    /// out lines of the sim below level info.
+    /// Runs `work` and captures its log on the current thread: the lines of level info and above,
+    /// and the distinct words of the lines below. Leaves out lines of the sim below level info.
     pub(crate) fn during<R>(&self, work: impl FnOnce() -> R) -> R {
-        // Leaves out the sim, which runs on the same thread: its log is not searched for secrets.
+        // Leaves out the sim, which runs on the same thread: only the provider's lines below level
+        // info are searched for secrets.
         let lower = filter_fn(|it| *it.level() > Level::INFO && !it.target().starts_with("sim"));
         let told = tracing_subscriber::fmt::layer()
             .with_writer(self.lines.clone())
@@ -137,7 +139,8 @@ impl Captured {
     }
 }
 
-/// Seconds of virtual time since the run began.
+/// Timer of log lines: holds the time at which the run began, and writes the seconds of virtual
+/// time since then.
 #[derive(Clone, Debug, Default)]
 struct SinceBegin(Arc<OnceLock<Instant>>);
 

@@ -139,7 +139,8 @@ pub struct Entry {
     pub class: Class,
     /// Surface that the promise is about.
     pub surface: Surface,
-    /// Backends to which the check applies.
+    /// Backends to which the check applies: `vcenter`, `supervisor`, and `nsx`, for which no check
+    /// has cases yet.
     pub backends: Vec<String>,
     /// Groups of checks to which the check belongs, such as `NODE-VCENTER`.
     pub profiles: Vec<String>,

@@ -40,7 +40,8 @@ pub(crate) fn records(path: &Path) -> Result<Vec<Record>, String> {
 /// The ledger of one sim, with the first gap if records are missing.
 pub(crate) struct OneLedger {
     pub(crate) records: Vec<Record>,
-    /// Number of the first missing record, if any, and the time of the last record before it.
+    /// Sequence number of the first missing record, and the time of the last record before it (zero
+    /// if the first record is missing); `None` if no record before the last one is missing.
     pub(crate) gap: Option<(u64, Time)>,
 }
 

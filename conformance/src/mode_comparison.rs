@@ -1,5 +1,5 @@
 //! Plays generated histories in Supervisor mode with the instances modes `v1` and `auto` (here
-//! "V2"), and requires that both write the same to Nodes.
+//! "V2"), and requires that V2 writes to Nodes what v1 writes.
 //!
 //! v1 reads the machines once per period, as upstream does. V2 watches every change. At least one
 //! period passes between two happenings, so V2 must have written every provider ID, label and list
@@ -132,10 +132,10 @@ pub fn scenario(history: &History) -> Scenario {
 /// Writes and final state of Nodes in one run.
 #[derive(Debug, PartialEq, Eq)]
 struct NodeWrites {
-    /// Every Node at the end, by name: labels, provider ID, taints, addresses.
+    /// Every Node at the end, by name: labels, provider ID, taints without their times, addresses.
     end: BTreeMap<String, Value>,
-    /// Every value that the fields `providerID`, `labels` and `addresses` of an initialized Node
-    /// had during the run, as Node, field and value.
+    /// Every value that the fields `providerID`, `labels` and `addresses` of a Node had while the
+    /// Node was initialized, as name of the Node, field and value.
     written: BTreeSet<(String, String, String)>,
     /// Number of calls to the Supervisor.
     calls: u64,
@@ -186,12 +186,14 @@ fn said(run: &Run) -> NodeWrites {
     NodeWrites { end, written, calls }
 }
 
-/// A difference between v1 and V2, or an invariant that one of them breaks.
+/// A value that v1 wrote and V2 did not, a different Node at the end, or an invariant that v1 or V2
+/// breaks.
 #[derive(Debug)]
 pub struct Difference {
-    /// Description of the difference.
+    /// Description of the difference or of the broken invariant.
     pub what: String,
-    /// Scenario of the shortest history found that shows the difference.
+    /// Scenario of the shortest history found that shows the difference. If the generator of
+    /// histories gave up, a scenario without steps.
     pub scenario: Scenario,
 }
 
@@ -207,9 +209,9 @@ impl fmt::Display for Difference {
 pub struct Compared {
     /// Number of histories.
     pub histories: u32,
-    /// Number of Nodes at the ends of all histories.
+    /// Number of Nodes at the ends of the histories, summed over the histories.
     pub nodes: u64,
-    /// Number of values that v1 wrote.
+    /// Number of different values that v1 wrote, summed over the histories.
     pub values: u64,
     /// Number of calls to the Supervisor by v1 and by V2.
     pub calls: (u64, u64),
@@ -247,9 +249,9 @@ pub fn compare(
         let (v2, broken_by_v2) = played(InstancesMode::Auto, mutant);
         differs(&v1, &v2).map_err(TestCaseError::fail)?;
         // v1 and V2 may be wrong in the same way, so each must also keep the invariants.
-        for (name, broken) in [("v1", broken_by_v1), ("V2", broken_by_v2)] {
+        for (name, broken) in [("v1", broken_by_v1), ("auto", broken_by_v2)] {
             if let Some(violation) = broken.first() {
-                return Err(TestCaseError::fail(format!("{name} breaks {violation}")));
+                return Err(TestCaseError::fail(format!("mode {name} breaks {violation}")));
             }
         }
         let mut so_far = compared.get();
@@ -276,17 +278,22 @@ pub fn compare(
 fn differs(v1: &NodeWrites, v2: &NodeWrites) -> Result<(), String> {
     let (first, second): (Vec<_>, Vec<_>) = (v1.end.keys().collect(), v2.end.keys().collect());
     if first != second {
-        return Err(format!("the nodes at the end differ: v1 has {first:?}, V2 has {second:?}"));
+        return Err(format!(
+            "the nodes at the end differ: mode v1 has {first:?}, mode auto has {second:?}"
+        ));
     }
     for (name, node) in &v1.end {
         if v2.end[name] != *node {
-            return Err(format!("node {name} differs at the end: v1 {node}\nV2 {}", v2.end[name]));
+            return Err(format!(
+                "node {name} differs at the end: v1 {node}\nauto {}",
+                v2.end[name]
+            ));
         }
     }
     match v1.written.difference(&v2.written).next() {
         None => Ok(()),
         Some((name, field, value)) => {
-            Err(format!("v1 wrote {field} of node {name} as {value}, but V2 never did"))
+            Err(format!("mode v1 wrote {field} of node {name} as {value}, but mode auto never did"))
         }
     }
 }

@@ -75,8 +75,9 @@ impl Periods {
         Duration::from_secs(30)
     }
 
-    /// Returns the limit from the end of the last fault until everything must be right. The limit
-    /// excludes the start of vCenter and the pause before another login after refused credentials.
+    /// Returns the limit from the last change or the end of the last fault until everything must be
+    /// right. The limit includes [`Self::quiet`]. It excludes the start of vCenter and the pause
+    /// before another login after refused credentials.
     pub fn settled(self) -> Duration {
         // A changed address may take two sync periods (NODE-ADDR-004).
         let addresses = 2 * self.status;
@@ -88,7 +89,8 @@ impl Periods {
 
 impl Scenario {
     /// Sets the horizon to the time at which everything must be right: the last step plus the limit
-    /// of [`Periods::settled`], and more if a step starts a vCenter or makes it refuse credentials.
+    /// of [`Periods::settled`], and more if a step starts a vCenter or can make a server refuse
+    /// credentials.
     #[must_use]
     pub fn settling(mut self) -> Self {
         let last = self.timeline.last().map(|step| step.at).unwrap_or_default();
@@ -105,8 +107,9 @@ impl Scenario {
 
 impl Scenario {
     /// True if everything must be right at the end of the scenario: it lasts at least as long as
-    /// [`Self::settling`] would make it, no fault rule stays in force, and at the end a provider
-    /// runs that may delete Nodes.
+    /// [`Self::settling`] would make it, [`Act::RemoveRules`] follows the last fault rule, the
+    /// provider may delete Nodes, and the provider runs at the end. If the scenario stops, kills or
+    /// suspends a replica, the provider counts as running only after a later start or resumption.
     pub fn is_settled(&self) -> bool {
         let settles = self.clone().settling().horizon <= self.horizon;
         let mut in_force = false;

@@ -204,7 +204,7 @@ impl Conclusion {
 
     /// Combines the results of cases. The verdict is the worst one of the played cases, or partial
     /// if all played cases passed and others were not played. If no case was played, it is the
-    /// verdict of the first case in `not_run`.
+    /// verdict of the first case in `not_run`; without any case, it is a pass.
     pub fn of(
         entry: &'static Entry,
         backend: Backend,
@@ -266,8 +266,9 @@ impl Conclusion {
         self.outcomes.iter().filter(move |it| several && it.verdict.reason().is_some())
     }
 
-    /// Returns a report about a case that did not pass: its evidence, the other cases that did not
-    /// pass, and the command that repeats the check. Returns `None` if all played cases passed.
+    /// Returns a report about a case that did not pass: its verdict and evidence, the other cases
+    /// that did not pass, oracle and remedy of the check, and the command that repeats the check.
+    /// Returns `None` if all played cases passed.
     pub fn evidence(&self, stage: &Stage) -> Option<String> {
         // Prefers a case with the verdict of the check.
         let is_worst = |it: &&Judged| it.verdict.word() == self.verdict.word();

@@ -24,7 +24,8 @@ pub enum Verdict {
     Flaky(Reason),
     /// The harness failed or its computer was too slow, so the check concludes nothing.
     HarnessError(Reason),
-    /// The provider declares that it lacks a feature that the promise needs.
+    /// The provider lacks a feature or right that the promise needs, as it declares or as the run
+    /// shows.
     NotSupported(Reason),
     /// The check or case was not run, for another reason.
     Skipped(Reason),
@@ -36,13 +37,13 @@ pub struct Reason {
     /// Sentence for people.
     #[serde(rename = "reason")]
     pub text: String,
-    /// The moment that the sentence is about, in nanoseconds since the world began.
+    /// The moment that the sentence is about, if any; in nanoseconds since the world began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
-    /// The invariant that was broken, as its number.
+    /// The invariant that was broken, if the reason is a violation; as its number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invariant: Option<Invariant>,
-    /// Name of the case, if the check has several.
+    /// Name of the case that the reason is about; `None` if it has no name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,
 }
@@ -111,8 +112,8 @@ impl<M: Moment> Moment for Option<M> {
     }
 }
 
-/// Returns `at` and the moment for a sentence such as "the Node was deleted at 412.000s", or `never`
-/// if the value has no moment.
+/// Returns `at` and the moment for a sentence such as "the Node was deleted at 412.000s", or
+/// `never` if the value has no moment.
 pub fn when(moment: impl Moment) -> String {
     moment.moment().map_or_else(|| "never".to_owned(), |at| format!("at {at}"))
 }

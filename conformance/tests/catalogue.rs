@@ -1,5 +1,5 @@
-//! Runs the catalogue under plain `cargo test`, with one test per check: `cargo test --test
-//! catalogue -- NODE-DEL`.
+//! Runs the catalogue under plain `cargo test`, with one test per check and backend: `cargo test
+//! --test catalogue -- NODE-DEL`.
 
 use conformance::backend::Backend;
 use conformance::lab::Stage;

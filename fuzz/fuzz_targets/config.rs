@@ -1,5 +1,5 @@
-//! Fuzz target: the provider parses `vsphere.conf` in both formats (INI and YAML), and checks its
-//! syntax in Supervisor mode.
+//! Fuzz target: the provider parses `vsphere.conf` in both formats (INI and YAML), or refuses it
+//! with an error that names the file. In Supervisor mode it only checks the syntax.
 
 #![no_main]
 

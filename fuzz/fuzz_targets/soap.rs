@@ -1,4 +1,5 @@
-//! Fuzz target: a simulated vCenter answers any SOAP body with an envelope, and then still serves.
+//! Fuzz target: a simulated vCenter answers any SOAP body with an envelope or lets the call wait,
+//! and then still serves.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Fuzz target: a simulated vCenter answers any REST request with JSON or an empty body, never with
-//! a server error other than 503, and then still serves.
+//! Fuzz target: a simulated vCenter answers any request below `/api/` or `/rest/` with JSON or an
+//! empty body, never with a server error other than 503, and then still serves.
 
 #![no_main]
 

@@ -98,7 +98,7 @@ pub(crate) struct JudgeRequest<'a> {
 
 /// End of a run of the judge.
 struct JudgeRun {
-    /// `None` if the run exceeded its limits and was killed.
+    /// Exit status of the judge; `None` if the run exceeded its limits and was killed.
     status: Option<ExitStatus>,
     /// The `results.json` of the run; `None` if the run wrote none.
     results: Option<serde_json::Value>,
@@ -205,7 +205,8 @@ impl Bench {
     }
 
     /// Runs one check without a mutant. If the check does not pass, returns an error in the ways
-    /// `auto` and [`PROCESS`], and `None` in the other ways.
+    /// `auto` and [`PROCESS`], and `None` in the other ways. With [`PROCESS`] a partial check
+    /// passes.
     async fn baseline_of(
         &self,
         mode: &str,

@@ -16,9 +16,9 @@ pub(crate) struct Plan {
     pub(crate) sample: usize,
     pub(crate) jobs: usize,
     pub(crate) tests: bool,
-    /// True if each mutant that survives is also run in the other instances modes.
+    /// True if a mutant that survives is run again in the other instances modes.
     pub(crate) all_ways: bool,
-    /// True if each mutant that no run in virtual time executes is also run with the provider as a
+    /// True if a mutant that no run in virtual time executes is run again with the provider as a
     /// process.
     pub(crate) process: bool,
     /// Texts; only mutants of the sample whose names contain one of them are run. Empty means all.
@@ -102,8 +102,8 @@ fn rank(seed: u64, name: &str) -> Vec<u8> {
     Sha256::digest(format!("{seed} {name}")).to_vec()
 }
 
-/// Returns the handwritten mutants, and for each mode twice as many others as a sample has, because
-/// some do not compile.
+/// Returns the handwritten mutants, and for each mode up to twice as many others as a sample has,
+/// because some do not compile.
 pub(crate) fn drawable(all: Vec<Mutant>, seed: u64, sample: usize) -> Vec<Mutant> {
     let mut ranked: Vec<&Mutant> = all.iter().filter(|it| !handwritten::is(it)).collect();
     ranked.sort_by_cached_key(|it| rank(seed, &it.name()));

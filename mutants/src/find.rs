@@ -34,11 +34,12 @@ impl Mutant {
     }
 }
 
-/// Mutants and test modules of a file.
+/// Mutants of a file, and the modules that it declares and that get none.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) mutants: Vec<Mutant>,
-    /// Names of test-only modules in separate files.
+    /// Names of modules in separate files that exist only for tests, fuzzing or the feature
+    /// `mutants`.
     pub(crate) tests: Vec<String>,
 }
 
@@ -212,8 +213,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
 impl Finder<'_> {
     /// Adds the mutants of an arm of a match. An arm with a guard gets one mutant in which the
-    /// guard is always true and one in which it is always false; another arm gets, if `can_go`, one
-    /// without the arm.
+    /// guard is always true and one in which it is always false, or none if the guard has a `let`.
+    /// An arm without a guard gets, if `can_go`, one mutant without the arm.
     fn guard(&mut self, arm: &Arm, can_go: bool) {
         let pattern = self.text_of(&arm.pat).split_whitespace().collect::<Vec<_>>().join(" ");
         let short: String = pattern.chars().take(60).collect();
@@ -274,7 +275,7 @@ fn has_let(expr: &Expr) -> bool {
     }
 }
 
-/// True if a pattern matches every value.
+/// True if a pattern is `_` or a name, so that it matches every value.
 fn is_open(pat: &Pat) -> bool {
     match pat {
         Pat::Wild(_) => true,
@@ -285,8 +286,8 @@ fn is_open(pat: &Pat) -> bool {
     }
 }
 
-/// True if a statement has an effect: a call, or an assignment to a field, an element or a
-/// reference.
+/// True if a mutant may leave out a statement: a call, also with `.await` or `?`, or an assignment
+/// to a field, to an element or through a reference.
 fn is_act(expr: &Expr) -> bool {
     match expr {
         Expr::Call(_) | Expr::MethodCall(_) => true,

@@ -25,9 +25,10 @@ pub(crate) struct Handwritten {
     /// Description of the bug, in a sentence.
     #[expect(dead_code, reason = "documentation in the file")]
     what: String,
+    /// File that the mutant changes, from the root of the workspace.
     file: String,
-    /// A piece of that file that occurs once: an expression or statements. Whitespace matches any
-    /// whitespace.
+    /// A piece of that file: an expression or statements. It occurs once in the file, or once in
+    /// `within`. Whitespace matches any whitespace.
     find: String,
     /// A longer piece that contains `find` and occurs once, if `find` occurs more than once in the
     /// file.

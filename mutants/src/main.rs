@@ -41,7 +41,7 @@ enum Command {
     /// Lists all possible mutants
     List,
     /// Builds the judge, with the provider and all mutants in it; each start of the judge activates
-    /// one of them
+    /// at most one of them
     Build {
         /// Also builds the provider's own tests, for `run --tests`
         #[arg(long)]
@@ -62,7 +62,7 @@ enum Command {
         #[arg(long, default_value_t = 2)]
         jobs: usize,
     },
-    /// Writes the recorded results as docs/kill-matrix.md
+    /// Writes the stored results of samples as a page of Markdown
     Report {
         /// Seed of the samples
         #[arg(long, default_value_t = 0)]
@@ -96,16 +96,16 @@ struct Run {
     /// Runs only mutants of the sample whose names contain this text; repeatable
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
-    /// Also runs each mutant that survives in the other instances modes
+    /// If a mutant survives, runs it again in the other instances modes
     #[arg(long)]
     all_instances_modes: bool,
-    /// Runs each mutant that no run in virtual time executes with the provider as a process, too;
+    /// If no run in virtual time executes a mutant, runs it again with the provider as a process;
     /// needs `build --tests`
     #[arg(long)]
     process: bool,
-    /// Fails if a catalogue that catches this share of all mutants would catch as few of these
-    /// samples with a probability below 0.1 %. Mutants that no run reaches, equivalent ones and
-    /// those in a named hole (mutants/survivors.yaml) do not count
+    /// Fails if the samples are too bad for a catalogue that catches this share of all mutants: it
+    /// would catch as few or fewer with a probability below 0.1 %. A missed mutant does not count
+    /// if no run reaches it, or if mutants/survivors.yaml explains it
     #[arg(long, value_name = "PERCENT")]
     at_least: Option<u8>,
 }
@@ -213,7 +213,7 @@ async fn sample(tree: &Tree, arguments: &Run) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(too_few)))
 }
 
-/// Runs the sample of one mode, and prints each result.
+/// Runs the sample of one mode, and prints each new result. Returns also the stored results.
 async fn sample_of(tree: &Tree, plan: &Plan) -> anyhow::Result<Vec<run::Result>> {
     let bar = indicatif::ProgressBar::new(plan.sample as u64);
     let mut done = |done, _, result: &run::Result| {

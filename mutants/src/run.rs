@@ -28,7 +28,8 @@ pub(crate) enum End {
     Hung,
     /// The judge ended without a verdict; the value is its exit status.
     Crashed(String),
-    /// The catalogue passed, but a test of the provider failed; the value names the test program.
+    /// The catalogue did not catch the mutant, but a test of the provider failed or took too long;
+    /// the value names the test program.
     Test(String),
     /// No check and no test failed.
     Survived,

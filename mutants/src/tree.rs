@@ -127,7 +127,8 @@ impl Tree {
         Ok(files)
     }
 
-    /// Copies the files of the workspace that get no mutants, and adds [`WOVEN`] to each crate.
+    /// Copies the files of the workspace that get no mutants, and adds [`WOVEN`] to each of
+    /// [`CRATES`].
     /// Does not write unchanged files, so that cargo does not build them again.
     fn copy(&self) -> anyhow::Result<()> {
         let tree = self.dir().join("tree");

@@ -50,7 +50,8 @@ pub(crate) fn weave(source: &str, wraps: &[(u32, &Wrap)]) -> String {
     text
 }
 
-/// Writes the ends of the open wraps that end before or at `place`.
+/// Writes the ends of the open wraps that end before or at `place`. If `inserts` is true, leaves
+/// open a wrap around a piece that ends at `place`.
 fn close(
     text: &mut String,
     source: &str,

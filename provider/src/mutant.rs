@@ -9,7 +9,8 @@
 pub enum Mutant {
     /// The answer `Unknown` about a machine counts as a proof that the machine is gone.
     ErrorIsGone,
-    /// vCenter: one search that finds no machine counts as a proof that the machine is gone.
+    /// vCenter: for a node that is not matched to a machine, one search that finds no machine
+    /// counts as a proof that the machine is gone.
     EmptySearchIsGone,
     /// Missing guest information clears the published addresses.
     EmptyClearsAddresses,
@@ -75,7 +76,8 @@ pub enum Mutant {
     /// Supervisor: the provider waits for a silent watch until the next periodic list, and silence
     /// never makes the view stale.
     WatchStallUnnoticed,
-    /// Supervisor: while the provider polls, each lookup makes its own list at once.
+    /// Supervisor: each question that needs a list makes its own list, without a minimum time
+    /// between lists.
     ListPerNode,
     /// Supervisor: after a list without any machine the backend reports no missing machines, so
     /// that the guard counts only the nodes that are not ready and whose machines are gone.

@@ -101,12 +101,13 @@ impl Suspension {
         self.0.lock().expect("nothing panics under this lock")
     }
 
-    /// Suspends every future that [`Suspension::wrap`] runs, until [`Suspension::resume`].
+    /// Suspends every future that [`Suspension::wrap`] of this value or of a clone runs, until
+    /// [`Suspension::resume`].
     pub fn suspend(&self) {
         self.lock().is_suspended = true;
     }
 
-    /// Resumes the tasks in the order in which they were woken.
+    /// Ends the suspension, and wakes the tasks that were woken during it, in the same order.
     pub fn resume(&self) {
         let waiting = {
             let mut state = self.lock();

@@ -46,7 +46,8 @@ impl Face {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Answers at once and changes neither the world nor the views and filters of a session.
+    /// Answers at once and changes neither the world nor the views and filters of a session. Also
+    /// the class of malformed and unknown requests to a vCenter.
     Read,
     /// Changes the world, or the views and filters of a session.
     Write,
@@ -71,20 +72,21 @@ impl Class {
     }
 }
 
-/// Object that a call refers to. Fields that the call does not name are `None`.
+/// Object that a call refers to. Fields that do not apply to the call are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Target {
     /// Managed object type or Kubernetes kind (`VirtualMachine`, `Node`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Machine name or object name.
+    /// Name of the Kubernetes object, or of the machine, other inventory object or tag that `moref`
+    /// or `uuid` identifies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Kubernetes namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Managed object id (`vm-17`).
+    /// Managed object id (`vm-17`), or the id of a tag or category.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moref: Option<String>,
     /// UUID by which the call looks a machine up.
@@ -168,7 +170,8 @@ pub struct Call {
     pub target: Target,
     /// Client that made the call.
     pub caller: Caller,
-    /// One-way digest of the session token or bearer token that the call carries.
+    /// One-way digest of the session token or bearer token that the call carries; `None` if it
+    /// carries none.
     pub session: Option<String>,
     /// Part of the request that the ledger keeps.
     pub request: RequestNote,

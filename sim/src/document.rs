@@ -217,8 +217,8 @@ fn type_in_words(expected: &str) -> &str {
 }
 
 /// Returns the known word that is most similar to `found`, regardless of case; `None` if no word is
-/// similar. A similar word differs in at most 1 + a quarter of the letters, or only in the dashes
-/// and underscores of `found`.
+/// similar. A similar word differs in at most 1 + a quarter of the letters of `found`, or only in
+/// the dashes and underscores of `found`.
 pub fn closest<'a>(found: &str, known: &[&'a str]) -> Option<&'a str> {
     let near = |word: &&&str| {
         let (a, b) = (found.to_lowercase(), word.to_lowercase());

@@ -1,11 +1,12 @@
-//! Background task that advances the world when a reaction is due.
+//! Background task that advances the world when a reaction or a session expiry is due.
 
 use sim_world::Time;
 use tokio_util::sync::CancellationToken;
 
 use crate::WorldHandle;
 
-/// Advances the world whenever a reaction is due, and after every change, until `stop` is canceled.
+/// Advances the world whenever a reaction or a session expiry is due, and after every change, until
+/// `stop` is canceled.
 pub(crate) async fn run(world: WorldHandle, stop: CancellationToken) {
     let mut changes = world.changes();
     loop {

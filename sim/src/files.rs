@@ -60,7 +60,8 @@ pub(crate) fn exclusive(path: &Path) -> io::Result<fs::File> {
     Ok(file)
 }
 
-/// A lock file: marks the file or directory beside it as used by this process. Removed on drop.
+/// A lock file: marks a file beside it, or the directory that contains it, as used by this process.
+/// Dropping this value removes the lock file.
 #[derive(Debug)]
 pub(crate) struct Lock {
     path: PathBuf,

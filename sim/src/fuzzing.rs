@@ -15,7 +15,7 @@ pub use crate::kubeapi::fuzzing::{json, protobuf};
 use crate::soap::{self, MalformedEnvelope};
 use crate::{Sim, cli};
 
-/// Sends `body` as a SOAP request to a vCenter.
+/// Sends `body` as a SOAP request with a valid session to a vCenter.
 ///
 /// # Panics
 /// If the vCenter answers with anything but a readable envelope with status 200 or 500, or if it
@@ -46,8 +46,9 @@ pub fn envelope(body: &[u8]) {
     }
 }
 
-/// Sends a REST request to a vCenter. The first line of `input` has method and path; the body
-/// follows. Ignores an input without a valid method and a path below `/api/` or `/rest/`.
+/// Sends a REST request with a valid session to a vCenter. The first line of `input` has method and
+/// path; the body follows. Ignores an input without a valid method and a path below `/api/` or
+/// `/rest/`.
 ///
 /// # Panics
 /// If the body of the vCenter's answer is neither empty nor JSON, if the status is a server error
@@ -114,7 +115,7 @@ fn answer_of_new_vcenter(
 ///
 /// # Panics
 /// If the parser refuses the file with an error that lacks a problem or a remedy, or whose
-/// [`DocumentError::what`] has 2,000 bytes or more.
+/// [`DocumentError::summary`] has 2,000 bytes or more.
 pub fn world(text: &[u8]) {
     check_error(cli::world(text).map(drop));
 }
@@ -123,8 +124,8 @@ pub fn world(text: &[u8]) {
 ///
 /// # Panics
 /// If an accepted rule changes when it is written and read again. If the parser refuses the rules
-/// with an error that lacks a problem or a remedy, or whose [`DocumentError::what`] has 2,000 bytes
-/// or more.
+/// with an error that lacks a problem or a remedy, or whose [`DocumentError::summary`] has 2,000
+/// bytes or more.
 pub fn rules(text: &[u8]) {
     let read = document::yaml(text).and_then(document::rules);
     if let Ok(rules) = &read {
@@ -137,8 +138,8 @@ pub fn rules(text: &[u8]) {
     check_error(read.map(drop));
 }
 
-/// Checks that an error has a problem and a remedy, and that [`DocumentError::what`] has less than
-/// 2,000 bytes.
+/// Checks that an error, if any, has a problem and a remedy, and that its
+/// [`DocumentError::summary`] has less than 2,000 bytes.
 fn check_error(read: Result<(), DocumentError>) {
     if let Err(wrong) = read {
         assert!(!wrong.problem.is_empty() && !wrong.remedy.is_empty(), "{wrong:?}");

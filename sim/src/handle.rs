@@ -61,7 +61,9 @@ impl WorldHandle {
         self.clock.sleep_until(at).await;
     }
 
-    /// Carries out `command` now. Wakes the tasks that wait for a change if the world has changed.
+    /// Carries out the reactions that are due, then `command`. Wakes the tasks that wait for a
+    /// change if either has changed the world. The beginning and the end of a session's call do not
+    /// count as changes.
     ///
     /// # Errors
     /// The fault with which the world refuses the command. A refused command changes nothing,
@@ -82,14 +84,14 @@ impl WorldHandle {
         self.lock().request(vcenter, request)
     }
 
-    /// Carries out all reactions that are due now.
+    /// Carries out all reactions and ends all sessions that are due now.
     pub(crate) fn advance(&self) {
         self.lock().advance();
     }
 
-    /// Makes the world keep its last 10,000 events, with at most 64 MiB of Kubernetes objects.
-    /// [`before`](Self::before) computes earlier states from them. Does nothing if the world
-    /// already keeps events.
+    /// From now on, makes the world keep its last 10,000 events, with at most 64 MiB of Kubernetes
+    /// objects. [`before`](Self::before) computes earlier states from them. Does nothing if the
+    /// world already keeps events.
     pub(crate) fn keep_events(&self) {
         self.lock().world.keep_events(EVENTS);
     }
@@ -115,8 +117,9 @@ impl WorldHandle {
         (world.world.take_recorded(), now)
     }
 
-    /// Returns a separate world, with no waiters, that has the inventory and tags of `vcenter`
-    /// before its last `n` changes.
+    /// Returns a separate copy of `world`, without waiters, in which the inventory and tags of
+    /// `vcenter` are those before its last `n` changes. If `world` keeps fewer changes, they are
+    /// those before the first kept change, or the present ones if it keeps none.
     pub(crate) fn before(&self, world: &World, vcenter: &str, n: usize) -> Self {
         Self::new(world.before(vcenter, n), self.clock())
     }
@@ -176,7 +179,7 @@ impl Drop for Wake<'_> {
 }
 
 impl Locked<'_> {
-    /// Carries out `command` now.
+    /// Carries out the reactions that are due, then `command`.
     ///
     /// # Errors
     /// The fault with which the world refuses the command. A refused command changes nothing,
@@ -190,7 +193,8 @@ impl Locked<'_> {
         Ok(applied)
     }
 
-    /// Carries out all `commands` now, at one moment and in order, or none.
+    /// Carries out the reactions that are due, then all `commands`, at one moment and in order, or
+    /// none of them.
     ///
     /// # Errors
     /// The index of the first command that the world refuses, and the fault. No command has an
@@ -225,7 +229,8 @@ impl Locked<'_> {
         self.apply(command).map(|applied| applied.outcome)
     }
 
-    /// Carries out all reactions that are due now. Returns the time that counted as now.
+    /// Carries out all reactions and ends all sessions that are due now. Returns the time that
+    /// counted as now.
     pub(crate) fn advance(&mut self) -> Time {
         let now = self.clock.now();
         let events = self.world.advance(now);

@@ -15,7 +15,8 @@ pub fn operations() -> impl Iterator<Item = (Face, &'static str)> {
 }
 
 /// True for operations that [`Action::ReadStale`](crate::faults::Action::ReadStale) can answer from
-/// an earlier state: those that return inventory, tags or objects. False for waits, and for
+/// an earlier state: those that return inventory, tags or objects. For a Kubernetes API server,
+/// true for every operation whose name begins with `get` or `list`. False for waits, and for
 /// watches, of which only the initial objects can be stale.
 ///
 /// ```

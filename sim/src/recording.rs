@@ -44,11 +44,12 @@ enum Line<E> {
 /// Content of a recording.
 #[derive(Debug)]
 pub struct Recording {
-    /// The first state, and every event up to the last mark.
+    /// The first state, and every event up to [`until`](Self::until).
     pub log: Log,
     /// Time until which the events are complete.
     pub until: Time,
-    /// True if the sim ended cleanly; false if it still runs or was killed.
+    /// True if the sim ended cleanly; false if it still ran or was killed, and after
+    /// [`cut`](Self::cut).
     pub has_ended: bool,
 }
 
@@ -133,7 +134,8 @@ impl<W: Write> Recorder<W> {
 /// # Errors
 /// The error from writing to `to`, or an error if the log does not keep its first state.
 pub fn write_recording(log: &Log, until: Time, mut to: impl Write) -> io::Result<()> {
-    let state = log.base().ok_or_else(|| io::Error::other("the log has no first state"))?;
+    let state =
+        log.base().ok_or_else(|| io::Error::other("the log does not keep its first state"))?;
     write_line(&mut to, &Head { recording: VERSION, state })?;
     write_events(log.entries(), &mut to)?;
     write_line(&mut to, &Line::<&Event>::Mark { until, end: true })

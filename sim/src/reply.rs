@@ -14,7 +14,9 @@ pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 /// Part of an answer that the ledger records besides the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Fault class (`NotAuthenticated`), vAPI error type or Status reason of a failed call.
+    /// Fault class (`NotAuthenticated`), vAPI error type or Status reason of a failed call; for an
+    /// answer without any of them, the HTTP reason or status code. `None` if the call did not fail,
+    /// and for an answer that a rule corrupts.
     pub fault: Option<String>,
     /// Number of objects in the answer.
     pub objects: u64,

@@ -22,7 +22,7 @@ struct Shared {
     notify: Notify,
 }
 
-/// Waiting side: remembers up to which change it has seen all.
+/// Waiting side: remembers the last change that it has seen.
 #[derive(Clone, Debug)]
 pub struct Changes {
     shared: Arc<Shared>,
@@ -45,13 +45,13 @@ impl Signal {
 
 impl Changes {
     /// Marks all earlier changes as seen. Call this *before* reading the shared state: then
-    /// [`changed`](Self::changed) reports every change after the read.
+    /// [`changed`](Self::changed) misses no change after the read.
     pub fn mark_unchanged(&mut self) {
         self.seen = self.shared.version.load(Ordering::Acquire);
     }
 
     /// Waits until this waiter has an unseen change, and marks all changes as seen. Returns at once
-    /// if a change has happened already.
+    /// if it already has one.
     ///
     /// Cancel safe: the next call reports a change that happens in the meantime.
     pub async fn changed(&mut self) {

@@ -52,7 +52,8 @@ fn absent(action: Action) -> Case {
 }
 
 /// Creates a case in which the API server answers every second write of a Node with 429 and
-/// `Retry-After: 1`. The provider must not repeat a write earlier than a second after the answer.
+/// `Retry-After: 1`. The provider must not repeat a write earlier than a second after the answer,
+/// and must initialize the nodes.
 fn asks_for_patience() -> Case {
     let status = Action::Status { code: 429, retry_after: Some(1), message: None };
     let mut rule = Rule::new("patience", [status])

@@ -109,7 +109,8 @@ fn throttled() -> Case {
 /// Creates a case in which two controllers of the provider have to write the second Node: one
 /// repairs its labels, the other sets the shutdown taint. The API server answers the first write of
 /// this Node with 429 and `Retry-After: 60`. Neither controller may write the Node in this time.
-/// The second controller also gets 429 with `Retry-After: 5` for the first Node.
+/// Before that, the controller of the shutdown taint gets 429 with `Retry-After: 5` for the first
+/// Node.
 fn throttled_for_two(backend: Backend) -> Case {
     const PAUSE: Duration = s(60);
     let off = s(20);
@@ -145,7 +146,7 @@ fn throttled_for_two(backend: Backend) -> Case {
                 "the API server demanded {PAUSE:?} without a write of the Node, but the provider sent: {early}"
             )
         })
-        .and(|| Verdict::of(unmarked.is_none(), || format!("the node with the number {unmarked:?} never got the shutdown taint")))
+        .and(|| Verdict::of(unmarked.is_none(), || format!("node {} never got the shutdown taint", unmarked.map(name).unwrap_or_default())))
         .and(|| run.initializes(&names(3), s(0), off))
     })
     .named("writes of a Node by two controllers are throttled")

@@ -38,8 +38,8 @@ pub(super) const WRITE_NODE: [&str; 2] = ["patch nodes", "update nodes"];
 /// Operations that write the status of a Node.
 pub(super) const WRITE_STATUS: [&str; 2] = ["patch nodes/status", "update nodes/status"];
 
-/// Creates a scenario with this many machines in three zones. The kubelets of all of them join at
-/// zero.
+/// Creates a scenario with this many machines in three zones. All of them run kubelets, whose Nodes
+/// are registered and uninitialized at the beginning.
 pub(super) fn world(nodes: u32, horizon: Duration) -> Scenario {
     Scenario::new("", Topology::zones(3).machines(nodes), horizon)
 }
@@ -155,8 +155,8 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
 /// A BIOS UUID that does not depend on the seed.
 pub(super) const KNOWN_UUID: Uuid = Uuid::from_u128(0x4242_5eed_0000_4000_8000_0000_0000_0001);
 
-/// Sets the UUID of the `n`-th machine to [`KNOWN_UUID`] before the provider starts. The machine's
-/// kubelet starts after that and so reports this UUID.
+/// Sets the UUID of the `n`-th machine to [`KNOWN_UUID`] before the provider starts, and then
+/// starts the machine's kubelet anew, so that the Node has this UUID, too.
 pub(super) fn known_uuid(backend: Backend, scenario: Scenario, n: u32) -> Scenario {
     let scenario = scenario
         .at(s(0), Command::SetUuid { machine: machine(n), uuid: Some(KNOWN_UUID) })
@@ -206,7 +206,8 @@ pub(super) fn lists_refused() -> Rule {
     Rule::new("unlisted", [status]).on(Face::Supervisor).op(["list virtualmachines"])
 }
 
-/// Creates a rule that hides the `n`-th machine in every answer of the backend.
+/// Creates a rule that hides the `n`-th machine in every SOAP answer of vCenter, or in every answer
+/// of the Supervisor.
 pub(super) fn hidden(backend: Backend, n: u32) -> Rule {
     Rule::new("hidden", [Action::Hide(name(n))]).on(backend.face())
 }
@@ -277,8 +278,8 @@ pub(super) fn patch(node: &str, patch: serde_json::Value) -> Command {
     Command::Cluster(objects::Command::patch(Key::node(node), PatchKind::StrategicMerge, patch))
 }
 
-/// Returns the command that creates a machine and powers it on. Its kubelet registers a Node once
-/// the guest has booted.
+/// Returns the command that creates a machine in this vSphere cluster (default: the first) and
+/// powers it on. Its kubelet registers a Node once the guest has booted.
 pub(crate) fn create_joining_machine(name: &str, cluster: Option<&str>) -> Command {
     Command::CreateMachine {
         vcenter: None,

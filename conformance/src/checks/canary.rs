@@ -1,8 +1,8 @@
 //! Canaries: proof that a provider works in a scenario in which it has to leave a Node alone.
 //!
 //! Most safety checks demand that the provider does not act. A provider that has stopped working
-//! meets this demand, too. So the scenario contains a second event, about another machine, on which
-//! the provider has to act. If the provider does not, the check is inconclusive.
+//! meets this demand, too. So the scenario contains an event, usually about another machine, on
+//! which the provider has to act. If the provider does not, the check is inconclusive.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::queries::name;
 use crate::backend::Backend;
 use crate::judge::facts;
 use crate::lab::{Exit, Run};
-use crate::verdict::Verdict;
+use crate::verdict::{Verdict, when};
 
 /// A change of a machine to which a working provider reacts with a write.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +68,9 @@ impl Canary {
         match at.map(|at| at.since_start()) {
             Some(at) if (since..=by).contains(&at) => Verdict::Pass,
             other => Verdict::inconclusive(format!(
-                "no proof that the provider works: time of the {what} is {other:?}; \
-                 it has to be between {since:?} and {by:?}"
+                "no proof that the provider works: the {what} came {other}; it has to come between \
+                 {since:?} and {by:?}",
+                other = when(other)
             )),
         }
     }
@@ -109,7 +110,7 @@ pub(super) fn provider_worked(run: &Run) -> Verdict {
     }
     let (asked, what) = match run.backend() {
         Backend::VCenter => ("Login", "logged in to a vCenter"),
-        Backend::Supervisor => ("list virtualmachines", "listed the machines of its Supervisor"),
+        Backend::Supervisor => ("list virtualmachines", "read the machines of its Supervisor"),
     };
     let has_asked = run.calls().any(|call| call.op == asked && call.succeeded());
     // A provider without the right to list reads each machine by name. An informer may receive the

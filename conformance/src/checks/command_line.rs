@@ -68,7 +68,8 @@ const IDLE_VCENTER: &[&str] = &["--cluster-ip-family=ipv4", "--vm-operator-api-v
 /// Flags that have an effect only in vCenter mode; the cases set them in Supervisor mode.
 const IDLE_SUPERVISOR: &[&str] = &["--node-labels=a=b"];
 
-/// Creates a case in which the log must name a flag that is set and has no effect.
+/// Creates a case in which the log must name a flag that is set and has no effect, and the provider
+/// must initialize the node.
 fn names_idle_flag(flag: &'static str) -> Case {
     let name = flag.split('=').next().unwrap_or(flag);
     Case::new(with_flags(&[flag], SHORT), move |run| logs(run, name)).named(flag)
@@ -157,8 +158,8 @@ const SELECTIONS: &[Selection] = &[
 ];
 
 /// Creates a case in which the machine of an initialized node is powered off and a new node joins.
-/// The provider sets the shutdown taint only if the flags select the lifecycle controller, and
-/// initializes the new node only if they select the node controller.
+/// The provider must set the shutdown taint if, and only if, the flags select the lifecycle
+/// controller, and initialize the new node if, and only if, they select the node controller.
 fn selected(backend: Backend, (flags, initializes, judges): &Selection) -> Case {
     let (initializes, judges) = (*initializes, *judges);
     let (off, joins) = (s(30), s(40));

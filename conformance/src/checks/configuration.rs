@@ -165,8 +165,8 @@ const IDLE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Returns the cases of CCM-029. The log must name a key without effect, and the provider must
-/// initialize the node.
+/// Returns the cases of CCM-029 about `vsphere.conf`. The log must name a key without effect, and
+/// the provider must initialize the node.
 pub(super) fn named() -> Vec<Case> {
     let case = |(key, text): &(&'static str, &str)| {
         let key = *key;
@@ -234,8 +234,8 @@ const INVALID: &[(&str, &str)] = &[
     ),
 ];
 
-/// Returns the cases of CCM-011. With each configuration of [`INVALID`] the provider must exit with
-/// an error at its start.
+/// Returns the cases of CCM-011 about `vsphere.conf`. With each configuration of [`INVALID`] the
+/// provider must exit with an error at its start.
 pub(super) fn refused() -> Vec<Case> {
     let case = |(what, text): &(&str, &str)| {
         Case::new(with_text(text).with(|it| it.once = true), ended_early).named(*what)

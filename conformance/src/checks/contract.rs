@@ -123,7 +123,12 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                         })
                         .map(ToString::to_string)
                         .collect();
-                    Verdict::of(writes.is_empty(), || writes.join("; "))
+                    Verdict::of(writes.is_empty(), || {
+                        format!(
+                            "all nodes were initialized before the restart, but afterwards the provider wrote: {}",
+                            writes.join("; ")
+                        )
+                    })
                 },
             )
             .canary(Canary::Gone(4), s(200))],
@@ -235,13 +240,17 @@ fn silent(dual_stack: bool) -> Case {
             .map(ToString::to_string)
             .collect();
         run.initializes(&names(4), s(0), T_INIT)
-            .and(|| Verdict::of(writes.is_empty(), || writes.join("; ")))
+            .and(|| {
+                Verdict::of(writes.is_empty(), || {
+                    format!("nothing changed, but the provider wrote Nodes: {}", writes.join("; "))
+                })
+            })
             .and(|| if dual_stack { run.shows_several(&name(1)) } else { Verdict::Pass })
     })
 }
 
 fn absent_machine() -> Case {
-    // The kubelet registers the Node with a UUID that no machine has until 200 s.
+    // The Node registers with a UUID that no machine has until 200 s.
     let uuid = uuid::Uuid::from_u128(0x4242_1111_2222_4333_8444_0000_0000_0077);
     let scenario = world_with(1, 2, s(900))
         .at(s(10), create_node_early(uuid))
@@ -260,7 +269,7 @@ fn absent_machine() -> Case {
 }
 
 /// Creates a case in which the API server answers the first `n` writes of a Node with a conflict,
-/// while a person adds a label.
+/// while a person adds a label. The provider must initialize the Node and keep the label.
 fn conflicts(n: u64) -> Case {
     let rule =
         Rule::new("conflict", [Action::Status { code: 409, retry_after: None, message: None }])
@@ -312,8 +321,8 @@ fn deleted_meanwhile(backend: Backend) -> Case {
 
 /// Creates a case in which a person deletes two Nodes while the provider reads their machines, and
 /// the watch of Nodes does not deliver the deletions. Another provider has initialized one of the
-/// two. The API server answers the provider's writes with 404, and the provider must not repeat
-/// them.
+/// two. The API server answers the provider's writes with 404. The provider must not repeat them,
+/// and must not create the Nodes again.
 fn deleted_unseen(backend: Backend) -> Case {
     let (starts, deleted) = (s(10), s(14));
     let held = Rule::new("held", [Action::WatchHoldAfter(0)]).on(Face::Cluster).op(["watch nodes"]);

@@ -58,7 +58,7 @@ fn quiet(n: u32, lasts: Duration, judge: impl Fn(&Run) -> Verdict + Send + Sync 
     Case::new(scenario, judge).canary(Canary::Gone(n), end)
 }
 
-/// Returns the maximum number of calls of a check, from the catalogue.
+/// Returns the maximum number of calls of a check, from the catalogue; 0 for an unknown ID.
 fn allowed(id: &str, backend: Backend) -> u64 {
     catalogue::entry(id).map_or(0, |entry| entry.allowed(backend))
 }
@@ -316,7 +316,8 @@ fn shared_lists() -> Case {
 }
 
 /// Creates a case in which half of two thousand machines are nodes of the cluster. The steady phase
-/// lasts ten address periods, which are 600 monitor periods.
+/// lasts ten address periods, which are 600 monitor periods. In this phase the provider may only
+/// list the machines, with at most eight calls.
 fn other_machines() -> Case {
     let n = 1000;
     let begin = settled(n);

@@ -88,7 +88,7 @@ fn status(answer: &Answer) -> Option<u16> {
 }
 
 /// Creates a case in which a client without a token reads `/healthz`. Every replica, leader or
-/// standby, must answer 200.
+/// standby, must answer 200 with the body `ok`.
 fn healthy(replicas: usize) -> Case {
     let scenario = serving(&[], s(40))
         .with(|it| it.replicas = replicas)

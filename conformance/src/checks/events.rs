@@ -166,7 +166,8 @@ fn expired() -> Case {
 const REFUSALS: u64 = 60;
 
 /// Creates a case in which the API server refuses to delete two Nodes, [`REFUSALS`] times with
-/// different reasons and then always with the same reason.
+/// different reasons and then always with the same reason. The provider may write only a few events
+/// about each Node, and must count the repetitions of the last failure in one event.
 fn storm() -> Case {
     let (begin, end) = (SETTLED, SETTLED + s(3 * 3600));
     let gone = [3, 17];
@@ -202,7 +203,8 @@ fn storm() -> Case {
             let counted = |n: &&u32| written(run).any(|it| it.object == name(**n) && it.count > 1);
             let uncounted = gone.iter().find(|n| !counted(n));
             Verdict::of(uncounted.is_none(), || {
-                format!("no event about the node with the number {uncounted:?} has a count above 1, although the same failure repeated")
+                let node = uncounted.map(|n| name(*n)).unwrap_or_default();
+                format!("no event about node {node} has a count above 1, although the same failure repeated")
             })
         })
     })

@@ -42,8 +42,8 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     checks
 }
 
-/// Creates cases with lists of datacenters in the configuration, some of which match the only
-/// datacenter, DC0.
+/// Creates a case per list of datacenters in the configuration. Some of the lists match the only
+/// datacenter, DC0, and the others do not.
 fn datacenters() -> Vec<Case> {
     let of = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<String>>();
     let is_meant = [&["DC0"][..], &["/DC0"], &["DC*"], &["D?0"], &["*"], &["DC1", "DC0"], &[]];
@@ -109,7 +109,7 @@ fn stable(backend: Backend) -> Vec<Case> {
 }
 
 /// Creates a case in which VM Operator begins to write UUIDs in capitals. The provider must still
-/// match the Nodes to their machines.
+/// match the Nodes to their machines, and so keep them when their kubelets fall silent.
 fn respelled() -> Case {
     let capitals = OperatorChange { upper_case_uuids: Some(true), ..OperatorChange::default() };
     let mut scenario = world(4, s(400)).at(SETTLED, Command::SetVmOperator(capitals));
@@ -240,7 +240,7 @@ pub(super) fn rebuilt(uuid: uuid::Uuid) -> Command {
 }
 
 /// Creates a case in which two machines of one vCenter have the same UUID, and the kubelet of one
-/// of them registers.
+/// of them registers. The provider must not initialize its Node.
 fn duplicate_here() -> Case {
     // Machine 3 runs no kubelet and gets the UUID of machine 1.
     let scenario = known_uuid(Backend::VCenter, world_with(2, 3, s(180)), 1)
@@ -249,7 +249,8 @@ fn duplicate_here() -> Case {
 }
 
 /// Creates a case in which two machines in different vCenters have the same UUID. The second
-/// vCenter delays its answers to searches and reads by `later`.
+/// vCenter delays its answers to searches and reads by `later`. The provider must not initialize
+/// the Node of the first machine.
 fn duplicate_elsewhere(later: Duration) -> Case {
     let topology = Topology::zones(3).machines(2).vcenters(2);
     let spec = MachineSpec {

@@ -79,7 +79,7 @@ fn prelabelled(backend: Backend) -> Case {
 }
 
 /// Returns a scenario in which a person changes labels of the first node at this second, when the
-/// node is initialized.
+/// node has long been initialized.
 fn relabel(at: u64, changes: serde_json::Value) -> crate::scenario::Scenario {
     world(2, s(300)).at(s(at), patch(&name(1), json!({"metadata": {"labels": changes}})))
 }
@@ -175,7 +175,7 @@ fn stable_only(backend: Backend) -> Case {
                     format!("the provider wrote labels of the node although its GA labels were right: {}", written.unwrap_or_default())
                 })
             })
-            .and(|| Verdict::of(back.is_none(), || format!("the provider restored the beta label {back:?}, which a person had removed")))
+            .and(|| Verdict::of(back.is_none(), || format!("the provider restored the beta label {}, which a person had removed", back.unwrap_or_default())))
             .and(|| match followed {
                 Some(_) => Verdict::Pass,
                 None => Verdict::inconclusive("the provider did not reconcile the labels of the other node"),

@@ -61,7 +61,8 @@ fn key() -> Key {
     Key::new(GroupResource::of("coordination.k8s.io", "leases"), namespace, name)
 }
 
-/// True if the call writes something other than leases and events. Only a leader may do so.
+/// True if the call writes something other than leases and events, such as a Node, or a view in
+/// vCenter. Only a leader may do so.
 fn works(call: &Record) -> bool {
     call.class == Some(Class::Write) && !call.op.contains("leases") && !call.op.contains("events")
 }
@@ -153,7 +154,8 @@ fn announced() -> Case {
         }
         Verdict::of(silent.is_none(), || {
             format!(
-                "no event LeaderElection announces the leader {silent:?}; the messages of the events are {told:?}"
+                "no event LeaderElection announces the leader {silent}; the messages of the events are {told:?}",
+                silent = silent.copied().unwrap_or_default()
             )
         })
     })
@@ -242,8 +244,8 @@ fn handover() -> Case {
 }
 
 /// Creates a case in which the clock of the leader differs from that of the standby by this many
-/// seconds. The standby must acquire the lease only after the leader has crashed, two minutes
-/// later.
+/// seconds. The leader crashes two minutes after the standby has started. The standby must not
+/// acquire the lease before the crash, and must acquire it in time afterwards.
 fn apart(seconds: i64) -> Case {
     let (begin, dies) = (s(20), s(140));
     let scenario = world(3, s(260))
@@ -275,7 +277,8 @@ fn apart(seconds: i64) -> Case {
         let bound = dies + LEASE_DURATION + RETRY + SLACK;
         let at = next.map(|it| it.from);
         Verdict::of(other.is_none(), || {
-            format!("{other:?} acquired the lease although {leader} renewed it; their clocks differ")
+            let other = other.as_deref().unwrap_or_default();
+            format!("{other} acquired the lease although {leader} renewed it; their clocks differ")
         })
         .and(|| {
             Verdict::of(at.is_some_and(|at| at.since_start() <= bound), || {

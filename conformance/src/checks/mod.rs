@@ -65,7 +65,8 @@ pub struct Case {
     /// Pace of world time for a provider on the real clock; [`Pace::Virtual`] excludes such a
     /// provider.
     pub pace: Pace,
-    /// Entry of the check in the catalogue; [`Check::new`] sets it.
+    /// Entry of the check in the catalogue; [`Check::new`] sets it. `None` if the catalogue lacks
+    /// the check.
     entry: Option<&'static Entry>,
     /// Exemptions: invariants that do not count against this case, each with the reason.
     exempt: Vec<(Invariant, &'static str)>,
@@ -173,8 +174,8 @@ impl Case {
     ///
     /// The verdict is inconclusive if the lab could not carry out a step. A pass becomes
     /// inconclusive if no rule of a group fired (see [`Run::idle_rules`]), if lines of the log were
-    /// dropped, or if the provider never logged in, read no machines or never initialized a node
-    /// (see [`canary::worked`]).
+    /// dropped, or if the run does not show that the provider worked (see
+    /// [`canary::provider_worked`]).
     fn judge(&self, run: &Run) -> Verdict {
         if let Some(refused) = run.refusals().next() {
             return Verdict::inconclusive(format!("the lab could not carry out a step: {refused}"));

@@ -48,8 +48,8 @@ impl Run {
         versions
     }
 
-    /// Fails if the provider left more than one view open at vCenter, in all its sessions together.
-    /// A logout closes the views of its session.
+    /// Fails if the provider has more than one view open at vCenter at the end of the scenario, in
+    /// all its sessions together. A logout closes the views of its session.
     pub(super) fn keeps_one_view(&self) -> Verdict {
         let before_the_end = |call: &&Record| call.t < self.end_time() && !call.was_faulted();
         let mut open: BTreeMap<Option<&str>, usize> = BTreeMap::new();
@@ -90,7 +90,7 @@ impl Run {
             .map(|(at, _)| at)
     }
 
-    /// Returns the time at which a Node was first deleted.
+    /// Returns the time at which a Node was first deleted, or `None` if it never was.
     pub(super) fn deleted(&self, name: &str) -> Option<Time> {
         self.versions(name).into_iter().find(|(_, node)| node.is_none()).map(|(at, _)| at)
     }

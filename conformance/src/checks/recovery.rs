@@ -51,8 +51,8 @@ fn lives(backend: Backend) -> Vec<Case> {
     lives::all(backend).into_iter().map(case).collect()
 }
 
-/// Creates a case per face and kind of failure: machines change and stop while all calls to the
-/// face fail until 300 s.
+/// Creates a case per face and kind of failure: machines change, stop and are deleted while all
+/// calls to the face fail until 300 s. Adds the case of [`still_shown`].
 fn every_fault(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
     let faces: &[Face] = match backend {

@@ -411,7 +411,7 @@ fn really_gone(scenario: Scenario, backend: Backend) -> Case {
 }
 
 /// Creates the case of EFF-009: the deletion of one machine may cause at most [`allowed`] calls to
-/// the backend.
+/// the backend, without those that wait for changes.
 pub(super) fn cheap_deletion(backend: Backend) -> Case {
     let allowed = allowed(backend);
     Case::new(one_gone(), move |run| {

@@ -1,8 +1,8 @@
 //! ROB-001 to ROB-003: answers that are truncated, invalid, too large or contain unknown parts.
 //!
 //! Each case spoils the first answers of each operation of one face in one way. It spoils only the
-//! first, so that a provider gets past one operation and reaches the next. For vCenter these are
-//! all operations of the face. For an API server they are the reads at the start of a provider,
+//! first, so that a provider gets past one operation and reaches the next. On a face of vCenter the
+//! cases spoil every operation. On an API server they spoil the reads at the start of a provider,
 //! when a node joins, and when a node is not ready.
 
 use std::collections::BTreeSet;
@@ -110,8 +110,8 @@ const END: Duration = s(300);
 const PATIENCE: Duration = s(330);
 
 /// Returns a scenario in which the `first` answers of each of these operations are spoiled by
-/// `action`. Meanwhile the provider restarts and reads everything again, a node joins, a second
-/// node is silent although its machine runs, and the machine of a third node is deleted.
+/// `action`. Meanwhile the provider restarts and reads everything again, a node joins, another node
+/// is silent although its machine runs, and the machine of yet another node is deleted.
 fn life(
     backend: Backend,
     face: Face,

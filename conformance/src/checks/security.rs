@@ -327,7 +327,9 @@ const TABLE: [(&[&str], &str); 17] = [
     (&["get"], "/healthz"),
 ];
 
-/// Creates a case in which every Kubernetes request of the provider must be in [`TABLE`].
+/// Creates a case in which every Kubernetes request of the provider must be in [`TABLE`], and no
+/// patch of a Node may contain a status. The provider must do all its work, and must not change the
+/// inventory.
 fn in_the_table(backend: Backend) -> Case {
     Case::new(with_secret(backend, life()), |run| {
         let of_api = |call: &&Record| call.face.is_some_and(Face::is_kubernetes);

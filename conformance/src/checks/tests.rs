@@ -13,7 +13,7 @@ use crate::scenario::{Act, Scenario};
 
 /// Returns a scenario, and a stage with a mutant that breaks an invariant in this scenario. The
 /// mutant treats a search without a result as proof that the machine is gone, so it deletes the
-/// Node of a machine that the provider's login cannot see.
+/// Node of a running machine that a rule hides in every answer of vCenter.
 fn a_wrong_deletion() -> (Scenario, Stage) {
     let scenario = world(3, s(300))
         .at(s(90), Command::StopKubelet(machine(2)))

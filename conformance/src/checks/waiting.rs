@@ -191,7 +191,7 @@ fn is_tried_at_once(run: &Run, changed: Duration) -> Verdict {
 }
 
 /// Creates a case in which a Node registers whose machine never exists, and nothing else changes.
-/// The provider may send the same read to its backend at most `MOST` times in a minute.
+/// The provider may send the same read to its backend at most 16 times (`MOST`) in a minute.
 fn hopeless() -> Case {
     const MOST: usize = 16;
     let end = SETTLED + s(60);

@@ -169,7 +169,7 @@ fn nearest() -> Vec<Case> {
 }
 
 /// Creates a case in which the list of tags on the vSphere cluster still contains a tag that was
-/// deleted, so that a read of this tag gets a 404.
+/// deleted, so that a read of this tag gets a 404. The node must still get its zone and region.
 fn deleted_tag() -> Case {
     const DELETED: &str = "deleted";
     let status = Action::Status { code: 404, retry_after: None, message: None };

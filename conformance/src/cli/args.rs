@@ -37,7 +37,7 @@ pub(super) enum Subcommands {
         /// Surface of the checks to list: node, zone, session, …; repeatable [default: all].
         #[arg(long)]
         surface: Vec<String>,
-        /// Lists planned checks, too, which have no cases yet.
+        /// Also lists aliases, and planned checks, which have no cases yet.
         #[arg(long)]
         all: bool,
     },
@@ -72,7 +72,7 @@ pub(super) enum Subcommands {
         /// Prints a budgets.yaml with the measured counts.
         #[arg(long)]
         write: bool,
-        /// Adds a row per phase and operation.
+        /// Adds a table with a row per phase and operation.
         #[arg(long, conflicts_with = "write")]
         operations: bool,
         #[command(flatten)]
@@ -95,7 +95,7 @@ pub(super) enum Subcommands {
         #[command(subcommand)]
         command: e2e::command::E2eCommand,
     },
-    /// Executes a program, which the kernel kills when the process that started it ends.
+    /// Executes a program that the kernel kills when the parent process ends.
     #[command(name = foreign::launch::SUBCOMMAND, hide = true)]
     Launch {
         /// Process ID of the parent.
@@ -125,7 +125,7 @@ pub(super) struct Run {
     /// Enables a deliberate defect of our provider.
     #[arg(long, value_parser = mutant, conflicts_with = "provider")]
     pub(super) mutant: Option<Mutants>,
-    /// Omits the table of calls per node and sync.
+    /// Omits the table of calls by phase and number of nodes.
     #[arg(long, conflicts_with = "provider")]
     pub(super) no_cost: bool,
     /// Instances mode of our provider: auto, watch, poll or v1. Checks that count calls or need a
@@ -136,7 +136,7 @@ pub(super) struct Run {
     /// fails.
     #[arg(long, conflicts_with = "provider")]
     pub(super) fail_fast: bool,
-    /// Adds a row per phase and operation to the table of calls.
+    /// Adds a table of calls with a row per phase and operation.
     #[arg(long, conflicts_with_all = ["no_cost", "provider", "ids", "surface"])]
     pub(super) operations: bool,
     #[command(flatten)]

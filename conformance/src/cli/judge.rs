@@ -76,7 +76,7 @@ pub(super) struct Arguments {
 }
 
 /// Maximum time from the last record before a gap in the ledger to the end of an unfinished
-/// recording. After an earlier record, a gap is an error.
+/// recording. If more time passed, or if the recording is finished, the gap is an error.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// Beginnings of the user agents of clients that people use beside a provider.

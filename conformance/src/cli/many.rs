@@ -16,11 +16,12 @@ pub(super) fn compare(out: &mut impl Write, runs: u32, seed: u64) -> anyhow::Res
         Ok(mode_comparison::Compared { histories, nodes, values, calls: (v1, v2) }) => {
             writeln!(
                 out,
-                "v1 and V2 agree in {histories} histories, seed {seed}: {nodes} nodes at their ends, {values} values written; \
-                 calls to the Supervisor: v1 {v1}, V2 {v2}; {}",
+                "the instances modes v1 and auto agree in {histories} histories, seed {seed}: {nodes} nodes at their ends, {values} values written; \
+                 calls to the Supervisor: v1 {v1}, auto {v2}; {}",
                 report::seconds(clock())
             )?;
-            // If v1 or V2 did nothing, the agreement proves nothing, so the result is inconclusive.
+            // If one of the modes did nothing, the agreement proves nothing, so the result is
+            // inconclusive.
             let is_idle = values == 0 || v1 == 0 || v2 == 0;
             Ok(if is_idle { ExitCode::from(7) } else { ExitCode::SUCCESS })
         }

@@ -50,7 +50,8 @@ pub(super) struct Arguments {
     /// File that records each trial; the sweep skips trials that the file already contains.
     #[arg(long)]
     journal: Option<PathBuf>,
-    /// Text in the lines of the trials to play; prints their ledgers and the provider's logs.
+    /// Plays only trials whose line contains this text, and prints their ledgers and the provider's
+    /// logs.
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["sample", "journal"])]
     trial: Option<String>,
     /// Seed of all random draws.
@@ -63,8 +64,8 @@ pub(super) struct Arguments {
     /// Program that replaces $(binary) in the manifest.
     #[arg(long, value_name = "PATH", requires = "provider")]
     binary: Option<PathBuf>,
-    /// Factor by which world time runs faster than the clock; shortens the provider's periods by
-    /// it.
+    /// Factor by which world time runs faster than the clock; the provider's periods are shortened
+    /// by it.
     #[arg(long, value_name = "K", default_value_t = 10, requires = "provider")]
     compress: u32,
     /// Plays the lives without failures.
@@ -194,7 +195,8 @@ fn is_wanted(arguments: &Arguments, life: &str) -> bool {
     arguments.life.is_empty() || arguments.life.iter().any(|it| it == life)
 }
 
-/// Runs the sweep of one kind in one mode.
+/// Runs the sweep of one kind in one mode, prints its results, and adds them to `totals`. Does not
+/// repeat the trials in the journal, but counts them.
 fn one(
     out: &mut impl Write,
     arguments: &Arguments,
@@ -325,7 +327,8 @@ fn progress(n: usize, title: &str) -> ProgressBar {
     bar.with_style(style.expect("the template is valid")).with_message(title.to_owned())
 }
 
-/// Returns the digest of this program's file, which identifies the build.
+/// Returns the first 8 bytes of the SHA-256 of this program's file in hexadecimal, which identify
+/// the build.
 fn build() -> anyhow::Result<String> {
     let bytes = std::fs::read(std::env::current_exe()?)?;
     Ok(Sha256::digest(&bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect())

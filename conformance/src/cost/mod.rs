@@ -43,7 +43,7 @@ pub enum CountedMode {
 }
 
 impl CountedMode {
-    /// Every subject.
+    /// Every counted mode.
     pub const ALL: [Self; 6] = [
         Self::Vcenter,
         Self::VcenterPoll,
@@ -65,7 +65,7 @@ impl CountedMode {
         }
     }
 
-    /// Returns the word for this subject in `budgets.yaml` and on the command line.
+    /// Returns the word for this mode in `budgets.yaml` and on the command line.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Vcenter => "vcenter",
@@ -119,7 +119,7 @@ impl CountedMode {
         }
     }
 
-    /// Returns `stage` with the mode of this subject and without the world's log.
+    /// Returns `stage` with this backend and instances mode, and without the world's log.
     pub fn stage(self, stage: &Stage) -> Stage {
         let mode = match self {
             Self::Vcenter => Mode::VCenter(InstancesMode::Auto),
@@ -182,17 +182,17 @@ pub struct Fit {
     pub r2: f64,
 }
 
-/// The table of one subject.
+/// Counts of one backend and instances mode.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
-    /// Subject of the table.
+    /// Backend and instances mode whose calls are counted.
     pub subject: CountedMode,
     /// One row per phase.
     pub rows: Vec<Row>,
 }
 
-/// One subject in `budgets.yaml`: the exact numbers of calls, of long polls and watches, and of
-/// writes by phase, and of calls by phase and operation, each by fleet size.
+/// One counted mode in `budgets.yaml`: the exact numbers of calls, of long polls and watches, and
+/// of writes by phase, and of calls by phase and operation, each by fleet size.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Budgets {
@@ -204,11 +204,11 @@ struct Budgets {
     operations: BTreeMap<String, BTreeMap<String, BTreeMap<u32, u64>>>,
 }
 
-/// Counts the calls of our provider in every phase, for all subjects of these backends and their
-/// fleet sizes.
+/// Counts the calls of our provider in every phase, for all counted modes of these backends and
+/// their fleet sizes.
 pub fn measure(stage: &Stage, backends: &[Backend]) -> Vec<Table> {
     let subjects = || CountedMode::ALL.into_iter().filter(|it| backends.contains(&it.backend()));
-    // Worlds are independent of each other, so each subject has its own thread.
+    // Worlds are independent of each other, so each mode has its own thread.
     std::thread::scope(|scope| {
         let measure = |subject: CountedMode| {
             scope.spawn(move || measure_sizes(stage, subject, subject.sizes()))
@@ -224,7 +224,7 @@ pub fn measure(stage: &Stage, backends: &[Backend]) -> Vec<Table> {
 const LARGE: u32 = 1000;
 static LARGE_TURN: Mutex<()> = Mutex::new(());
 
-/// Counts the calls of one subject in every phase, for these fleet sizes.
+/// Counts the calls of one mode in every phase, for these fleet sizes.
 pub fn measure_sizes(stage: &Stage, subject: CountedMode, sizes: &[u32]) -> Table {
     let phases = subject.phases();
     let stage = subject.stage(stage);

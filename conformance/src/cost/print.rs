@@ -99,7 +99,7 @@ impl Table {
         out
     }
 
-    /// Returns this subject's part of `budgets.yaml` with the measured counts.
+    /// Returns this mode's part of `budgets.yaml` with the measured counts.
     fn budgets(&self) -> String {
         let title = serde_json::to_value(self.subject).expect("a subject is a word");
         let mut out = format!("{}:\n", title.as_str().unwrap_or_default());

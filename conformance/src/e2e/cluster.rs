@@ -148,8 +148,8 @@ impl Cluster {
         call("docker").args(["exec", &machine, "sh", "-c", line]).output().await
     }
 
-    /// Cuts all nodes and their pods off from the address `from`: their containers drop all packets
-    /// to and from it, without rejecting them.
+    /// Cuts all nodes and their pods off from the address `from`: the containers of the nodes drop
+    /// all packets to it, and its packets to the nodes themselves, without rejecting them.
     pub(super) async fn cut(&self, from: &str) -> anyhow::Result<()> {
         let rule = |chain: &str, side: &str| {
             format!("iptables -I {chain} {side} {from} -m comment --comment {CUT} -j DROP")

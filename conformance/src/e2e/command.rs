@@ -87,7 +87,7 @@ fn name(text: &str) -> Result<String, String> {
     if fits && text.starts_with(|c: char| c.is_ascii_lowercase()) && !text.ends_with('-') {
         return Ok(text.to_owned());
     }
-    Err("write 1 to 40 lower-case letters, digits and dashes, a letter first".to_owned())
+    Err("write 1 to 40 lower-case letters, digits and dashes, a letter first and no dash at the end".to_owned())
 }
 
 fn checkout(directory: &Path) -> anyhow::Result<PathBuf> {

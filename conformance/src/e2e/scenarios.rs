@@ -131,7 +131,8 @@ async fn kubelet(machine: &Machine, verb: &str) -> anyhow::Result<()> {
     docker.output().await.map(drop)
 }
 
-/// Compares an initialized node with its machine; returns a sentence about the first difference.
+/// Compares a node, which must be initialized, with its machine. Returns a sentence about the first
+/// difference, or `None`.
 fn wrong(node: &NodeFacts, machine: &Machine, backend: Backend) -> Option<String> {
     let name = &machine.name;
     if node.uninitialized {
@@ -311,7 +312,7 @@ async fn outage(lab: &Lab) -> anyhow::Result<Verdict> {
     let gone = |node: Option<&NodeFacts>| node.is_none();
     let is_gone = lab.becomes(&machine.name, Duration::from_secs(120), gone).await;
     let meanwhile = since.calls(simulator).await?.total();
-    // Restores the network in every case.
+    // Restores the network before the function looks at the results.
     lab.cluster.mend().await?;
     if is_reached || meanwhile > 0 {
         kubelet(machine, "start").await?;

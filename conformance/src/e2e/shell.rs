@@ -60,25 +60,26 @@ impl Call {
         Ok(bound)
     }
 
-    /// Runs the program and returns its standard output. Its error output goes to this program's
-    /// error output, so that the user sees the progress.
+    /// Runs the program and returns its standard output. The standard error of the program goes to
+    /// that of `conformance`, so that the user sees the progress.
     pub(super) async fn output_with_progress(mut self) -> anyhow::Result<String> {
         self.command.stderr(Stdio::inherit());
         self.finish(None).await
     }
 
-    /// Runs the program and returns its output.
+    /// Runs the program and returns its standard output, trimmed.
     pub(super) async fn output(self) -> anyhow::Result<String> {
         self.finish(None).await
     }
 
-    /// Runs the program with `input` as its standard input, and returns its output.
+    /// Runs the program with `input` as its standard input, and returns its standard output,
+    /// trimmed.
     pub(super) async fn with_input(mut self, input: &str) -> anyhow::Result<String> {
         self.command.stdin(Stdio::piped());
         self.finish(Some(input)).await
     }
 
-    /// Runs the program; true if it exits with 0.
+    /// Runs the program; true if it starts and exits with 0.
     pub(super) async fn succeeds(self) -> bool {
         self.finish(None).await.is_ok()
     }

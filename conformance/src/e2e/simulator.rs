@@ -100,7 +100,7 @@ impl Simulator {
         }
     }
 
-    /// Waits up to 30 s until the simulator answers.
+    /// Waits up to 30 s until the simulator answers and has written the file `env`.
     async fn serves(&self) -> anyhow::Result<()> {
         let ask = async || {
             let answers = self.sim().args(["world", "list"]).succeeds().await;
@@ -237,7 +237,7 @@ impl Simulator {
         Ok(records)
     }
 
-    /// Returns the port of vCenter or of the Supervisor, which the provider uses.
+    /// Returns the port of the provider's backend: of vCenter or of the Supervisor.
     pub(super) fn port(&self) -> u16 {
         if self.backend.is_vcenter() { VCENTER_PORT } else { SUPERVISOR_PORT }
     }
@@ -247,7 +247,7 @@ impl Simulator {
         self.backend
     }
 
-    /// Returns the address of vCenter and the credentials of a provider.
+    /// Returns the address of vCenter, and the credentials of a provider there.
     pub(super) fn access(&self) -> anyhow::Result<Access> {
         let text = self.file("env")?;
         let value = |key: &str| {
@@ -282,8 +282,8 @@ pub(super) fn addresses_of(machine: &str, addresses: Vec<IpAddr>) -> Command {
     Command::SetAddresses { machine: Named::from(machine), addresses: vec![addresses] }
 }
 
-/// Returns the VirtualMachine object that Cluster API would create for VM Operator, with the UUID
-/// that the node's kubelet reports already.
+/// Returns the VirtualMachine object that Cluster API would create for VM Operator, with `uuid`,
+/// which is the UUID of the node's machine.
 fn virtual_machine(name: &str, uuid: uuid::Uuid, zone: usize) -> Value {
     let letter = ["a", "b", "c"].get(zone).copied().unwrap_or("a");
     json!({

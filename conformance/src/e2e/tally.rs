@@ -16,11 +16,11 @@ use crate::backend::Backend;
 pub(super) struct Tally {
     /// Calls to vCenter or Supervisor by operation, without long polls, keep-alives and watches.
     pub(super) calls: BTreeMap<String, u64>,
-    /// Long polls, keep-alives and watches by operation, which grow with the duration.
+    /// Long polls, keep-alives and watches by operation. Their number grows with the duration.
     pub(super) waits: BTreeMap<String, u64>,
     /// Bytes of the answers to the calls in `calls` and `waits`.
     pub(super) bytes: u64,
-    /// Number of logins to vCenter, of SOAP and vAPI.
+    /// Number of login calls to vCenter, of SOAP and vAPI, with or without success.
     pub(super) logins: u64,
     /// Calls to the cluster by operation, without those for leases and without watches.
     pub(super) cluster: BTreeMap<String, u64>,
@@ -35,7 +35,8 @@ impl Tally {
         self.calls.values().sum()
     }
 
-    /// Returns the number of writes to the cluster, without those of leases.
+    /// Returns the number of create, patch, update and delete calls to the cluster, without those
+    /// for leases.
     pub(super) fn writes(&self) -> u64 {
         let writes = ["create ", "patch ", "update ", "delete "];
         let is_write = |op: &str| writes.iter().any(|it| op.starts_with(it));
@@ -96,8 +97,8 @@ impl Since {
         Ok(since)
     }
 
-    /// Returns the calls to vCenter or Supervisor since this position, and moves the position
-    /// behind them. Leaves out the lab's own calls, which kubectl makes.
+    /// Counts the calls to vCenter or Supervisor since this position, and moves the position behind
+    /// them. Leaves out the lab's own calls, which kubectl makes.
     pub(super) async fn calls(&mut self, simulator: &Simulator) -> anyhow::Result<Tally> {
         let records = simulator.ledger_since(&mut self.0).await?;
         let others = records.iter().filter(|it| !it.client.user_agent.starts_with("kubectl"));

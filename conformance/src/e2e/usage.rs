@@ -6,7 +6,7 @@
 pub(super) struct Usage(String);
 
 impl Usage {
-    /// Returns the message as an `anyhow` error.
+    /// Returns a usage error with this text, as an `anyhow` error.
     pub(super) fn error(text: impl Into<String>) -> anyhow::Error {
         anyhow::Error::new(Self(text.into()))
     }

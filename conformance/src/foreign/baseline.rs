@@ -48,7 +48,7 @@ pub struct Accepted {
     /// Number of calls to vCenter or Supervisor in all cases together; only for the verdict `pass`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
-    /// Cases that fail or are flaky, each with the invariant that it breaks.
+    /// Cases that fail or are flaky, each with the invariant that it breaks, if any.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub failures: BTreeSet<Failure>,
     /// Reason to accept the result. [`Baseline::update`] keeps it while the verdict is the same,
@@ -160,7 +160,8 @@ impl ObservedResult {
         Ok(Self { verdict, why, calls, failures: failures.collect() })
     }
 
-    /// Returns the entry of the baseline that records this result.
+    /// Returns the entry of the baseline that records this result. Leaves out `reason` if the
+    /// verdict is `pass`.
     pub fn accepted(&self, reason: &str) -> Accepted {
         let calls = (self.verdict == BaselineVerdict::Pass).then_some(self.calls);
         let is_pass = self.verdict == BaselineVerdict::Pass;
@@ -179,7 +180,8 @@ struct File {
     checks: BTreeMap<String, Accepted>,
 }
 
-/// Error in a baseline: the file, the key with its value, and the remedy.
+/// Error in a baseline: the file, the problem (with the key and value that cause it, if any), and
+/// the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {what}\nremedy: {remedy}")]
 pub struct BaselineError {
@@ -258,7 +260,8 @@ impl Baseline {
     /// recorded as flaky may also pass.
     ///
     /// # Errors
-    /// Returns a sentence with the difference and the remedy.
+    /// Returns a sentence with the difference. It ends with the command that records the new
+    /// result, except for a check that passed before and now does not, or now needs too many calls.
     pub fn judge(&self, id: &str, seen: &ObservedResult) -> Result<(), String> {
         let Some(accepted) = self.checks.get(id) else {
             let word = seen.verdict.as_str();

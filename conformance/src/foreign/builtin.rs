@@ -13,7 +13,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|(name, _)| *name)
 }
 
-/// Returns the text of the built-in manifest with this name.
+/// Returns the text of the built-in manifest with this name; `None` for an unknown name.
 pub(super) fn text(name: &str) -> Option<&'static str> {
     ALL.iter().find(|(it, _)| *it == name).map(|(_, text)| *text)
 }

@@ -40,13 +40,13 @@ const PATIENCE: Duration = s(330);
 #[serde(rename_all = "camelCase")]
 pub struct Calibration {
     /// Time from the change of a machine's address until its Node shows the new address; at most
-    /// one address sync period if the provider obeys the knob `T.status`. `None` if the Node never
-    /// did.
+    /// one address sync period if the provider obeys the knob `T.status`. `None` if the Node did
+    /// not show it before the measurement ended.
     #[serde(with = "seconds")]
     pub address: Option<Duration>,
     /// Time from NotReady until the provider has deleted the Node of a destroyed machine; about two
     /// monitor periods if the provider obeys the knob `T.monitor`. Zero if the Node was gone before
-    /// it was seen NotReady; `None` if it stayed.
+    /// it was seen NotReady; `None` if the Node still existed when the measurement ended.
     #[serde(with = "seconds")]
     pub deletion: Option<Duration>,
     /// Number of calls during the measurement, by operation.
@@ -152,7 +152,8 @@ impl Calibration {
     }
 
     /// Returns the world time by which each case is extended, so that a slow provider can be
-    /// distinguished from a stuck one; zero if the provider is not slow.
+    /// distinguished from a stuck one; zero if no delay is long, or if a long one could not be
+    /// measured.
     pub(super) fn extra(&self) -> Duration {
         let periods = Periods::of(&ProviderSetup::default());
         let beyond = |measured: Option<Duration>, bound: Duration| match measured {

@@ -47,8 +47,8 @@ pub struct Arguments {
     /// real].
     #[arg(long, value_name = "N", requires = "provider")]
     pub jobs: Option<usize>,
-    /// Factor by which world time runs faster than the clock while nothing fails; the provider's
-    /// periods are shortened by it.
+    /// Factor by which world time runs faster than the clock in cases without failures and
+    /// elections; the provider's periods are shortened by it.
     #[arg(long, value_name = "K", default_value_t = 10, requires = "provider")]
     pub compress: u32,
     /// Skip cases that take longer than this in real time.

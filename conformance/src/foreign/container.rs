@@ -1,11 +1,11 @@
 //! Runs a provider in a container of the Docker engine. The container uses the network of this
-//! computer and has the files of its run at the same paths as this computer.
+//! computer and has the files of its run at the same paths as on this computer.
 //!
 //! The client process on this computer is `docker run`, which passes on the container's output and
-//! ends with the container. Signals go to the container. This program removes the container in
-//! every case. If this program is killed, the container stays until the next `conformance` process
-//! with this driver finds it by its labels and removes it. That process must run in the same boot
-//! and PID namespace.
+//! ends with the container. Signals go to the container. This program removes the container when
+//! the replica ends, also after an error or an interruption. If this program is killed, the
+//! container stays until the next `conformance` process that uses this Docker engine finds it by
+//! its labels and removes it. That process must run in the same boot and PID namespace.
 
 use std::collections::BTreeMap;
 use std::process::{Output, Stdio};

@@ -22,16 +22,17 @@ use crate::judge::facts;
 use crate::lab::LabEvent;
 use crate::scenario::ProviderSetup;
 
-/// Largest fleet, because sim and provider share this computer.
+/// Maximum number of nodes in a fleet, because sim and provider share this computer.
 const MOST_NODES: u32 = 500;
-/// Smallest fleet, because in the life some nodes become NotReady, one is deleted, and some change.
+/// Minimum number of nodes in a fleet, because in the life some nodes become NotReady, one is
+/// deleted, and some change.
 const LEAST_NODES: u32 = 2;
 
 /// Selection of the calls to judge: a provider that makes them, or a ledger that contains them.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
-    /// Provider to run as a process, whose calls are marked: a `kind: Provider` manifest, or
-    /// ours-vcenter, ours-supervisor, stock-ccm, upstream-vcenter, upstream-paravirtual.
+    /// Provider to run, whose calls are marked: a `kind: Provider` manifest, or ours-vcenter,
+    /// ours-supervisor, stock-ccm, upstream-vcenter, upstream-paravirtual.
     #[arg(long, value_name = "FILE|NAME", conflicts_with_all = ["write", "operations"])]
     pub provider: Option<String>,
     /// Program that replaces $(binary) in the manifest.

@@ -233,9 +233,9 @@ fn cannot_act(scenario: &Scenario, driver: Driver<'_>) -> Option<String> {
         (Act::StepClocks(_), _) => {
             Some("needs virtual time: the clock of one process cannot be stepped")
         }
-        (Act::Scrape, _) => Some(
-            "needs virtual time: the endpoint of a provider that runs as a process is not read",
-        ),
+        (Act::Scrape, _) => {
+            Some("needs virtual time: the metrics of a provider on the real clock are not scraped")
+        }
         (Act::RenewCertificate | Act::SpoilCertificate, _) => {
             Some("needs virtual time: a process gets no serving certificate that could change")
         }
@@ -317,7 +317,7 @@ mod tests {
         let clocks = cannot_act(&after(Act::StepClocks(1)), ours.driver()).unwrap_or_default();
         assert!(clocks.contains("the clock of one process cannot be stepped"), "{clocks}");
         let scrape = cannot_act(&after(Act::Scrape), ours.driver()).unwrap_or_default();
-        assert!(scrape.contains("is not read"), "{scrape}");
+        assert!(scrape.contains("are not scraped"), "{scrape}");
         for act in [Act::RenewCertificate, Act::SpoilCertificate] {
             let why = cannot_act(&after(act), ours.driver()).unwrap_or_default();
             assert!(why.contains("serving certificate"), "{why}");

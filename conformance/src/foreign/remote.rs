@@ -44,7 +44,7 @@ pub(super) fn is_gone(owner: &str) -> bool {
 #[derive(Debug)]
 pub(super) struct Start<'a> {
     pub(super) container: &'a Container,
-    /// Directory of the run, whose path is the same for the provider.
+    /// Directory of the run; it has the same path in the container or pod.
     pub(super) directory: &'a Path,
     /// Directory of this replica, inside the directory of the run.
     pub(super) replica: &'a Path,

@@ -243,8 +243,8 @@ impl Subject {
     }
 
     /// Plays a case. If the verdict does not count because this computer was late, plays the case
-    /// again at half the pace, and then at a quarter of it; a lower pace permits a longer delay. If
-    /// no verdict counts, the outcome is a harness error.
+    /// again at the lower paces of [`paces_of_repetitions`], which permit longer delays, or once
+    /// more in real time. If no verdict counts, the outcome is a harness error.
     async fn play_on_a_machine_that_keeps_up(&self, job: &Job) -> Outcome {
         let mut last = None;
         for pace in paces_of_repetitions(job.pace) {

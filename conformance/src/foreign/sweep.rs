@@ -38,8 +38,8 @@ pub struct Request<'a> {
     pub provider: &'a str,
     /// Program for `$(binary)` in the manifest.
     pub binary: Option<PathBuf>,
-    /// Seconds of world time per second of the clock; one in lives in which replicas elect a
-    /// leader.
+    /// Seconds of world time per second of the clock, except in lives in which replicas elect a
+    /// leader: those run in real time.
     pub compress: u32,
     /// Number of parallel runs, each with its own sim and provider.
     pub jobs: NonZeroUsize,
@@ -141,11 +141,11 @@ impl Played {
 #[derive(Default)]
 struct Tally {
     played: usize,
-    /// Runs in which the failure happened.
+    /// Number of runs in which the failure happened.
     fired: usize,
-    /// Runs with violations that count.
+    /// Number of runs with violations that count.
     broken: usize,
-    /// Runs that prove nothing and in which no violation counts.
+    /// Number of runs that prove nothing and in which no violation counts.
     vain: usize,
 }
 
@@ -164,7 +164,7 @@ impl Sweep<'_> {
         if !kinds.is_empty() && compress > 1 {
             writeln!(
                 out,
-                "trials are judged by safety alone, because world time runs {compress} times as fast as the clock, but the constants of a provider do not; --compress 1 judges all invariants, and lives with several replicas always run in real time"
+                "trials are judged by safety alone, because world time runs {compress} times as fast as the clock, but a provider's own deadlines and back-offs cannot be shortened; --compress 1 judges all invariants, and lives with several replicas always run in real time"
             )?;
         }
         let mut n_trials = 0;

@@ -18,7 +18,7 @@ pub(super) fn lag(run: &Run) -> Duration {
     if run.mirrored { MIRRORED } else { Duration::ZERO }
 }
 
-/// Returns every call that requests the deletion of a Node.
+/// Returns every call that requests the deletion of one Node by name.
 pub(super) fn deletions(run: &Run) -> impl Iterator<Item = &Record> {
     run.calls().filter(|call| call.is_cluster_call() && call.op == "delete nodes")
 }

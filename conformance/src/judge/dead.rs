@@ -15,7 +15,8 @@ use crate::lab::Run;
 const ON_THE_WAY: Duration = Duration::from_secs(30);
 
 /// Returns the calls that use a session and began after an answer had told the client that this
-/// session has ended.
+/// session has ended. With a provider on the real clock, calls within [`ON_THE_WAY`] of that answer
+/// do not count.
 ///
 /// The digest in the ledger identifies the session; two clients never share one. An answer that a
 /// fault rule made up counts too, because the client cannot distinguish it.
@@ -43,7 +44,8 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     .collect()
 }
 
-/// True if the answer refuses the call because the client has no valid session.
+/// True if the client received an answer that refuses the call because the client has no valid
+/// session.
 fn is_refused(call: &Record) -> bool {
     let ended = call.ended.as_ref().filter(|ended| ended.broken.is_none());
     let fault = ended.and_then(|ended| ended.fault.as_deref());

@@ -20,14 +20,14 @@ use crate::scenario::Act;
 /// Name of a vCenter, and reference of a machine there.
 type Machine = (String, MoRef);
 
-/// Checks the deletions of Nodes against the loss of their machines.
+/// Checks the requests to delete Nodes, and the deletions against the loss of their machines.
 pub(super) struct Judge<'a> {
     run: &'a Run,
     found: Vec<Violation>,
     /// Every request of the provider to delete a Node, in order.
     requests: Vec<&'a Record>,
-    /// Answered calls about machines, with the times of their ends; `None` for a watch or long poll
-    /// that is still open.
+    /// Calls about machines with an answer other than an error (see [`is_answer`]), with the times
+    /// of their ends; `None` for a watch or long poll that is still open.
     answers: Vec<(&'a Record, Option<Time>)>,
     /// Last machine of each node's kubelet.
     owners: BTreeMap<String, Machine>,
@@ -61,7 +61,8 @@ impl<'a> Judge<'a> {
         judge
     }
 
-    /// Returns all violations.
+    /// Returns all violations. For our provider in virtual time, they include requests without the
+    /// UID of the Node.
     pub(super) fn violations(mut self) -> Vec<Violation> {
         if !self.run.hosted {
             self.without_uid();
@@ -154,7 +155,7 @@ impl<'a> Judge<'a> {
                 let who = server.unwrap_or("the Supervisor");
                 let text = format!(
                     "node {name} was deleted although {who} answered no call about machines since \
-                     {lost}, when its machine was lost"
+                     {lost} (loss of its machine, or start of the world)"
                 );
                 self.found.push(Violation { invariant: NoDeletionOnError, at, text });
             }
@@ -199,9 +200,9 @@ fn is_answer(backend: Backend, call: &Record) -> bool {
     is_about_machines && tells
 }
 
-/// Returns the vCenters that could own a machine: those in the provider's configuration. If the
-/// configuration changes during the run, returns only the vCenter of the machine, or nothing
-/// without a machine.
+/// Returns the vCenters that could own a machine: those in the provider's configuration, or all if
+/// the scenario names none. If the configuration changes during the run, returns only the vCenter
+/// of the machine, or nothing without a machine.
 fn asked_for<'b>(
     run: &Run,
     machine: Option<&'b Machine>,

@@ -93,7 +93,8 @@ pub fn machine_of<'a>(state: &'a State, node: &str) -> Option<(&'a str, MoRef, &
 }
 
 /// Returns the machine of a Node: the one on which its kubelet runs, or else one with the UUID in
-/// the provider ID. Returns the name of its vCenter and its reference with it.
+/// the provider ID. Returns the name of its vCenter and its reference with it, or `None` if no
+/// machine is found.
 pub(super) fn machine_for<'a>(
     state: &'a State,
     node: &str,

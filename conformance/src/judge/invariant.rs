@@ -50,8 +50,8 @@ invariants! {
     NoWrongDeletion = 1, Safety, Node, "No Node is deleted while its machine exists.";
     NoDeletionOnError = 2, Safety, Node, "A Node is deleted only after its backend has answered a call since the loss of the machine.";
     NoDeletionInOutage = 4, Safety, Node, "No Node is deleted while a vCenter that could own its machine does not run.";
-    NoMassDeletion = 5, Safety, Node, "At most a tenth of the Nodes are deleted within one monitor period.";
-    YoungNodeStays = 6, Safety, Node, "A young Node that was never matched is not deleted.";
+    NoMassDeletion = 5, Safety, Node, "At most max(1, 10 %) of the Nodes are deleted within one monitor period.";
+    YoungNodeStays = 6, Safety, Node, "A Node younger than 60 s that was never matched is not deleted.";
     PredecessorOnly = 7, Safety, Node, "A request to delete a Node never deletes a successor of the same name.";
     OptOutIsAbsolute = 8, Safety, Node, "No Node is deleted if the operator has switched deletion off.";
     TaintLeavesOnceAndLast = 9, Safety, Node, "The uninitialized taint leaves once, after provider ID and labels.";
@@ -76,15 +76,15 @@ invariants! {
     NoTagsWhenOff = 28, Efficiency, Zone, "No tag is read if zones are switched off.";
     LabelsMoveTogether = 29, Safety, Zone, "Zone and region change together, to those of the machine at one time.";
     FewSessions = 50, Hygiene, Session, "A replica has at most one open session per vCenter and API.";
-    NoLoginStorm = 51, Hygiene, Session, "Every login has a reason, such as a start or an ended session.";
+    NoLoginStorm = 51, Hygiene, Session, "In ten minutes a replica makes at most two logins per vCenter and API without a reason, such as an ended session.";
     NoDeadSession = 52, Hygiene, Session, "No call uses a session after an answer has said that it has ended.";
     NoLockOut = 53, Safety, Session, "The provider does not lock its account.";
     NoSessionLeft = 54, Hygiene, Session, "A provider that is asked to stop leaves no session open.";
-    RetryAfter = 58, Efficiency, Node, "No call is repeated before the time that the server asks for.";
+    RetryAfter = 58, Efficiency, Node, "No call is repeated before the time that the server asks for, except calls for leases.";
     OnlyLeaderWrites = 61, Safety, Node, "Of several replicas only the one that holds the lease writes.";
     NoPanic = 62, Safety, Node, "The provider does not panic and exceeds no bound of calls, time or memory.";
     NoSecretTold = 63, Safety, Security, "No secret is in a log, an event, a metric or the ledger.";
-    Quiescence = 64, Liveness, Node, "While the world does not change, the provider writes nothing.";
+    Quiescence = 64, Liveness, Node, "While the world does not change, the provider writes nothing except leases and events.";
     AddressesFirst = 66, Safety, Node, "The uninitialized taint leaves after the addresses are stored.";
     ForeignTaintStays = 67, Safety, Node, "The provider removes no taint that others wrote.";
     ForeignLabelStays = 68, Safety, Node, "The provider changes no label that does not belong to a cloud provider.";
@@ -98,8 +98,8 @@ impl Invariant {
     }
 
     /// True for a policy, that is, an invariant that demands more than the contract of Kubernetes.
-    /// A violation by another vendor's provider is always reported, but is a failure only in checks
-    /// of policy.
+    /// A violation by another vendor's provider fails a check only if the check is a policy itself,
+    /// with the class and surface of the invariant.
     pub const fn is_policy(self) -> bool {
         matches!(
             self,

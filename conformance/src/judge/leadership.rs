@@ -18,9 +18,9 @@ pub(crate) struct LeaseVersion<'a> {
     pub(crate) holder: &'a str,
     /// Label of the replica that holds the lease; `None` if the holder is not a replica.
     replica: Option<String>,
-    /// Duration of the lease without a renewal.
+    /// Duration for which the lease is valid without a renewal.
     pub(crate) lasts: Duration,
-    /// Time of the renewal as the holder wrote it.
+    /// Time of the last renewal as the holder wrote it; empty if the lease has none.
     pub(crate) renewed: &'a str,
 }
 
@@ -41,8 +41,9 @@ impl LeaseVersion<'_> {
 /// A leader that can no longer renew the lease must stop before the lease runs out, so the check
 /// needs no tolerance for clocks. Every replica may write leases, because it becomes leader that
 /// way, and events, which are reports. The function returns no violations if the run has a single
-/// replica or no log of the world. It also returns none if the ledger does not show which process
-/// leads; the lab has then noted the reason, which makes the run inconclusive.
+/// replica or no log of the world. For a provider on the real clock, it also returns none if the
+/// ledger does not show which replica leads; the lab has then noted the reason, which makes the run
+/// inconclusive.
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
     let mut found = Vec::new();
     if run.scenario.provider.replicas < 2 || run.log.base().is_none() {
@@ -68,7 +69,8 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
         let now = &terms[before.saturating_sub(1)..next];
         if !now.iter().any(|term| term.allows(caller, write.t)) {
             let holder = now.last().map_or("", |term| term.holder);
-            let text = format!("{caller} writes while {holder:?} holds the lease: {write}");
+            let text =
+                format!("{caller} writes without a valid lease (holder: {holder:?}): {write}");
             found.push(Violation { invariant: Invariant::OnlyLeaderWrites, at: write.t, text });
         }
     }

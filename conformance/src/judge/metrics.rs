@@ -25,7 +25,7 @@ const CALLS: &str = "cloudprovider_vsphere_api_request_duration_seconds_count";
 /// the metrics.
 const WORKERS: f64 = 64.0;
 
-/// Returns every disagreement between a scrape and the ledger.
+/// Returns every disagreement of a scrape with the ledger, with the world's log or in itself.
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
     let lives = run.scrapes.iter().map(|scrape| ScrapedReplica::of(run, scrape));
     lives.flat_map(|life| life.violations()).collect()
@@ -280,7 +280,8 @@ impl<'a> ScrapedReplica<'a> {
     }
 
     /// Compares the metrics of lists and reads of VirtualMachines with the ledger, and the state of
-    /// the view with the leadership of the replica.
+    /// the view with the leadership of the replica. Checks nothing with vCenter or in the instances
+    /// mode `v1`.
     fn supervisor(&self) -> Vec<String> {
         let mut said = Vec::new();
         if self.run.backend().is_vcenter() || self.run.stage.mode.is_v1() {

@@ -63,9 +63,10 @@ pub(super) struct Judge {
     /// Time of each deletion that the scenario did not make itself, with the number of nodes before
     /// it.
     deletions: Vec<(Time, usize)>,
-    /// Uids of Nodes that have lost the uninitialized taint.
+    /// UIDs of Nodes that have lost the uninitialized taint, since the last restore of the cluster
+    /// if any.
     opened: BTreeSet<String>,
-    /// Uids of Nodes that have or had a provider ID.
+    /// UIDs of Nodes that have or had a provider ID.
     matched: BTreeSet<String>,
     /// Changes of Nodes by the scenario itself.
     by_hand: Vec<ByHand>,

@@ -72,7 +72,8 @@ impl<'a> Judge<'a> {
     }
 
     /// Searches the ledger, logs, metrics and events for secrets, and reports only the first one
-    /// that it finds.
+    /// that it finds. In a check about credentials, also searches all other objects of the cluster
+    /// except Secrets.
     fn search_for_secrets(&mut self) {
         let run = self.run;
         let given = run.tokens.iter().map(|token| (Kind::Token, token.as_str()));
@@ -126,8 +127,9 @@ impl<'a> Judge<'a> {
 }
 
 /// Returns the number of sessions that the provider may have open at one vCenter and API at the
-/// time `until`: one per replica, one per login or logout on which a rule fired or that has no
-/// complete answer, one per false report that a session has ended, and one per killed replica.
+/// time `until`: one per replica, one per call that opens or ends a session (such as a login or a
+/// logout) on which a rule fired or that has no complete answer, one per false report that a
+/// session has ended, and one per kill of a replica.
 fn allowed_sessions(run: &Run, until: Time) -> usize {
     // A lost answer to a login leaves a session open that the client does not know. A lost logout
     // leaves its session open, too.

@@ -33,7 +33,7 @@ struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NearestTags {
     Pair(Pair),
-    /// The nearest object with tags of a category has several of them.
+    /// The nearest object with tags of one of the two categories has several of them.
     Ambiguous,
     Nothing,
 }

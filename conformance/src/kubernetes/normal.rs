@@ -14,6 +14,7 @@
 //! | an object quoted in a message | `(the object)` | it contains managedFields and times of the server |
 //! | `storageVersionHash` | `(hash)` | it depends on the API group, whose name contains the namespace |
 //! | ages in tables, up to two minutes | `(age)` | they depend on the duration of the play |
+//! | the server's current resourceVersion in a message | `(version)` | the server counts all writes |
 //! | continue tokens | `(token)` | they are opaque to clients |
 //! | `metadata.managedFields` | left out, unless the sequence compares them | they repeat the fields of every request |
 //! | order of JSON fields | by name | clients must not depend on the order |

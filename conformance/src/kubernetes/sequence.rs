@@ -44,7 +44,7 @@ pub struct Sequence {
     /// repeats every field of a request, and a difference in it would hide other differences.
     #[serde(default, skip_serializing_if = "is_false")]
     pub managed_fields: bool,
-    /// Requests, in order.
+    /// Steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -67,8 +67,8 @@ pub struct Step {
     /// `Accept` header (default: JSON).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accept: Option<String>,
-    /// `Content-Type` of the body (default: JSON). `json-patch`, `merge` and `strategic` are short
-    /// for the media types of patches.
+    /// `Content-Type` of the body (default: JSON; Kubernetes' protobuf for `base64`; none without a
+    /// body). `json-patch`, `merge` and `strategic` are short for the media types of patches.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// Further headers.
@@ -80,7 +80,7 @@ pub struct Step {
     /// The body, sent unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
-    /// The body in base64, if it is not text.
+    /// The body in base64, if it is not text; sent decoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
     /// Values of the answer that later steps can use, by name: a path in the body, or a header.

@@ -43,8 +43,8 @@ impl Folder {
     /// Returns all sequences, by file. Files with compactions come last.
     ///
     /// # Errors
-    /// Fails if a file cannot be parsed, if a sequence cannot be played, or if two sequences have
-    /// the same name.
+    /// Fails if the folder or a file cannot be read, if a file cannot be parsed, if a sequence
+    /// cannot be played, or if two sequences have the same name.
     pub fn topics(&self) -> anyhow::Result<Vec<Topic>> {
         let mut paths: Vec<PathBuf> = fs::read_dir(&self.0)
             .with_context(|| format!("cannot read the folder of sequences {}", self.0.display()))?

@@ -94,7 +94,7 @@ impl Lab {
                     .world()
                     .read(|world| initialize::by_others(World::state(world), node, *by));
                 if commands.is_empty() {
-                    self.refuse("no node has the uninitialized taint");
+                    self.refuse("no uninitialized node has a machine with UUID and address");
                 }
                 for command in commands {
                     if let Err(fault) = self.world().apply(command) {

@@ -80,7 +80,7 @@ impl fmt::Display for ExceededBound {
     }
 }
 
-/// Counts the resources of a run. Clones share the counters.
+/// Counts the calls of a run and notes the first exceeded bound. Clones share the counters.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     bounds: Bounds,

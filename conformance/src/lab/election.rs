@@ -1,4 +1,4 @@
-//! Finds the replica that holds the lease, among replicas that are processes.
+//! Finds the replica that holds the lease, among replicas that do not run in this process.
 //!
 //! A process chooses its identity in the lease by itself, often from the host name and a random
 //! number. So the holder is the replica that wrote this identity to the lease. The ledger shows who

@@ -31,7 +31,7 @@ const PIPE: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Caller {
-    /// Returns the bearer token that this client sends.
+    /// Returns the bearer token that this client sends; `None` if it sends none.
     fn token(self) -> Option<&'static str> {
         match self {
             Self::Anonymous => None,

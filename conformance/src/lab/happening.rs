@@ -12,7 +12,8 @@ use super::Exit;
 pub enum LabEvent {
     /// A replica starts.
     Starts(usize),
-    /// A replica runs but has not made its first call in time; the text describes this.
+    /// A replica runs but has not made its first call in time; the text names the call and the
+    /// timeout.
     Silent(usize, String),
     /// A process ended before its first call.
     EndedInVain(usize),

@@ -12,17 +12,18 @@ use sim::world::{Command, Time, Topology};
 use super::{ByHand, Exit, LabEvent, Mode, RecordedLabEvent, Run, Stage};
 use crate::scenario::{ProviderSetup, Scenario};
 
-/// Tolerance for the times of starts: a start counts from 5 s before its noted time on. The world
-/// begins up to some seconds after its epoch, and people often note starts without fractions of a
-/// second.
+/// Tolerance for the times of starts: a start counts from 5 s before its noted time on, and may be
+/// noted up to 5 s outside the recording. The world begins up to some seconds after its epoch, and
+/// people often note starts without fractions of a second.
 const SLACK: Duration = Duration::from_secs(5);
 
 /// Data about a recorded run, from which judges get a [`Run`].
 #[derive(Debug)]
 pub struct Recorded {
-    /// Every event of the world, from its first state on.
+    /// First state of the world, and every event of the world until the last mark.
     pub recording: sim::Recording,
-    /// Every call of the provider, in order.
+    /// Every record of the ledger except calls of other clients, in order: calls of the provider,
+    /// and notes.
     pub ledger: Vec<Record>,
     /// Every call of other clients, in order.
     pub of_others: Vec<Record>,
@@ -43,20 +44,21 @@ pub struct Recorded {
 /// Reason why judges cannot use a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
-    /// The log has no state before its first event.
+    /// The log of the world has no state before its first event.
     #[error("the recording has no state before its first event")]
     NoState,
-    /// The start of a replica is outside the recording.
+    /// The start of a replica, noted at this time, is more than 5 s outside the recording.
     #[error("--start {0}: the time is outside the recording; give a time within it")]
     Start(Timestamp),
 }
 
 impl Recorded {
-    /// Returns the run for judges. Leaves out everything after the time until which the recording
-    /// is complete; a call that ends later counts as open.
+    /// Returns the run for judges. Leaves out records of [`Self::ledger`] after the time until
+    /// which the recording is complete; a call there that ends later counts as open.
     ///
     /// # Errors
-    /// Returns [`Unusable`] if the recording has no first state, or if a start is outside of it.
+    /// Returns [`Unusable`] if the recording has no first state, or if a start is more than 5 s
+    /// outside the recording.
     pub fn into_run(self) -> Result<Run, Unusable> {
         let Self { recording, mut ledger, of_others, .. } = self;
         let sim::Recording { log, until, has_ended: _ } = recording;
@@ -107,8 +109,8 @@ impl Recorded {
     }
 }
 
-/// Returns `call` as a change by hand if it deletes a Node, else `None`. `call` must be of another
-/// client than the provider.
+/// Returns `call` as a change by hand if it is a request to delete one Node, else `None`. `call`
+/// must be of another client than the provider.
 fn deletion(call: &Record) -> Option<ByHand> {
     let is_deletion =
         call.kind == Kind::Call && call.is_cluster_call() && call.op == "delete nodes";

@@ -83,7 +83,7 @@ fn another(
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// Returns the zone of a generated cluster: `zone-a` for `DC0_C0`.
+/// Returns the zone of a generated cluster: `zone-a` for `DC0_C0`; `None` for another name.
 fn zone_of(cluster: &str) -> Option<String> {
     let n: u8 = cluster.strip_prefix("DC0_C")?.parse().ok()?;
     Some(format!("zone-{}", char::from(b'a' + n)))

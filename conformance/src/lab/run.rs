@@ -87,13 +87,15 @@ impl ByHand {
 pub type NodeEvent = (Time, Op, Arc<Value>);
 
 impl Run {
-    /// Returns the changes of all Nodes that had this name, in order. The first query reads the log
-    /// for all Nodes at once, because judges query a thousand Nodes one by one.
+    /// Returns the changes of all Nodes that had this name, in order; empty if the world's log has
+    /// none. The first query reads the log for all Nodes at once, because judges query a thousand
+    /// Nodes one by one.
     pub fn node_events(&self, name: &str) -> &[NodeEvent] {
         self.nodes_by_name().get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the changes of every Node that existed, by name.
+    /// Returns the changes of all Nodes in the world's log, by name. A Node that never changed has
+    /// no entry.
     pub fn nodes_by_name(&self) -> &BTreeMap<String, Vec<NodeEvent>> {
         self.nodes.get_or_init(|| {
             let mut nodes: BTreeMap<String, Vec<NodeEvent>> = BTreeMap::new();

@@ -48,7 +48,8 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// Fails for a process that has ended, and for a container or pod.
+    /// Fails for a process that has ended, for a container or pod, and if the system rejects the
+    /// signal.
     pub(super) async fn suspend(&self) -> Result<(), String> {
         match self {
             Self::Here(replica) => replica.suspend(),
@@ -100,8 +101,8 @@ impl Running {
         self.ours().map(drop)
     }
 
-    /// Returns metrics and health at time `at`, when the ledger's next record has the number
-    /// `next_seq`. Returns `None` for a process.
+    /// Returns the current metrics and health, marked with the time `at` and with `next_seq`, the
+    /// number of the ledger's next record. Returns `None` for a process.
     pub(super) fn scrape(&self, at: Time, next_seq: u64) -> Option<Scrape> {
         match self {
             Self::Here(replica) => Some(replica.scrape(at, next_seq)),
@@ -109,8 +110,9 @@ impl Running {
         }
     }
 
-    /// Sends a GET request to the HTTPS endpoint of the replica. Returns status and body, and the
-    /// SHA-256 of the served certificate.
+    /// Sends a GET request to the HTTPS endpoint of the replica. Returns status and body, or the
+    /// reason why no answer came. Also returns the SHA-256 of the served certificate; `None` if no
+    /// TLS handshake succeeded.
     ///
     /// # Errors
     ///
@@ -149,7 +151,8 @@ impl Running {
         }
     }
 
-    /// Asks the replica to stop and waits for its end.
+    /// Asks the replica to stop, waits for its end, and returns how it ended. Kills a process that
+    /// still runs after 30 s.
     pub(super) async fn stop(self) -> Exit {
         match self {
             Self::Here(replica) => replica.stop().await,
@@ -157,7 +160,7 @@ impl Running {
         }
     }
 
-    /// Ends the replica in any state.
+    /// Kills the replica, even if it is suspended, and waits for its end.
     pub(super) async fn kill(self) {
         match self {
             Self::Here(replica) => replica.kill().await,

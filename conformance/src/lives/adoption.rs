@@ -75,7 +75,7 @@ fn adopted(name: &'static str, about: &'static str, by: Initializer) -> Life {
 }
 
 /// Returns the life of [`adopted`] with provider IDs that are paths instead of UUIDs, and with a
-/// node that joins. The provider must leave the nodes with paths alone, and must initialize the new
+/// node that joins. The provider must not delete the Nodes with paths, and must initialize the new
 /// one.
 fn by_path() -> Life {
     let about = "an old in-tree provider initialized every node, with provider IDs that are paths; the provider takes over and restarts once";

@@ -1,5 +1,5 @@
 //! Lives in which a vCenter, the workload cluster or a replica stops, is replaced, restored or
-//! upgraded.
+//! upgraded, in which the configuration gains or loses a vCenter, or in which clocks step.
 
 use sim::Face;
 use sim::faults::{Action, Rule};

@@ -138,8 +138,8 @@ fn foreign_writers(backend: Backend) -> Life {
     Life::new("foreign-writers", about, calm(scenario, s(300)))
 }
 
-/// Address sync period of the provider in [`foreign_writers`]: short, so that the provider notices
-/// the writes of other clients twice in every instances mode.
+/// Address sync period of the provider in [`foreign_writers`]: short, so that an address sync
+/// follows the writes of other clients during the life.
 const PERIOD: Duration = s(100);
 
 fn foreign_taint(n: u32, key: &str) -> Command {

@@ -2,8 +2,8 @@
 //!
 //! In the lives nodes, machines, vCenters and the provider itself change in different ways, because
 //! many defects show only in some of them. Each life ends with the phase [`CALM`], in which no
-//! fault rule is in force. Apart from [`EXEMPTIONS`], no life may break a safety invariant, and at
-//! its end every liveness invariant must hold.
+//! fault rule is in force. No life may break a safety invariant, and at the end of each life every
+//! liveness invariant must hold. [`EXEMPTIONS`] lists the exceptions.
 
 mod adoption;
 mod environments;
@@ -39,7 +39,7 @@ pub struct Phase {
     pub name: String,
     /// Begin, as time since the start of the world.
     pub begin: Duration,
-    /// End, as time since the start of the world.
+    /// End, as time since the start of the world: the begin of the next phase.
     pub end: Duration,
 }
 

@@ -1,5 +1,5 @@
 //! Builds `index.html`: the results as one page that needs no network, with filters, and with
-//! evidence for each check that did not pass.
+//! evidence for each check of which a played case did not pass.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,10 @@
-//! Builds `junit.xml`: one test case per case of a check, with its time and evidence.
+//! Builds `junit.xml`: one test case per case of a check. A played case has its time, and its
+//! evidence if it did not pass.
 //!
 //! Programs that display this format color `failure` and `error` red. A failed case is a `failure`
 //! if the check is a MUST for this provider, else it is `skipped`. An inconclusive case or a
-//! harness error is an `error`, because it is not a pass. A flaky case is a success with a rerun.
+//! harness error is an `error`, because it is not a pass. A flaky case is a success with a rerun. A
+//! case that is not supported or was not played is `skipped`.
 
 use anyhow::Context;
 use quick_junit::{

@@ -59,10 +59,10 @@ impl Ledgers {
         write().with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Joins the temporary files into `ledger.jsonl`.
+    /// Joins the temporary files into `ledger.jsonl`, and removes them.
     ///
     /// # Errors
-    /// Names the file that cannot be written.
+    /// Names `ledger.jsonl`, if it cannot be written or a temporary file cannot be read or removed.
     pub fn join(&self) -> anyhow::Result<()> {
         let path = self.dir.join("ledger.jsonl");
         let join = || -> io::Result<()> {

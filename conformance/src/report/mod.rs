@@ -77,7 +77,7 @@ pub struct Tally {
     /// Checks whose promise held in the cases that were played, while other cases were not played.
     #[serde(skip_serializing_if = "is_zero")]
     pub partial: usize,
-    /// Checks whose promise was broken.
+    /// Checks whose promise was broken, whatever their requirement level.
     pub failed: usize,
     /// Checks whose run proves nothing.
     pub inconclusive: usize,
@@ -268,8 +268,8 @@ pub fn table(conclusions: &[Conclusion], times: bool) -> String {
     out
 }
 
-/// Returns one line per Node that compares the Node with its machine at the end of the run. Ends
-/// after the twelfth Node with a line that contains only `…`.
+/// Returns one line per Node that compares the Node with its machine at the end of the run. If the
+/// run has twelve Nodes or more, returns the lines of the first twelve, and a line with only `…`.
 pub fn truth(run: &Run) -> Vec<String> {
     let nodes = sim::world::objects::GroupResource::core("nodes");
     let mut lines = Vec::new();

@@ -49,7 +49,7 @@ pub struct Step {
 #[serde(rename_all = "camelCase")]
 pub enum Act {
     /// Applies a command to the world. In Supervisor mode, the lab turns a power change, a deletion
-    /// or a creation of a machine into a change of its VirtualMachine object.
+    /// or a creation of a machine into a request for its VirtualMachine object.
     World(Command),
     /// Adds a fault rule to the sim.
     Fault(Rule),
@@ -103,7 +103,8 @@ pub enum Act {
         grace: Duration,
     },
     /// Initializes nodes that have the uninitialized taint, as another initializer would, from the
-    /// current state of their machines.
+    /// current state of their machines. Leaves out a node whose machine is missing, has no UUID or
+    /// reports no address.
     Initialize {
         /// Name of the node; every uninitialized node if omitted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -128,7 +129,8 @@ pub enum Act {
     /// Limits the provider's configuration to these datacenters from the provider's next start on;
     /// empty means all.
     Datacenters(Vec<String>),
-    /// Changes the password in the Secret that contains the provider's credentials.
+    /// Changes the password in the Secret that contains the provider's credentials, or creates the
+    /// Secret if it does not exist.
     Secret {
         /// Name of the Secret, in `kube-system`.
         name: String,
@@ -159,7 +161,8 @@ pub enum Initializer {
     Upstream,
     /// The upstream provider, killed between its two writes, so that the node has no addresses.
     UpstreamHalf,
-    /// A person with kubectl: a provider ID in upper case, no labels, the taint removed.
+    /// A person with kubectl: writes as [`Self::Upstream`], but the UUID in the provider ID is in
+    /// upper case, and no labels are written.
     Person,
     /// The in-tree provider of old clusters: writes as [`Self::Upstream`], but only beta labels.
     InTree,

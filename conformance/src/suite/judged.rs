@@ -30,8 +30,9 @@ pub struct Judged {
     pub took: Duration,
     /// Number of calls in the case.
     pub calls: Calls,
-    /// Part of the ledger, around the moment that the verdict names if it names one, and each Node
-    /// beside its machine at the end; empty for a pass.
+    /// Part of the ledger, around the moment that the verdict names, else around the first
+    /// violation, else its last records. Then up to twelve Nodes beside their machines at the end.
+    /// Empty for a pass.
     pub evidence: String,
 }
 

@@ -1,5 +1,5 @@
-//! The sweep of single failures. Each trial makes one call fail: the first one with an operation
-//! and kind of object in a phase of a life, with one kind of failure.
+//! The sweep of single failures. Each trial makes one call fail, with one kind of failure: the
+//! first call to a face with an operation and kind of object in a phase of a life.
 
 use std::collections::BTreeSet;
 
@@ -40,8 +40,8 @@ pub(super) fn points(
         .collect()
 }
 
-/// True if a rule of the life itself refuses the call. The rule of a trial comes after such a rule,
-/// so it would never fire.
+/// True if the call got an error status and a rule of the life itself fired on it. The rule of a
+/// trial comes after such a rule, so it would never fire.
 fn is_refused_by_life(call: &Record) -> bool {
     let is_refused =
         call.ended.as_ref().is_some_and(|it| it.status.is_some_and(|code| code >= 400));

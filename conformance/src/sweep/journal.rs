@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Trial, TrialResult};
 
-/// First line of a journal. It identifies the build and the seed of the sweep, because a trial with
-/// another build or seed proves nothing about them.
+/// First line of a journal. It identifies the build and the seed of the sweep, because trials with
+/// another build or seed prove nothing about this sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
@@ -41,7 +41,8 @@ pub enum JournalError {
         /// Cause from the operating system.
         source: std::io::Error,
     },
-    /// The file belongs to another sweep or is not a journal.
+    /// The file belongs to another sweep, is not a journal, or has a malformed line that is not the
+    /// last one.
     #[error(
         "{path}, line {line}: {what}; delete the file to start a new sweep, or pass another path"
     )]
@@ -65,13 +66,13 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens a journal, or creates one. Drops an incomplete last line, as a crash leaves it, so
-    /// that its trial runs again.
+    /// Opens a journal, or creates one if the file cannot be opened or is empty. Drops an
+    /// incomplete last line, as a crash leaves it, so that its trial runs again.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or written, is not a journal, or contains trials of another build
-    /// or seed.
+    /// If the file cannot be read or written, is not a journal, has a malformed line before its
+    /// last one, or belongs to another build or seed.
     pub fn open(path: &Path, build: &str, seed: u64) -> Result<Self, JournalError> {
         let of_file = |source| JournalError::File { path: path.to_owned(), source };
         let header = Header { build: build.to_owned(), seed };
@@ -115,7 +116,8 @@ impl Journal {
     }
 
     /// Returns the result of a trial that the journal contained when it was opened: true if its
-    /// failure happened, and the broken invariants.
+    /// failure happened, and the violations as text. Returns `None` if the journal did not contain
+    /// the trial then.
     pub fn ended(&self, trial: &Trial) -> Option<&(bool, Vec<String>)> {
         self.ended.get(&trial.to_string())
     }

@@ -2,12 +2,14 @@
 //!
 //! The model is SQLite's "fail the n-th malloc", applied to an API. The calls come from a run of
 //! each [life](crate::lives) without failures, the healthy run. The sweep [`Kind::Faults`] makes
-//! calls fail in every way that cases and sweeps try on their face, without and with the operation
-//! carried out, once per operation, kind of object and phase. The sweep [`Kind::Crashes`] kills the
-//! provider before and after the server carries out a write to the workload cluster. The sweep
-//! [`Kind::Stale`] answers reads with the previous version of the data. All safety and liveness
-//! invariants judge every run, apart from the exemptions of the lives. Sweeps use no randomness of
-//! their own, so the same build and seed have the same trials.
+//! calls fail in every way that [`fault_kinds`](crate::checks::fault_kinds) has for their face,
+//! once per face, operation, kind of object and phase. If a failure loses the answer, the sweep
+//! tries it without and with the operation carried out. The sweep [`Kind::Crashes`] kills a replica
+//! that waits for the answer to a write to the workload cluster, once if the server has carried out
+//! the write and once if it has not. The sweep [`Kind::Stale`] answers reads with the previous
+//! version of the data. All safety and liveness invariants judge every run, apart from the
+//! exemptions of the lives. Sweeps use no randomness of their own, so the same build and seed have
+//! the same trials.
 
 mod crashes;
 mod faults;
@@ -34,7 +36,8 @@ pub use journal::{Journal, JournalError};
 pub enum Kind {
     /// In each trial one call fails in one way.
     Faults,
-    /// In each trial the provider is killed before or after the server carries out one write.
+    /// In each trial one replica is killed while it waits for the answer to a write to the workload
+    /// cluster, which the server has carried out or not.
     Crashes,
     /// In each trial the first read of one kind, or every such read, returns the previous version
     /// of the data.
@@ -90,7 +93,7 @@ pub enum Failure {
         replica: usize,
         /// Operation of the write.
         operation: String,
-        /// Name of the object that the replica writes.
+        /// Name of the object that the replica writes; `None` if the call names none.
         object: Option<String>,
         /// Time at which the write arrives.
         at: Time,
@@ -151,7 +154,7 @@ pub fn mode_name(mode: Mode) -> String {
 pub struct Finding {
     /// Trial whose run broke invariants.
     pub trial: Trial,
-    /// Violations in the run.
+    /// Violations in the run, without those that an exemption of the life permits.
     pub violations: Vec<Violation>,
 }
 
@@ -160,7 +163,7 @@ pub struct Finding {
 pub struct TrialResult {
     /// True if the failure happened. A trial without its failure proves nothing.
     pub fired: bool,
-    /// Violations of invariants in the run.
+    /// Violations of invariants in the run, without those that an exemption of the life permits.
     pub violations: Vec<Violation>,
 }
 

@@ -1,5 +1,4 @@
-//! Tests providers in pods, with a fake `kubectl` that records the driver's requests to the
-//! cluster.
+//! Tests providers in pods, with a fake `kubectl` in place of a cluster.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};

@@ -30,7 +30,7 @@ fn the_help_of_the_cost_command_matches_its_snapshot() {
     insta::assert_snapshot!("help_cost", text(&output.stdout));
 }
 
-/// The judgement of the ledger of an earlier run starts no provider.
+/// `conformance cost --ledger` judges the calls of an earlier run, without a provider.
 #[test]
 fn a_captured_ledger_is_judged() {
     let dir = tempfile::tempdir().unwrap();
@@ -356,8 +356,8 @@ spec:
     assert!(text(&output.stderr).contains("add --binary PATH"), "{}", text(&output.stderr));
 }
 
-/// The driver distinguishes a program that ends at once from one that fails checks, and shows its
-/// output.
+/// The command `run` distinguishes a provider that ends at once from one that fails checks, and
+/// shows the output of the provider.
 #[test]
 fn a_run_whose_provider_makes_no_call_ends_with_3_and_shows_its_output() {
     let dir = tempfile::tempdir().unwrap();

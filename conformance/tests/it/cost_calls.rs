@@ -34,8 +34,9 @@ fn all(calls: &BTreeMap<(Need, u32), u64>, n: u32) -> u64 {
 
 use Need::{Needed, PerObject, Relogin, Reread};
 
-/// Upstream makes three lists and reads per joining node, one list per node and period, and two
-/// lists per monitor tick and NotReady node. Nearly all of them return nothing new.
+/// Upstream, as the mode `v1` imitates it, makes three lists and gets per joining node, one list
+/// per node and period, and two lists per monitor tick and NotReady node. The lists per period and
+/// per tick return nothing new.
 #[test]
 fn upstream_makes_redundant_reads_from_a_supervisor_per_node_and_period() {
     let bill = bill(CountedMode::SupervisorV1);
@@ -52,7 +53,8 @@ fn upstream_makes_redundant_reads_from_a_supervisor_per_node_and_period() {
     assert!(join.contains_key(&(PerObject, 16)), "a get per node: {join:?}");
 }
 
-/// Upstream makes ten SOAP and ten REST calls per node and period, with one vAPI session per node.
+/// Upstream, as the mode `v1` imitates it, makes twenty calls per node and period, ten SOAP and ten
+/// REST. Two of them open and close a vAPI session; the others return nothing new.
 #[test]
 fn upstream_logs_in_to_vcenter_per_node_and_reads_nothing_new() {
     let bill = bill(CountedMode::VcenterV1);
@@ -67,8 +69,8 @@ fn upstream_logs_in_to_vcenter_per_node_and_reads_nothing_new() {
     assert!(all(&change, 16) > change[&(Reread, 16)] + change[&(Relogin, 16)], "{change:?}");
 }
 
-/// Our provider makes only needed calls in recurring phases and after the loss of its session or
-/// watch.
+/// Our provider makes only needed calls to the backend when nodes join, in recurring phases, and
+/// after the loss of its session or watch.
 #[test]
 fn our_provider_makes_no_redundant_call_in_recurring_phases() {
     for subject in [CountedMode::Vcenter, CountedMode::SupervisorWatch] {

@@ -60,7 +60,7 @@ enum Happening {
     Sessions,
     Stop,
     Start,
-    /// A replica is killed and restarted at once, as leader or standby.
+    /// The replica with this index, leader or standby, is killed and restarted at once.
     Crash(usize),
     Fault {
         face: u8,
@@ -84,7 +84,7 @@ enum Happening {
         machine: u32,
         back: u8,
     },
-    /// Another controller adds its `n`-th taint to a node.
+    /// Another controller adds its taint with the number `n` to a node.
     Taint {
         machine: u32,
         n: u8,
@@ -474,7 +474,7 @@ fn regressions() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/regressions")
 }
 
-/// Plays the histories that once broke an invariant.
+/// Plays the kept histories, which once broke an invariant.
 #[test]
 fn kept_histories_that_once_failed_break_no_invariant() {
     let entries = std::fs::read_dir(regressions()).unwrap().map(|entry| entry.unwrap().path());

@@ -1,5 +1,5 @@
-//! Tests of this crate from outside: command line, determinism, budgets, certificates, lives,
-//! sweeps, mutants, histories, snapshots, watchers.
+//! Tests of this crate from outside, one module per topic: the command line, lives, sweeps,
+//! mutants, snapshots, and others.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 

@@ -1,5 +1,5 @@
-//! Compares v1 and V2 of Supervisor mode on a few histories; `conformance alike` compares a
-//! thousand.
+//! Compares the instances modes `v1` and `auto` (here "V2") of Supervisor mode on 24 histories;
+//! `conformance alike` compares a thousand by default.
 
 use conformance::lab::Mutants;
 use conformance::mode_comparison::compare;

@@ -33,7 +33,8 @@ fn node<'a>(run: &'a Run, name: &str) -> Option<&'a serde_json::Value> {
     run.end.cluster.get(&Key::node(name)).map(|node| &**node)
 }
 
-/// Returns the calls to vCenter in a phase, in order: the operation, and the properties of a read.
+/// Returns the calls to vCenter in a phase, in order: for a read of properties the properties or
+/// what it searches, for another call the operation.
 fn calls(run: &Run, phase: &str) -> Vec<String> {
     told(run.calls_in(phase).filter(|call| call.is_vcenter_call()))
 }
@@ -299,8 +300,8 @@ fn one_poll_serves_all_nodes_that_fall_silent_together() {
     assert_eq!(calls(&run, "silent").len(), 2, "{:?}", calls(&run, "silent"));
 }
 
-/// Plays the checks of deletion and isolation. Other checks count calls or need a view with
-/// changes, so they apply only to a provider that watches.
+/// Plays checks of deletion, and in mode `poll` also ISO-001 and LIVE-003. Other checks count calls
+/// or need a view with changes, so they apply only to a provider that watches.
 #[test]
 fn polling_and_v1_pass_the_deletion_checks_that_apply_to_them() {
     let held: [(InstancesMode, &[&str]); 2] = [

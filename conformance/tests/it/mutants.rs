@@ -133,7 +133,7 @@ fn every_safety_and_liveness_check_kills_a_mutant_with_each_backend() {
     assert!(unknown.is_empty(), "mutants name checks that are not played: {unknown:?}");
 }
 
-/// True if every case passes; stops at the first that does not.
+/// True if every case of the check passes with this mutant; stops at the first that does not.
 fn passes(backend: Backend, check: &Check, mutant: Mutants) -> bool {
     let stage = Stage { mode: backend.into(), mutant: Some(mutant), ..Stage::default() };
     check.cases.iter().all(|case| case.run(&stage).verdict == Verdict::Pass)

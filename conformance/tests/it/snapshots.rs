@@ -1,10 +1,10 @@
 //! Snapshots for review by people: the calls and the final Nodes of each scenario.
 //!
-//! The scenarios are those of the cost table and those of checks. Each scenario of a check has one
-//! snapshot, under its name in the catalogue: that of the first case of the first check, unless
-//! this file names another. A transcript has a line per call, with repetitions folded: client,
-//! server, operation, kind of object, outcome, and the rule that fired. It leaves out polls and
-//! watches that returned nothing, and renewals of a lease.
+//! The scenarios are those of phases of the cost table, a life, a failover, and those of checks
+//! with vCenter. Each scenario of such a check has a snapshot, unless it is in [`LARGE`]: that of
+//! the first case of the first check, unless this file names others. A transcript has a line per
+//! call, with repetitions folded: client, server, operation, kind of object, outcome, and the rules
+//! that fired. It leaves out polls and watches that returned nothing, and renewals of a lease.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

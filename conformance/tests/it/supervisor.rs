@@ -24,7 +24,7 @@ fn play(scenario: &Scenario, mode: InstancesMode) -> Run {
     run(scenario, &Stage { mode: Mode::Supervisor(mode), ..Stage::default() })
 }
 
-/// Returns the calls to the Supervisor in a phase, by operation.
+/// Returns the number of calls to the Supervisor in a phase, by operation.
 fn calls(run: &Run, phase: &str) -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     for call in run.calls_in(phase).filter(|call| call.face == Some(Face::Supervisor)) {

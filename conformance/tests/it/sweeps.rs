@@ -6,7 +6,7 @@ use conformance::lab::{Mode, Stage};
 use conformance::sweep::{self, Kind, Trial};
 use provider::InstancesMode::{Auto, Poll, V1, Watch};
 
-/// Plays about `n` trials of a sweep that has at least `at_least` trials.
+/// Plays at most `n` trials of a sweep, and asserts that the sweep has at least `at_least` trials.
 fn sweep_a_sample(mode: Mode, kind: Kind, at_least: usize, n: usize) {
     let stage = Stage { mode, ..Stage::default() };
     let trials = sweep::trials(kind, &stage, |_| true);

@@ -114,7 +114,7 @@ fn tuning(options: &Options, deps: &Deps) -> Tuning {
 }
 
 /// Spawns the controllers that the options select, and the node watch that feeds them and the
-/// backend.
+/// backend. If only the cloud-node controller runs, also spawns a task that reports troubles.
 pub(super) fn spawn_controllers(
     options: &Options,
     deps: &Deps,

@@ -66,6 +66,7 @@ impl Certificate {
 
     /// Reads the source again every 10 s, forever, and serves a changed certificate. If the source
     /// fails or the new certificate is invalid, keeps the old one and logs the problem once.
+    /// Without a source does nothing, forever.
     pub(super) async fn follow(&self) {
         let Some(source) = &self.source else { return std::future::pending().await };
         let mut told = None;

@@ -70,7 +70,7 @@ impl Credentials {
                 let last = self.last.lock().expect("nothing panics under this lock").clone();
                 match last.map_or_else(|| self.inline(), Ok) {
                     Ok(credential) => {
-                        tracing::warn!(error = %err, "reading the credential failed; using the last one");
+                        tracing::warn!(error = %err, "reading the credential failed; using the last one or that of the configuration file");
                         Ok(credential)
                     }
                     Err(_) => Err(err),

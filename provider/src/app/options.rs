@@ -44,7 +44,8 @@ pub struct Options {
     pub skip_node_deletion: bool,
     /// Leader election; `None` starts the controllers at once.
     pub leader_election: Option<LeaderElection>,
-    /// Tuning of the vCenter backend. [`Deps::seed`] replaces the seed in it.
+    /// Tuning of the vCenter backend. [`Deps::seed`] replaces the seed in it, and the absence
+    /// period is at least [`Options::node_monitor_period`].
     pub tuning: Tuning,
     /// Deadline of every vCenter call except the long poll (default 30 s).
     pub vcenter_deadline: Duration,
@@ -88,7 +89,8 @@ pub struct LeaderElection {
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// Time without a change of the Lease after which a candidate takes over (default 15 s).
+    /// Time without a change of the Lease after which another candidate takes over (default 15 s).
+    /// The leader writes it into the Lease, and candidates use the value there.
     pub lease_duration: Duration,
     /// Time without a successful renewal after which the leader gives up (default 10 s).
     pub renew_deadline: Duration,

@@ -12,11 +12,12 @@ use super::{
 };
 use crate::{config::Config, mutant::mutant, tasks::Tasks};
 
-/// Time for which the stop waits until the controllers have finished their current work, and then
-/// until the tasks of the backend have ended.
+/// Longest time for which the stop waits until the controllers have finished their current work,
+/// and again until the tasks of the backend have ended.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Time that the last event may take to be sent; the API server may be unreachable.
+/// Longest time for which the stop waits until the last event is sent; the API server may be
+/// unreachable.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Reason why [`run`] ended without a request to stop.

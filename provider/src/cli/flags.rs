@@ -105,7 +105,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "instances-mode",
         "MODE",
         "auto",
-        "Way to look up machines: auto (watches if allowed, else polls), watch, poll, or v1 (calls of upstream)",
+        "Way to look up machines: auto (watches; polls if the watch of a Supervisor is forbidden or keeps failing), watch, poll, or v1 (calls of upstream)",
     ),
     value(
         "vm-operator-api-version",
@@ -183,9 +183,14 @@ pub(super) const FLAGS: &[Flag] = &[
         "kube-api-qps",
         "N",
         "20",
-        "Requests per second to the API server, per controller; negative for no limit",
+        "Requests per second to the API server, per controller; 0 for 5, negative for no limit",
     ),
-    value("kube-api-burst", "N", "30", "Burst of requests to the API server, per controller"),
+    value(
+        "kube-api-burst",
+        "N",
+        "30",
+        "Burst of requests to the API server, per controller; 0 for 10 if --kube-api-qps is 0",
+    ),
     value(
         "node-labels",
         "KEY=VALUE,…",
@@ -209,7 +214,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "leader-elect-retry-period",
         "DURATION",
         "2s",
-        "Pause between two attempts to acquire or renew the Lease",
+        "Pause between two renewals of the Lease; 1 to 2.2 times as long between two attempts to acquire it",
     ),
     value(
         "leader-elect-resource-lock",

@@ -10,7 +10,7 @@ use crate::{AllowedPaths, ServingTls};
 /// Settings of the endpoint from a command line.
 #[derive(Clone, Debug)]
 pub struct ServingArguments {
-    /// `--tls-cert-file` and `--tls-private-key-file`.
+    /// `--tls-cert-file` and `--tls-private-key-file`; `None` if the command line has neither.
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// `--tls-min-version`, `--tls-cipher-suites` and `--tls-curve-preferences`.
     pub tls: ServingTls,
@@ -174,7 +174,8 @@ fn items(flags: Flags<'_>, name: &str) -> Vec<String> {
 
 type Suites = (Option<Vec<CipherSuite>>, bool);
 
-/// Returns the named suites of TLS 1.2, and true if a suite of TLS 1.3 is named.
+/// Returns the named suites of TLS 1.2, and true if a suite of TLS 1.3 is named. Returns `None` for
+/// the suites if `names` is empty.
 fn suites(names: &[String], notes: &mut Vec<String>) -> Result<Suites, ArgumentsError> {
     let flag = "tls-cipher-suites";
     if names.is_empty() {

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::{TokenBucket, WritePermission, pauses::Pauses};
 use crate::telemetry::RequestCounter;
 
-/// Default time after which a request without a complete answer fails. kube itself would wait
-/// forever.
+/// Default time after which an attempt at a request fails if it has no complete answer. kube itself
+/// would wait forever.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Longest pause before a request is sent again, even if the server requests a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);

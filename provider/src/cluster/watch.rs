@@ -58,7 +58,8 @@ enum End {
 }
 
 /// Lists and watches nodes forever; puts each change into `store` and then passes it to
-/// `on_change`. Leaves out an added or modified node whose version is older than the stored one.
+/// `on_change`. Leaves out nodes that a list shows unchanged, and an added or modified node of the
+/// watch whose version is older than the stored one.
 pub(crate) async fn watch_nodes(
     cluster: &Cluster,
     store: &NodeStore,

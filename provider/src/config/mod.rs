@@ -44,7 +44,7 @@ pub struct VcenterConfig {
     pub thumbprint: Option<String>,
     /// IP families of the nodes in this vCenter, in order of priority.
     pub families: Vec<Family>,
-    /// Credential that the file itself contains.
+    /// Credential that the file itself contains; `None` if the file lacks user or password.
     pub inline: Option<Credential>,
     /// Source of a credential outside the file; the provider tries it before `inline`.
     pub credentials: CredentialRef,
@@ -90,7 +90,8 @@ pub enum ConfigError {
         /// The problem, its place and the remedy.
         what: String,
     },
-    /// A key with an invalid value, or a missing key.
+    /// A key with an invalid value, a missing key, or a section that this provider does not
+    /// support.
     #[error("{file}: {key}: {what}")]
     Key {
         /// Name of the file.

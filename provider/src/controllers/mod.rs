@@ -1,5 +1,5 @@
 //! The controllers of the cloud provider: pure decisions in `plan` modules, side effects in `run`
-//! modules.
+//! modules and in the modules that those call.
 
 pub(crate) mod lifecycle;
 pub(crate) mod node;

@@ -1,10 +1,11 @@
-//! A work queue with client-go's semantics, on tokio's clock and without randomness.
+//! A work queue like client-go's, on tokio's clock and without randomness.
 //!
 //! The queue holds each key once, and never gives one key to two workers at once. A key that fails
 //! after n earlier failures comes back after 5 ms · 2ⁿ (at most 1000 s, or less if the caller caps
-//! it), or when the overall rate of 10 per second (burst of 100) allows, whichever is later.
-//! [`WorkQueue::add`] ends the delay of its key. See `k8s.io/client-go: util/workqueue`,
-//! `DefaultTypedControllerRateLimiter`.
+//! it), or when the overall rate of 10 per second (burst of 100) allows, whichever is later. The
+//! delay is at least the pause that a server requested, if the caller passes one. Unlike in
+//! client-go, callers can cap the delay, and [`WorkQueue::add`] ends the delay of its key. See
+//! `k8s.io/client-go: util/workqueue`, `DefaultTypedControllerRateLimiter`.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},

@@ -49,25 +49,27 @@ pub enum ZoneWanted {
 /// Answers questions about the machines of nodes.
 ///
 /// Except for the `v1` variants, a backend answers from a view that it keeps current itself, so
-/// most questions cost no call. It answers that a machine is gone only after a proof with reads of
-/// its own. `Unknown` is never a reason to remove anything.
+/// most questions cost no call. Except for the `v1` variant for a Supervisor, a backend answers
+/// that a machine is gone only after a proof with reads of its own. `Unknown` is never a reason to
+/// remove anything.
 #[doc(alias = "InstancesV2")]
 pub trait Instances: Send + Sync {
-    /// Notes a node that the cluster shows, new or changed. In vCenter mode, starts the lookup of
-    /// the machine if the node is new, together with the lookups of other new nodes.
+    /// Notes a node that the cluster shows, new or changed. In vCenter mode, also starts the lookup
+    /// of the machine of a new node.
     fn observe(&self, node: &NodeIdentity);
 
     /// Drops a node that no longer exists.
     fn forget(&self, name: &str);
 
     /// Returns the metadata for the node. After `Unknown(Pending)`, [`Instances::changed`] returns
-    /// the node's name once the answer is known.
+    /// the node's name once the answer is known, unless the node is dropped before.
     #[doc(alias = "InstanceMetadata")]
     fn metadata(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata>;
 
     /// Answers whether the machine exists. `Gone` rests on a proof whose first read began at
     /// `proof_after` or later. Two exceptions: the vCenter backend may add an older read of the
-    /// whole inventory to the proof, and the `v1` variant for a Supervisor believes one lookup.
+    /// whole inventory to the proof, and the `v1` variant for a Supervisor believes one lookup, and
+    /// takes a provider ID without a UUID for an absence.
     ///
     /// Cancel safe: the next question restarts an interrupted proof.
     #[doc(alias = "InstanceExists")]

@@ -1,5 +1,5 @@
-//! Queue of the node controller's questions about metadata, for backends that answer them one after
-//! the other with calls.
+//! Queue ("desk") of the node controller's questions about metadata, for backends that answer them
+//! one after the other with calls.
 //!
 //! These backends (`v1`) keep no view of machines. The desk announces an answer and keeps it until
 //! the controller takes it, for up to 10 s. Only then the backend begins with the next question, so

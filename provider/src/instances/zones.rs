@@ -76,7 +76,10 @@ pub enum ZoneError {
     },
     /// No path has both a zone tag and a region tag. The field is a category of which one of the
     /// paths has no tag.
-    #[error("no tag of category {0} on the machine or above it")]
+    #[error(
+        "no path up from host, resource pool or machine has both a zone tag and a region tag; attach \
+         the missing tag of category {0} to the machine or to an object above it"
+    )]
     Missing(String),
 }
 
@@ -266,17 +269,20 @@ mod tests {
             (
                 "zone on one path and region on another",
                 &[("pool", "z", "p"), ("folder", "r", "f")],
-                "no tag of category r on the machine or above it",
+                "no path up from host, resource pool or machine has both a zone tag and a region tag; attach \
+                 the missing tag of category r to the machine or to an object above it",
             ),
             (
                 "no region",
                 &[("cluster", "z", "a")],
-                "no tag of category r on the machine or above it",
+                "no path up from host, resource pool or machine has both a zone tag and a region tag; attach \
+                 the missing tag of category r to the machine or to an object above it",
             ),
             (
                 "no zone",
                 &[("cluster", "r", "a")],
-                "no tag of category z on the machine or above it",
+                "no path up from host, resource pool or machine has both a zone tag and a region tag; attach \
+                 the missing tag of category z to the machine or to an object above it",
             ),
             (
                 "two of one category",

@@ -19,8 +19,8 @@ pub trait TimeSource: Send + Sync {
     /// The wall time.
     fn now(&self) -> Timestamp;
 
-    /// Time since a fixed moment before the process began, including the time that the host was
-    /// suspended.
+    /// Time since a fixed moment, such as the boot of the host, including the time that the host
+    /// was suspended.
     fn since_boot(&self) -> Duration;
 }
 
@@ -56,8 +56,8 @@ impl Clock {
         Duration::try_from(self.now().duration_since(then)).unwrap_or(Duration::ZERO)
     }
 
-    /// Time since a fixed moment before the process began, including the time that the host was
-    /// suspended.
+    /// Time since a fixed moment, such as the boot of the host, including the time that the host
+    /// was suspended.
     pub fn since_boot(&self) -> Duration {
         self.0.since_boot()
     }

@@ -53,7 +53,8 @@ pub fn swap_byte_order(uuid: Uuid) -> Uuid {
     Uuid::from_bytes_le(uuid.into_bytes())
 }
 
-/// The fields of a Node that identify its machine, and its two annotations about that machine.
+/// The fields of a Node that identify its machine, and the Node's two annotations about that
+/// machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeIdentity {
     /// Name of the Node object.
@@ -67,7 +68,8 @@ pub struct NodeIdentity {
     /// Reference of the machine that the provider found for the node earlier, from the Node's
     /// annotation. Not part of the identity.
     pub reference: Option<MachineReference>,
-    /// True if a person has confirmed by annotation that this machine is gone.
+    /// True if a person has confirmed by annotation that this machine is gone. Not part of the
+    /// identity.
     pub confirmed_gone: bool,
 }
 

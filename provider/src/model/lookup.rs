@@ -11,10 +11,12 @@ pub enum Lookup<T> {
     Found(T),
     /// The provider has proved that the machine does not exist.
     Gone {
-        /// Instant for which the proof holds: the start of its first read.
+        /// Instant for which the proof holds: the start of its first read. For the variant `v1` of
+        /// the Supervisor backend, the end of its lookup. For a node without a reference in the
+        /// variant `v1` of the vCenter backend, the start of its last search.
         proved_at: Instant,
         /// True if the node once had a machine: the provider matched the node to one, or has its
-        /// reference.
+        /// reference. Always true from the variant `v1` of the Supervisor backend.
         matched: bool,
     },
     /// The provider cannot answer. Never a reason to delete a Node, set a taint or remove an
@@ -29,14 +31,16 @@ pub enum Unknown {
     /// available.
     #[error("the lookup still runs")]
     Pending,
-    /// The node's provider ID belongs to another provider, or is missing where the lookup needs it.
+    /// The node's provider ID belongs to another provider, has no valid UUID, or is missing where
+    /// the lookup needs it.
     #[error("not identifiable: {0}")]
     NotOurs(String),
     /// All servers that could own the machine answered, and none shows it; that alone proves
     /// nothing.
     #[error("no server shows a machine for this node")]
     NotSeen,
-    /// Several machines have this identity.
+    /// Several machines have this identity, the machine belongs to another node or has another UUID
+    /// than the node, or an object has several tags of one category.
     #[error("ambiguous: {0}")]
     Ambiguous(String),
     /// A vCenter or Supervisor that could own the machine did not answer completely, or its answers
@@ -57,17 +61,18 @@ pub enum Unknown {
     /// The machine exists, in a datacenter that the configuration does not name.
     #[error("{0}")]
     Outside(String),
-    /// The server answered, but did not report the requested fact about the machine (yet).
+    /// The server answered, but did not report the requested fact about the machine (yet), or what
+    /// it reports cannot be used.
     #[error("{0}")]
     Incomplete(String),
 }
 
-/// Zone and region of a machine, from one consistent read.
+/// Zone and region of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
     /// Value of the zone labels.
     pub zone: String,
-    /// Value of the region labels.
+    /// Value of the region labels; empty in Supervisor mode, where the node gets no region labels.
     pub region: String,
 }
 
@@ -98,7 +103,8 @@ pub struct Metadata {
     pub addresses: Result<Vec<Address>, Unknown>,
     /// Significance of the order of the addresses.
     pub order: AddressOrder,
-    /// Zone and region; `Ok(None)` if zones are off, the lookup did not request a zone, or the
-    /// Supervisor reports none for the machine.
+    /// Zone and region; `Ok(None)` if zones are off, or if the Supervisor reports no zone of the
+    /// machine. Except in the Supervisor backend with a view, also `Ok(None)` if the lookup did not
+    /// request a zone.
     pub zone: Result<Option<Zone>, Unknown>,
 }

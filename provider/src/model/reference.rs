@@ -3,7 +3,8 @@
 //!
 //! A search that finds nothing cannot distinguish a machine that is gone from one whose storage is
 //! lost or that this login may not see. A read of the reference can: the server answers "no such
-//! object" only for a machine that is gone.
+//! object" only if the machine is gone, or is registered again under another reference. A search by
+//! UUID rules out the latter.
 
 use std::{fmt, str::FromStr};
 

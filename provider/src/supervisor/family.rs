@@ -21,7 +21,7 @@ pub enum ClusterFamily {
 }
 
 impl ClusterFamily {
-    /// The families in the order in which nodes report them.
+    /// The families of the cluster, the preferred one first.
     pub fn families(self) -> &'static [Family] {
         match self {
             Self::V4 => &[Family::V4],

@@ -9,15 +9,16 @@ use serde::Deserialize;
 pub struct OwnerReference {
     /// Group and version of the owner's kind.
     pub api_version: String,
-    /// Kind of the owner: `Cluster`, `VSphereCluster` or `TanzuKubernetesCluster`.
+    /// Kind of the owner, for example `Cluster` or `TanzuKubernetesCluster`; any kind is accepted.
     pub kind: String,
     /// Name of the owner.
     pub name: String,
     /// UID of the owner.
     pub uid: String,
-    /// True if the owner manages the owned objects.
+    /// True if the owner manages the owned objects; `None` if the file does not say.
     pub controller: Option<bool>,
-    /// True if the deletion of the owner waits for the owned objects.
+    /// True if a foreground deletion of the owner waits for the owned objects; `None` if the file
+    /// does not say.
     pub block_owner_deletion: Option<bool>,
 }
 
@@ -31,8 +32,8 @@ impl OwnerReference {
     ///
     /// # Errors
     ///
-    /// If it is not JSON, not an object, or a field has another type. Empty fields are not an
-    /// error, as in upstream; see [`OwnerReference::missing`].
+    /// If the content is not JSON, not an object, or a field has another type. Empty and missing
+    /// fields are not an error, as in upstream; see [`OwnerReference::missing`].
     pub fn from_json(bytes: &[u8]) -> Result<Self, ParseOwnerError> {
         let value: serde_json::Value =
             serde_json::from_slice(bytes).map_err(|err| ParseOwnerError(err.to_string()))?;

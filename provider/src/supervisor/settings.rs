@@ -1,4 +1,5 @@
-//! Checks the flags of Supervisor mode, one by one and in combination.
+//! Flags of Supervisor mode, with their check one by one and in combination, and the values of
+//! `--instances-mode`.
 
 use std::{fmt, str::FromStr};
 
@@ -50,7 +51,8 @@ impl FromStr for VmOperatorVersion {
     }
 }
 
-/// `--pod-ip-pool-type`: the pool from which VPC mode takes addresses of pods.
+/// `--pod-ip-pool-type`: the pool from which VPC mode takes addresses of pods. This provider only
+/// checks the flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodIpPool {
     /// Routable from outside.
@@ -64,8 +66,8 @@ pub enum PodIpPool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InstancesMode {
     /// Watches the machines. In Supervisor mode the provider polls them instead if the watch is
-    /// forbidden, or has failed for 30 s although lists succeed. If lists are forbidden too, it
-    /// reads each machine by name.
+    /// forbidden, or has failed for 30 s although lists succeed. If lists are forbidden too, the
+    /// provider reads each machine by name.
     #[default]
     Auto,
     /// Like [`InstancesMode::Auto`], but in Supervisor mode a forbidden watch counts as a failing
@@ -114,7 +116,7 @@ pub struct SupervisorFlags {
     pub vpc: bool,
     /// `--pod-ip-pool-type`.
     pub pod_ip_pool: String,
-    /// True if a route controller runs.
+    /// True if a route controller runs. This provider has none, so its command line sets false.
     pub routes: bool,
 }
 

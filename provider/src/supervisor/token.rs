@@ -62,7 +62,7 @@ pub struct TokenSource {
 #[derive(Default)]
 struct State {
     token: Option<HeaderValue>,
-    /// Instant at which the source read the token.
+    /// Instant at which the source read `token`.
     token_at: Option<Instant>,
     /// Instant of the last read of the file, successful or not.
     looked_at: Option<Instant>,
@@ -129,8 +129,8 @@ impl TokenSource {
         if is_old(&state) { None } else { state.token.clone() }
     }
 
-    /// Reads the file, unless the last read was less than [`SPACING`] ago. An error leaves the old
-    /// token in place.
+    /// Reads the file. If the last read was less than [`SPACING`] ago, returns `Ok` without a read.
+    /// An error leaves the old token in place.
     fn reread(&self, state: &mut State, now: Instant) -> Result<(), TokenError> {
         if state.looked_at.is_some_and(|at| now - at < SPACING) {
             return Ok(());

@@ -44,7 +44,7 @@ struct KindLabel {
     kind: &'static str,
 }
 
-/// Kind of a change of a Node that the watch reports.
+/// Kind of a Node change, as the node watch reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeNews {
     Applied,
@@ -76,7 +76,8 @@ pub struct Telemetry {
     supervisor: Mutex<Option<SupervisorProbe>>,
 }
 
-/// Function that returns the name of each vCenter, with true if the vCenter is healthy; see
+/// Function that returns the name of each vCenter, with true if the vCenter is healthy. In mode
+/// `v1` the v1 backend decides that, in the other modes
 /// [`VcenterInstances::health`](crate::VcenterInstances::health).
 type Probe = Box<dyn Fn() -> Vec<(String, bool)> + Send>;
 
@@ -117,7 +118,7 @@ impl Default for Telemetry {
         };
         registry.register(
             "running_managed_controllers",
-            "1 for each controller that runs in this process",
+            "1 if the controller runs in this process, else 0",
             telemetry.controllers.clone(),
         );
         registry.register(
@@ -127,7 +128,7 @@ impl Default for Telemetry {
         );
         registry.register(
             "vsphere_view_current",
-            "1 if the view of a vCenter's machines is current, else 0",
+            "1 if the calls to a vCenter succeed and its view, if needed, is current, else 0",
             telemetry.views.clone(),
         );
         registry.register(
@@ -152,7 +153,7 @@ impl Default for Telemetry {
         );
         registry.register(
             "vsphere_node_sync_failures",
-            "Syncs of a node that failed with an error of the API server",
+            "Syncs of a node that failed because a request to the API server failed",
             telemetry.failed.clone(),
         );
         registry.register(
@@ -300,15 +301,17 @@ impl Telemetry {
         probe.as_ref().map(|probe| probe())
     }
 
-    /// Ok if the view of the Supervisor's machines can answer lookups, otherwise the reason why
-    /// not; `None` if this run has no such view.
+    /// Ok if the view of the Supervisor's machines is current, its last list or watch did not fail,
+    /// and it does not seem to show the wrong Supervisor or namespace; otherwise the reason. `None`
+    /// if this run keeps no such view.
     pub fn supervisor_check(&self) -> Option<Result<(), String>> {
         self.supervisor_reading().map(|reading| reading.outcome())
     }
 
-    /// The name of each vCenter, with true if the vCenter is healthy: if its calls succeed and the
-    /// view, if the instances mode keeps one, is current; see
-    /// [`VcenterInstances::health`](crate::VcenterInstances::health). Empty in Supervisor mode.
+    /// The name of each vCenter, with true if the vCenter is healthy. In mode `v1` the v1 backend
+    /// decides that, in the other modes
+    /// [`VcenterInstances::health`](crate::VcenterInstances::health). Empty in Supervisor mode, and
+    /// before the backend starts.
     pub fn vcenters(&self) -> Vec<(String, bool)> {
         let probe = self.probe.lock().expect("nothing panics under this lock");
         probe.as_ref().map(|probe| probe()).unwrap_or_default()
@@ -330,14 +333,14 @@ impl Telemetry {
     }
 
     /// The checks of `/readyz` by name: those of [`Telemetry::checks`], leadership, every vCenter,
-    /// the Supervisor and the machines of nodes.
+    /// the Supervisor if this run keeps a view of it, and the machines of nodes.
     pub fn readiness(&self) -> Vec<(String, Result<(), String>)> {
         let mut checks = self.checks();
         let settled = self.settled.load(Ordering::Relaxed);
         let leadership = if settled { Ok(()) } else { Err("leader not known yet".to_owned()) };
         checks.push(("leadership".to_owned(), leadership));
         checks.extend(self.vcenters().into_iter().map(|(name, is_current)| {
-            let outcome = if is_current { Ok(()) } else { Err("view not current".to_owned()) };
+            let outcome = if is_current { Ok(()) } else { Err("unhealthy; see logs".to_owned()) };
             (format!("vcenter-{name}"), outcome)
         }));
         let supervisor = self.supervisor_check();

@@ -52,7 +52,7 @@ pub(crate) struct RequestCounter {
 }
 
 impl RequestCounter {
-    /// Counts a request that ended with this status, or without an answer.
+    /// Counts a request that ended with this status, or without an answer (`None`).
     pub(crate) fn ended(&self, method: &Method, status: Option<u16>) {
         let code = status.map_or_else(|| NO_ANSWER.to_owned(), |status| status.to_string());
         let labels = RequestLabels { server: self.server, method: method.to_string(), code };

@@ -46,7 +46,7 @@ pub(crate) enum ListReason {
     Failed,
     /// A periodic list instead of a watch.
     Poll,
-    /// A lookup that needs a list, while the provider polls.
+    /// A lookup that needs a newer list, while the provider polls.
     Asked,
     /// A proof that a machine is gone.
     Proof,
@@ -71,19 +71,21 @@ impl ListReason {
 #[derive(Clone, Debug)]
 pub(crate) struct SupervisorReading {
     pub(crate) state: ViewState,
-    /// Failure of the last list or watch. While it is set, lookups send no requests to the
-    /// Supervisor.
+    /// Failure of the last list or watch, until one succeeds. While it is set, a lookup that needs
+    /// a newer view fails without a request to the Supervisor.
     pub(crate) trouble: Option<String>,
     pub(crate) n_machines: usize,
     pub(crate) n_duplicates: usize,
     pub(crate) last_contact_age: Option<Duration>,
-    /// True if a node's machine is missing and the provider has not matched any node to a machine
-    /// since its start. The provider then probably reads the wrong Supervisor or namespace.
+    /// True if the provider has tried in vain to prove that a machine is gone, and has not matched
+    /// any node to a machine since its start. It then probably reads the wrong Supervisor or
+    /// namespace.
     pub(crate) is_lost: bool,
 }
 
 impl SupervisorReading {
-    /// Ok if the view can answer lookups; otherwise the reason.
+    /// Ok if three conditions hold: the state is `fresh`, `poll` or `get`, the last list or watch
+    /// did not fail, and [`SupervisorReading::is_lost`] is false. Otherwise the reason.
     pub(crate) fn outcome(&self) -> Result<(), String> {
         let state = self.state.as_str();
         match (&self.trouble, self.state) {
@@ -129,7 +131,7 @@ impl SupervisorMetrics {
         );
         registry.register(
             "vsphere_supervisor_last_contact_seconds",
-            "Seconds since the Supervisor last reported its machines, or -1 before the first time",
+            "Seconds since the last list or watch event of the Supervisor, or -1 before the first",
             self.last_contact.clone(),
         );
         registry.register(

@@ -12,7 +12,7 @@ const TOLERATED: Duration = Duration::from_secs(20);
 pub(super) struct ElectionHealth {
     pub(super) lease: String,
     pub(super) lease_duration: Duration,
-    /// `None` while this process does not lead.
+    /// Instant of the last acquisition or renewal; `None` while this process does not lead.
     pub(super) renewed_at: Option<Instant>,
 }
 

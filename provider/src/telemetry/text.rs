@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 struct Family<'a> {
     head: Vec<&'a str>,
-    /// Lines by labels.
+    /// Lines of each metric, by the labels of the metric.
     metrics: BTreeMap<&'a str, Vec<&'a str>>,
 }
 

@@ -1,5 +1,5 @@
 //! A small fake API server: nodes with versions, a watch, the patches that the provider sends,
-//! events, and the Lease.
+//! events, the Lease, one Secret, and reviews of access.
 
 use std::{
     collections::BTreeMap,
@@ -35,13 +35,14 @@ struct State {
     refusals: (u16, u32),
     /// Number of reads of single nodes that the fake still answers with the 404 of a proxy.
     reads_lost: u32,
-    /// Number of writes to nodes that the fake has refused because of their version.
+    /// Number of patches of nodes that the fake has refused because of their version.
     n_conflicts: usize,
     /// Number of updates of the Lease that the fake still refuses as conflicts.
     lease_conflicts: u32,
     /// Time between the arrival of a patch of a node and the effect of the patch.
     write_time: Duration,
-    /// Holder of the Lease at the moment of each aborted write to a node.
+    /// Holder of the Lease at the moment of each aborted patch of a node; empty if no replica holds
+    /// it.
     cut_under: Vec<String>,
     /// True if watches end as soon as they are opened.
     ends_watches: bool,
@@ -58,8 +59,8 @@ pub(crate) struct Cluster {
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// A write in progress. If it is dropped, the client has aborted the write, and the holder of the
-/// Lease is noted.
+/// A patch of a node in progress. If this value is dropped, the client has aborted the patch, and
+/// the fake notes the holder of the Lease.
 struct UnderWay(Arc<Mutex<State>>);
 
 impl Drop for UnderWay {
@@ -138,13 +139,13 @@ impl Cluster {
         self.state.lock().unwrap().write_time = time;
     }
 
-    /// Returns the holder of the Lease at the moment of each aborted write.
+    /// Returns the holder of the Lease at the moment of each aborted patch of a node.
     pub(crate) fn cut_under(&self) -> Vec<String> {
         self.state.lock().unwrap().cut_under.clone()
     }
 
     /// Returns method and path of each request since the last call of this method, without reads,
-    /// reviews and requests for the Lease.
+    /// reviews, requests for the Lease, and requests while the fake was down.
     pub(crate) fn take_writes(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().writes)
     }
@@ -178,7 +179,7 @@ impl Cluster {
         self.state.lock().unwrap().reads_lost = times;
     }
 
-    /// Number of writes to nodes that the fake has refused because of their version.
+    /// Number of patches of nodes that the fake has refused because of their version.
     pub(crate) fn n_conflicts(&self) -> usize {
         self.state.lock().unwrap().n_conflicts
     }
@@ -235,8 +236,7 @@ impl Cluster {
     }
 
     /// Restores the store from a backup: versions count from `version` again, and `edit` changes
-    /// the nodes. Open watches get no events, like those of a server that has not reached their
-    /// version yet.
+    /// the nodes. An open watch gets no events until the versions exceed the last one that it sent.
     pub(crate) fn restore(&self, version: u64, edit: impl Fn(&mut Value)) {
         let state = &mut *self.state.lock().unwrap();
         state.version = version;
@@ -436,8 +436,8 @@ fn no_such_page() -> Response<Body> {
     response
 }
 
-/// Answers a TokenReview or SubjectAccessReview: the token `scraper` is valid, and its user may do
-/// everything. Anonymous callers may do nothing.
+/// Answers a TokenReview or SubjectAccessReview: only the token `scraper` is valid, and only its
+/// user may do anything.
 fn review(spec: &Value) -> Value {
     let is_scraper = spec["token"] == "scraper" || spec["user"] == "scraper";
     let status = match spec.get("token") {

@@ -109,8 +109,8 @@ async fn a_node_stays_while_its_machine_exists_in_an_unlisted_datacenter() {
     second.finish().await;
 }
 
-/// The mode `v1` searches only the configured datacenters, and the machine has another reference
-/// now.
+/// The machine gets another reference in a datacenter that the searches of mode `v1` leave out. The
+/// Node stays nevertheless, until no datacenter has the machine.
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_registered_anew_in_an_unlisted_datacenter_keeps_its_node() {
     for mode in [InstancesMode::Auto, InstancesMode::Poll, InstancesMode::V1] {
@@ -177,8 +177,8 @@ async fn a_datacenter_that_does_not_exist_yet_is_an_error_until_it_does() {
     lab.finish().await;
 }
 
-/// In mode `v1` the search for datacenters goes from folder to folder. If it read a folder twice,
-/// it would be a busy loop here.
+/// In mode `v1` the search for datacenters goes from folder to folder. If it entered a folder
+/// again, it would be a busy loop here.
 #[tokio::test(start_paused = true)]
 async fn a_folder_that_contains_itself_is_searched_once() {
     let (vcenter, cluster) = (Vcenter::new().with_identity(), Cluster::new());
@@ -189,7 +189,8 @@ async fn a_folder_that_contains_itself_is_searched_once() {
     options.tuning.mode = InstancesMode::V1;
     let lab = start(&vcenter, &cluster, PLAIN, options);
     sleep(60 * SECOND).await;
-    // The provider reads the root folder twice and then searches each datacenter once.
+    // The provider reads the ancestors of the root folder and its children, and then searches each
+    // datacenter.
     let calls = lab.vcenter.take_calls();
     assert!(calls["FindAllByDnsName"] > 0 && calls["RetrievePropertiesEx"] < 60, "{calls:?}");
     lab.finish().await;

@@ -16,7 +16,7 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Runs a provider until the returned token is dropped or cancelled.
+/// Starts a provider, which runs until the returned guard is dropped.
 fn start(
     supervisor: &Supervisor,
     cluster: &Cluster,

@@ -99,7 +99,7 @@ async fn nodes_of_the_first_chunk_are_served_by_a_read_of_three_slow_chunks() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
     for n in 0..2001 {
         let (id, name) = (format!("vm-{n}"), format!("node-{n:03}"));
-        // The provider does not write the nodes of machines without addresses.
+        // The provider leaves the addresses of nodes unchanged whose machines have none.
         vcenter.add(&id, &uuid(n), &name, (n == 1).then_some("10.0.0.1"));
         cluster.join(&name, &swapped(n));
         let mut node = cluster.node(&name).unwrap();

@@ -54,7 +54,7 @@ impl Process {
     }
 
     /// Reads the log up to a line that contains `words` and returns that line; waits up to 60 s for
-    /// each line.
+    /// each line. Panics if the log has no such line.
     pub(crate) fn until(&self, words: &str) -> String {
         let mut seen = String::new();
         loop {

@@ -87,7 +87,7 @@ pub(crate) fn confirm_gone(cluster: &Cluster, n: usize) {
     cluster.annotate(&format!("node-{n:03}"), annotations);
 }
 
-/// Starts a provider with `n` nodes and machines.
+/// Starts a provider with `n` nodes and machines, in a vCenter with tags for zone and region.
 pub(crate) fn lab(n: usize, config: &str) -> Lab {
     lab_in(Vcenter::new().with_zones(), n, config)
 }
@@ -473,7 +473,7 @@ async fn a_wrong_password_is_tried_at_most_five_times_in_ten_minutes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_writes_nothing_and_a_confirmed_deletion_takes_two_searches() {
-    // This vCenter does not report its instance UUID, so no node has a reference.
+    // The instance UUID of this vCenter is not a valid UUID, so no node has a reference.
     let first = lab(3, PLAIN);
     sleep(10 * SECOND).await;
     let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());

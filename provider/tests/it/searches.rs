@@ -26,8 +26,7 @@ fn join(cluster: &Cluster, n: usize) {
     cluster.join(&format!("node-{n:03}"), &swapped(n));
 }
 
-/// True if the provider reports the vCenter as not current at some moment in the next three
-/// minutes.
+/// True if the provider reports the vCenter as unhealthy at some moment in the next three minutes.
 async fn gets_into_trouble(lab: &Lab) -> bool {
     for _ in 0..180 {
         sleep(SECOND).await;

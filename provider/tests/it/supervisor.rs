@@ -20,7 +20,7 @@ use tokio::{sync::Notify, time::Instant};
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// Status codes with which the fake refuses calls.
+/// Status codes with which the fake refuses calls; `None` if it does not refuse them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Refusals {
     pub(crate) get: Option<u16>,
@@ -37,7 +37,7 @@ struct State {
     log: Vec<(u64, Value)>,
     calls: Vec<String>,
     refusals: Refusals,
-    /// Number of further pages after a first one that the fake refuses as too old.
+    /// Number of requests for a further page of a list that the fake will still refuse as too old.
     n_expired_pages: u32,
     /// Number of further lists that the fake answers with an empty list.
     n_empty_lists: u32,
@@ -47,9 +47,9 @@ struct State {
     old: Option<Value>,
     page: usize,
     is_mute: bool,
-    /// Time that a list takes.
+    /// Time after which each page of a list in pages arrives.
     delay: Duration,
-    /// Time that a read of one machine takes.
+    /// Time after which the answer to a read of one machine arrives.
     get_delay: Duration,
     /// `Retry-After` of all refusals, in seconds.
     retry_after: Option<u64>,
@@ -81,7 +81,7 @@ pub(crate) fn object(name: &str, uuid: &str, address: &str) -> Value {
 }
 
 /// Returns the name of the VirtualMachine that a path names: empty for the collection, `None` for
-/// another kind or namespace.
+/// another kind, another namespace or a version that the fake does not serve.
 fn subject(path: &str) -> Option<&str> {
     let (version, rest) = path.strip_prefix("/apis/vmoperator.vmware.com/")?.split_once('/')?;
     let rest = rest.strip_prefix("namespaces/dev/virtualmachines")?;
@@ -257,7 +257,7 @@ impl Supervisor {
     }
 
     /// Returns the calls since the last `take_calls`: `GET name`, `LIST`, `LIST …` for a further
-    /// page, `WATCH`.
+    /// page, `WATCH`. Calls with an invalid token are not among them.
     pub(crate) fn take_calls(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().calls)
     }
@@ -317,8 +317,9 @@ impl Supervisor {
         Response::new(StreamBody::new(frames.boxed()).boxed_unsync())
     }
 
-    /// Waits for the next event after the version `seen`. Returns it with its version; `None` when
-    /// the watch ends.
+    /// Waits for the next event after the version `seen`. Returns the event with its version, which
+    /// is `None` for an error, after which the watch ends. Returns `None` if the watch ends without
+    /// an event.
     async fn next(
         &self,
         seen: u64,

@@ -47,7 +47,7 @@ impl Jitter {
 enum Draw {
     /// Between the limit and one and a half times the limit.
     Stretched,
-    /// Between zero and the limit ("full jitter"), but at least a tenth of the first pause.
+    /// Between zero and the limit ("full jitter"), but at least a tenth of [`Backoff`]'s `first`.
     Full,
 }
 
@@ -89,7 +89,7 @@ impl Backoff {
         }
     }
 
-    /// Resets the count after a success, so that the next pause begins with `first` again.
+    /// Resets the count after a success, so that the limit of the next pause is `first` again.
     pub fn reset(&mut self) {
         self.failures = 0;
     }

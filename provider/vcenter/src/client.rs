@@ -56,9 +56,11 @@ impl Endpoint {
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "one switch per defect")]
 pub struct Defects {
-    /// Every caller that finds no session logs in separately, instead of waiting for one login.
+    /// Every caller that finds no SOAP session logs in separately, instead of waiting for one
+    /// login.
     pub no_single_flight: bool,
-    /// Every call drops the session first, so that it has to log in.
+    /// Every SOAP call that may use any session drops the current one first, so that it has to log
+    /// in.
     pub login_per_call: bool,
     /// Calls wait for an answer without a deadline.
     pub no_deadline: bool,
@@ -77,7 +79,7 @@ pub struct Settings {
     pub page_size: u32,
     /// Seed of the jitter of all pauses.
     pub seed: u64,
-    /// Observer that receives the result of every call, if any.
+    /// Observer that receives the result of every sent call; `None` for no observer.
     pub observer: Option<Arc<dyn CallObserver>>,
     /// Deliberate defects.
     #[cfg(feature = "mutants")]
@@ -113,10 +115,10 @@ pub(crate) struct Inner {
     pub(crate) soap: Slot<Session>,
     pub(crate) rest: Slot<RestSession>,
     pub(crate) lockout: Lockout,
-    /// Instance UUID of the vCenter that accepted the first login under this name; set once.
+    /// Instance UUID that the vCenter reported at the first successful login with one; set once.
     pub(crate) instance: OnceLock<String>,
-    /// Instance UUID of the vCenter that the last login reached, if it is another vCenter than at
-    /// the first login.
+    /// Instance UUID of the vCenter that the last login reached, if that vCenter is another one
+    /// than at the first login; else `None`.
     pub(crate) other_instance: Mutex<Option<String>>,
     /// True if a server without an instance UUID in its answer ever accepted a login.
     pub(crate) was_anonymous: AtomicBool,
@@ -138,8 +140,8 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Returns the time in the header `Retry-After`. Only seconds are read, because vCenter does
-    /// not use the date form.
+    /// Returns the time in the header `Retry-After`; `None` without the header. Reads only seconds,
+    /// because vCenter does not use the date form, which also gives `None`.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let value = self.headers.get(header::RETRY_AFTER)?.to_str().ok()?;
         value.trim().parse().ok().map(Duration::from_secs)
@@ -195,8 +197,8 @@ impl Vcenter {
         self.inner.was_anonymous.load(Ordering::Relaxed) && self.instance_uuid().is_some()
     }
 
-    /// Returns the instance UUID of the vCenter that the last login reached, if it is another
-    /// vCenter than at the first login; otherwise `None`.
+    /// Returns the instance UUID of the vCenter that the last login reached, if that vCenter is
+    /// another one than at the first login; otherwise `None`.
     ///
     /// The client does not log in to the other vCenter. Only a person can decide, by a restart,
     /// that the other vCenter replaces the first one.

@@ -54,14 +54,16 @@ pub enum CallErrorKind {
     /// The source returned no credential for the login.
     #[error("no usable credential")]
     Credential(#[source] CredentialError),
-    /// Not sent: an earlier login failed or ended soon, and it is too early for the next one.
-    #[error("an earlier login failed; next login in {0:?}")]
+    /// Not sent: the last login failed or its session ended soon, and it is too early for the next
+    /// login. Holds the time until then.
+    #[error("the last login failed or its session ended soon; next login in {0:?}")]
     NotYet(Duration),
     /// Not sent: the server rejected the credential, and another try now could lock the account.
+    /// Holds the time until the next try.
     #[error("the credential was rejected; next attempt with the same one in {0:?}")]
     Locked(Duration),
-    /// The endpoint led to another vCenter than the first login, whose answers prove nothing about
-    /// our machines.
+    /// The endpoint led to another vCenter than at the first login. The answers of the other
+    /// vCenter prove nothing about the machines of the first one.
     #[error("the endpoint is now another vCenter, with instance UUID {0}")]
     OtherInstance(String),
     /// Not sent: the client was closed.

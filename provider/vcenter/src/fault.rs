@@ -9,7 +9,8 @@ use crate::{MoRef, xml::Element};
 pub struct Fault {
     /// Class of the fault.
     pub kind: FaultKind,
-    /// Text from the server, for the log. For `NoPermission`, the missing privilege is added.
+    /// Text from the server, for the log. For `NoPermission` followed by the missing privilege, if
+    /// the server names it.
     pub message: String,
 }
 
@@ -26,13 +27,13 @@ pub enum FaultKind {
     /// This object no longer exists; `None` if the server does not name the object. No other answer
     /// proves that a reference is gone.
     ManagedObjectNotFound(Option<MoRef>),
-    /// This server does not support this property path.
+    /// This server does not support this property path; empty if the server does not name the path.
     InvalidProperty(String),
     /// The collector of this session does not accept the version.
     InvalidCollectorVersion,
     /// The server ended a blocked wait.
     RequestCanceled,
-    /// The argument of this name is invalid.
+    /// The argument of this name is invalid; empty if the server does not name the argument.
     InvalidArgument(String),
     /// Any internal failure of a vCenter.
     SystemError,
@@ -79,7 +80,7 @@ impl Fault {
 }
 
 /// Returns a text that names the privilege that an administrator has to grant, from the fields of
-/// `NoPermission`.
+/// `NoPermission`; `None` if they name none.
 fn missing_privilege(fault: &Element) -> Option<String> {
     let privilege = fault.text_of("privilegeId").filter(|it| !it.is_empty())?;
     Some(match fault.child("object").and_then(MoRef::read) {

@@ -30,8 +30,8 @@ pub struct FilterSpec {
     /// True if the answer leaves out a starting object that is gone; otherwise such an object fails
     /// the whole call.
     pub tolerates_missing: bool,
-    /// Root folder. If set, the answer also includes it, the folders below it and the datacenters,
-    /// with name and parent.
+    /// Root folder. If set, the answer also includes the root folder, the folders below it and the
+    /// datacenters, each with the [`FilterSpec::properties`] of its type.
     pub tree: Option<MoRef>,
 }
 
@@ -103,7 +103,7 @@ impl FilterSpec {
     }
 
     /// Returns a specification that reads name and parent of the objects and of all their ancestors
-    /// up to the root folder.
+    /// up to the root folder, and of machines also `parentVApp`.
     ///
     /// The traversal is that of the reference provider (`govmomi: object/ancestors.go`). Several
     /// starting objects share one call.

@@ -10,8 +10,8 @@ use crate::{
 impl Vcenter {
     /// `CurrentTime`: the cheapest call that keeps a session alive (`govmomi: session/keepalive`).
     ///
-    /// Makes no call without a session, and does not replace a session that has ended. The next
-    /// call that needs a session logs in.
+    /// Without a session, makes no call and returns `Ok`. Does not replace a session that has
+    /// ended. The next call that needs a session logs in.
     ///
     /// # Errors
     ///
@@ -26,8 +26,8 @@ impl Vcenter {
         Ok(())
     }
 
-    /// `FindAllByUuid`: returns all virtual machines with this BIOS UUID. An empty result proves
-    /// only that the login sees no such machine.
+    /// `FindAllByUuid`: returns all virtual machines with this BIOS UUID that the login sees. An
+    /// empty result does not prove that no such machine exists.
     ///
     /// # Errors
     ///
@@ -36,7 +36,8 @@ impl Vcenter {
         self.find("FindAllByUuid", None, ("uuid", uuid)).await
     }
 
-    /// `FindAllByDnsName`: returns all virtual machines whose guests report this DNS name.
+    /// `FindAllByDnsName`: returns all virtual machines that the login sees and whose guests report
+    /// this DNS name.
     ///
     /// # Errors
     ///

@@ -15,7 +15,8 @@ use crate::Endpoint;
 #[derive(Clone, Debug)]
 pub struct Proxy {
     pub(crate) uri: Uri,
-    /// `Proxy-Authorization`; marked as sensitive because it contains a password.
+    /// `Proxy-Authorization`, marked as sensitive because it contains a password; `None` if the
+    /// proxy's address has no user name.
     pub(crate) authorization: Option<HeaderValue>,
 }
 

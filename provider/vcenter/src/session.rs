@@ -59,7 +59,7 @@ pub(crate) struct Slot<T> {
 #[derive(Debug)]
 struct Gate {
     backoff: Backoff,
-    /// Earliest time of the next login, after a failure.
+    /// Earliest time of the next login, after a login that failed or ended soon.
     not_before: Option<Instant>,
     /// Time of the last successful login, until the next caller needs a new one.
     logged_in_at: Option<Instant>,
@@ -81,7 +81,7 @@ impl<T: Login> Slot<T> {
         }
     }
 
-    /// Returns the current login without a call.
+    /// Returns the current login, if any, without a call.
     pub(crate) fn current(&self) -> Option<T> {
         self.current.lock().expect("nothing panics under this lock").clone()
     }

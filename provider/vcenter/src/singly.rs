@@ -9,7 +9,7 @@ impl Vcenter {
     ///
     /// # Errors
     ///
-    /// As every login; see [`CallError::retry`].
+    /// As every login and as every call; see [`CallError::retry`].
     pub async fn connect(&self) -> Result<(), CallError> {
         let Some(session) = self.inner.soap.current() else {
             return self.session().await.map(drop);
@@ -35,7 +35,7 @@ impl Vcenter {
     }
 
     /// `FindByUuid`: returns the virtual machine of a datacenter with this BIOS UUID; the first one
-    /// if several match.
+    /// if the server returns several, `None` if the login sees none.
     ///
     /// # Errors
     ///
@@ -49,7 +49,8 @@ impl Vcenter {
         Ok(found.into_iter().next())
     }
 
-    /// `FindByIp`: returns a virtual machine of a datacenter whose guest reports this address.
+    /// `FindByIp`: returns the first virtual machine of a datacenter whose guest reports this
+    /// address; `None` if the login sees none.
     ///
     /// # Errors
     ///

@@ -38,7 +38,8 @@ impl Vcenter {
     /// # Errors
     ///
     /// With [`CallErrorKind::NotYet`] and [`CallErrorKind::Locked`], which hold the time to wait,
-    /// the client has sent no login. Other errors are those of the login.
+    /// and with [`CallErrorKind::Closed`] and [`CallErrorKind::Credential`], the client has sent
+    /// no login. Other errors are those of the login.
     pub async fn session(&self) -> Result<Session, CallError> {
         if self.inner.closed.load(Ordering::Acquire) {
             return Err(self.error("Login", CallErrorKind::Closed));

@@ -35,7 +35,7 @@ pub enum TlsError {
     /// No root certificate, no thumbprint, and verification is on.
     #[error("no certificate found in the trusted roots")]
     NoCertificate,
-    /// The PEM text cannot be read.
+    /// A certificate in the PEM text cannot be read, or cannot be a root.
     #[error("unreadable certificate in the trusted roots: {0}")]
     BadCertificate(String),
     /// The thumbprint is not 20 or 32 bytes in hex.

@@ -23,8 +23,8 @@ pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Service that answers HTTP requests to one vCenter.
 ///
-/// Requests have only a path (`/sdk`, `/rest/…`) and a `Host` header. The service decides where to
-/// send them: over TLS ([`https`]) or directly to a router.
+/// The URI of a request is only a path (`/sdk`, `/rest/…`); the header `Host` names the vCenter.
+/// The service decides where to send requests: over TLS ([`https`]) or directly to a router.
 pub type Transport =
     BoxCloneSyncService<http::Request<Full<Bytes>>, http::Response<Body>, BoxError>;
 

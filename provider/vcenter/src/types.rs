@@ -109,12 +109,12 @@ impl ObjectContent {
         Some(Self { object, properties, missing: read_missing(element) })
     }
 
-    /// Returns the trimmed text of a property; an empty text counts as missing.
+    /// Returns the trimmed text of a property; `None` if the property is missing or its text empty.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.properties.get(path).map(|v| v.text.trim()).filter(|t| !t.is_empty())
     }
 
-    /// Returns a property whose value is a reference.
+    /// Returns the reference in a property; `None` if the property is missing or not a reference.
     pub fn reference(&self, path: &str) -> Option<MoRef> {
         self.properties.get(path).and_then(MoRef::read)
     }
@@ -138,7 +138,7 @@ fn read_missing(element: &Element) -> Vec<(String, Fault)> {
 pub struct Page {
     /// Objects of this page.
     pub objects: Vec<ObjectContent>,
-    /// Token of the next page; `None` after the last one.
+    /// Token of the next page; `None` on the last page.
     pub token: Option<String>,
 }
 

@@ -59,7 +59,7 @@ impl Login for RestSession {
 
 impl Vcenter {
     /// `list-attached-tags-on-objects`: returns the tags directly attached to each object. Objects
-    /// without tags are absent.
+    /// that the server leaves out, such as those without tags, are absent.
     ///
     /// # Errors
     ///

@@ -19,7 +19,8 @@ const POLL_MARGIN: Duration = Duration::from_secs(15);
 /// per thousand nodes.
 const MAX_UPDATES: &str = "1000";
 
-/// State of a paged read of the same properties of all virtual machines.
+/// State of a paged read of the same properties of all virtual machines, or of those in one
+/// container.
 #[derive(Debug)]
 pub struct InventoryRead {
     session: Session,
@@ -229,7 +230,7 @@ impl Vcenter {
         Ok(Some(page.objects))
     }
 
-    /// Ends an inventory read, complete or not, and destroys its view.
+    /// Ends an inventory read, complete or not, and destroys its view. Only logs an error.
     pub async fn end_inventory(&self, read: InventoryRead) {
         if let Err(err) = self.destroy_view(&read.session, &read.view).await {
             tracing::debug!(error = %crate::Chain(&err), "destroying the inventory view failed; it ends with the session");

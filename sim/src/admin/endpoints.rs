@@ -80,7 +80,8 @@ struct Given {
     owner_reference: Value,
 }
 
-/// `GET /endpoints`: returns the current endpoints with their advertised URLs.
+/// `GET /endpoints`: returns the endpoints with their advertised URLs, and the current passwords,
+/// tokens and certificates.
 pub(super) async fn tell(State(ruled): State<AdminState>) -> Json<EndpointsBody> {
     let AdminState { control, supervisor, endpoints } = ruled;
     let ca_pem = endpoints.ca_pem().map(str::to_owned);

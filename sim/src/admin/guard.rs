@@ -21,8 +21,8 @@ use super::AdminError;
 /// Access rules of the admin port.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
-    /// SHA-256 of the token. The guard compares digests, so that the time of a comparison reveals
-    /// nothing about the token.
+    /// SHA-256 of the token; `None` if the port requires no token. The guard compares digests, so
+    /// that the time of a comparison reveals nothing about the token.
     token: Option<[u8; 32]>,
     /// Host name of the admin port's URL, which `--admin-advertise` can set.
     advertised: Option<String>,
@@ -64,8 +64,8 @@ fn shows(headers: &HeaderMap, wanted: [u8; 32]) -> Result<(), AdminError> {
         .remedy("send `Authorization: Bearer` with SIM_ADMIN_TOKEN from the file of --env"))
 }
 
-/// Checks that `Host` is local ([`is_local`]), and that `Origin`, if sent, names the same host and
-/// port.
+/// Checks that `Host` (or, without it, the host of the URI) is local ([`is_local`]), and that
+/// `Origin`, if sent, names the same host and port.
 fn is_from_here(request: &Request, advertised: Option<&str>) -> Result<(), AdminError> {
     let headers = request.headers();
     let named = text(headers, header::HOST).or(request.uri().authority().map(|it| it.as_str()));
@@ -74,7 +74,7 @@ fn is_from_here(request: &Request, advertised: Option<&str>) -> Result<(), Admin
             .remedy("send a Host header, as HTTP/1.1 requires"));
     };
     if !is_local(host, advertised) {
-        let what = format!("Host {host:?} is neither an IP address nor localhost");
+        let what = format!("Host {host:?} is not an IP address, localhost or the advertised name");
         return Err(AdminError::new(StatusCode::MISDIRECTED_REQUEST, what).remedy(
             "use the address that `sim serve` prints as SIM_ADMIN, or start sim with --admin-token",
         ));

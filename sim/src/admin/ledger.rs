@@ -18,10 +18,10 @@ use crate::ledger::{Counts, Kind, Ledger, Record};
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Wanted {
-    /// First sequence number to return.
+    /// First sequence number to return; 0 by default.
     since: u64,
     /// Operations to return: exact names, patterns with `*`, or classes (`@login`), separated by
-    /// commas.
+    /// commas. `None` returns all records.
     op: Option<String>,
     format: Format,
 }
@@ -78,11 +78,12 @@ pub(super) async fn read(
     })
 }
 
-/// Maximum number of records that one lock of the ledger copies. Calls wait meanwhile.
+/// Maximum number of records that a reader copies under one lock of the ledger. Calls wait
+/// meanwhile.
 const PART: usize = 256;
 
-/// Iterator over the records that exist at its creation, in parts of at most [`PART`] records. A
-/// long ledger is thus never copied as a whole.
+/// Iterator over the records from `since` on that exist at its creation, in parts of at most
+/// [`PART`] records. A long ledger is thus never copied as a whole.
 struct Parts {
     ledger: Ledger,
     next: u64,

@@ -63,7 +63,8 @@ struct NodeSummary {
     kubelet: &'static str,
 }
 
-/// `GET /world`: returns a summary of the vCenters and machines.
+/// `GET /world`: returns a summary of the vCenters and machines, or with `machine` of the vCenters
+/// and the machines of that name.
 pub(super) async fn world(
     State(control): State<Control>,
     wanted: Result<Query<Wanted>, axum::extract::rejection::QueryRejection>,
@@ -137,7 +138,7 @@ fn machine(
 }
 
 /// `GET /clock`: returns world time in nanoseconds, as a duration and as a timestamp, the epoch,
-/// and the time of the next reaction or session expiry.
+/// and the time of the next reaction or session expiry (null if neither is pending).
 pub(super) async fn clock(State(control): State<Control>) -> Json<Value> {
     let (now, epoch) = (control.world.now(), control.world.clock().epoch());
     let due = control.world.read(|world| world.next_timer());

@@ -209,7 +209,7 @@ impl Front {
     }
 
     /// Answer with the HTTP status `status` that a rule forces, in the format of the front end.
-    /// Only the answer of an API server contains `retry_after` (seconds).
+    /// Only an API server writes `retry_after` (seconds) into its answer.
     pub(super) fn status(
         &self,
         call: &Call,

@@ -24,7 +24,8 @@ pub(crate) enum BodyError {
     TooSlow,
     /// With this body, unfinished bodies would hold more than [`TOTAL`] bytes.
     Crowded,
-    /// The body breaks off, or violates HTTP.
+    /// The body breaks off, or violates HTTP; or the head of the request lacks the host. Holds the
+    /// reason.
     Broken(String),
 }
 
@@ -37,14 +38,14 @@ impl BodyError {
             Self::Crowded => {
                 format!("unfinished requests already hold {} MiB; retry later", TOTAL >> 20)
             }
-            Self::Broken(why) => format!("the body cannot be read: {why}"),
+            Self::Broken(why) => format!("the request cannot be read: {why}"),
         }
     }
 }
 
 /// Limit of the size of a body. A client that is logged in may have a larger limit.
 pub(crate) struct Limit<F> {
-    /// Maximum number of bytes from any client.
+    /// Maximum number of bytes from a client that is not logged in.
     pub(crate) open: usize,
     /// Maximum number of bytes from a client for which `is_known` returns true, if larger than
     /// `open`.

@@ -231,8 +231,9 @@ impl Open {
         Self { path: Some(path), seq, class }
     }
 
-    /// Returns the response. The record closes at once if the body is complete, else when the body
-    /// ends. If `cut` is set, the connection breaks after that many bytes of the body.
+    /// Returns the response. The record closes at once if the body is complete and `cut` is not
+    /// set, else when the body ends. If `cut` is set, the connection breaks after that many bytes
+    /// of the body.
     fn answered(mut self, reply: Reply, cut: Option<u64>) -> http::Response<Body> {
         let Reply { response, outcome } = reply;
         let ended = Ended {

@@ -65,8 +65,8 @@ pub(super) struct Serve {
     /// --zones or --nodes]
     #[arg(long, value_name = "N", help_heading = "World")]
     pub(super) vms: Option<u32>,
-    /// Number of machines that run a kubelet and have a Node in the cluster [default: all; none in
-    /// the default world]
+    /// Number of machines per vCenter that run a kubelet and have a Node in the cluster [default:
+    /// all; none in the default world]
     #[arg(long, value_name = "N|all", value_parser = nodes, help_heading = "World")]
     pub(super) nodes: Option<Nodes>,
     /// Number of clusters per vCenter, each tagged as a zone [default: one cluster without a tag]
@@ -325,7 +325,7 @@ pub(super) enum Fault {
     },
 }
 
-/// Prints the ledger of a running sim: every call, as JSON lines.
+/// Prints the ledger of a running sim as JSON lines: the calls and notes in memory.
 #[derive(Debug, Args)]
 pub(super) struct Ledger {
     /// Prints counts of calls per server and operation, not the records

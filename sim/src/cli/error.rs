@@ -73,7 +73,7 @@ impl From<ListenError> for CliError {
                     std::io::ErrorKind::AddrInUse => {
                         "stop the process that uses it, choose another port, or 0 to let the system pick one"
                     }
-                    _ => "choose an address of this machine",
+                    _ => "choose an address of this computer",
                 };
                 Self::input(format!("{flag} {address}: {face}: {source}"), remedy)
             }

@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// Error text for an invalid name.
 const NAMES: &str = "write a host name or an IP address, such as vc.example or 10.0.0.5";
 
-/// Parses a name or address for the certificates. A name may begin with `*.`.
+/// Parses a name or address for the certificates. A name may begin with `*.`; an IPv6 address has
+/// no brackets.
 pub(super) fn name(text: &str) -> Result<String, String> {
     let plain = text.strip_prefix("*.").unwrap_or(text);
     let is_good = text.parse::<Ipv6Addr>().is_ok() || is_host(plain);

@@ -8,7 +8,8 @@ use crate::files::Lock;
 use crate::supervisor::{SupervisorError, credentials, owner_ref};
 use crate::{Endpoint, Endpoints, Sim};
 
-/// Creates and locks the directory. No other sim can use it until the lock is dropped.
+/// Creates the directory of `--supervisor` and locks it. No other sim can use it until the lock is
+/// dropped.
 pub(super) fn claim(below: &Path) -> Result<Lock, CliError> {
     let lock = fs::create_dir_all(below).and_then(|()| Lock::new(below.join(".lock")));
     lock.map_err(|error| match error.kind() {

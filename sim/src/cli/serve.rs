@@ -369,8 +369,8 @@ fn no_files(error: &std::io::Error) -> String {
     )
 }
 
-/// Returns the machines on which the sim starts a kubelet: the first ones of each vCenter, as many
-/// as the topology has Nodes.
+/// Returns the machines on which the sim starts a kubelet: in each vCenter the first ones, as many
+/// as [`Topology::nodes`] says; none if `topology.registered` is false.
 fn kubelets_of(topology: &Topology) -> Vec<Named> {
     let n_nodes = match topology.nodes {
         _ if !topology.registered => 0,

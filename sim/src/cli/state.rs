@@ -89,7 +89,7 @@ impl StateDirectory {
         &self.path
     }
 
-    /// Reads the saved world; `None` if the directory has none.
+    /// Reads the saved world; `None` if the directory has no `world.json`.
     pub(super) fn world(&self) -> Result<Option<World>, CliError> {
         self.read("world.json")
     }
@@ -196,7 +196,7 @@ impl StateDirectory {
             changes.mark_unchanged();
             match self.keep(endpoints).and_then(|()| self.keep_world(sim)) {
                 Ok(()) => tracing::info!("saved the world"),
-                Err(error) => tracing::warn!(%error, "cannot save the world; retrying later"),
+                Err(error) => tracing::warn!(%error, "world not saved; retrying at next change"),
             }
             pause = KEPT_EVERY.max(began.elapsed() * PAUSE_PER_WRITE);
         }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sim_world::vcenter::{MoRef, VCenter};
 
-/// Changes that fired rules make to the content of an answer. The default changes nothing.
+/// Changes that fired rules make to the content of an answer or to the kept history. The default
+/// changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// True if the answer must be empty: a search that finds nothing, an empty list, a get that
-    /// answers 404, a watch without initial objects.
+    /// True if the answer must be empty: a search or a property read that finds nothing, an empty
+    /// list, a get that answers 404, a watch without initial objects.
     pub empty_result: bool,
     /// Objects to hide from the caller, by machine name, object name or managed object id.
     pub hidden: Vec<String>,
@@ -72,8 +73,8 @@ pub struct WatchEffects {
 }
 
 impl Effects {
-    /// True if an effect concerns a Kubernetes API server: any effect except `missing_set` and
-    /// `version_reset`, which only a vCenter can have.
+    /// True if any effect is set except `missing_set` and `version_reset`, which only a vCenter can
+    /// have.
     pub(crate) fn change_cluster_answers(&self) -> bool {
         let about_vcenter = Self {
             missing_set: self.missing_set.clone(),

@@ -68,7 +68,8 @@ impl ClusterAnswer {
 /// Decision of all rules together about a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Verdict {
-    /// Delay before the server handles the call: the sum of the delays of the rules that fired.
+    /// Delay before the server handles the call: the sum of the delays of the rules that fired, up
+    /// to the action that set `ending`.
     pub(crate) delay: Duration,
     /// Failure that replaces, breaks or corrupts the answer, if any.
     pub(crate) ending: Option<ReplacedAnswer>,
@@ -339,10 +340,10 @@ fn apply_effect(action: &Action, effects: &mut Effects) {
 }
 
 impl Action {
-    /// True if only the built-in Kubernetes API server, and no [`Backing`](crate::Backing), can
-    /// carry out the action: the action changes the content of an answer or the kept history.
-    /// False for actions that delay, replace, break or corrupt an answer, and for actions that only
-    /// a vCenter can carry out.
+    /// True if the built-in Kubernetes API server can carry out the action and a
+    /// [`Backing`](crate::Backing) cannot: the action changes the content of an answer or the kept
+    /// history. False for actions that delay, replace, break or corrupt an answer, and for actions
+    /// that only a vCenter can carry out.
     pub fn needs_cluster_handler(&self) -> bool {
         let mut effects = Effects::default();
         apply_effect(self, &mut effects);

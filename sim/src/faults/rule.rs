@@ -84,7 +84,7 @@ impl Rule {
         Self { id: id.into(), actions: actions.into_iter().collect(), ..Self::default() }
     }
 
-    /// Returns the rule of this name in the catalogue; `None` if it has no such name.
+    /// Returns the rule of this name in the catalogue; `None` if the catalogue has no such name.
     pub fn known(name: &str) -> Option<Self> {
         super::catalogue().iter().find(|known| known.name() == name).map(|known| known.rule.clone())
     }

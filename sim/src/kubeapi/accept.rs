@@ -2,8 +2,8 @@
 //!
 //! Follows `apiserver: pkg/endpoints/handlers/negotiation`. The module sorts the clauses of the
 //! header by weight, then by specificity, then by position. The first clause that accepts JSON in a
-//! known conversion wins. Answers are always JSON: the server accepts protobuf and YAML only in
-//! requests.
+//! known conversion wins. Objects in answers are always JSON: the server accepts protobuf and YAML
+//! only in requests.
 
 use sim_world::objects::Status;
 
@@ -12,7 +12,7 @@ use sim_world::objects::Status;
 pub(super) struct Representation {
     /// Conversion of the objects.
     pub(super) form: Form,
-    /// True if the client asks for indented JSON.
+    /// True if the chosen clause of the header asks for indented JSON.
     pub(super) pretty: bool,
 }
 
@@ -84,7 +84,8 @@ impl<'a> Clause<'a> {
         self.media_type.matches('*').count()
     }
 
-    /// Conversion that the clause asks for; `None` if the conversion is unknown.
+    /// Conversion that the clause asks for; `None` if the conversion, its group or its version is
+    /// unknown.
     fn form(&self) -> Option<Form> {
         let meta = || match (self.get("g"), self.get("v")) {
             ("meta.k8s.io", "v1") => Some(Meta::V1),
@@ -124,8 +125,9 @@ pub(super) enum ResourceClass {
 /// Chooses a representation of objects.
 ///
 /// # Errors
-/// 406: if the real server would answer in protobuf or YAML, with the message that this server
-/// cannot write that media type, else in the words of the real server.
+/// 406 if no clause accepts JSON in a known conversion. If the real server would then answer in
+/// protobuf or YAML, the message says that this server does not write that media type. Otherwise
+/// the message is that of the real server.
 pub(super) fn objects(header: &str, asked: ResourceClass) -> Result<Representation, Status> {
     const TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     let others: &[&str] = match asked {
@@ -174,11 +176,12 @@ pub(super) fn objects(header: &str, asked: ResourceClass) -> Result<Representati
     Err(status)
 }
 
-/// Version of aggregated discovery that the client prefers; `None` if the client prefers plain
-/// JSON.
+/// Version of aggregated discovery that the client prefers; `None` for the plain document. A client
+/// that accepts JSON only in another known conversion, such as a table, gets the plain document,
+/// too.
 ///
 /// # Errors
-/// 406 if the client accepts neither aggregated discovery nor plain JSON.
+/// 406 if the client accepts neither aggregated discovery nor JSON in a known conversion.
 pub(super) fn aggregated_discovery(header: &str) -> Result<Option<&'static str>, Status> {
     let clauses = clauses(header);
     for clause in clauses.iter().filter(|clause| clause.takes("application/json")) {

@@ -170,7 +170,7 @@ pub(super) async fn zipped(reply: Reply) -> Reply {
 
 /// Indents a JSON answer for human readers, without a line feed at the end.
 ///
-/// A stream stays unchanged.
+/// Other answers and streams stay unchanged.
 pub(super) async fn pretty(reply: Reply) -> Reply {
     if !is_json(&reply) || reply.response.body().size_hint().exact().is_none() {
         return reply;

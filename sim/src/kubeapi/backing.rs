@@ -2,8 +2,8 @@
 //!
 //! The sim still does TLS, credentials, the ledger, and the fault rules that delay, replace or cut
 //! an answer. Only the built-in server can apply a rule that changes the content of an answer (a
-//! list without some object, a silent watch). The sim refuses a call to which such a rule applies,
-//! instead of ignoring the rule.
+//! list without some object, a silent watch) or compacts the history of the objects. The sim
+//! refuses a call to which such a rule applies, instead of ignoring the rule.
 
 use std::fmt;
 use std::io;
@@ -73,8 +73,8 @@ fn remove_hop_headers(headers: &mut HeaderMap) {
 }
 
 /// Passes a request to the backing server and returns the answer of that server. Answers 501
-/// instead if a fault rule changes the content of the answer, and 502 if the backing server gives
-/// no complete answer.
+/// instead if a fault rule changes the content of the answer or compacts the history of the
+/// objects, and 502 if the backing server gives no complete answer.
 pub(super) async fn forward(
     backing: &dyn Backing,
     call: &Call,
@@ -100,7 +100,7 @@ pub(super) async fn forward(
 }
 
 fn bad_gateway(error: &io::Error) -> Reply {
-    let why = format!("the API server behind the sim does not answer: {error}");
+    let why = format!("the API server behind the sim gave no complete answer: {error}");
     answer::failure(&Status::new(StatusCode::BAD_GATEWAY.as_u16(), "BadGateway", why))
 }
 

@@ -10,15 +10,16 @@ use super::{Request, duplicates, json};
 /// Largest accepted body in bytes: 3 MiB, the real server's limit.
 pub(crate) const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
-/// Media types of bodies for built-in kinds.
+/// Media types that the 415 answer to an unknown media type lists, also for custom kinds.
 const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-/// Media types of bodies for custom resources, which have no protobuf form.
+/// Media types that the 415 answer to a protobuf body lists, for a kind without a protobuf form,
+/// such as a custom one.
 const CUSTOM_BODY_TYPES: &str = "application/json, application/yaml";
 const CUSTOM_PATCH_TYPES: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
-/// Go type into which the real server decodes `apiVersion` and `kind`. Its error messages contain
-/// this text.
+/// Go type into which the real server decodes `apiVersion` and `kind`. The error messages of that
+/// server contain this text.
 const HEAD: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
 /// Reason why a body cannot be read.
@@ -30,7 +31,7 @@ enum Unreadable {
 
 impl Request {
     /// The body as JSON without any validation, for the ledger; `None` if the body is too large,
-    /// malformed, or YAML that is not also JSON.
+    /// malformed, protobuf of an unknown kind, or YAML that is not also JSON.
     pub(super) fn decode_unchecked(&self, api_version: &str, kind: &str) -> Option<Value> {
         if self.body.len() > MAX_BODY_BYTES {
             return None;
@@ -244,7 +245,8 @@ fn unsupported(accepted: &str) -> Status {
 }
 
 /// The first bytes of a body, at most 30, as the real server shows them in a message: as text if
-/// they begin with `{`, else in hexadecimal; `<empty>` for an empty body.
+/// they begin with `{`, else in hexadecimal, with ` ...` if the body is longer; `<empty>` for an
+/// empty body.
 fn shown(body: &[u8]) -> String {
     const N_SHOWN: usize = 30;
     let (head, dots) = match body.get(..N_SHOWN) {

@@ -39,7 +39,7 @@ impl ClusterHandle {
     /// Applies a client's command to the objects.
     ///
     /// # Errors
-    /// The `Status` with which the store refuses the command; the objects are unchanged then.
+    /// The `Status` with which the store refuses the command; the command changes no object then.
     pub(super) fn apply(&self, command: Command) -> Result<Reply, Status> {
         let command = match self.plane {
             ControlPlane::Workload => sim_world::Command::Cluster(command),
@@ -69,7 +69,7 @@ impl ClusterHandle {
         self.world.now().timestamp(self.world.clock().epoch())
     }
 
-    /// A waiter for changes of the world, of whatever kind.
+    /// A waiter for changes of the world, also outside this control plane.
     pub(super) fn changes(&self) -> Changes {
         self.world.changes()
     }

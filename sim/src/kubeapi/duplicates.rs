@@ -12,7 +12,8 @@ const MAX_FOUND: usize = 100;
 /// Returns the paths of duplicate fields, each path once, in the order of their second occurrence,
 /// at most [`MAX_FOUND`].
 ///
-/// Empty for a body that does not begin with a valid JSON value.
+/// Empty for a body that does not begin with a valid JSON value, or whose value is nested too
+/// deeply for `serde_json`.
 pub(crate) fn find(body: &[u8]) -> Vec<String> {
     let mut finder = Finder { path: String::new(), found: Vec::new() };
     let mut deserializer = serde_json::Deserializer::from_slice(body);

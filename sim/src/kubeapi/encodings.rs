@@ -1,9 +1,9 @@
 //! Cache of serialized objects for watches: the server serializes an object once per form, not once
 //! per client.
 //!
-//! Fifty watches of 5,000 nodes send 250,000 events, but only 5,000 different ones. The cache keeps
-//! the bytes of an object for a minute, and at most 64 MiB in all. If a watch needs bytes that the
-//! cache has dropped, the server serializes the object again.
+//! Fifty watches of 5,000 nodes in the same form send 250,000 events, but only 5,000 different
+//! ones. The cache keeps the bytes of an object for a minute, and at most 64 MiB in all. If a watch
+//! needs bytes that the cache has dropped, the server serializes the object again.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -21,8 +21,8 @@ use super::table::Include;
 /// forms.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Age after which the cache drops bytes: 60 s. Only slow readers need the bytes of a change for
-/// longer.
+/// Age after which the cache drops bytes, at its next use: 60 s. Only slow readers need the bytes
+/// of a change for longer.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// Key of a serialized object.
@@ -40,7 +40,8 @@ pub(super) struct EncodingKey {
     /// a kind with such fields contain them.
     pub(super) as_kept: bool,
     pub(super) version: Cow<'static, str>,
-    /// Revision at which the schemas of the kind last changed; 0 for built-in kinds.
+    /// Revision of the definition at the last change of the versions or schemas of the kind; 0 for
+    /// built-in kinds.
     pub(super) schemas: u64,
     pub(super) form: Form,
     /// Further inputs of a table; `None` for other forms.
@@ -67,17 +68,17 @@ pub(super) struct EncodingCache {
 #[derive(Debug, Default)]
 struct Shared {
     bytes: HashMap<EncodingKey, Arc<OnceLock<Bytes>>>,
-    /// The editions in `bytes`, oldest first, each with the time at which it was added.
+    /// The keys of `bytes`, oldest first, each with the time at which it was added.
     order: VecDeque<(Instant, EncodingKey)>,
     n_bytes: usize,
     n_written: u64,
 }
 
 impl EncodingCache {
-    /// Returns the bytes of an edition. Calls `object` to make them if the cache does not have
-    /// them.
+    /// Returns the serialized object with the key `edition`. Calls `object` to serialize it if the
+    /// cache does not have it.
     ///
-    /// `object` runs outside the lock, so that only callers for the same edition wait for it.
+    /// `object` runs outside the lock, so that only callers with the same key wait for it.
     pub(super) fn bytes(&self, edition: EncodingKey, object: impl FnOnce() -> Bytes) -> Bytes {
         let cell = self.lock().cell(&edition);
         let bytes = cell.get_or_init(|| {
@@ -100,7 +101,7 @@ impl EncodingCache {
 }
 
 impl Shared {
-    /// Drops editions older than [`MAX_AGE`], and returns the cell that holds the bytes of
+    /// Drops entries older than [`MAX_AGE`], and returns the cell that holds the bytes of the key
     /// `edition` or will hold them.
     fn cell(&mut self, edition: &EncodingKey) -> Arc<OnceLock<Bytes>> {
         let now = Instant::now();
@@ -116,11 +117,11 @@ impl Shared {
         cell
     }
 
-    /// Adds the bytes of an edition to the size of the cache. While the size is above
-    /// [`MAX_BYTES`], drops the oldest edition, but never the last one.
+    /// Adds `n_bytes`, the size of the entry with the key `edition`, to the size of the cache.
+    /// While the size is above [`MAX_BYTES`], drops the oldest entry, but never the last one.
     fn written(&mut self, edition: &EncodingKey, n_bytes: usize) {
         self.n_written += 1;
-        // An edition that was dropped meanwhile does not count.
+        // An entry that was dropped meanwhile does not count.
         if self.bytes.contains_key(edition) {
             self.n_bytes += n_bytes;
         }

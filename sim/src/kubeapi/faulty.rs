@@ -40,7 +40,8 @@ impl KubeApi {
         answer::failure(&status)
     }
 
-    /// Definition of the kind that a call refers to; `None` if the cluster does not serve it.
+    /// Definition of the kind that a call refers to; `None` if the call names no kind, or if the
+    /// cluster does not serve it.
     pub(super) fn definition_of_call(&self, call: &Call) -> Option<ResourceDef> {
         let plural = failure::plural(call);
         let kind = call.target.kind.as_deref()?;
@@ -83,7 +84,7 @@ fn cause(words: &KubeCause) -> Cause {
 }
 
 /// Sets the message of a 422 as schema validation does: kind and name, then each field with its
-/// problem.
+/// problem. Sets kind, group and name in the details, too.
 fn invalid(call: &Call, def: &ResourceDef, causes: &[KubeCause], status: &mut Status) {
     let name = call.target.name.as_deref().unwrap_or_default();
     let wrong: Vec<String> =

@@ -117,8 +117,8 @@ impl Impersonated {
     }
 }
 
-/// Reads the identity in the `Impersonate-*` headers; `None` without such headers or if all of them
-/// are empty.
+/// Reads the identity in the `Impersonate-*` headers; `None` if they name no group and no extra
+/// field, and user and UID are absent or empty.
 pub(super) fn impersonated(headers: &HeaderMap) -> Option<Impersonated> {
     const EXTRA: &str = "impersonate-extra-";
     let all = |name: &str| {

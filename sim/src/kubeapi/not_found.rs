@@ -32,8 +32,8 @@ impl KubeApi {
         }
     }
 
-    /// The resource in a path, if the real server serves it, with the subresource in the path, and
-    /// this server does not serve it.
+    /// The resource in a path, if the real server serves it, together with the subresource in the
+    /// path, and this server does not serve the resource; else `None`.
     pub(super) fn unserved_resource(&self, request: &Request) -> Option<GroupResource> {
         let object = object(request)?;
         let Object { group, resource, subresource, .. } = &object;
@@ -60,8 +60,9 @@ impl KubeApi {
         }
     }
 
-    /// Answers a request for a resource that is not served at this path: 405 for a creation or a
-    /// deletion in a built-in collection of all namespaces, else as [`absent`](Self::absent) does.
+    /// Answers a request for a resource that is not served at this path: 405 for a creation in, or
+    /// a deletion of, a built-in collection of all namespaces, else as [`absent`](Self::absent)
+    /// does.
     pub(super) fn misplaced(&self, request: &Request, target: &Target) -> Reply {
         let def = self.cluster.read(|store| store.resource(&target.resource).cloned());
         // The path of a collection in all namespaces only allows reads.
@@ -141,7 +142,9 @@ impl KubeApi {
             })
     }
 
-    /// The custom resource in a path, if the server serves it in this version and scope.
+    /// The custom resource in a path, if the server serves it in this version and scope: a
+    /// namespaced resource in a path with a namespace, a cluster-wide one in a path without. `None`
+    /// for a collection in all namespaces.
     pub(super) fn custom(&self, request: &Request) -> Option<(ResourceDef, Object)> {
         let object = object(request)?;
         let id = id(&object);

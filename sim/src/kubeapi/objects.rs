@@ -66,7 +66,7 @@ impl KubeApi {
             Verb::DeleteCollection => self.delete_collection(&def, request, target),
         };
         let reply = answered.unwrap_or_else(|status| {
-            tracing::trace!(operation = %call.operation, code = status.code, "refused");
+            tracing::trace!(operation = %call.operation, code = status.code, "request refused");
             answer::failure(&status)
         });
         match def.warning(&target.version) {

@@ -161,8 +161,8 @@ fn check_types(body: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// True if the request sets `dryRun`, whose values are `asked`. Reports values other than `All` in
-/// `errors`.
+/// True if the request sets `dryRun`, whose values are `asked`. If one of them is not `All`,
+/// reports them in `errors`.
 fn dry_run(asked: &[&str], errors: &mut FieldErrors) -> bool {
     if asked.iter().any(|it| *it != "All") {
         errors.none_supported("dryRun", asked, &["All"]);

@@ -109,11 +109,12 @@ impl Request {
         matches!(&self.route, Route::Resource(target) if target.is_scale)
     }
 
-    /// Version of aggregated discovery that the client prefers; `None` if the client prefers plain
-    /// JSON.
+    /// Version of aggregated discovery that the client prefers; `None` for the plain document. A
+    /// client that accepts JSON only in another known conversion, such as a table, gets the plain
+    /// document, too.
     ///
     /// # Errors
-    /// 406 if the client accepts neither aggregated discovery nor plain JSON.
+    /// 406 if the client accepts neither aggregated discovery nor JSON in a known conversion.
     pub(super) fn aggregated_discovery(&self) -> Result<Option<&'static str>, Status> {
         accept::aggregated_discovery(&self.accept)
     }
@@ -124,8 +125,8 @@ impl Request {
     }
 
     /// True if the answer should be indented. The parameter `pretty` decides. Without it, the
-    /// answer is indented for curl, Wget and browsers, and if the winning clause of `Accept` has
-    /// `pretty=1`.
+    /// answer is indented for curl, Wget and browsers, and if the winning clause of `Accept` has a
+    /// true `pretty`, such as `pretty=1`.
     ///
     /// After `apiserver: pkg/endpoints/handlers/negotiation`, `isPrettyPrint`.
     pub(super) fn is_pretty(&self) -> bool {

@@ -23,7 +23,8 @@ pub(super) enum Route {
     Group(String),
     /// `/api/v1`, `/apis/<group>/<version>`.
     GroupVersion(String, String),
-    /// `/openapi/v3` and the paths below it; holds the rest of the path with its leading slash.
+    /// `/openapi/v3` and the paths below it; holds the rest of the path with its leading slash,
+    /// which is empty for `/openapi/v3` itself.
     OpenApi(String),
     /// A review, and its namespace if it has one, else an empty text.
     Review(Review, String),
@@ -141,7 +142,7 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// Name of the verb for authorizers and ledgers.
+    /// Name of the verb in the operation of a call, such as `get` in `get nodes`.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",

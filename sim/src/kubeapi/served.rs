@@ -15,8 +15,8 @@ static SERVED: LazyLock<BTreeMap<&'static str, Resources>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("served.json")).expect("served.json is readable")
 });
 
-/// Documents of the real server outside its groups and resources: the path without the leading
-/// slash, and the name of the document.
+/// Documents of the real server outside its groups and resources that this server does not
+/// implement: the path without the leading slash, and the name of the document.
 ///
 /// The list omits `/logs` and `/debug` itself, which a real server serves only if it is configured
 /// to. [`other`] adds `/debug/pprof`.
@@ -46,8 +46,8 @@ pub(super) fn has_group(group: &str) -> bool {
     SERVED.keys().any(|it| it.split_once('/').is_some_and(|(name, _)| name == group))
 }
 
-/// Name of the document that the real server serves at `path`, outside its groups and resources;
-/// `None` if it serves none there. `path` has no leading slash.
+/// Name of the document that the real server serves at `path`, outside its groups and resources,
+/// and that this server does not implement; `None` for any other path. `path` has no leading slash.
 pub(super) fn other(path: &str) -> Option<&'static str> {
     // All profiles are pages below `debug/pprof`.
     if path == "debug/pprof" || path.starts_with("debug/pprof/") {

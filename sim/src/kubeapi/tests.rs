@@ -1,4 +1,4 @@
-//! Tests that send requests and compare the bytes of the answers.
+//! Tests that send requests to an API server and check its answers.
 
 mod answers;
 mod differences;

@@ -93,7 +93,7 @@ pub(super) fn answer(
 }
 
 /// Duration of a watch: `timeoutSeconds`, at most [`LONGEST`]; 30 minutes if the parameter is 0 or
-/// absent.
+/// absent, zero if it is negative.
 ///
 /// # Errors
 /// 400 if `timeoutSeconds` is not a number.
@@ -236,7 +236,8 @@ impl Watch {
     }
 
     /// Queues the initial events, if the request calls for them: one for each selected object in
-    /// the state `state` and, with `sendInitialEvents`, a bookmark at their end.
+    /// the state `state` and, with `sendInitialEvents` and `allowWatchBookmarks`, a bookmark at
+    /// their end.
     ///
     /// # Errors
     /// Refusals of the initial list, such as 410. The watch sends all other failures as events.
@@ -441,9 +442,9 @@ impl Watch {
         self.is_over = true;
     }
 
-    /// True if all watches of the same form get the same bytes for an event of this type. False
-    /// only for tables of bookmarks, and for tables of custom kinds, because their columns change
-    /// with the definition.
+    /// True if the object of an event of this type is the same for all watches of one form. False
+    /// for tables of bookmarks, and for tables of custom kinds, whose columns change with the
+    /// definition: these are made anew for each watch.
     fn is_shared(&self, kind: &str) -> bool {
         let is_table = self.rendering.include().is_some();
         !is_table || (kind != BOOKMARK && self.def.custom.is_none())

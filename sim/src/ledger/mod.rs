@@ -46,8 +46,8 @@ pub enum Keep {
     All,
     /// Keeps the last n records. Older ones are in the file of [`Ledger::spill_to`], if one is set.
     Last(usize),
-    /// Keeps the last records, up to this many bytes, but at least one. The size includes the texts
-    /// that clients send, so that long names and headers cannot fill the memory.
+    /// Keeps the last records, up to this many bytes in all, but at least one record. The size
+    /// includes the texts that clients send, so that long names and headers cannot fill the memory.
     Bytes(usize),
 }
 
@@ -80,7 +80,7 @@ impl Inner {
     }
 
     /// Writes the records of open calls before `until` that the spill does not have yet, at most
-    /// [`MAX_OPEN_AT_ONCE`]. Returns true if more remain.
+    /// [`MAX_OPEN_AT_ONCE`]. Returns true if more may remain.
     fn tell_open(&mut self, until: u64) -> bool {
         if until <= self.told {
             return false;
@@ -176,8 +176,9 @@ impl Ledger {
         }
     }
 
-    /// Ends the writing that [`spill_to`](Self::spill_to) began: writes the records of calls that
-    /// have not ended, and waits until all records are written. Does nothing without a sink.
+    /// Ends the writing that [`spill_to`](Self::spill_to) began: writes the records of open calls
+    /// that the sink does not have yet, and waits until all records are written. Does nothing
+    /// without a sink.
     ///
     /// # Errors
     /// The error of the first failed write, or an error with the number of dropped records.

@@ -53,7 +53,9 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Accepts connections until `stop` is canceled. Each connection becomes a task of `tasks`.
+    /// Accepts connections until `stop` is canceled. Each connection becomes a task of `tasks`,
+    /// unless the server is down or the door is shut. In that case the listener resets the
+    /// connection at once.
     pub(super) async fn run(
         self,
         mut changes: Changes,

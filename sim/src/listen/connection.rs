@@ -2,7 +2,8 @@
 //!
 //! The client can end the connection. When the sim stops, the connection ends gracefully. A rule,
 //! the stop of a vCenter, a shut door or a client that does not read breaks the connection: it ends
-//! with a TCP reset, without TLS close and without FIN.
+//! with a TCP reset, without TLS close and without FIN. A request head that does not arrive in time
+//! ends the connection, too.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -63,7 +64,8 @@ impl Connection {
         Self { socket, tls, ends, reset, identity: Arc::default(), heads }
     }
 
-    /// Identity in the client's certificate; set after the handshake if the client shows one.
+    /// Identity in the client's certificate; set after the handshake if the client shows a
+    /// certificate with a common name.
     pub(super) fn identity(&self) -> Arc<OnceLock<Identity>> {
         Arc::clone(&self.identity)
     }

@@ -1,13 +1,13 @@
-//! Switch that cuts off all clients, for callers that must stop a client but cannot kill its
-//! process.
+//! Door of listeners: a switch that cuts off all of their clients, for callers that must stop a
+//! client but cannot kill its process.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Switch that lets clients reach the faces of a sim (open, the default) or cuts them off (shut).
-/// Clones are the same switch.
+/// Door of listeners: lets clients reach the faces of a sim (open, the default) or cuts them off
+/// (shut). Clones are the same door.
 ///
 /// Shutting the door breaks every connection to the listeners that have this door. While the door
 /// is shut, each new connection breaks at once, so the faces receive no request, as if the client

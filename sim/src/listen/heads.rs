@@ -1,9 +1,9 @@
 //! Deadline for the heads of HTTP/1 requests.
 //!
-//! A head whose first bytes have arrived must be complete within the deadline. The time does not
-//! run while another request of the connection waits for its answer. An idle connection may stay
-//! open. hyper's own deadline also runs while a connection is idle, so it would close connections
-//! that clients keep for later requests.
+//! A head whose first bytes have arrived must be complete within the deadline. The time starts anew
+//! when no other request of the connection waits for its answer any more. An idle connection may
+//! stay open. hyper's own deadline also runs while a connection is idle, so it would close
+//! connections that clients keep for later requests.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -53,7 +53,8 @@ pub(super) struct HeadDeadline<S> {
 }
 
 impl<S> HeadDeadline<S> {
-    /// Wraps a stream. Each head must be complete within `lasts` of its first bytes.
+    /// Wraps a stream. Each head must be complete within `lasts` of its first bytes, or of the time
+    /// from which no other request waits for its answer.
     pub(super) fn new(stream: S, heads: ServedRequests, lasts: Duration) -> Self {
         Self { stream, heads, lasts, framing: Framing::default(), begun: None }
     }

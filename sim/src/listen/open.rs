@@ -28,7 +28,7 @@ pub enum ListenError {
         source: io::Error,
     },
     /// The vCenters need more ports than exist from the first one on.
-    #[error("too few ports from {0} on for all vCenters")]
+    #[error("too few ports from {0} on for all vCenters; choose a lower first port")]
     TooFewPorts(u16),
     /// The sim cannot make a certificate.
     #[error("cannot make a TLS certificate")]
@@ -42,7 +42,9 @@ impl Sim {
     /// tokio's paused clock.
     ///
     /// # Errors
-    /// [`ListenError`] if an address is not available, or if the sim cannot make a certificate.
+    /// [`ListenError`] if an address is not available, if the vCenters need more ports than exist
+    /// from the first one on, or if the sim cannot make a certificate or the token of the admin
+    /// port.
     pub async fn listen(&self, options: ListenOptions) -> Result<Endpoints, ListenError> {
         let ListenOptions {
             vcenter,

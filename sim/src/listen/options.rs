@@ -72,8 +72,9 @@ pub struct ListenOptions {
     /// Switch that cuts off the clients of these listeners.
     pub door: ClientGate,
     /// Label of the clients of these listeners in the ledger and in rules; if empty, the user of
-    /// each call is the label. Clients with a label still need credentials here. A sim with one set
-    /// of listeners per client can distinguish its clients by label.
+    /// each call is the label, or `anonymous` for a call to a vCenter without a login. Clients with
+    /// a label still need credentials here. A sim with one set of listeners per client can
+    /// distinguish its clients by label.
     pub client: String,
 }
 

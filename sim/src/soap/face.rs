@@ -166,7 +166,7 @@ impl SoapFace {
     /// it if it blocks. Holds one lock of the world throughout.
     ///
     /// Returns the session's token, `true` for a new session, and the step. The error is the answer
-    /// to the client if the vCenter does not serve or has too many sessions.
+    /// to the client if the services of the vCenter still start, or if it has too many sessions.
     fn begin(
         &self,
         request: &Request,

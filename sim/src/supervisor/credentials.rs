@@ -35,7 +35,7 @@ pub enum SupervisorError {
     )]
     NotMounted,
     /// The Supervisor does not listen with TLS.
-    #[error("the Supervisor listens without TLS; start `sim serve` without `--plain-text`")]
+    #[error("the Supervisor does not listen with TLS; start `sim serve` without `--plain-text`")]
     NoTls,
     /// A certificate cannot be made.
     #[error(transparent)]
@@ -43,7 +43,7 @@ pub enum SupervisorError {
 }
 
 impl Supervisor {
-    /// Writes the files that a provider mounts into the directory `below`, with `ca_pem` as the
+    /// Writes, into the directory `below`, the files that a provider mounts, with `ca_pem` as the
     /// authority to trust. Later changes of credentials rewrite the files.
     ///
     /// # Errors

@@ -11,7 +11,8 @@ const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 
 /// Returns the user (common name) and the groups (organizations) in a DER certificate; `None` if
-/// its subject has no common name, or if the bytes cannot be parsed as a certificate.
+/// its subject has no common name or an empty one, or if the bytes cannot be parsed as a
+/// certificate.
 ///
 /// Follows `apiserver: pkg/authentication/request/x509`, `CommonNameUserConversion`.
 pub(crate) fn identity(certificate: &[u8]) -> Option<Identity> {

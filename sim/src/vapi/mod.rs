@@ -51,7 +51,8 @@ impl VapiFace {
         Self { world, vcenter: vcenter.to_owned(), secure }
     }
 
-    /// True if a request with these headers belongs to an open session of vAPI or of SOAP.
+    /// True if a request with these headers belongs to an open session of vAPI or of SOAP, even to
+    /// a SOAP session that is not logged in.
     pub(crate) fn is_logged_in(&self, world: &World, headers: &HeaderMap) -> bool {
         let is_session = |token: String| {
             world.vcenter(&self.vcenter).is_some_and(|vc| vc.logins.sessions.contains_key(&token))

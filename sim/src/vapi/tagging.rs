@@ -307,7 +307,8 @@ impl Tagging<'_> {
     /// Returns the inventory object that the client names.
     ///
     /// # Errors
-    /// Not found, if the object does not exist, or if the user may not see it.
+    /// Not found, if the object does not exist or has another type, if the user may not see it, or
+    /// if a rule hides it.
     fn object(&self, given: &ObjectId) -> Result<MoRef, Error> {
         let known = MoRef::parse(&given.id)
             .filter(|id| id.kind.type_name() == given.kind.trim_start_matches("urn:vim25:"));
@@ -367,7 +368,8 @@ pub(super) fn target(vc: Option<&VCenter>, route: &Route, body: &Bytes) -> Targe
     Target { kind: Some(object.kind), name, moref: Some(object.id), ..Target::default() }
 }
 
-/// Returns the summary of a request for readers of the ledger.
+/// Returns the summary of a request for readers of the ledger: the number of objects or tags in a
+/// lookup for several. Empty for other operations.
 pub(super) fn detail(route: &Route, body: &Bytes) -> String {
     match route.operation {
         Operation::AttachedTagsOnObjects => serde_json::from_slice::<ManyObjects>(body)

@@ -74,7 +74,8 @@ impl Vim {
         Ok(())
     }
 
-    /// Drops the objects of sessions that have ended, and wakes the waits of these sessions.
+    /// Drops the objects of sessions that have ended. If it drops any, wakes all waits, so that the
+    /// waits of these sessions end.
     pub(super) fn prune(&self, world: &Locked<'_>) {
         let vc = self.vc(world);
         let mut owned = self.lock();

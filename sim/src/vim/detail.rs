@@ -6,8 +6,8 @@ use super::node::Node;
 use super::value::Value;
 
 /// Returns the summary of a request: user of a login, types and paths of a retrieval or filter,
-/// version of a wait, key of a search, number of objects for a list view. Empty for other
-/// operations.
+/// version of a wait, key of a search other than `FindChild`, number of objects for a list view.
+/// Empty for other operations.
 pub(crate) fn detail(operation: &str, arguments: &Node) -> String {
     let text = |name: &str| arguments.text_of(name).unwrap_or_default();
     match operation {

@@ -56,7 +56,8 @@ impl Node {
         Ok(child.with_blanks.as_deref().unwrap_or(&child.text))
     }
 
-    /// Returns the child called `name` as a boolean; `None` if it is absent.
+    /// Returns the child called `name` as a boolean; `None` if it is absent, `InvalidArgument` if
+    /// its text is not a boolean.
     pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, VimFault> {
         match self.text_of(name) {
             None => Ok(None),
@@ -66,7 +67,8 @@ impl Node {
         }
     }
 
-    /// Returns the child called `name` as an integer; `None` if it is absent.
+    /// Returns the child called `name` as an integer; `None` if it is absent, `InvalidArgument` if
+    /// its text is not an integer of 32 bits.
     pub(crate) fn int(&self, name: &str) -> Result<Option<i32>, VimFault> {
         self.text_of(name)
             .map(|text| text.parse().map_err(|_| VimFault::invalid_argument(name)))

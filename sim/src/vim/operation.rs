@@ -7,11 +7,11 @@ named! {
     /// An operation of vim25 that the vCenter supports. The vCenter refuses every other operation.
     /// The ledger records the refused calls too.
     ///
-    /// Clients are known to need some of the refused operations (tiers P0 and P1a of
-    /// `fake-vcenter`): cloning, registering, templates and folders (`CloneVM_Task`,
-    /// `MigrateVM_Task`, `RegisterVM_Task`, `UnregisterVM`, `MarkAsTemplate`,
-    /// `MoveIntoFolder_Task`, …), all operations that build or change hosts, clusters, pools and
-    /// switches, `SearchDatastoreSubFolders_Task`, `CancelTask`, and custom fields.
+    /// Clients are known to need some of the refused operations: cloning, registering, templates
+    /// and folders (`CloneVM_Task`, `MigrateVM_Task`, `RegisterVM_Task`, `UnregisterVM`,
+    /// `MarkAsTemplate`, `MoveIntoFolder_Task`, …), all operations that build or change hosts,
+    /// clusters, pools and switches, `SearchDatastoreSubFolders_Task`, `CancelTask`, and custom
+    /// fields.
     pub(crate) enum Operation {
         RetrieveServiceContent = "RetrieveServiceContent",
         CurrentTime = "CurrentTime",

@@ -1,6 +1,6 @@
 //! Selection of the PropertyCollector: the objects and properties that a filter spec reports.
 //!
-//! Follows the rules of `fake-vcenter` §6.2, checked against requests of govmomi and pyVmomi.
+//! The rules of the selection are checked against requests of govmomi and pyVmomi.
 
 mod content;
 mod read;
@@ -31,7 +31,7 @@ pub(crate) enum Obj {
 }
 
 impl Obj {
-    /// Returns the object with this id.
+    /// Returns the object with this id, whether or not it exists.
     pub(crate) fn of(id: &str) -> Self {
         MoRef::parse(id).map_or_else(|| Self::Named(id.into()), Self::Mo)
     }

@@ -1,5 +1,5 @@
-//! Operations that return a task, whose arguments this module converts to the world's [`Work`], and
-//! requests to the VMware Tools of a guest.
+//! Operations that return a task, and requests to the VMware Tools of a guest. The module converts
+//! the arguments of these operations to the world's [`Work`].
 
 use std::net::IpAddr;
 

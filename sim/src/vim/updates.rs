@@ -7,10 +7,11 @@
 //! then the previous version stays valid, so a client that lost the reply can wait again and gets
 //! the same changes again.
 //!
-//! The work is proportional to the number of changes, unless a filter must start over: for its
-//! first reply, after a change of permissions, and when the journal no longer has the changes. The
-//! journal names the changed objects, and filters over views check only these. Only specs that
-//! traverse other properties than `view` repeat their walk over the inventory.
+//! The work for a filter over views is proportional to the number of changes, unless the filter
+//! must select its members anew: for its first reply, after a change of permissions, and when the
+//! journal or a list view no longer has the changes. The journal names the changed objects, and the
+//! filter checks only these and the objects that its list views have gained or lost. Any other
+//! filter repeats its walk over the inventory when a change can alter its members.
 
 mod follow;
 mod plan;

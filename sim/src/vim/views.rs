@@ -9,7 +9,8 @@ use super::properties::Reader;
 use super::types;
 use super::value::Reference;
 
-/// Maximum number of changes that a list view keeps for filters that have not reported them yet.
+/// Maximum number of changes that a list view keeps. It keeps the last ones, because filters may
+/// not have reported them yet.
 const KEPT_CHANGES: usize = 65_536;
 
 /// A view, owned by a session.
@@ -156,7 +157,8 @@ impl View {
             }
     }
 
-    /// Returns the objects that are in the view now and that the caller may see, in id order.
+    /// Returns the objects that are in the view now and that the caller may see, ordered by type
+    /// and then by number.
     pub(crate) fn objects(&self, reader: &Reader<'_>) -> Vec<MoRef> {
         match &self.content {
             Content::List { objects, .. } => {

@@ -29,13 +29,14 @@ pub(crate) struct Wait {
     number: u64,
     max_updates: Option<usize>,
     until: Instant,
-    /// Changes of the world, and of the session's own objects.
+    /// Signals for changes of the world, and for changes of the sessions of this vCenter and of
+    /// their objects.
     changes: (Changes, Changes),
 }
 
 /// State of a wait that has just begun.
 pub(super) enum WaitStart {
-    /// The wait is over, with this reply.
+    /// The wait is over, with this reply; `None` if its time limit is zero and nothing has changed.
     Over(Option<Value>),
     /// The wait goes on, without a reply yet.
     Goes(Wait),

@@ -165,7 +165,7 @@ impl Admin {
 
 fn refused(method: Method, path: &str, status: StatusCode, text: String) -> Error {
     let Complaint { error, remedy } = serde_json::from_str(&text)
-        .unwrap_or(Complaint { error: text, remedy: "check that this is a sim".to_owned() });
+        .unwrap_or(Complaint { error: text, remedy: "check that a sim listens there".to_owned() });
     Error::Refused { method, path: path.to_owned(), status, error, remedy }
 }
 

@@ -65,8 +65,8 @@ impl SimContainer {
         self.told.supervisor.as_ref()
     }
 
-    /// Certificate authority of all listeners at the start of sim, as PEM; empty with
-    /// `--plain-text`. If an event replaces the authority of the Supervisor,
+    /// Certificate authority of the vCenters, the cluster and the Supervisor at the start of sim,
+    /// as PEM; empty with `--plain-text`. If an event replaces the authority of the Supervisor,
     /// `provider.certificate_authority` of [`supervisor`](Self::supervisor) has the new one after a
     /// [`refresh`](Self::refresh).
     pub fn ca_pem(&self) -> &str {

@@ -7,8 +7,8 @@ use serde_json::Value;
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Told {
-    /// Certificate authority of all listeners at the start of sim, as PEM; empty with
-    /// `--plain-text`, because sim then omits the field.
+    /// Certificate authority of the vCenters, the cluster and the Supervisor at the start of sim,
+    /// as PEM; empty with `--plain-text`, because sim then omits the field.
     #[serde(default)]
     pub(crate) certificate_authority: String,
     pub(crate) vcenters: Vec<VCenter>,
@@ -43,7 +43,7 @@ pub struct VCenter {
 #[derive(Clone, Deserialize)]
 #[non_exhaustive]
 pub struct Account {
-    /// User name with domain: `administrator@vsphere.local`.
+    /// User name with domain, such as `administrator@vsphere.local`.
     pub username: String,
     /// Password at the start, or at the last [`refresh`](crate::SimContainer::refresh).
     pub password: String,

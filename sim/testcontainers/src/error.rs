@@ -20,7 +20,10 @@ pub enum Error {
         source: TestcontainersError,
     },
     /// The admin port did not answer.
-    #[error("the admin port at {base} did not answer {method} {path}")]
+    #[error(
+        "the admin port at {base} did not answer {method} {path}; \
+         check that the container still runs"
+    )]
     Silent {
         /// Method of the request.
         method: http::Method,

@@ -62,7 +62,7 @@ impl Rule {
         self.does(json!({"soapFault": {"type": class}}))
     }
 
-    /// Delays the answer by this world time, in whole milliseconds.
+    /// Delays the handling of the call by this world time, in whole milliseconds.
     pub fn delay(self, by: Duration) -> Self {
         self.does(json!({"delay": format!("{}ms", by.as_millis())}))
     }

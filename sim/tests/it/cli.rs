@@ -370,7 +370,8 @@ fn a_sim_serves_the_commands_until_a_signal_stops_it() {
     let ledger = String::from_utf8(sim.ask(&["ledger"]).stdout).expect("text");
     assert!(ledger.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{ledger}");
 
-    // As from `timeout` and a terminal: signals to the process and to its group at the same moment.
+    // `timeout` and a terminal send a signal to the process and to its group, so that the process
+    // gets several signals at the same moment.
     assert_eq!(sim.stop_by(&["TERM", "INT", "TERM"]), (Some(0), String::new()));
     assert!(!Path::new(&variables["KUBECONFIG"]).exists(), "the sim removes its files");
 }

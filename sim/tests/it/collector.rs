@@ -52,7 +52,7 @@ async fn wait(client: &mut Client, version: &str, options: &str) -> Answer {
 const AT_ONCE: &str = "<maxWaitSeconds>0</maxWaitSeconds>";
 
 /// The content of an answer of WaitForUpdatesEx: version, truncation, and for each object a text
-/// with kind, id and changes.
+/// with the kind of its update (`enter`, `modify` or `leave`), its id and its changes.
 #[derive(Debug, PartialEq)]
 struct Updates {
     version: String,

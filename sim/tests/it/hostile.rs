@@ -1,5 +1,5 @@
-//! Tests of hostile and broken clients on real sockets: they get an answer or a clean close, and
-//! other clients do not have to wait.
+//! Tests of hostile and broken clients on real sockets: they get an answer or lose their
+//! connection, and other clients do not have to wait.
 
 mod cluster;
 mod requests;

@@ -49,7 +49,7 @@ pub(crate) fn shown(stream: &TlsStream<TcpStream>) -> Vec<u8> {
     stream.get_ref().1.peer_certificates().expect("a certificate")[0].to_vec()
 }
 
-/// Starts HTTP/1.1 on a stream. A task drives the connection until the test ends.
+/// Starts HTTP/1.1 on a stream. A task drives the connection until the connection or the test ends.
 pub(crate) async fn http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> http1::SendRequest<Full<Bytes>> {

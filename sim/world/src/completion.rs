@@ -17,7 +17,7 @@ pub enum Completion {
     WhenTold,
 }
 
-/// A step that the world completes by itself.
+/// A step that the world completes by itself, unless its completion is [`Completion::WhenTold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Step {
@@ -71,7 +71,7 @@ pub enum Step {
 pub struct Timing {
     /// Factor of every [`Completion::After`]; 0 makes them immediate.
     pub scale: f64,
-    /// Steps that differ from the defaults.
+    /// Times that replace the defaults, by step.
     pub steps: BTreeMap<Step, Completion>,
 }
 
@@ -82,7 +82,7 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// Timing in which every step ends at once.
+    /// Timing in which every step ends at once. (vCenter then never forgets a task.)
     pub fn immediate() -> Self {
         Self { scale: 0.0, steps: BTreeMap::new() }
     }

@@ -161,7 +161,7 @@ pub enum Outcome {
     Done,
     /// The reply of an API server's object store.
     Object(objects::Reply),
-    /// The token of a new session.
+    /// The token of a session that was opened or logged in.
     Session(String),
     /// The id of a new task or machine.
     Reference(MoRef),

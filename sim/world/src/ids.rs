@@ -1,14 +1,14 @@
-//! Identifiers that depend only on the seed and a path, so that two runs with one seed have the
-//! same identifiers.
+//! Identifiers that depend only on the seed, a kind and a path, so that two runs with one seed have
+//! the same identifiers.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// The source of every identifier of a world.
 ///
-/// An identifier is a name-based UUID (version 5) of the seed, the kind of thing and its path or
-/// serial number. No identifier is drawn at random, so adding one thing never changes the identity
-/// of another.
+/// An identifier is a name-based UUID (version 5) of the seed, the kind of thing and its path. A
+/// path may contain a serial number. No identifier is drawn at random: the same seed, kind and path
+/// always give the same identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
     seed: u64,

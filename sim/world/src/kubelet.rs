@@ -22,9 +22,9 @@ pub(crate) const LEASE_PERIOD: Duration = Duration::from_secs(10);
 /// default interval.
 pub(crate) const BEATS_PER_STATUS: u64 = 30;
 
-/// Time without a sign of a kubelet after which the control plane marks its Node NotReady: the
-/// default of `--node-monitor-grace-period` of kube-controller-manager 1.36 (50 s since 1.32, 40 s
-/// before).
+/// Time without a sign of a kubelet after which the control plane sets the conditions of its Node
+/// to Unknown: the default of `--node-monitor-grace-period` of kube-controller-manager 1.36 (50 s
+/// since 1.32, 40 s before).
 pub(crate) const GRACE_PERIOD: Duration = Duration::from_secs(50);
 
 /// Labels of a Kubernetes object: values by key.

@@ -1,4 +1,5 @@
-//! Reactions: effects that come later without a command. Guests boot, tasks run, kubelets report.
+//! Reactions: effects that the world carries out later, for example guests that boot, tasks that
+//! run, and kubelets that report.
 
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +61,7 @@ pub enum Reaction {
         vcenter: String,
         /// The machine.
         machine: MoRef,
-        /// Number of the boot that the step belongs to.
+        /// [`Machine::boot`](crate::vcenter::Machine::boot) during the boot that has this step.
         boot: u32,
         /// The step.
         step: Step,
@@ -72,7 +73,7 @@ pub enum Reaction {
         vcenter: String,
         /// The machine.
         machine: MoRef,
-        /// Number of the boot that was current at the time of the request.
+        /// [`Machine::boot`](crate::vcenter::Machine::boot) at the time of the request.
         boot: u32,
         /// The request.
         request: GuestRequest,
@@ -90,14 +91,16 @@ pub enum Reaction {
         /// The vCenter.
         vcenter: String,
     },
-    /// A kubelet renews its lease. Every 30th heartbeat of a run also writes the status.
+    /// A kubelet renews its lease, unless heartbeats are off or its Node was deleted. Every 30th
+    /// heartbeat of a run also writes the status.
     Heartbeat {
         /// The node.
         node: String,
-        /// Number of the run that the heartbeat belongs to.
+        /// [`Kubelet::run`] during the run that the heartbeat belongs to.
         run: u32,
     },
-    /// The control plane notices that a kubelet has been silent for too long.
+    /// The control plane notices that a kubelet has been silent for too long, unless the kubelet
+    /// has started again.
     NodeSilent {
         /// The node.
         node: String,

@@ -29,7 +29,7 @@ pub struct State {
     pub vcenters: BTreeMap<String, VCenter>,
     /// Objects of the workload cluster.
     pub cluster: objects::Store,
-    /// The last backup of the workload cluster.
+    /// The last backup of the workload cluster; `None` before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cluster_backup: Option<Box<objects::Store>>,
     /// The Supervisor; an empty value in a world without a Supervisor.
@@ -43,9 +43,12 @@ pub struct State {
     /// Interval at which kubelets renew their leases; `None` for no heartbeats.
     #[serde(with = "crate::duration::option")]
     pub heartbeats: Option<Duration>,
+    /// Reactions that have a time, by this time and their number in the queue.
     #[serde(with = "timers")]
     pub(crate) timers: BTreeMap<(Time, u64), Reaction>,
+    /// Reactions that wait for [`Command::Tell`](crate::Command::Tell), by number in the queue.
     pub(crate) held: BTreeMap<u64, (Held, Reaction)>,
+    /// Number of the reaction that was put into the queue last; 0 before the first.
     pub(crate) last_timer: u64,
     /// Minimum time for which the API servers keep a Kubernetes Event after its last write. The
     /// Event may stay up to a minute longer (see `act/expiry.rs`).

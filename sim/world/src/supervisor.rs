@@ -35,7 +35,8 @@ static PARSED: LazyLock<Vec<Value>> = LazyLock::new(|| {
 /// The state of the Supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Supervisor {
-    /// The namespace of all objects of the workload cluster; empty if the world has no Supervisor.
+    /// The Supervisor's namespace that has all objects of the workload cluster; empty if the world
+    /// has no Supervisor.
     pub namespace: String,
     /// The workload cluster's name.
     pub cluster: String,
@@ -49,7 +50,7 @@ pub struct Supervisor {
     /// Quotas on the numbers of objects, by the quotas' names.
     #[serde(default)]
     pub quotas: BTreeMap<String, Quota>,
-    /// The pending step of VM Operator for each VirtualMachine, by the object's path.
+    /// The pending step of VM Operator for each VirtualMachine that has one, by the object's path.
     pending: BTreeMap<String, Pending>,
     /// Paths of VirtualMachines, by the MoRef of the machine (`status.uniqueID`).
     machines: BTreeMap<String, String>,
@@ -115,8 +116,8 @@ impl Supervisor {
         }
     }
 
-    /// Restores those parts of the store that a snapshot does not contain: the webhooks and the
-    /// quotas.
+    /// Restores those parts of the store that a snapshot does not contain: the webhooks, their
+    /// state, and the quotas.
     pub(crate) fn restored(mut self) -> Self {
         add_webhooks(&mut self.objects);
         self.apply_settings_to_store();
@@ -154,7 +155,7 @@ impl Supervisor {
         self.pending.get(path).copied()
     }
 
-    /// The path of the VirtualMachine whose machine has this MoRef.
+    /// The path of the VirtualMachine whose status has this MoRef; `None` if none has it.
     pub(crate) fn object_of(&self, machine: &str) -> Option<&str> {
         self.machines.get(machine).map(String::as_str)
     }
@@ -193,7 +194,7 @@ impl Supervisor {
         }
     }
 
-    /// The path of the VirtualMachine whose machine has this instance UUID.
+    /// The path of the VirtualMachine whose status has this instance UUID; `None` if none has it.
     pub(crate) fn object_of_instance(&self, uuid: &str) -> Option<&str> {
         self.instances.get(uuid).map(String::as_str)
     }

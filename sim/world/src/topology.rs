@@ -55,7 +55,7 @@ pub struct Topology {
     pub hosts: u32,
     /// Number of machines per vCenter, besides the four of the standard inventory.
     pub machines: u32,
-    /// The machines that run a kubelet.
+    /// The machines that run a kubelet, if `registered` is true.
     pub nodes: Nodes,
     /// True if kubelets run and have registered their (uninitialized) Nodes when the world begins.
     /// Otherwise the world begins without kubelets.

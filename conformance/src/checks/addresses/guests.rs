@@ -28,7 +28,8 @@ pub(super) fn tools_stopped() -> Case {
 }
 
 /// Creates a case in which VMware Tools are stopped while the machine gets another address and a
-/// new Node. The new Node must not show the old address, which vCenter still reports.
+/// new Node. The new Node must not show the old address, which vCenter still reports. Soon after
+/// the tools start again, the Node must show the new address.
 pub(super) fn stale_while_stopped() -> Case {
     let (joins, back) = (s(130), s(250));
     let delete = objects::Command::delete(Key::node(name(2)));
@@ -61,7 +62,7 @@ pub(super) fn stale_while_stopped() -> Case {
 
 /// Creates a case in an IPv6 cluster: a guest reports only a link-local address, and a minute later
 /// also an ordinary one. The node must never show the link-local address, and must be initialized
-/// with the ordinary one.
+/// within [`T_INIT`] after the guest reports the ordinary one.
 pub(super) fn link_local_first() -> Case {
     const LOCAL: &str = "fe80::250:56ff:fe01:203";
     let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
@@ -72,7 +73,7 @@ pub(super) fn link_local_first() -> Case {
     Case::new(scenario, |run| {
         let local = run.when(&name(1), |node| node.ips().any(|ip| ip.starts_with("fe80")));
         Verdict::of(local.is_none(), || {
-            format!("the node shows the link-local address {LOCAL} since {local:?}; the provider must wait for another address").at(local)
+            format!("the node shows the link-local address {LOCAL} {local}; the provider must wait for another address", local = when(local)).at(local)
         })
         .and(|| run.initializes(&[name(1)], s(60), T_INIT))
     })
@@ -81,8 +82,8 @@ pub(super) fn link_local_first() -> Case {
 
 /// Creates a case in which the login may not read the extra configuration key with cloud-init's
 /// metadata, which few providers read. The simulated vCenter omits a whole structure if the login
-/// may not read a part of it. So a provider that reads all of `config` waits until the rule is
-/// removed.
+/// may not read a part of it. So a provider that reads all of `config` may wait until the rule is
+/// removed. Any other provider must initialize the nodes in time.
 pub(super) fn metadata_refused() -> Case {
     let path = "config.extraConfig[\"guestinfo.metadata\"]".to_owned();
     let missing = MissingPaths { paths: vec![path], fault: "NoPermission".into() };

@@ -272,7 +272,8 @@ pub(super) fn all_shown(run: &Run, begin: Duration) -> Verdict {
     });
     Verdict::of(late.is_none(), || {
         format!(
-            "the address of machine {late:?} changed {begin}, but its node does not show the new one by {bound:?}",
+            "the address of machine {n} changed {begin}, but its node does not show the new one by {bound:?}",
+            n = late.unwrap_or_default(),
             begin = when(begin)
         )
     })
@@ -329,7 +330,8 @@ fn changed_by_reboot() -> Case {
 }
 
 /// Creates a case in which each guest first reports only an address that other nodes cannot reach,
-/// and a minute later also a usable one. No node may show an address of the first kind.
+/// and a minute later also a usable one. No node may show an address of the first kind, and each
+/// must be initialized once its guest reports the usable one.
 fn unusable_first() -> Case {
     const UNUSABLE: [&str; 4] = ["127.0.0.1", "0.0.0.0", "169.254.7.7", "224.0.0.251"];
     let mut scenario = world(4, s(60) + T_INIT + s(400));

@@ -15,7 +15,7 @@ const B: &str = "10.7.0.1";
 const C: &str = "192.168.9.1";
 
 /// Lines of the configuration, and the internal and external address that a node must show with
-/// them.
+/// them; `None` if it must show no address of this kind.
 struct Row {
     lines: &'static [(&'static str, &'static str)],
     internal: Option<&'static str>,

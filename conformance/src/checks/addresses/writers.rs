@@ -6,7 +6,8 @@ use crate::lives::{foreign_address, foreign_addresses};
 use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Creates a case in which another client replaces the addresses of the first node, removes those
-/// of the second, and adds one to those of the third.
+/// of the second, and adds one to those of the third. The provider must restore the former
+/// addresses.
 pub(super) fn overwritten() -> Case {
     let since = SETTLED + s(40);
     let bound = since + T_STATUS + T_INIT;
@@ -20,7 +21,7 @@ pub(super) fn overwritten() -> Case {
 }
 
 /// Passes if the provider restores the former addresses of the node in time, in one change, and the
-/// node keeps them.
+/// node keeps them. Inconclusive if the scenario did not change the addresses.
 fn put_right(run: &Run, n: u32) -> Verdict {
     let since = SETTLED + s(40);
     let bound = since + T_STATUS + T_INIT;

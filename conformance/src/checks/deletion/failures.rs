@@ -18,8 +18,9 @@ use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 
-/// Creates a case per kind of failure: a node is NotReady, its machine runs, and every call about
-/// machines fails. The node must stay. After the failures end, the provider must delete the Node of
+/// Creates two cases per kind of failure, one with a running and one with a restarted provider: a
+/// node is NotReady, its machine runs, and every call about machines fails. The node must stay, and
+/// the provider must change no taint. After the failures end, the provider must delete the Node of
 /// a machine that is really gone.
 pub(super) fn errors(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
@@ -43,8 +44,9 @@ pub(super) fn errors(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// Fails if the cloud provider's taints of the first `n` nodes change after [`SETTLED`]. Taints
-/// that the control plane sets on nodes that are not Ready do not count.
+/// Fails if the cloud provider's taints of one of the first `n` nodes differ between two versions
+/// that were stored from [`SETTLED`] on. Taints that the control plane sets on nodes that are not
+/// Ready do not count.
 fn same_taints(run: &Run, n: u32) -> Verdict {
     for name in names(n) {
         let cloud = |node: NodeFacts| -> Vec<String> {

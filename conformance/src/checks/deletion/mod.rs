@@ -94,7 +94,7 @@ fn silent(backend: Backend) -> Vec<Case> {
 }
 
 /// Creates a case with a Node whose provider ID identifies no machine of the Supervisor, although
-/// its machine runs.
+/// its machine runs. The Node must stay.
 fn odd_identity(provider_id: &str, case: &str) -> Case {
     let odd = serde_json::json!({"spec": {"providerID": provider_id, "taints": null}});
     let scenario = world(4, s(400))
@@ -109,7 +109,7 @@ fn odd_identity(provider_id: &str, case: &str) -> Case {
 }
 
 /// Creates a case with a Node whose provider ID has the UUID of its machine in the other byte order
-/// or, unless `is_swapped`, without dashes. The machine runs.
+/// if `is_swapped` is true, else without dashes. The machine runs, so the Node must stay.
 fn other_spelling(is_swapped: bool) -> Case {
     let (id, case) = if is_swapped {
         let turned = Uuid::from_bytes_le(KNOWN_UUID.into_bytes());
@@ -178,7 +178,8 @@ fn heartbeats() -> Case {
             let marked =
                 names(6).into_iter().find(|name| run.node(name).is_some_and(|it| it.shutdown));
             Verdict::of(marked.is_none(), || {
-                format!("{marked:?} has the shutdown taint although its machine runs")
+                let name = marked.unwrap_or_default();
+                format!("node {name} has the shutdown taint although its machine runs")
             })
         })
     })

@@ -53,7 +53,7 @@ pub(super) fn refused() -> Case {
 }
 
 /// Creates a case in which the Node carries the reference of another machine, as after the
-/// restoration of a vCenter from a backup.
+/// restoration of a vCenter from a backup, and vCenter hides the Node's own machine.
 pub(super) fn means_another() -> Case {
     let key = "vsphere.cloud-provider/machine".to_owned();
     let mixed = Act::CopyAnnotation { key, from: name(2), to: name(1) };

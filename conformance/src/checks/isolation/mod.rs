@@ -110,7 +110,8 @@ fn one_of_two_down() -> Vec<Case> {
 }
 
 /// Creates a case in which the provider may not list machines, so it reads each by name. The reads
-/// for one node hang. The node that joins next must not wait for them.
+/// for one node hang. The node that joins next may wait for one of these reads to time out, but not
+/// longer.
 fn one_read_hangs() -> Case {
     let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Supervisor).named("stuck");
     let scenario = world(3, s(500))
@@ -149,7 +150,7 @@ fn hung_before(run: &Run, name: &str) -> Verdict {
 }
 
 /// Creates a case in which the objects of all machines lack the zone label. The provider must still
-/// initialize the nodes.
+/// initialize the nodes and follow a change of address.
 fn no_zones() -> Case {
     let mut scenario = world(4, s(700)).at(s(0), super::zones::stop_zone_labels());
     for n in 1..=4 {

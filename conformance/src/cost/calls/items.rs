@@ -23,7 +23,7 @@ pub struct CallReport {
     pub price: Projection,
     /// Fleet sizes of the ledgers, in nodes.
     pub nodes: Vec<u32>,
-    /// Address sync period in seconds.
+    /// Address sync period in seconds; of a captured ledger, the default of 300.
     pub status_period: u32,
     /// Number of calls by need, of all fleet sizes together; includes calls that wait for changes.
     pub calls: BTreeMap<&'static str, u64>,
@@ -58,7 +58,7 @@ pub struct Item {
     pub server: &'static str,
     /// Operation of the calls.
     pub operation: String,
-    /// Number of calls by fleet size.
+    /// Number of calls by fleet size, which is 0 if it is unknown.
     pub calls: BTreeMap<u32, u64>,
     /// Number of calls that are one of many about one object each, of all fleet sizes together.
     pub per_object: u64,
@@ -69,7 +69,8 @@ pub struct Item {
     /// nodes, one period, K nodes NotReady. For a captured ledger, calls of large fleets in the
     /// time of the whole ledger.
     pub each_time: BTreeMap<u32, u64>,
-    /// Calls per hour of large fleets, by fleet size, for triggers that recur by themselves.
+    /// Calls per hour of large fleets, by fleet size; empty for triggers whose frequency is
+    /// unknown, such as a start.
     pub per_hour: BTreeMap<u32, u64>,
     /// Advice for the author of the provider; empty for needed calls.
     pub remedy: &'static str,
@@ -90,13 +91,14 @@ pub struct Part<'a> {
 /// Time base for the frequency of triggers.
 pub(super) struct TimeBase {
     pub(super) status_period: u32,
-    /// Duration of a ledger without phases, in seconds; `None` for ledgers with phases.
+    /// Duration of a captured ledger, in seconds; `None` for the ledgers of fleets that the driver
+    /// played in phases.
     pub(super) seconds: Option<f64>,
 }
 
 impl TimeBase {
     /// Returns the factor from counted calls to calls per hour; `None` for triggers that do not
-    /// recur by themselves.
+    /// recur by themselves, or whose frequency the ledgers do not show.
     fn per_hour(&self, trigger: Trigger) -> Option<f64> {
         let again = matches!(
             trigger,
@@ -194,7 +196,8 @@ impl CallReport {
 /// Key under which calls are added up: need, trigger, server, operation and advice.
 type Key = (Need, Trigger, &'static str, String, &'static str);
 
-/// True if the call counts. In a ledger with phases, calls between the phases do not count.
+/// True if the call counts. Of a captured ledger every call counts, of a fleet that the driver
+/// played only the calls within a phase.
 fn is_counted(record: &Record, pace: &TimeBase) -> bool {
     pace.seconds.is_some() || record.phase.as_deref().is_some_and(|it| !it.is_empty())
 }
@@ -258,8 +261,8 @@ impl Item {
         }
     }
 
-    /// Sort key of an item: calls of the largest fleet that has a price, per hour if the trigger
-    /// recurs by itself; without prices, all calls of the item.
+    /// Sort key of an item: calls of the largest fleet that has a price, per hour if such a price
+    /// exists; without prices, all calls of the item.
     fn weight(&self) -> f64 {
         let largest = |of: &BTreeMap<u32, u64>| of.values().next_back().copied();
         let calls = largest(&self.per_hour).or_else(|| largest(&self.each_time));

@@ -8,7 +8,7 @@
 //! calls that wait for changes, writes, and reads after a failure. If several of these apply, the
 //! first in this order counts.
 //!
-//! Clients are distinguished by server, by user agent, and by the label of their connection. A
+//! Clients are distinguished by server, face, user agent, and the label of their connection. A
 //! process that starts anew has no earlier answers; the driver's notes record its start. Over a
 //! socket a connection has no label, so in a ledger without notes all processes of one program
 //! count as one client.
@@ -63,7 +63,8 @@ pub struct Mark {
     pub need: Need,
     /// Trigger of the call, as far as the ledger shows.
     pub trigger: Trigger,
-    /// True if the call is also one of many about one object each.
+    /// True if the call is one of many about one object each, whatever its need is; false for the
+    /// first of them.
     #[serde(rename = "perObject")]
     pub per_object: bool,
 }
@@ -151,7 +152,8 @@ pub(super) fn is_cut(record: &Record) -> bool {
 
 /// True if a call ended without an answer that its client can use: the connection broke, the server
 /// refused the call (401, 403, 410, 429) or failed (from 500 on), or vCenter answered with a SOAP
-/// fault. A "not found" is an answer.
+/// fault. A "not found" is an answer. A wait for changes that the client itself ends, and a call
+/// that has not ended, did not fail.
 pub(super) fn failed(call: &Record) -> bool {
     let Some(ended) = &call.ended else { return false };
     match (ended.broken, ended.status) {
@@ -168,9 +170,10 @@ pub(super) fn failed(call: &Record) -> bool {
     }
 }
 
-/// Returns the reads whose answer equals the last one to this client for the same request. Leaves
-/// out a read if a call of the client failed, or sessions or watches ended, since that last answer:
-/// the client must make sure then. Leaves out health requests, too.
+/// Returns the sequence numbers of the reads whose answer equals the last one to this client for
+/// the same request. Leaves out a read if, since that last answer, a call of the client failed,
+/// sessions or watches ended, or a replica started: the client must make sure then. Leaves out
+/// health requests, too.
 fn rereads(records: &[Record]) -> BTreeSet<u64> {
     let mut served: HashMap<(Client<'_>, Request), (Digest, u64)> = HashMap::new();
     let mut doubts: HashMap<Client<'_>, u64> = HashMap::new();
@@ -247,8 +250,8 @@ fn is_next_page(call: &Record) -> bool {
     call.op.starts_with("Continue") || call.req.detail.split(' ').any(|it| it == "continue")
 }
 
-/// Returns the logins of a client whose session was alive, and the logins after the client's own
-/// logout, together with these logouts.
+/// Returns the sequence numbers of the logins of a client whose session was alive, and of the
+/// logins after the client's own logout, together with those of these logouts.
 fn relogins(records: &[Record]) -> BTreeSet<u64> {
     #[derive(Clone, Copy)]
     enum Session {
@@ -306,8 +309,8 @@ pub(super) fn is_login(call: &Record) -> bool {
         && (call.op.starts_with("Login") || call.op == "cis.session.create")
 }
 
-/// Returns the lookups in bursts about at least [`MANY`] different objects, except the first lookup
-/// of each burst. Each lookup is about one object.
+/// Returns the sequence numbers of the lookups in bursts about at least [`MANY`] different objects,
+/// except the first lookup of each burst. Each lookup is about one object.
 fn per_object(calls: &[&Record]) -> BTreeSet<u64> {
     // The kind is part of the key, because a session, a folder and a machine do not form a burst.
     let mut bursts: BTreeMap<(Client<'_>, &str, Option<&str>), Vec<&Record>> = BTreeMap::new();
@@ -334,7 +337,8 @@ fn per_object(calls: &[&Record]) -> BTreeSet<u64> {
     found
 }
 
-/// Returns the name, UUID or reference of the object that a call is about.
+/// Returns the name, else the UUID, else the reference of the object that a call is about; `None`
+/// if the call names no object.
 pub(super) fn object(call: &Record) -> Option<&str> {
     let target = &call.target;
     let named = target.name.as_ref().or(target.uuid.as_ref()).or(target.moref.as_ref());

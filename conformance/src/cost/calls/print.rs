@@ -28,7 +28,7 @@ impl CallReport {
                 super::life::WINDOW,
             ),
             Projection::Proportional => format!(
-                "prices: calls from a fleet of {nodes} nodes; items with at least one call per two nodes are assumed to grow with it"
+                "prices: calls from a fleet of {nodes} nodes; items with at least one call per two nodes are assumed to grow with it, except those about NotReady nodes"
             ),
             Projection::Unknown => {
                 "no prices: the number of nodes is unknown; give it with --nodes".to_owned()

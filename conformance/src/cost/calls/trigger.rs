@@ -3,9 +3,11 @@
 //! The first of these rules that applies to a call decides:
 //!
 //! - calls in the driver's phases of a stop or a restart belong to these;
-//! - calls before the first lookup of a single machine or write of a Node belong to the start;
-//! - calls after a failure, or after an end of sessions or watches, up to the next success belong
-//!   to a reconnect, and so does a failing call without a phase;
+//! - calls from the start of a process to the first lookup of a single machine or write of a Node
+//!   belong to the start;
+//! - calls after a failure of anything but a write, or after an end of sessions or watches, up to
+//!   the next successful read belong to a reconnect, and so does such a failing call without a
+//!   phase;
 //! - calls in another phase of the driver belong to the trigger that the phase names;
 //! - reads shortly before a write that initializes or deletes a Node belong to a join or to a
 //!   deletion;
@@ -40,7 +42,7 @@ pub enum Trigger {
     NotReady,
     /// A machine is gone, and the provider deletes its node.
     Deletion,
-    /// Sessions or watches were lost, or a call failed.
+    /// Sessions or watches were lost, or a call other than a write failed.
     Reconnect,
     /// The provider was asked to stop.
     Stop,

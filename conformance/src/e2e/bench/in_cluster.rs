@@ -25,7 +25,7 @@ use crate::e2e::until;
 pub(super) struct Played {
     /// Calls by phase.
     pub(super) tallies: BTreeMap<String, Tally>,
-    /// Seconds from the deployment of the provider until every node was initialized.
+    /// Seconds from the beginning of the provider's deployment until every node was initialized.
     pub(super) join_seconds: f64,
     /// Share of one core that the leader used in the steady phase, in percent.
     pub(super) steady_cpu_percent: f64,
@@ -140,7 +140,8 @@ impl Play<'_> {
         }
     }
 
-    /// Deploys the provider and returns the seconds until every node was initialized.
+    /// Deploys the provider, and waits until every node is initialized and the provider has
+    /// written its events. Returns the seconds until every node was initialized.
     async fn join(&self) -> anyhow::Result<f64> {
         let begin = Instant::now();
         self.deploy().await?;
@@ -161,8 +162,9 @@ impl Play<'_> {
         Ok(took.as_secs_f64())
     }
 
-    /// Waits until the cluster gets no new requests for two seconds, because the provider writes
-    /// events later than the changes that they report.
+    /// Waits until the cluster gets no new requests for two seconds, apart from watches and
+    /// requests for leases, because the provider writes events later than the changes that they
+    /// report.
     async fn written(&self) -> anyhow::Result<()> {
         let begin = self.now().await?;
         let mut last = None;

@@ -97,8 +97,8 @@ impl Column {
         Some(Plan { nodes, period }.length(phase))
     }
 
-    /// Returns a sentence for each fleet of up to 1,000 nodes with which our provider exceeds its
-    /// budget of memory or CPU.
+    /// Returns a sentence for each budget, of memory or of CPU, that our provider exceeds with a
+    /// fleet of up to 1,000 nodes. Empty for providers of other vendors.
     pub(super) fn over_budget(&self) -> Vec<String> {
         let ours = self.kind.iter().filter(|(n, _)| self.virtual_time.contains_key(n));
         let mut found = Vec::new();

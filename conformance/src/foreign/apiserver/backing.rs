@@ -12,8 +12,8 @@ use super::client::Client;
 use super::mirror::Mirror;
 use super::resources::{self, Resource};
 
-/// Answers providers' requests from the real server, and lets the mirror carry the writes among
-/// them to the world.
+/// Answers providers' requests from the real server, and lets the mirror carry their successful
+/// writes of mirrored resources to the world.
 #[derive(Debug)]
 pub(super) struct Forwarder {
     client: Client,

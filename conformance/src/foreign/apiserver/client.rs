@@ -13,7 +13,8 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use sim::Body;
 
-/// Timeout of the mirror's own requests, which are small. It does not apply to providers' requests.
+/// Timeout of the requests that this program makes itself, which are small. It does not apply to
+/// providers' requests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Client of the real server, with the rights of its administrator. Clones share connections.
@@ -46,7 +47,7 @@ impl Client {
         Ok(Self { kube, authorization })
     }
 
-    /// Sends a provider's request with the administrator's token.
+    /// Sends a request with the administrator's token in place of its own.
     pub(super) async fn pass_on(&self, mut request: Request<Bytes>) -> io::Result<Response<Body>> {
         request.headers_mut().insert(AUTHORIZATION, self.authorization.clone());
         let request = request.map(|body| kube::client::Body::from(body.to_vec()));

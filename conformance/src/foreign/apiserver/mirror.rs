@@ -1,12 +1,12 @@
 //! Carries changes between the world and the real server, in both directions.
 //!
-//! The mirror compares states. For every object it keeps both copies as they were when they last
-//! agreed, and carries what either side has changed since then to the other side. It keeps the
-//! result of its own writes as agreed, so changes do not loop. Apart from the mirror, only
-//! providers write to the real server. The mirror carries such a write to the world before the
-//! provider gets the answer (see [`super::backing`]), so judges see the write in the world at that
-//! moment, as with the built-in server. The mirror does not use world time and also works while
-//! world time stands still.
+//! The mirror compares states. For every mirrored object it keeps both copies as they were when
+//! they last agreed, and carries what either side has changed since then to the other side. It
+//! keeps the result of its own writes as agreed, so changes do not loop. While a case runs, only
+//! the mirror and providers write mirrored objects on the real server. The mirror carries a
+//! provider's write to the world before the provider gets the answer (see [`super::backing`]), so
+//! judges see the write in the world at that moment, as with the built-in server. The mirror does
+//! not use world time and also works while world time stands still.
 
 mod sides;
 #[cfg(test)]
@@ -39,7 +39,8 @@ pub(super) struct Mirror {
     /// object agree, or those of all objects of a collection that a provider has written. The
     /// mirror's requests to the real server are part of this time.
     known: tokio::sync::Mutex<Known>,
-    /// The first error of the mirror, after which the two sides may differ.
+    /// The first error of [`Mirror::follow`] or [`Mirror::carry_write`], after which the two sides
+    /// may differ; `None` without an error.
     failed: Mutex<Option<String>>,
 }
 
@@ -93,7 +94,8 @@ impl Mirror {
     /// Carries all changes of the world to the real server.
     ///
     /// # Errors
-    /// Fails if the real server does not answer, or if one side rejects an object of the other.
+    /// Fails if the real server does not answer, if one side rejects an object of the other, or if
+    /// the copies of an object do not agree after [`MOST_ATTEMPTS`] attempts.
     pub(super) async fn catch_up(&self) -> anyhow::Result<()> {
         let changed = {
             let known = self.known.lock().await;
@@ -149,10 +151,11 @@ impl Mirror {
         failed.get_or_insert_with(|| format!("{error:#}"));
     }
 
-    /// Checks that the mirror has had no error. After an error the two sides may have differed.
+    /// Checks that neither [`Self::follow`] nor [`Self::carry_write`] has failed. After such an
+    /// error the two sides may have differed.
     ///
     /// # Errors
-    /// Returns the first error of the mirror.
+    /// Returns the first error.
     pub(super) fn verdict(&self) -> anyhow::Result<()> {
         match self.failed.lock().expect("no holder panics").as_ref() {
             None => Ok(()),
@@ -252,9 +255,9 @@ impl Mirror {
 }
 
 impl Known {
-    /// Returns the keys of the objects that the world has created, changed or removed since the
-    /// copies last agreed. Created and changed objects come first, each after the objects that it
-    /// needs.
+    /// Returns the keys of the mirrored objects that the world has created, changed or removed
+    /// since the copies last agreed. Created and changed objects come first, each after the objects
+    /// that it needs.
     fn changed(&self, store: &Store) -> Vec<Key> {
         let version = |it: &Value| it["metadata"]["resourceVersion"].clone();
         let mut changed = Vec::new();

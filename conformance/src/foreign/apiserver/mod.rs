@@ -4,8 +4,8 @@
 //! A provider's request still passes the sim: its TLS, credentials, ledger and rules. Only the
 //! answer comes from the real server. A [`mirror`] carries changes between the two sides: kubelets,
 //! scenarios and judges use the simulated world, the provider uses the real server. One server
-//! serves a whole run. So the driver plays the cases one after the other, and removes the objects
-//! of a case, except namespaces, before the next.
+//! serves a whole run. So the driver plays the cases one after the other, and removes the mirrored
+//! objects of a case, except namespaces, before the next.
 
 mod backing;
 mod client;
@@ -35,10 +35,11 @@ pub(super) use needs::needs_built_in;
 /// API server of the workload cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ApiServer {
-    /// The simulated API server, which plays several cases at a time and can imitate every failure.
+    /// The simulated API server: several cases run at a time, and fault rules of every kind work.
     #[default]
     Builtin,
-    /// A real etcd and kube-apiserver, which play one case at a time.
+    /// A real etcd and kube-apiserver: one case runs at a time, and cases that need the simulated
+    /// server are skipped.
     Real,
 }
 
@@ -71,7 +72,8 @@ impl ApiServer {
 #[derive(Debug)]
 pub struct RealApiServer {
     peer: Peer,
-    /// Paths of the mirrored objects that the server creates by itself.
+    /// Paths of the mirrored objects that the server creates by itself; empty until the first case
+    /// reads them.
     own: OnceCell<BTreeSet<String>>,
 }
 
@@ -130,7 +132,8 @@ impl MirroredCluster {
         self.mirror.catch_up().await
     }
 
-    /// Ends the mirror and removes the case's objects, except namespaces, from the real server.
+    /// Ends the mirror and removes the case's mirrored objects, except namespaces, from the real
+    /// server.
     ///
     /// # Errors
     /// Fails if the mirror had an error: the two sides may then have differed, so the case proves

@@ -8,7 +8,7 @@ use sim::world::objects::{GroupResource, Key};
 
 use super::client::Client;
 
-/// A Kubernetes resource whose objects a scenario or a provider may create in the workload cluster.
+/// A Kubernetes resource of the workload cluster whose objects the mirror carries.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Resource {
     group: &'static str,
@@ -70,8 +70,8 @@ impl Resource {
     }
 }
 
-/// Returns the resource, namespace and name in a path, or `None` if the resource is not mirrored. A
-/// namespace or name that the path lacks is empty.
+/// Returns the resource, namespace and name in a path, or `None` if the path is not that of a
+/// mirrored resource. A namespace or name that the path lacks is empty.
 pub(super) fn about(path: &str) -> Option<(&'static Resource, String, String)> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let (group, rest) = match parts.as_slice() {

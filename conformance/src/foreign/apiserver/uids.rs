@@ -37,7 +37,7 @@ impl Uids {
     }
 }
 
-/// Returns the UID of an object.
+/// Returns the UID of an object; empty if it has none.
 pub(super) fn of(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or_default()
 }

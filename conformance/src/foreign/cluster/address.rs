@@ -15,14 +15,15 @@ use crate::foreign::manifest;
 /// Output template for `kubectl` that prints the internal addresses of all nodes, one per line.
 const NODES: &str = "jsonpath={range .items[*].status.addresses[?(@.type==\"InternalIP\")]}{.address}{\"\\n\"}{end}";
 const KEY: &str = "spec.run.cluster.address";
-const WRITE: &str = "write the address at which pods reach this machine";
+const WRITE: &str = "write the address at which pods reach this computer";
 
 /// Returns the address `written` in the manifest, or else the source address of this computer's
 /// route to the nodes.
 ///
 /// # Errors
-/// Fails with a remedy if the address cannot be found, if it means the pod itself inside a pod, or
-/// if this computer cannot listen on it. Does not check that pods reach the address.
+/// Fails with a remedy if the address cannot be found, if it is loopback or unspecified (inside a
+/// pod that means the pod itself), or if this computer cannot listen on it. Does not check that
+/// pods reach the address.
 pub(super) async fn of_this_machine(
     kubectl: &Kubectl,
     written: Option<&str>,
@@ -36,7 +37,7 @@ pub(super) async fn of_this_machine(
         }
     };
     if let Err(error) = TcpListener::bind((address, 0)) {
-        bail!("{KEY}: {address}: this machine cannot listen on this address: {error}; {WRITE}");
+        bail!("{KEY}: {address}: this computer cannot listen on this address: {error}; {WRITE}");
     }
     Ok(address)
 }
@@ -59,9 +60,9 @@ fn towards(nodes: &str, route: impl Fn(IpAddr) -> io::Result<IpAddr>) -> anyhow:
     let mut with = with.into_iter();
     match (with.next(), with.next()) {
         (Some(address), None) => Ok(address),
-        (None, _) => bail!("{KEY}: no node has an address that this machine reaches; {WRITE}"),
+        (None, _) => bail!("{KEY}: no node has an address that this computer reaches; {WRITE}"),
         (Some(one), Some(other)) => {
-            bail!("{KEY}: this machine reaches nodes with {one} and with {other}; {WRITE}")
+            bail!("{KEY}: this computer reaches nodes from {one} and from {other}; {WRITE}")
         }
     }
 }
@@ -88,7 +89,7 @@ mod tests {
         assert_eq!(told("192.0.2.1\nfd00::1\n192.0.2.1\n"), Ok([192, 0, 2, 1].into()));
         assert_eq!(told("fd00::1\n").unwrap().to_string(), "fd00::1");
         let error = told("192.0.2.1\n192.0.2.2\n").unwrap_err();
-        assert!(error.contains("with 192.0.2.1 and with 192.0.2.2; write"), "{error}");
+        assert!(error.contains("from 192.0.2.1 and from 192.0.2.2; write"), "{error}");
         let error = told("\nnode-1\n").unwrap_err();
         assert!(error.contains("no node has an address"), "{error}");
         // Packets to an address of this computer have the same source address.

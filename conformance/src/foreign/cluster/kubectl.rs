@@ -42,7 +42,7 @@ impl Kubectl {
         Self { launcher, environment, options }
     }
 
-    /// Runs `kubectl` and returns its output.
+    /// Runs `kubectl` and returns its standard output.
     ///
     /// # Errors
     /// Fails if `kubectl` is missing, fails, or does not end within 90 s. If `kubectl` fails, the
@@ -51,7 +51,7 @@ impl Kubectl {
         self.call_with_input("", arguments).await
     }
 
-    /// Runs `kubectl` with `input` as its standard input, and returns its output.
+    /// Runs `kubectl` with `input` as its standard input, and returns its standard output.
     ///
     /// # Errors
     /// Fails as [`Self::call`] does.

@@ -2,9 +2,10 @@
 //! vCenter, Supervisor and Kubernetes API servers of the sim on this computer.
 //!
 //! The client process on this computer is `kubectl logs --follow`, which passes on the pod's output
-//! and ends with the pod. This program removes Pod and Secret in every case. If this program is
-//! killed, both stay until the next `conformance` process with this driver finds them by their
-//! labels and removes them. That process must run in the same boot and PID namespace.
+//! and ends with the pod. This program removes Pod and Secret when the replica ends, also after an
+//! error or an interruption. If this program is killed, both stay until the next `conformance`
+//! process that uses this cluster finds them by their labels and removes them. That process must
+//! run in the same boot and PID namespace.
 
 mod address;
 mod files;
@@ -98,7 +99,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Fails if a file cannot be read, if the cluster rejects an object, or if the pod cannot run.
-    /// Removes the pod and its Secret if it has tried to create them.
+    /// Before it fails, removes the pod and its Secret if it has tried to create them.
     pub(super) async fn run(
         &self,
         start: &Start<'_>,
@@ -156,7 +157,7 @@ impl Cluster {
             self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let delete = ["delete", "pods,secrets", "-l", &own.join(","), "--now", "--timeout=60s"];
         if let Err(error) = self.kubectl.call(&delete).await {
-            tracing::warn!(%error, "pods of this run may be left; the next run removes them");
+            tracing::warn!(%error, "pods and Secrets of this run may be left; the next run on this computer removes them");
         }
     }
 }

@@ -33,7 +33,7 @@ pub(in crate::foreign) struct Pod {
 /// Means to cut a provider in a pod off from its sim, and to stop world time.
 #[derive(Clone, Debug)]
 pub(in crate::foreign) struct SimHandles {
-    /// Door of the sim's listeners for the provider's replica.
+    /// Switch that cuts the provider's replica off from the sim's listeners, or lets it in again.
     pub(in crate::foreign) door: ClientGate,
     pub(in crate::foreign) world: WorldHandle,
     /// Seconds of world time per second of the clock.
@@ -82,7 +82,7 @@ impl Pod {
     /// Waits for the end of the pod and returns the exit status of its container.
     ///
     /// # Errors
-    /// Fails if the pod ends without an exit code, or if `kubectl` fails.
+    /// Fails if the pod cannot run or ends without an exit code, or if `kubectl` fails.
     ///
     /// Cancel safe.
     pub(in crate::foreign) async fn end(&self) -> io::Result<ExitStatus> {

@@ -19,13 +19,14 @@ const NEVER_RAN: [&str; 2] = ["StartError", "ContainerCannotRun"];
 /// State of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PodState {
-    /// The pod does not run yet, for this reason.
+    /// The pod does not run yet: the reason, or the phase if the status has no reason.
     Waits(String),
-    /// The pod can never run, or it has ended without an exit code: reason and remedy.
+    /// The pod cannot run without a correction, or it has ended although the status has no ended
+    /// container: reason and remedy.
     Cannot(String),
     /// The pod runs.
     Runs,
-    /// The container of the pod has ended with this exit code.
+    /// The container of the pod has ended with this exit code; -1 if the status lacks the code.
     Ended(i32),
 }
 

@@ -54,7 +54,7 @@ pub struct Setup {
 impl Setup {
     /// Prepares the driver. For a container, checks that the Docker engine has the image. For a
     /// pod, checks that the cluster accepts it. Both remove what earlier `conformance` processes of
-    /// this computer have left there. A process needs no preparation.
+    /// this boot and PID namespace have left there. A process needs no preparation.
     ///
     /// # Errors
     /// Fails with the missing part and the remedy.
@@ -115,7 +115,8 @@ pub(crate) struct Host {
 pub(crate) enum Started {
     /// The replica has made its first call.
     Called,
-    /// The replica runs but has not made its first call in time; the text describes this.
+    /// The replica runs but has not made its first call in time; the text names the call and the
+    /// timeout.
     Silent(String),
     /// The replica has ended before its first call.
     Ended,
@@ -200,7 +201,8 @@ impl Host {
     /// call too, because a standby makes no other calls.
     ///
     /// # Errors
-    /// Fails if the replica's files cannot be written, or if the program, container or pod cannot
+    /// Fails if the scenario has no replica `index`, if the replica's files cannot be written, if a
+    /// real API server rejects an object of the world, or if the program, container or pod cannot
     /// be started.
     pub(crate) async fn start(
         &self,

@@ -157,7 +157,7 @@ fn supervisor(
     Ok(())
 }
 
-/// Returns the text with every placeholder replaced.
+/// Returns the text with every placeholder replaced. Fails if a placeholder has no value.
 pub(super) fn expand(text: &str, values: &Values) -> anyhow::Result<String> {
     template::expand(text, values).map_err(|name| {
         match (name.as_str(), template::variable(&name)) {

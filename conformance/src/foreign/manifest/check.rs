@@ -14,7 +14,7 @@ use crate::foreign::template;
 
 /// Classes of calls that `ready.firstCall` may name, in addition to `@any`.
 const CLASSES: [&str; 5] = ["@read", "@write", "@login", "@longpoll", "@task"];
-/// Files that the driver itself writes to a provider's folder.
+/// Files and directories that the driver itself writes to the folder of a replica.
 const RESERVED: [&str; 4] = ["ca.pem", "kubeconfig", "supervisor", "supervisor.kubeconfig"];
 
 /// Features beyond the contract of `k8s.io/cloud-provider` that a check may need and a provider may

@@ -31,7 +31,8 @@ const API_VERSION: &str = "sim.vsphere/v1alpha1";
 pub struct Manifest {
     /// Source of the manifest: a path, or the name of a built-in one.
     pub origin: String,
-    /// Directory that relative paths refer to; `None` for a built-in manifest.
+    /// Directory of the manifest, to which the paths of templates are relative; `None` for a
+    /// built-in manifest.
     pub directory: Option<PathBuf>,
     /// Name of the provider.
     pub name: String,

@@ -289,7 +289,7 @@ pub(crate) fn user(text: &str) -> Option<(u32, Option<u32>)> {
 pub(crate) fn address(text: &str) -> Result<IpAddr, DocumentError> {
     let wrong = |problem| {
         let key = "spec.run.cluster.address";
-        let remedy = "write an address at which pods reach this machine (for kind the gateway of its network), or leave it out";
+        let remedy = "write an address at which pods reach this computer (for kind the gateway of its network), or leave it out";
         DocumentError::at_key(key, &Value::from(text), problem, remedy)
     };
     match text.parse::<IpAddr>() {

@@ -1,5 +1,5 @@
-//! Checks the families of metrics: each has a description, and a process always serves certain
-//! families.
+//! Checks the form of `/metrics`: each family has a description, a process always serves certain
+//! families, and no series occurs twice. Also checks the metrics of leadership.
 
 use std::collections::BTreeSet;
 

@@ -125,6 +125,7 @@ impl Act {
     }
 
     /// Returns the request as a step of a sequence, which saves the values that later requests use.
+    /// For a kind without a status subresource, reads the object instead of patching its status.
     pub(super) fn step(self) -> Step {
         let verb = match self.verb {
             Verb::Status | Verb::StatusMetadata if !self.kind.has_status() => Verb::Get,

@@ -17,7 +17,7 @@ const LONGEST: usize = 16;
 /// A generated history.
 #[derive(Clone, Debug)]
 pub(super) struct History {
-    /// Kind of objects that a watch observes during the history.
+    /// Kind of objects that a watch observes during the history; `None` without a watch.
     watched: Option<Kind>,
     /// True if the history first creates a custom kind and uses it. A real server needs a while
     /// before it serves a new kind.

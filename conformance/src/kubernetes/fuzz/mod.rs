@@ -1,5 +1,5 @@
 //! Plays generated histories of requests on both servers. Shrinks the first history with different
-//! answers to the shortest one that still has them.
+//! answers to a shorter one that still has them.
 //!
 //! The hand-written sequences show that both servers answer the single requests of a history alike,
 //! so histories find errors in combinations of requests. Histories do not contain decided
@@ -21,7 +21,8 @@ use super::target::Target;
 use super::{compare, known};
 
 /// Plays up to `runs` histories on both servers, until answers differ, and prints the result.
-/// Returns exit code 1 if answers differ.
+/// Returns exit code 1 if answers differ or one is missing, even if a repetition finds no
+/// difference.
 ///
 /// # Errors
 /// Fails if the harness fails.

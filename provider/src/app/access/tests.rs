@@ -13,8 +13,8 @@ fn access_of(settings: AccessSettings) -> Access {
     Access::new(settings, crate::Telemetry::default().cluster_requests())
 }
 
-/// An API server that accepts the tokens `good`, whose user may get `/metrics`, and `master`; keeps
-/// the reviews that it received.
+/// An API server that accepts the tokens `good`, whose user may get `/metrics`, and `master`. Keeps
+/// the reviews that it received. If `is_down`, answers each review with status 500.
 #[derive(Clone, Default)]
 struct Reviewer {
     asked: Arc<Mutex<Vec<Value>>>,

@@ -16,8 +16,9 @@ pub(super) const HOLD_DURATION: Duration = Duration::from_secs(30);
 /// Maximum age of a proof that a backend may answer from memory. Right before a deletion the
 /// controller renews a proof that is older than [`super::plan::MAX_PROOF_AGE`].
 const PROOF_AGE: Duration = Duration::from_secs(60);
-/// Number of refusals in a row that cause no wait: the controller tries to delete the node again in
-/// the next round. After each further refusal it waits longer, up to [`MAX_WAIT`].
+/// Number of refusals in a row that cause no wait unless the server requests one: the controller
+/// tries to delete the node again in the next round. After each further refusal it waits longer, up
+/// to [`MAX_WAIT`].
 const FREE_RETRIES: u32 = 2;
 /// Longest wait before the next attempt to delete a node. Each attempt costs a proof.
 const MAX_WAIT: Duration = Duration::from_secs(60);

@@ -39,8 +39,10 @@ pub(super) enum NodeState {
     Ready,
     /// The node is not ready.
     NotReady {
+        /// Lookup of the machine.
         exists: Lookup<()>,
-        /// True if the machine is off; `None` unless the machine exists.
+        /// Lookup of the machine's power state, true if it is off; `None` unless the machine
+        /// exists.
         shutdown: Option<Lookup<bool>>,
         age: Duration,
     },

@@ -15,8 +15,8 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// Maximum number of nodes with one kind of trouble that get an event at the same time; more events
-/// would only repeat the trouble.
+/// Maximum number of nodes per kind of trouble that have an event while they are in trouble. The
+/// end of a node's trouble makes room for another node. More events would only repeat the trouble.
 const MAX_EVENTS: usize = 10;
 
 /// The present troubles for which the provider has recorded an event.
@@ -27,8 +27,8 @@ pub(super) struct Troubles {
 
 impl Troubles {
     /// Combines the troubles that the backend reports (`known`) with those of the latest
-    /// judgements. Updates metrics and readiness, and records an event for each new trouble, up to
-    /// [`MAX_EVENTS`] per kind.
+    /// judgements. Updates metrics and readiness. Records an event for each new trouble of a node
+    /// in `store`, as long as fewer than [`MAX_EVENTS`] present troubles of its kind have an event.
     pub(super) fn report(
         &mut self,
         known: Vec<Trouble>,
@@ -56,8 +56,8 @@ impl Troubles {
     }
 }
 
-/// Reports the troubles of the backend once per period, forever; for a provider without the
-/// lifecycle controller.
+/// Waits for the first list of Nodes, then reports the troubles of the backend once per period,
+/// forever; for a provider without the lifecycle controller.
 pub(crate) async fn report_troubles(
     store: Arc<NodeStore>,
     instances: Arc<dyn Instances>,
@@ -74,7 +74,8 @@ pub(crate) async fn report_troubles(
 }
 
 /// Returns the troubles of nodes that are not ready, by kind and name of the node, from the reasons
-/// for which the existence of their machines is unknown.
+/// for which the existence of their machines is unknown. Leaves out reasons without a
+/// [`TroubleKind`].
 fn by_node(judged: &[JudgedNode]) -> BTreeMap<(TroubleKind, String), String> {
     let troubles = judged.iter().filter_map(|JudgedNode { node, judgement }| {
         let NodeState::NotReady { exists: Lookup::Unknown(why), .. } = judgement else {
@@ -86,7 +87,7 @@ fn by_node(judged: &[JudgedNode]) -> BTreeMap<(TroubleKind, String), String> {
 }
 
 /// Returns the result for `/readyz`: an error with the first trouble that fails readiness, in order
-/// of kind, and the number of further ones.
+/// of kind and name of the node, and the number of further ones that fail it.
 fn readiness(troubles: &BTreeMap<(TroubleKind, String), String>) -> Result<(), String> {
     let mut failing = troubles.iter().filter(|((kind, _), _)| kind.fails_readiness());
     match failing.next() {

@@ -1,4 +1,5 @@
-//! The cloud-node controller: initializes nodes, and keeps their addresses and labels up to date.
+//! The cloud-node controller: initializes nodes, and keeps their addresses, topology labels and
+//! machine references up to date.
 
 mod plan;
 mod provided_ip;

@@ -1,12 +1,12 @@
-//! Writes the references of machines to their Nodes, at most ten per second, independent of other
-//! work.
+//! Writes the references of machines to their Nodes if no other write carries them, at most ten per
+//! second, independent of other work.
 //!
 //! Nodes that another provider initialized have no reference, and without one the provider cannot
 //! prove after a restart that a machine is gone. When our provider takes over such a cluster, every
 //! Node needs one write. None of these writes is urgent, so the recorder has its own pace and does
 //! not delay nodes that join. The recorder tries a failed write again after a growing pause: until
-//! the write succeeds, the provider could not prove that the machine is gone if it were lost during
-//! a restart.
+//! the write succeeds, the provider could not prove that the machine is gone if the machine were
+//! deleted during a restart of the provider.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ use crate::{
 /// Maximum limit of the pause before the recorder tries failed writes again. The pause may be up to
 /// half longer than its limit; see [`Backoff`].
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// Pause after each write.
+/// Pause after each attempt to write.
 const PACE: Duration = Duration::from_millis(100);
 
 /// UID of a node, and the reference of its machine.
@@ -40,7 +40,8 @@ struct Waiting {
     /// References whose write failed. The recorder tries them again together after a pause, so that
     /// a reference that the API server always refuses does not delay others.
     failed: BTreeMap<String, Wanted>,
-    /// Name of the node whose reference the recorder writes now, and that reference.
+    /// Name of the node whose reference the recorder has taken to write, and that reference, until
+    /// the recorder takes the next one. `None` while no reference waits.
     writing: Option<(String, MachineReference)>,
 }
 
@@ -79,8 +80,9 @@ impl Recorder {
     }
 
     /// Notes that `reference` is the current one of this node. Drops a different reference that
-    /// waits, because the Node already has the current one or gets it with another write. If the
-    /// recorder is writing a different one now, it writes the current one afterwards.
+    /// waits, because the Node already has the current one, or gets it with another write or with a
+    /// later [`Recorder::record`]. If the recorder is writing a different one now, it writes the
+    /// current one afterwards.
     pub(super) fn supersede(&self, node: &Node, reference: &MachineReference) {
         let mut waiting = self.lock();
         let Waiting { next, failed, writing } = &mut *waiting;

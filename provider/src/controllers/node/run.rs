@@ -29,14 +29,17 @@ use crate::{
 /// Maximum number of times that one initialization repeats its writes after a conflict
 /// (`UpdateNodeSpecBackoff`).
 const MAX_CONFLICTS: u32 = 20;
-/// Longest delay before the next sync of a node after a failed request to the API server, or while
-/// the backend does not answer or lacks facts about the node's machine.
+/// Cap of the growing delay before the next sync of a node after a failed request to the API
+/// server, or of an uninitialized node whose lookup or plan is [`Unknown::Incomplete`] or
+/// [`Unknown::Unavailable`]. A `Retry-After` of the API server or the rate of the queue can require
+/// a longer delay.
 const KNOWN_CAP: Duration = Duration::from_secs(60);
-/// Longest delay before the next sync of a node that cannot be initialized for another reason, for
-/// example because the provider does not find its machine.
+/// Cap of the growing delay before the next sync of a node that cannot be initialized for another
+/// reason than those of [`KNOWN_CAP`], for example because the provider does not find its machine.
+/// The rate of the queue can require a longer delay.
 const UNKNOWN_CAP: Duration = Duration::from_secs(1000);
-/// Maximum number of address writes per node in a [`WINDOW`], so that a guest whose addresses flap
-/// causes few writes.
+/// Maximum number of writes of addresses or late zone labels per initialized node in a [`WINDOW`],
+/// so that a guest whose addresses flap causes few writes. Initialization does not count.
 const MAX_WRITES: u32 = 2;
 const WINDOW: Duration = Duration::from_secs(30);
 /// Time after which the controller syncs an uninitialized node again if its lookup was pending.
@@ -63,9 +66,10 @@ pub(crate) struct NodeController {
     settings: Settings,
     queue: WorkQueue,
     recorder: Recorder,
-    /// Names of the nodes whose addresses must be checked.
+    /// Names of the nodes whose addresses, late zone labels and reference must be checked.
     due: Mutex<BTreeSet<String>>,
-    /// Start of the current window and number of address writes in it, by node.
+    /// Start of the current window and number of writes in it that count for [`MAX_WRITES`], by
+    /// node.
     written: Mutex<BTreeMap<String, (Instant, u32)>>,
 }
 
@@ -185,7 +189,7 @@ impl NodeController {
         }
     }
 
-    /// Syncs one node once. Returns the reason if the node cannot be initialized yet.
+    /// Syncs one node once. Returns the reason if the node cannot be initialized yet, else `None`.
     async fn sync(&self, name: &str, jitter: &mut Jitter) -> Result<Option<Unknown>, ClusterError> {
         let Some(mut node) = self.store.get(name) else {
             self.forget(name);
@@ -239,17 +243,17 @@ impl NodeController {
         }
     }
 
-    /// Tells the recorder the current reference of the node's machine, so that the recorder does
-    /// not write an older one.
+    /// Tells the recorder the current reference of the node's machine, if the lookup found one, so
+    /// that the recorder does not write an older one.
     fn drop_older_reference(&self, node: &Node, lookup: &Lookup<Metadata>) {
         if let Lookup::Found(Metadata { reference: Some(reference), .. }) = lookup {
             self.recorder.supersede(node, reference);
         }
     }
 
-    /// Counts an address write of the node and returns `None`. If the node has used up its
-    /// [`MAX_WRITES`] in the current window, counts nothing and returns the time until the window
-    /// ends.
+    /// Counts a write of the node's addresses or late zone labels and returns `None`. If the node
+    /// has used up its [`MAX_WRITES`] in the current window, counts nothing and returns the time
+    /// until the window ends.
     fn address_write_delay(&self, name: &str) -> Option<Duration> {
         let now = Instant::now();
         let mut written = self.written.lock().expect("nothing panics under this lock");
@@ -377,8 +381,9 @@ impl WriteResult {
     }
 }
 
-/// True if a write that was computed from one version of a node undoes no change of another client
-/// when it is applied to the version `now`.
+/// True if the node in the version `now` has the same UID, provider ID, taints and values of the
+/// labels in `body` as in the version from which the write `body` was computed. The write then
+/// undoes no change of another client.
 fn is_same_for_writes(body: &Value, computed_from: &Node, now: &Node) -> bool {
     let written = body["metadata"]["labels"].as_object().into_iter().flatten();
     let same_labels =

@@ -16,9 +16,14 @@ pub(super) struct Candidate<'a> {
     network: Option<&'a str>,
 }
 
-/// Returns all candidates: first the addresses that cloud-init configures statically, in the order
-/// of [`cloud_init::addresses`]. The others follow, those of the network card with the lowest
-/// device key first.
+/// Returns all candidates: first those addresses of the guest that cloud-init configures
+/// statically, in the order of [`cloud_init::addresses`]. The others follow, those of the network
+/// card with the lowest device key first.
+///
+/// # Errors
+///
+/// If both networks are configured and the machine has no card in either, if no address is usable,
+/// or if the metadata of cloud-init cannot be decoded.
 pub(super) fn candidates<'a>(
     guest: &'a Guest,
     selection: &Selection,
@@ -66,10 +71,10 @@ pub(super) fn candidates<'a>(
     Ok(candidates)
 }
 
-/// Picks the internal and the external address of one family. Each is the first candidate in a
-/// subnet of its rules, else the first one on the network of its rules; excluded candidates do not
-/// count. If the rules yield neither address, each is its first candidate that is not excluded. If
-/// the rules yield only one, the other is `None`.
+/// Picks the internal and the external address of one family. Each is the first candidate in the
+/// first subnet of its rules that contains any, else the first candidate on the network of its
+/// rules; excluded candidates do not count. If the rules yield neither address, each is its first
+/// candidate that is not excluded. If the rules yield only one, the other is `None`.
 pub(super) fn pick<'a, 'b>(
     candidates: &'b [Candidate<'a>],
     selection: &Selection,

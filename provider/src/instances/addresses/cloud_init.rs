@@ -12,13 +12,13 @@ use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
 /// Largest accepted network document in bytes after decompression. Anyone who can edit the machine
-/// can write the document, and a few kilobytes of gzip can grow to gigabytes. Real documents have a
-/// few hundred bytes per card.
+/// can write the document, and a hundred kilobytes of gzip can grow to a hundred megabytes. Real
+/// documents have a few hundred bytes per card.
 const MAX_UNPACKED: u64 = 1024 * 1024;
 
 /// Returns the statically configured addresses in order of preference. Returns none if the metadata
-/// are missing, are not encoded as `base64`, or configure no address of an Ethernet card. The error
-/// says what cannot be decoded.
+/// are missing, are not encoded as `base64`, or configure no address of an Ethernet card. Leaves
+/// out entries that are not IP addresses. The error says why the metadata cannot be decoded.
 pub(crate) fn addresses(
     metadata: Option<&str>,
     encoding: Option<&str>,

@@ -81,7 +81,7 @@ pub struct Guest {
 pub enum AddressError {
     /// VMware Tools report no host name, because they are not up yet or are stopped, or they report
     /// `localhost`, because the guest still boots.
-    #[error("the guest reports no host name")]
+    #[error("the guest reports no host name, or localhost")]
     NoHostName,
     /// VMware Tools report no network cards: they are not up yet, or stopped.
     #[error("the guest reports no network cards")]
@@ -93,13 +93,15 @@ pub enum AddressError {
     )]
     NoSuchNetwork,
     /// No address is usable: each one is loopback, unspecified, link-local, not an IP address, or
-    /// on a card that exists only inside the guest.
+    /// on a card that exists only inside the guest. Also if the cards report no address at all.
     #[error(
         "no usable address: loopback and link-local ones and those of guest-internal cards do not count"
     )]
     OnlyLocal,
-    /// A configured family has no address that the rules permit.
-    #[error("no suitable {0:?} address")]
+    /// The guest reports no address of a configured family, or the configuration excludes all of them.
+    #[error(
+        "the guest reports no address of IP family {0:?} that the configuration does not exclude"
+    )]
     NoneOfFamily(Family),
     /// The `guestinfo.metadata` of the machine cannot be decoded.
     #[error("guestinfo.metadata cannot be read: {0}")]

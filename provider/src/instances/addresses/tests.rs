@@ -127,7 +127,7 @@ fn addresses_are_chosen_as_upstream_chooses_them() {
             guest(vec![nic(4000, "", &["10.0.0.5"])]),
             none.clone(),
             &[Family::V4, Family::V6][..],
-            "error: no suitable V6 address",
+            "error: the guest reports no address of IP family V6 that the configuration does not exclude",
         ),
         (
             "only local ones",

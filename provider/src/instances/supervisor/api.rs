@@ -16,9 +16,10 @@ use crate::{
     telemetry::RequestCounter,
 };
 
-/// Maximum requests per second to the Supervisor, and the burst: the defaults of client-go, which
-/// upstream keeps.
+/// Maximum number of requests per second to the Supervisor after a burst of [`BURST`]: the default
+/// of client-go, which upstream keeps.
 const QPS: f64 = 5.0;
+/// Maximum number of requests to the Supervisor in a burst: the default of client-go.
 const BURST: u32 = 10;
 /// Objects per page of a list; one object has about ten kilobytes.
 const PAGE: u32 = 500;
@@ -48,7 +49,8 @@ pub(super) enum ApiError {
     /// The server did not answer the request, or refused it.
     #[error(transparent)]
     Request(#[from] ClusterError),
-    /// The answer is not a complete list, or not the requested machine.
+    /// The answer is not a complete list, repeats a page of a list, or is not the requested
+    /// machine.
     #[error("{path} was answered with {what}")]
     Answer { path: String, what: &'static str },
     /// The answer is a list that is older than the view.

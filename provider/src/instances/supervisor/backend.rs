@@ -26,7 +26,8 @@ use crate::{
 
 /// Maximum age of a read by name that replaces the read right before a node is deleted.
 const JUST_NOW: Duration = Duration::from_secs(1);
-/// Maximum number of rounds of one question. Each round may need a read or a list first.
+/// Maximum number of rounds in which the backend tries to answer one question, and again for its
+/// proof. Each round gives the answer, or makes the read or list that must come first.
 const MAX_ROUNDS: u32 = 4;
 
 /// The Supervisor backend, for the machines of one namespace. Clones share its state.
@@ -37,7 +38,7 @@ pub struct SupervisorInstances {
 
 impl SupervisorInstances {
     /// Creates a backend that sends its requests with `client`, which has the address and the
-    /// token. It sends no request before [`SupervisorInstances::spawn`].
+    /// token. The backend sends no request by itself before [`SupervisorInstances::spawn`].
     ///
     /// The caller must run inside a tokio runtime with time enabled.
     pub(crate) fn new(
@@ -57,7 +58,8 @@ impl SupervisorInstances {
         Self { shared: Arc::new(Shared::new(api, tuning, mode, metrics, active)) }
     }
 
-    /// Starts the tasks that keep the view and make requests.
+    /// Starts the tasks that keep the view and make requests, and the time to wait for the first
+    /// list.
     pub(crate) fn spawn(&self, tasks: &Tasks) {
         // The time to wait for the first list counts from now, because the provider may have waited
         // for its lease until now.
@@ -98,8 +100,8 @@ impl SupervisorInstances {
         }
     }
 
-    /// Notes that a proof was impossible because no node has been matched to a machine, and logs
-    /// this once.
+    /// If no node has been matched to a machine, notes that a proof was impossible because of that,
+    /// and logs it once.
     fn note_lost(&self) {
         let is_news = {
             let mut state = self.shared.lock();
@@ -111,7 +113,7 @@ impl SupervisorInstances {
     }
 
     /// Counts and logs, once per node, that the machine with the node's name has another UUID than
-    /// the node.
+    /// the node, or none.
     fn note_mismatch(&self, node: &NodeIdentity) {
         let is_news = {
             let mut state = self.shared.lock();
@@ -123,7 +125,7 @@ impl SupervisorInstances {
             tracing::warn!(
                 node = %node.name,
                 provider_id = node.provider_id.as_deref().unwrap_or_default(),
-                "the VirtualMachine of this name has another BIOS UUID than the node; publishing its addresses nevertheless, as in v1 mode"
+                "the VirtualMachine with the node's name does not have the UUID of the node's provider ID; publishing its addresses nevertheless, as in v1 mode"
             );
         }
     }
@@ -207,12 +209,13 @@ impl SupervisorInstances {
             }
         }
         Lookup::Unknown(Unknown::Unavailable(
-            "the Supervisor's answers about its machine keep changing".to_owned(),
+            "the Supervisor's answers about the node's machine keep changing".to_owned(),
         ))
     }
 
-    /// Reads the node's machine by name, and returns the reason if the read contradicts the proof
-    /// that the machine is gone.
+    /// Reads the node's machine by name, unless a read of the last second suffices. Returns the
+    /// reason if the read contradicts the proof that the machine is gone, or fails; `None` if the
+    /// Node may be deleted.
     async fn last_look(&self, node: &NodeIdentity) -> Option<Unknown> {
         let machine = {
             let state = self.shared.lock();
@@ -318,8 +321,8 @@ impl Instances for SupervisorInstances {
         }
     }
 
-    /// Limits concurrent questions about existence. Where the backend reads machines by name, each
-    /// answer costs a request, and the client sends five requests per second after a burst of ten.
+    /// Returns [`AT_ONCE`]. Where the backend reads machines by name, each answer costs a request,
+    /// and the client sends five requests per second after a burst of ten.
     fn max_concurrent_exists(&self) -> usize {
         AT_ONCE
     }

@@ -3,11 +3,11 @@
 //!
 //! The loop finds out what the Supervisor permits by trying it. If a watch is forbidden, or keeps
 //! failing while lists work, the backend makes lists instead: every five minutes, and when
-//! questions need them. If lists are forbidden, it reads one machine at a time by name; in the
-//! instances mode `watch`, the loop retries the list instead. The loop tries a watch again every
-//! ten minutes, and a list every minute, because the backend can answer little without lists. If
-//! the resource version is too old for a watch, the loop makes a new list, and the old view answers
-//! until that list has arrived.
+//! questions need them. If lists are forbidden, the backend reads each machine by name; in the
+//! instances mode `watch`, the loop retries the list instead. Except in the instances mode `poll`,
+//! the loop tries a watch again every ten minutes. It tries a forbidden list again every minute,
+//! because the backend can answer little without lists. If the resource version is too old for a
+//! watch, the loop makes a new list, and the old view answers until that list has arrived.
 
 use std::{sync::Arc, time::Duration};
 
@@ -51,8 +51,9 @@ const FAILING: Duration = Duration::from_secs(30);
 /// Known types of watch events, apart from `ERROR`.
 const EVENTS: [&str; 4] = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"];
 
-/// Maximum number of concurrent reads of machines. More of them would only wait for each other,
-/// because the client limits its requests per second.
+/// Maximum number of concurrent reads of machines for metadata, and of concurrent questions about
+/// existence. More reads would only wait for each other, because the client limits its requests per
+/// second.
 pub(super) const AT_ONCE: usize = 8;
 
 /// Keeps the view. Never ends.
@@ -97,21 +98,23 @@ struct Follower<'a> {
     shared: &'a Shared,
     backoff: Backoff,
     jitter: Jitter,
-    /// Time of the next periodic list.
+    /// Time of the next periodic list beside the watch.
     relist_at: Instant,
     /// Time of the next try to watch, or to list where lists are forbidden.
     probe_at: Instant,
-    /// True if the resource version of the last watch was too old, and no event has arrived since.
+    /// True if the last watch ended because its resource version was too old or an event had an
+    /// unknown type, and no event has arrived since.
     has_expired: bool,
     /// True if a list succeeded after the watch had failed for [`FAILING`] or had been silent for
     /// too long, and no event has arrived since.
     lists_work: bool,
-    /// Time of the first failure of the watch since it last worked.
+    /// Time of the first failure of the watch since it last worked; `None` while the watch works or
+    /// the backend polls.
     failing_since: Option<Instant>,
 }
 
 impl Follower<'_> {
-    /// Makes a list that replaces the view.
+    /// Makes a list that replaces the view, and decides the next step.
     async fn list(&mut self, reason: ListReason) -> Next {
         let listed = self.shared.list_anew(reason).await;
         self.listed(listed, reason).await
@@ -169,7 +172,8 @@ impl Follower<'_> {
         }
     }
 
-    /// Ends the wait of questions for the first list, because lists are forbidden.
+    /// Ends the wait of questions for the first list, because lists are forbidden, and schedules
+    /// the next try to list.
     fn give_up_sync(&mut self) {
         self.probe_at = Instant::now() + PROBE_LIST;
         let waiting = {
@@ -263,8 +267,8 @@ impl Follower<'_> {
         }
     }
 
-    /// Decides to make a new list because the resource version is too old. Pauses first if the
-    /// version of the last list was also too old.
+    /// Decides to make a new list because the resource version is too old, or an event has an
+    /// unknown type. Pauses first if no event has arrived since the last such decision.
     async fn expired(&mut self) -> Next {
         if mutant!(self.shared.active, StaleViewAfterGone) {
             self.shared.fold(ViewEvent::Heard);
@@ -308,9 +312,10 @@ impl Follower<'_> {
     }
 
     /// Switches to polling if only the watch fails: a list has succeeded since the watch last
-    /// delivered, and the watch has failed again. The instances mode `watch` also polls then,
-    /// because its operator asked to wait for a permission and not for a failing watch. A watch
-    /// that stays forbidden in that mode counts as failing, too.
+    /// delivered, and the watch has failed again. Otherwise only notes since when the watch fails,
+    /// and returns `None`. The instances mode `watch` also polls then, because its operator asked
+    /// to wait for a permission and not for a failing watch. A watch that stays forbidden in that
+    /// mode counts as failing, too.
     fn polled(&mut self, why: &str) -> Option<Next> {
         self.failing_since.get_or_insert_with(Instant::now);
         self.lists_work
@@ -329,7 +334,8 @@ impl Follower<'_> {
         Next::Rest
     }
 
-    /// Applies one event of the watch. Sets `version` to that of the event.
+    /// Applies one event of the watch. Sets `version` to that of the event, unless the result is
+    /// `Expired` or `Refused`.
     fn take(&self, event: &Value, version: &mut String) -> EventResult {
         let object = event.get("object").unwrap_or(&Value::Null);
         let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -377,8 +383,8 @@ impl Follower<'_> {
         EventResult::Told
     }
 
-    /// Waits until the next list is due, while the backend polls or reads machines by name.
-    /// Questions request their lists themselves.
+    /// Waits until the next list is due, or until a list for a question fails, while the backend
+    /// polls or reads machines by name. Questions request their lists themselves.
     async fn rest(&mut self) -> Next {
         loop {
             // Computed in each round, because a list for a question may have arrived meanwhile.

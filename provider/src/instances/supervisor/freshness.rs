@@ -7,13 +7,14 @@ use tokio::time::Instant;
 
 use crate::mutant::{Active, mutant};
 
-/// Silence after which a watch counts as dead. A live watch delivers a bookmark about once a
-/// minute.
+/// Time without a list or event after which a watched view is stale. A live watch delivers a
+/// bookmark about once a minute.
 pub(super) const T_STALE: Duration = Duration::from_secs(180);
 /// Interval of lists in polling mode without a question.
 pub(super) const POLL_IDLE: Duration = Duration::from_secs(300);
-/// Maximum age of an answer about existence or power state; also the minimum time between two lists
-/// in polling mode.
+/// Maximum age of a list or read that answers about existence or power state, where no watch keeps
+/// the view current. Also the minimum time in polling mode from the start of a list until a
+/// question may start the next one.
 pub(super) const WINDOW: Duration = Duration::from_secs(5);
 
 /// Requests that keep the view, as far as the Supervisor permits them.
@@ -23,7 +24,7 @@ pub(super) enum Mode {
     Watch,
     /// Lists, periodically and when a question needs one.
     Poll,
-    /// Reads of one machine at a time, because lists are forbidden.
+    /// Reads of single machines by name, because lists are forbidden.
     Get,
 }
 
@@ -32,16 +33,17 @@ pub(super) enum Mode {
 pub enum ViewState {
     /// No complete list has arrived yet.
     Syncing,
-    /// The last list or event is at most three minutes old, and no list or watch has failed since
-    /// the last success.
+    /// The backend watches. The last list or event is at most three minutes old, and neither the
+    /// watch nor a list that must replace the view has failed since the last success. A periodic
+    /// list may fail for a passing reason.
     Fresh,
-    /// The last list or event is more than three minutes old, or a list or the watch has failed
-    /// since the last success.
+    /// The backend watches. The last list or event is more than three minutes old, or the watch or
+    /// a list that must replace the view has failed since the last success.
     Stale,
     /// The backend does not watch, because that is forbidden, fails or is switched off. It lists
     /// every five minutes, and when a question needs a list.
     Poll,
-    /// The Supervisor forbids listing. The backend reads machines one at a time by name.
+    /// The Supervisor forbids listing. The backend reads each machine by name.
     Get,
 }
 
@@ -80,7 +82,7 @@ pub(super) enum ViewEvent {
     WatchOpened,
     /// The watch delivered an event or a bookmark.
     Heard,
-    /// A list or a watch failed, for this reason.
+    /// The watch, or a list that must replace the view, failed for this reason.
     Failed(String),
     /// The backend stops watching, because the server forbids the watch or the watch keeps failing.
     WatchForbidden,
@@ -94,13 +96,13 @@ pub(super) struct Freshness {
     mode: Mode,
     /// True if a complete list has arrived since the start.
     is_synced: bool,
-    /// True if a list or a watch has failed since the last success.
+    /// True if a [`ViewEvent::Failed`] has happened since the last success.
     is_broken: bool,
-    /// Time of the last list or event.
+    /// Time of the last list or event; `None` before the first one.
     last_contact: Option<Instant>,
     listed_at: Option<Instant>,
-    /// Failure of the last list or watch, until one succeeds. While it is set, questions send no
-    /// request.
+    /// Reason of the last [`ViewEvent::Failed`], until a list or watch succeeds. While it is set,
+    /// questions that the view cannot answer send no request.
     trouble: Option<String>,
     pub active: Active,
 }
@@ -191,7 +193,7 @@ impl Freshness {
         is_silent && !mutant!(self.active, WatchStallUnnoticed)
     }
 
-    /// Returns the time since the last list or event.
+    /// Returns the time since the last list or event; `None` before the first one.
     pub(super) fn age(&self, now: Instant) -> Option<Duration> {
         self.last_contact.map(|at| now.saturating_duration_since(at))
     }
@@ -200,13 +202,13 @@ impl Freshness {
         self.mode
     }
 
-    /// Returns the time at which the last list replaced the view.
+    /// Returns the time at which the last list replaced the view; `None` before the first list.
     pub(super) fn listed_at(&self) -> Option<Instant> {
         self.listed_at
     }
 
-    /// Returns why questions should send no request: the backend's own list or watch fails.
-    /// Otherwise an outage would cost one request per node and period.
+    /// Returns why questions should send no request: the backend's own list or watch fails. `None`
+    /// if they may send requests. Otherwise an outage would cost one request per node and period.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
@@ -216,7 +218,8 @@ impl Freshness {
 mod tests {
     use super::*;
 
-    /// Folds events, given in seconds after the start, and returns the state at the end.
+    /// Folds events, given in seconds after the start. Returns the freshness, and its state `at`
+    /// seconds after the start.
     fn state_after(mode: Mode, history: &[(u64, ViewEvent)], at: u64) -> (Freshness, ViewState) {
         let start = Instant::now();
         let mut freshness = Freshness::new(mode);

@@ -31,8 +31,9 @@ pub(super) fn identity(node: &NodeIdentity) -> Result<Identity, Unknown> {
 }
 
 /// True if a provider ID has the inventory path or the name of a machine in place of a UUID, as old
-/// in-tree providers wrote it. `key` is the part after the scheme, in the form of [`uuid_key`]. No
-/// machine has such a UUID, so no list proves that the machine is gone.
+/// in-tree providers wrote it: a text with a character that no UUID has, or the node's name. `key`
+/// is the part after the scheme, in the form of [`uuid_key`]. No machine has such a UUID, so no
+/// list proves that the machine is gone.
 pub(super) fn is_path_or_name(key: &str, node: &NodeIdentity) -> bool {
     let is_of_uuid = |c: char| c.is_ascii_hexdigit() || c == '-';
     !key.chars().all(is_of_uuid) || key == uuid_key(&node.name)

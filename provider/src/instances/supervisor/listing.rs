@@ -55,8 +55,8 @@ impl Listing {
         byte_orders(key).any(|key| self.uuids.contains(&key))
     }
 
-    /// Returns the number of objects without a readable name or UUID. Any of them may be the
-    /// machine that a proof is about.
+    /// Returns the number of objects without a readable name or with an unreadable UUID. An object
+    /// without a UUID does not count. Any of them may be the machine that a proof is about.
     pub(super) fn n_unreadable(&self) -> usize {
         self.n_unreadable
     }

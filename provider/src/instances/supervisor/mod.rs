@@ -1,13 +1,14 @@
 //! Supervisor backend: answers from a view of the VirtualMachine objects in one namespace of a
-//! Supervisor. One list and one watch keep the view, and the backend makes a proof before it
-//! answers that a machine is gone.
+//! Supervisor. Usually one list and one watch keep the view. Except for the variant [`v1`], the
+//! backend makes a proof before it answers that a machine is gone.
 //!
 //! | part | task |
 //! | --- | --- |
 //! | [`machine`], [`addresses`], [`identity`] | read an object, choose a node's addresses, determine its machine; pure |
 //! | [`listing`], [`view`], [`freshness`] | hold the known machines, and how current they are; pure |
 //! | [`answers`], [`proof`] | decide the answers to questions from these; pure |
-//! | [`api`], [`shared`], [`follow`] | send requests and keep the view |
+//! | [`api`], [`shared`], [`state`], [`follow`] | send requests and keep the view |
+//! | [`backend`] | implements [`Instances`](crate::instances::Instances) with these parts |
 //! | [`v1`] | variant of the backend that makes upstream's calls one for one |
 
 mod addresses;
@@ -41,8 +42,8 @@ pub use v1::SupervisorV1;
 /// Treatment of an initialized node without zone labels whose machine gets a zone later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LateZone {
-    /// The node gets no zone labels. As in upstream, the provider writes labels at initialization
-    /// only.
+    /// The node gets no zone labels. As in upstream, the provider writes the labels of a machine's
+    /// zone at initialization only.
     #[default]
     LeftOut,
     /// The node gets the zone labels. The provider never changes existing labels.

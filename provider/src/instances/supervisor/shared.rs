@@ -60,7 +60,7 @@ pub(super) struct Shared {
     pub(super) metrics: Arc<SupervisorMetrics>,
     pub(super) active: Active,
     state: Mutex<State>,
-    /// Lock of the lists. One list runs at a time, and callers that waited for it use its result.
+    /// Lock of the lists. One list runs at a time, and questions that waited for it use its result.
     listing: AsyncMutex<()>,
     /// Lists that questions have requested. [`serve_lists`](Self::serve_lists) makes them, so that
     /// a list outlives the question that waits for it.
@@ -72,7 +72,8 @@ pub(super) struct Shared {
     pub(super) synced: CancellationToken,
     /// Wakes the task that makes the requested reads and lists.
     pub(super) requests_wanted: Notify,
-    /// Signals that a list for a question failed, so that the loop of the view retries.
+    /// Signals that a list for a question failed where lists keep the view, so that the loop of the
+    /// view retries.
     pub(super) retry_wanted: Notify,
 }
 
@@ -123,8 +124,8 @@ impl Shared {
 
     /// Returns a complete list that began at `after` or later: the last one, or a new one. With
     /// [`ListReason::Asked`], the last list suffices even if it began earlier, as long as the view
-    /// is current. While the view's own list or watch fails, returns that failure without a new
-    /// list.
+    /// is current. While the view's own list or watch fails, or shortly after a failed list,
+    /// returns that failure without a new list.
     ///
     /// Concurrent callers wait for one list and share its result, even if it is a failure.
     ///

@@ -1,5 +1,5 @@
 //! State that the tasks of the backend share: the view, the nodes, and the evidence for proofs.
-//! Pure; [`Shared`](super::shared::Shared) locks it.
+//! Sends no request; [`Shared`](super::shared::Shared) locks it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,7 +35,7 @@ pub(super) struct Tracked {
     /// Last name under which the view had the node's machine. It may differ from the node's name.
     pub machine: Option<String>,
     /// True if the backend has already logged that the machine with the node's name has another
-    /// UUID.
+    /// UUID, or none.
     pub mismatch_logged: bool,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct State {
     pub was_proof_impossible: bool,
     /// The last complete list, as evidence for proofs.
     pub evidence: Option<Arc<Listing>>,
-    /// The failure of the last list, if it failed.
+    /// The failure of the last list; `None` if the last list succeeded or none has ended.
     pub list_failure: Option<ListFailure>,
     /// Number of consecutive lists that were older than the view.
     pub n_old_lists: u32,

@@ -4,8 +4,8 @@
 //! It follows
 //! `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/{instances,zone,vmoperator}.go`,
 //! and the order in which the framework asks. It keeps upstream's defects, even the dangerous ones:
-//! a machine whose UUID the Supervisor writes in capitals matches no provider ID, and a provider ID
-//! without a UUID means a machine that does not exist. The guards of the lifecycle controller
+//! a machine whose UUID the Supervisor writes in capitals matches no provider ID, and the machine
+//! of a node whose provider ID has no UUID counts as gone. The guards of the lifecycle controller
 //! remain in force.
 
 use std::{
@@ -32,9 +32,9 @@ use crate::{
     telemetry::RequestCounter,
 };
 
-/// Number of attempts per lookup, whatever the failure (`DiscoverNodeBackoff`), and the minimum
-/// pause between them. The maximum pause is twice that.
+/// Maximum number of attempts per lookup, whatever the failure (`DiscoverNodeBackoff`).
 const ATTEMPTS: u32 = 20;
+/// Minimum pause between two attempts; the maximum is twice that.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Backend for one Supervisor namespace that looks up machines anew for each question.
@@ -103,7 +103,8 @@ impl Shared {
         }
     }
 
-    /// Waits before the next attempt. Returns false if no attempt is left.
+    /// Counts a failed attempt. Waits before the next attempt and returns true, or returns false at
+    /// once if no attempt is left.
     async fn may_try_again(&self, n_failed: &mut u32, err: &ApiError) -> bool {
         *n_failed += 1;
         if *n_failed >= ATTEMPTS {
@@ -118,7 +119,7 @@ impl Shared {
         true
     }
 
-    /// Reads a machine by name, with retries.
+    /// Reads a machine by name, with retries; `None` if no machine has that name.
     async fn by_name(&self, name: &str) -> Result<Option<MachineObject>, ApiError> {
         let mut n_failed = 0;
         loop {
@@ -133,8 +134,8 @@ impl Shared {
         }
     }
 
-    /// Searches for a machine by provider ID in a list of all machines, with retries. Sends no
-    /// request if the provider ID has no UUID.
+    /// Searches for a machine by provider ID in a list of all machines, with retries; `None` if the
+    /// list has no such machine. Returns `None` without a request if the provider ID has no UUID.
     async fn by_id(&self, provider_id: &str) -> Result<Option<MachineObject>, ApiError> {
         let uuid = uuid_of(provider_id);
         if uuid.is_empty() {
@@ -175,7 +176,9 @@ impl Shared {
         let found = self.by_name(&node.name).await.map_err(|err| unavailable(&err))?;
         let Some(machine) = found else { return Ok(None) };
         if machine.bios_uuid.is_empty() {
-            return Err(Unknown::Incomplete("its VirtualMachine has no BIOS UUID yet".to_owned()));
+            return Err(Unknown::Incomplete(
+                "the node's VirtualMachine has no BIOS UUID yet".to_owned(),
+            ));
         }
         Ok(Some(provider_id(&machine.bios_uuid)))
     }

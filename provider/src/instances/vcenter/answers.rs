@@ -78,7 +78,7 @@ impl Instances for VcenterInstances {
                 return Lookup::Unknown(Unknown::Outside(why));
             }
             if nameless {
-                let why = "the vCenter currently reports no UUID of its machine";
+                let why = "the vCenter currently reports no UUID of the node's machine";
                 return Lookup::Unknown(Unknown::Incomplete(why.to_owned()));
             }
             let awaits_view = tracked.link.as_ref().is_some_and(|link| {
@@ -127,7 +127,7 @@ impl Instances for VcenterInstances {
             };
             if machine.unread.contains("runtime.powerState") && !mutant!(active, ShutdownOnUnknown)
             {
-                let why = "the vCenter cannot read the power state of its machine";
+                let why = "the vCenter cannot read the power state of the node's machine";
                 return Lookup::Unknown(Unknown::Incomplete(why.to_owned()));
             }
             let vcenter = &state.vcenters[link.vcenter];
@@ -144,7 +144,7 @@ impl Instances for VcenterInstances {
                     "the view of the vCenter is not current".to_owned(),
                 )),
                 None => Lookup::Unknown(Unknown::Incomplete(
-                    "the vCenter reports no power state of its machine".to_owned(),
+                    "the vCenter reports no power state of the node's machine".to_owned(),
                 )),
             }
         })

@@ -110,7 +110,7 @@ impl Census {
         }
         if self.machines.contains(&uuid) || self.machines.contains(&swap_byte_order(uuid)) {
             return Some(format!(
-                "the inventory of {vcenter} lists its machine although no search finds it"
+                "the inventory of {vcenter} lists the node's machine although no search finds it"
             ));
         }
         if self.machines.is_empty() {
@@ -118,7 +118,7 @@ impl Census {
         }
         (self.n_unknown > 0).then(|| {
             format!(
-                "{} machines in {vcenter} have no UUID at present; its machine may be one of them",
+                "{} machines in {vcenter} have no UUID at present; the node's machine may be one of them",
                 self.n_unknown
             )
         })

@@ -18,9 +18,9 @@ use crate::{
 /// prefixes.
 fn readable(machine: &Machine, prefixes: &[&str]) -> Result<(), Unknown> {
     match machine.unread_of(prefixes) {
-        Some(path) => {
-            Err(Unknown::Incomplete(format!("the vCenter cannot read {path} of its machine")))
-        }
+        Some(path) => Err(Unknown::Incomplete(format!(
+            "the vCenter cannot read {path} of the node's machine"
+        ))),
         None => Ok(()),
     }
 }
@@ -59,9 +59,10 @@ pub(super) fn instance_type(machine: &Machine) -> Option<String> {
 }
 
 impl Shared {
-    /// Builds the metadata of a node; `None` if the collector does not show its machine under the
-    /// UUID of the link. If tags must be read first, the zone is `Pending`, and `wake_zones` gets
-    /// the index of the vCenter whose zone reader the caller must wake.
+    /// Builds the metadata of a node; `None` if the node has no link, or if the collector does not
+    /// show its machine under the UUID of the link. If tags must be read first, the zone is
+    /// `Pending`, and `wake_zones` gets the index of the vCenter whose zone reader the caller must
+    /// wake.
     pub(super) fn describe(
         &self,
         state: &mut State,

@@ -142,7 +142,8 @@ pub(super) fn answer(
     });
 }
 
-/// Finds the machines of a batch: by reference, then in the inventory, then by single searches.
+/// Finds the machines of a batch: by reference, then in the inventory if that seems to cost less
+/// than single searches, then by single searches.
 async fn resolve(
     shared: &Shared,
     index: VcenterIndex,
@@ -154,7 +155,7 @@ async fn resolve(
         // One machine for which vCenter hangs delays the read of all references. The single
         // searches show which one it is.
         Err(err) if err.is_timeout() => {
-            tracing::warn!(error = %Chain(&err), "reading machines by their recorded references timed out; searching for each machine instead");
+            tracing::warn!(error = %Chain(&err), "reading machines by their recorded references timed out; searching for the machines instead");
         }
         other => other?,
     }

@@ -74,7 +74,8 @@ pub(super) struct Machine {
 
 impl Machine {
     /// Builds a machine from one complete read. A property that is neither in `changes` nor in
-    /// `missing` is unset. The UUID and unreadable properties keep their values from `before`.
+    /// `missing` is unset. Unreadable properties, and a UUID that is unset, keep their values from
+    /// `before`.
     pub(super) fn entering(
         changes: &[PropertyChange],
         missing: &[(String, Fault)],
@@ -125,7 +126,7 @@ impl Machine {
         self.unread.iter().find(is_of).copied()
     }
 
-    /// Sets the field of a path; `None` unsets it, except for the UUID.
+    /// Sets the field of a path; `None` unsets the field, except for the UUID.
     fn set(&mut self, path: &str, value: Option<&Element>) {
         let text = || value.map(|v| v.text.trim()).filter(|t| !t.is_empty()).map(str::to_owned);
         let reference = || value.and_then(MoRef::read);

@@ -104,7 +104,8 @@ pub struct VcenterInstances {
 }
 
 impl VcenterInstances {
-    /// Creates a backend for these vCenters. It makes no call before [`VcenterInstances::spawn`].
+    /// Creates a backend for these vCenters. The backend makes no call by itself before
+    /// [`VcenterInstances::spawn`].
     pub(crate) fn new(
         vcenters: Vec<Vcenter>,
         policy: Policy,

@@ -31,10 +31,10 @@ use crate::{
     mutant::mutant,
 };
 
-pub(super) const NOT_VISIBLE: &str = "its machine is not visible to this login; let the login read it, or delete the Node if the machine is gone";
-pub(super) const UNPROVEN: &str = "no machine with its provider ID is visible, and no reference shows that this login ever \
+pub(super) const NOT_VISIBLE: &str = "the node's machine is not visible to this login; let the login read it, or delete the Node if the machine is gone";
+pub(super) const UNPROVEN: &str = "no machine with the node's provider ID is visible, and no reference shows that this login ever \
     saw one; if the machine is gone, delete the Node, or annotate it with \
-    vsphere.cloud-provider/machine-gone=<its provider ID>";
+    vsphere.cloud-provider/machine-gone=<provider ID of the Node>";
 /// Time for which "cannot be proved" remains the answer without a new read, because privileges do
 /// not return within seconds.
 const HIDDEN_PAUSE: Duration = Duration::from_secs(30);
@@ -250,8 +250,8 @@ fn is_looked_for(shared: &Shared, node: &NodeIdentity) -> bool {
 /// Returns the message for a node whose reference names a vCenter that is not configured.
 pub(super) fn unknown_vcenter_message(noted: &MachineReference) -> String {
     format!(
-        "its machine was in the vCenter with instance UUID {}, which the configuration does not name; add that vCenter to \
-         vsphere.conf, or delete the Node if its machine is gone",
+        "the node's machine was in the vCenter with instance UUID {}, which the configuration does not name; add that vCenter to \
+         vsphere.conf, or delete the Node if the machine is gone",
         noted.vcenter
     )
 }

@@ -14,8 +14,9 @@ use super::{Shared, machine::Machine, state::VcenterIndex, view::mark_not_visibl
 
 /// Maximum number of machines that one call reads.
 const CHUNK: usize = 1000;
-/// Minimum time that the view gets to deliver a new member before the provider reads the machine
-/// directly. The read comes earlier if other machines have unreadable properties.
+/// Time that the view gets to deliver a new member before the provider reads the machine directly.
+/// The read comes earlier if it is already scheduled for other machines, or if other machines have
+/// unreadable properties. It comes later if earlier reads did not complete all machines.
 const DELIVERY: Duration = Duration::from_secs(10);
 
 /// Schedule of the reads of incomplete machines of one vCenter.

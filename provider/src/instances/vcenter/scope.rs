@@ -1,10 +1,11 @@
 //! Drops machines outside the datacenters that the configuration names.
 //!
 //! Searches cover the whole inventory, because one search is cheaper than one per datacenter. A
-//! [`DatacenterFilter`] then drops the machines in other datacenters. If the configuration names no
-//! datacenter, the sieve takes no additional call. Otherwise the provider resolves the names with
-//! the folders and datacenters, which come with a read that is due anyway or take one call. If the
-//! names are not all datacenters, it also reads the ancestors of the found machines.
+//! [`DatacenterFilter`] ("sieve") then drops the machines in other datacenters. If the
+//! configuration names no datacenter, the filter takes no additional call. Otherwise the provider
+//! resolves the names with the folders and datacenters, which come with a read that is due anyway
+//! or take one call. If the names are not all datacenters, it also reads the ancestors of the found
+//! machines.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -43,7 +44,7 @@ pub(super) struct ResolvedDatacenters {
     lasts: Duration,
 }
 
-/// Filter that drops machines outside the configured datacenters. The default sieve drops nothing.
+/// Filter that drops machines outside the configured datacenters. The default filter drops nothing.
 #[derive(Debug, Default)]
 pub(super) struct DatacenterFilter {
     /// Dropped machines, each with the outcome of a search that finds it.
@@ -53,7 +54,8 @@ pub(super) struct DatacenterFilter {
 }
 
 impl DatacenterFilter {
-    /// Returns the outcome of a search for `uuid` that found these machines.
+    /// Returns the outcome of a search for `uuid` that found these machines. If the filter drops
+    /// all of them, the outcome says why, or `Failed` if a configured name does not resolve.
     pub(super) fn choose(&self, shared: &Shared, uuid: MachineId, machines: &[MoRef]) -> Outcome {
         let is_inside = |machine: &&MoRef| !self.outside.contains_key(*machine);
         let inside: Vec<MoRef> = machines.iter().filter(is_inside).cloned().collect();
@@ -64,12 +66,13 @@ impl DatacenterFilter {
         }
     }
 
-    /// Returns the outcome of a search that found no machine.
+    /// Returns the outcome of a search that found no machine: `Absent`, or `Failed` if a configured
+    /// name does not resolve.
     pub(super) fn absent(&self) -> Outcome {
         self.unless_problem(Outcome::Absent)
     }
 
-    /// True if the sieve does not drop the machine.
+    /// True if the filter does not drop the machine.
     pub(super) fn passes(&self, machine: &MoRef) -> bool {
         !self.outside.contains_key(machine)
     }
@@ -137,15 +140,15 @@ pub(super) fn learn(shared: &Shared, index: VcenterIndex, tree: &Tree) -> Listed
     listed
 }
 
-/// Returns a sieve without a call, for searches that found no machine or covered only the
-/// configured datacenters. The sieve drops nothing, and only knows the problem of names that do not
-/// resolve.
+/// Returns a filter without a call, for searches that found no machine or covered only the
+/// configured datacenters. The filter drops nothing, and only knows the problem of names that do
+/// not resolve.
 pub(super) fn blind_sieve(shared: &Shared, index: VcenterIndex) -> DatacenterFilter {
     let problem = known(shared, index).and_then(|listed| listed.problem);
     DatacenterFilter { problem, ..DatacenterFilter::default() }
 }
 
-/// Returns a sieve for these machines. Reads folders, datacenters and ancestors where they are
+/// Returns a filter for these machines. Reads folders, datacenters and ancestors where they are
 /// needed.
 ///
 /// # Errors
@@ -185,11 +188,11 @@ pub(super) async fn sieve(
         let outcome = match path.iter().find(|object| object.kind() == "Datacenter") {
             Some(datacenter) if listed.datacenters.contains(datacenter) => continue,
             Some(datacenter) => Outcome::Outside(format!(
-                "its machine is in datacenter {:?}, which is not listed in {key}; add it there, or exclude the node",
+                "the node's machine is in datacenter {:?}, which is not listed in {key}; add it there, or move the machine",
                 names[datacenter]
             )),
             None => Outcome::Failed(format!(
-                "the login cannot see the datacenter of its machine, which {key} requires. Let the login read \
+                "the login cannot see the datacenter of the node's machine, which {key} requires. Let the login read \
                  the folders above {machine}"
             )),
         };

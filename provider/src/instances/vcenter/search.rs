@@ -162,7 +162,10 @@ async fn by_search(
                 None => Outcome::Failed("the machine of that name has no UUID yet".to_owned()),
             })
         }
-        several => Ok(Outcome::Ambiguous(format!("{} machines report its name", several.len()))),
+        several => Ok(Outcome::Ambiguous(format!(
+            "{} machines report the name of the node",
+            several.len()
+        ))),
     }
 }
 

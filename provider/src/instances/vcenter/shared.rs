@@ -145,8 +145,8 @@ impl Shared {
         is_it.then_some((link, machine))
     }
 
-    /// True if the collector shows the linked machine of the node, and that machine has no UUID
-    /// now.
+    /// True if the collector shows the linked machine of the node, and vCenter has reported no UUID
+    /// of that machine so far.
     pub(super) fn lacks_uuid(state: &State, name: &str) -> bool {
         let link = state.nodes.get(name).and_then(|tracked| tracked.link.as_ref());
         let machine =

@@ -5,7 +5,7 @@ use super::*;
 const OWNER: &[u8] =
     br#"{"apiVersion":"cluster.x-k8s.io/v1beta1","kind":"Cluster","name":"tkc1","uid":"u1"}"#;
 
-/// Content of all mounted files, by path.
+/// Content of all mounted files of a valid mount, by default path.
 fn mount() -> BTreeMap<PathBuf, Vec<u8>> {
     let paths = MountPaths::default();
     let key = rcgen::generate_simple_self_signed(vec![HOST.to_owned()]).unwrap();
@@ -99,8 +99,8 @@ fn an_empty_owner_reference_yields_a_warning() {
     assert!(mounted.warnings[0].contains("no apiVersion, kind, name, uid"));
 }
 
-/// Returns the error, without the path, if the file has this content (`None`: if the file is
-/// missing).
+/// Reads a mount in which the file at `path` has this content (`None`: is missing). Returns the
+/// error without the path.
 fn complaint(path: &Path, content: Option<&str>) -> String {
     let mut files = mount();
     match content {

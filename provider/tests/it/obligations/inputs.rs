@@ -24,7 +24,7 @@ async fn told(client: kube::Client) -> String {
     lab.telemetry.supervisor_check().unwrap().unwrap_err()
 }
 
-/// A server that gives every request this answer.
+/// A client of a server that gives every request this answer.
 fn server(code: u16, text: &'static str) -> kube::Client {
     let service = tower::service_fn(move |_: Request<Body>| async move {
         let mut response = Response::new(Body::from(text.as_bytes().to_vec()));

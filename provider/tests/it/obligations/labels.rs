@@ -33,9 +33,9 @@ fn label(lab: &Lab, key: &str) -> Value {
     lab.cluster.node("node").unwrap()["metadata"]["labels"][key].clone()
 }
 
-/// The zone arrives while the provider writes the label that follows a beta label. The write of the
-/// zone must use the version of the node after the first write, because the API server would refuse
-/// the older version.
+/// The zone arrives while the provider copies a beta label to the label without `beta`. The write
+/// of the zone must use the version of the node after this first write, because the API server
+/// would refuse the older version.
 #[tokio::test(start_paused = true)]
 async fn a_late_zone_beside_a_beta_label_is_written_without_a_conflict() {
     let lab = zoneless().await;

@@ -1,6 +1,6 @@
 //! Tests of Supervisor mode, case by case: the whole provider runs between a fake Supervisor and a
-//! fake cluster, and the tests judge it by the Nodes. The cases are the obligations of
-//! `InstancesV2`; `docs/supervisor-cases.md` lists them with these tests.
+//! fake cluster, and the tests judge it by its Nodes, calls and metrics. `docs/supervisor-cases.md`
+//! lists the cases with these tests.
 
 mod guard;
 mod identity;

@@ -1,4 +1,5 @@
-//! Tests of missing permissions on the Supervisor, and of its failures.
+//! Tests of missing permissions on the Supervisor, of its failures and silences, and of a token
+//! rotation.
 
 use std::sync::Mutex;
 

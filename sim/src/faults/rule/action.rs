@@ -37,7 +37,7 @@ pub enum Action {
     },
     /// Breaks the connection before an answer.
     Reset,
-    /// Never answers. The connection stays open until the client disconnects or the vCenter stops.
+    /// Never answers. The connection stays open until the client disconnects or the server stops.
     Blackhole,
     /// Sends this many bytes of the answer's body, then breaks the connection. A body with fewer
     /// bytes stays complete.

@@ -48,7 +48,8 @@ pub struct Ops(pub Vec<String>);
 const CLASSES: [&str; 5] = ["@read", "@write", "@login", "@longpoll", "@task"];
 
 impl Ops {
-    /// Returns an error text with remedy about the first pattern that names an unknown class.
+    /// Returns an error text with remedy about the first pattern that names an unknown class;
+    /// `None` if no pattern does.
     pub(crate) fn wrong_class(&self) -> Option<String> {
         let is_wrong = |it: &&String| it.starts_with('@') && !CLASSES.contains(&it.as_str());
         let pattern = self.0.iter().find(is_wrong)?;
@@ -86,13 +87,13 @@ pub struct Resource {
     /// Managed object type or Kubernetes kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Machine or object name.
+    /// Name of a machine, other inventory object, tag or Kubernetes object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Managed object id.
+    /// Managed object id, or the id of a tag or category.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moref: Option<String>,
     /// UUID by which the call looks a machine up.

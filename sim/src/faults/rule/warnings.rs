@@ -14,8 +14,9 @@ const VERBS: [&str; 8] =
 
 impl Rule {
     /// Returns a warning, with rule, key, value and remedy, for each operation in `match.op`, named
-    /// without `*` or `@`, that no server of the matched protocol answers. An operation of a
-    /// Kubernetes API passes if it has a known verb and a resource in lower case.
+    /// without `*` or `@`, that no server of the matched protocol answers. A name with a space
+    /// counts as an operation of a Kubernetes API, whatever the protocol. It passes if it has a
+    /// known verb and a resource in lower case (or `OpenAPI`).
     pub fn doubts(&self) -> Vec<String> {
         let of_rule = |doubt| format!("rule `{}`: match.op {doubt}", self.id);
         self.matcher.op.doubts(self.matcher.protocol).into_iter().map(of_rule).collect()
@@ -24,7 +25,8 @@ impl Rule {
 
 impl Ops {
     /// Returns a warning for each pattern that names one operation, if no server of `face` answers
-    /// that operation, or no server at all if `face` is `None`.
+    /// that operation, or no server at all if `face` is `None`. A name with a space is checked as
+    /// an operation of a Kubernetes API even if `face` is one of a vCenter.
     pub(crate) fn doubts(&self, face: Option<Face>) -> Vec<String> {
         let named =
             self.0.iter().filter(|pattern| !pattern.contains('*') && !pattern.starts_with('@'));

@@ -27,7 +27,7 @@ pub struct Access {
     rbac: Arc<AtomicBool>,
 }
 
-/// A decision and its reason.
+/// A decision and its reason, which may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) is_allowed: bool,
@@ -35,9 +35,9 @@ pub(super) struct Verdict {
 }
 
 impl Access {
-    /// Makes roles and bindings decide about all later requests. Requests without credentials then
-    /// come from the user `system:anonymous`, except those of labelled clients in this process,
-    /// which may still do everything.
+    /// Makes roles and bindings decide about all later requests, except those of members of
+    /// `system:masters`. Requests without credentials then come from the user `system:anonymous`,
+    /// except those of labelled clients in this process, which may still do everything.
     pub fn require_rbac(&self) {
         self.rbac.store(true, Ordering::Relaxed);
     }
@@ -52,8 +52,8 @@ impl Access {
         self.rbac.load(Ordering::Relaxed)
     }
 
-    /// Decides whether `who` may make the request `what`. Without RBAC, every user with a name
-    /// other than `system:anonymous` may.
+    /// Decides whether `who` may make the request `what`. A member of `system:masters` always may.
+    /// Without RBAC, so may every user with a name other than `system:anonymous`.
     pub(super) fn decide(&self, who: &Identity, what: &Attributes, store: &Store) -> Verdict {
         let is_known = !who.user.is_empty() && who.user != "system:anonymous";
         if who.groups.iter().any(|group| group == MASTERS) || (!self.is_rbac() && is_known) {

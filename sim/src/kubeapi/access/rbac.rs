@@ -124,7 +124,7 @@ enum Grant<'a> {
         /// Names of binding, role and subject.
         why: String,
     },
-    /// The binding names a role that does not exist.
+    /// The binding names a role that does not exist; holds the message about it.
     Missing(String),
 }
 

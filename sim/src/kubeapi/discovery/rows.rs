@@ -33,7 +33,7 @@ const GROUPS: [&str; 20] = [
     "flowcontrol.apiserver.k8s.io",
 ];
 
-/// Verbs of built-in resources; namespaces lack `deletecollection`.
+/// Verbs of built-in resources, except reviews; namespaces lack `deletecollection`.
 const VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 /// Verbs of custom resources: those of built-in resources in another order.

@@ -231,8 +231,8 @@ fn type_meta() -> Map<String, Value> {
     fields
 }
 
-/// Adds the `anyOf` of integer and string to a schema with `x-kubernetes-int-or-string` and without
-/// `anyOf`, and to the schemas below it.
+/// Adds the `anyOf` of integer and string to every schema that has `x-kubernetes-int-or-string` and
+/// no `anyOf`: to `schema` itself, and to the schemas below it.
 fn complete(schema: &mut Value) {
     if schema["x-kubernetes-int-or-string"] == true && schema.get("anyOf").is_none() {
         schema["anyOf"] = json!([{"type": "integer"}, {"type": "string"}]);

@@ -80,7 +80,8 @@ fn one(number: i32, field: &Field, value: &Value, out: &mut Vec<u8>) {
 }
 
 impl Special {
-    /// The fields of a special message, as a JSON object; `value` is the JSON of the message.
+    /// The fields of a special message, as a JSON object; `value` is the JSON of the message. Null
+    /// for [`Raw`](Self::Raw), which [`one`] writes itself.
     fn fields(self, message: &Message, value: &Value) -> Value {
         match (self, value) {
             (Self::Quantity, value) => json!({"string": value}),

@@ -316,7 +316,7 @@ fn instant(seconds: i64, nanos: i64, digits: u8) -> Value {
     }
 }
 
-/// A duration of nanoseconds as Go prints it, such as `1m30s`.
+/// A duration, given in nanoseconds, as Go prints it, such as `1m30s`.
 fn go_duration(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let all = nanoseconds.unsigned_abs();

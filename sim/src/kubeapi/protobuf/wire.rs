@@ -8,7 +8,7 @@ pub(super) enum WireError {
     /// The bytes end too early.
     #[error("unexpected EOF")]
     Eof,
-    /// A number has more than 64 bits.
+    /// A varint has more than ten bytes.
     #[error("proto: integer overflow")]
     Overflow,
     /// A length is negative.

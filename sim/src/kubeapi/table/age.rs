@@ -16,7 +16,7 @@ pub(super) fn since(instant: &Value, now: Timestamp) -> String {
 /// Formats an age in milliseconds for people, in at most two units.
 ///
 /// After `apimachinery: pkg/util/duration`, `HumanDuration`. A negative age above -2 s is `0s`,
-/// because clocks may differ; a lower one is `<invalid>`.
+/// because clocks may differ; an age of -2 s or less is `<invalid>`.
 fn human(milliseconds: i64) -> String {
     let two = |whole: i64, unit: char, rest: i64, small: char| match rest {
         0 => format!("{whole}{unit}"),
@@ -45,7 +45,7 @@ fn human(milliseconds: i64) -> String {
 mod tests {
     use super::*;
 
-    /// Rows of upstream's `TestHumanDuration`, in seconds.
+    /// Rows after upstream's tests of `HumanDuration`, in seconds.
     #[test]
     fn ages_are_printed_like_human_durations_of_go() {
         let (minute, hour, day) = (60, 3600, 86_400);

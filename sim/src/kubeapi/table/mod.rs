@@ -207,7 +207,9 @@ fn columns_of(definition: &Value, version: &str) -> Vec<Column> {
 
 impl Column {
     /// The value in the column; null if the object has none, or if the type of the value does not
-    /// fit the type of the column. A column of strings shows a value of another type as JSON.
+    /// fit the type of the column. A column of strings shows a value of another type as JSON. A
+    /// column of dates shows the age of the instant, or `<invalid>` for a text that is not an
+    /// instant.
     fn cell(&self, object: &Value, now: Timestamp) -> Value {
         let Some(found) = self.path.as_ref().and_then(|path| path.first(object)) else {
             return Value::Null;

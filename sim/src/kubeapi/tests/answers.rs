@@ -1,4 +1,4 @@
-//! Tests that compare representative answers byte for byte.
+//! Tests of representative answers, most of them byte for byte.
 
 use bytes::Bytes;
 use http::Request as HttpRequest;

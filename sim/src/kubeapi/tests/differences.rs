@@ -1,5 +1,6 @@
 //! Tests of intended differences from the real server that no sequence in `conformance/kubernetes`
-//! shows. A row of `docs/kubernetes-differences.md` names each test.
+//! shows. A row of `docs/kubernetes-differences.md` names each of them. One more test shows that
+//! large answers are compressed as on the real server.
 
 use std::io::Read as _;
 

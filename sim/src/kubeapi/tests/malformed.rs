@@ -1,4 +1,5 @@
-//! Tests that malformed requests get the real server's error messages and cause no panic.
+//! Tests that malformed requests get error messages with a reason, those of the real server where
+//! this server implements the feature, and cause no panic.
 
 use bytes::Bytes;
 use http::Request as HttpRequest;

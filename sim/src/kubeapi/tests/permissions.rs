@@ -1,4 +1,5 @@
-//! Tests of authentication and authorization.
+//! Tests of authentication, authorization and reviews, and of options of deletions, protobuf bodies
+//! and health endpoints.
 
 use std::sync::Arc;
 

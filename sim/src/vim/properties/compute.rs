@@ -8,7 +8,7 @@ use crate::vim::value::{Object, Value};
 
 /// Number of cores of a simulated host: 2 packages of 16.
 const CORES: i16 = 32;
-/// Clock rate of a core.
+/// Clock rate of a core in MHz.
 const MHZ: i32 = 2400;
 /// Memory of a simulated host in bytes: 256 GiB.
 const MEMORY: i64 = 256 << 30;

@@ -1,7 +1,7 @@
 //! Properties of virtual machines.
 //!
 //! As on a real server, the properties depend on the state of the machine: it has no `config` while
-//! its storage is lost, and no addresses while its guest reports none (`fake-vcenter` §9.3, §10.2).
+//! it is inaccessible or invalid, and no addresses while its guest reports none.
 
 mod config;
 mod guest;

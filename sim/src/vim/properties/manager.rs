@@ -129,8 +129,8 @@ fn result(reader: &Reader<'_>, task: &Task, made: Option<MoRef>) -> Option<Value
 }
 
 /// Returns the files of a directory of a datastore. The root (an empty path) has one directory per
-/// machine; any other directory has the configuration file and the disk file of the machine of
-/// that name. Ignores `searchSpec`, because the files have only paths.
+/// machine; any other directory has a configuration file and a disk file with its name, even if no
+/// machine has that name. Ignores `searchSpec`, because the files have only paths.
 fn found(reader: &Reader<'_>, task: &Task, directory: &str) -> Object {
     let file = |kind: &'static str, path: String| Object::new(kind).with("path", path).into();
     let files: Vec<Value> = match reader.vc.inventory.get(task.entity).map(|it| &it.data) {

@@ -1,8 +1,8 @@
 //! Properties of managed objects: their names and current values.
 //!
 //! One table per type has the names and the getters. A path is valid if a table of the type or of
-//! its base types has it, and set if its getter returns a value. The read of a leaf does not build
-//! the object around it.
+//! its base types has it, or if it leads into a property whose fields no table lists. It is set if
+//! its getter returns a value. The read of a leaf does not build the object around it.
 
 mod compute;
 mod entity;
@@ -184,7 +184,7 @@ pub(crate) fn is_valid(kind: &str, path: &str) -> bool {
     prop.is_some()
 }
 
-/// Returns the value of a property; `None` if it is unset.
+/// Returns the value of a property; `None` if it is unset or unknown.
 pub(crate) fn read(reader: &Reader<'_>, subject: Subject<'_>, path: &str) -> Option<Value> {
     let parts = parts(path);
     let (first, key) = keyed(parts.first()?)?;

@@ -73,7 +73,8 @@ impl Reading {
         Ok(direct)
     }
 
-    /// Parses a traversal and returns its index, or the name of the traversal that it refers to.
+    /// Parses an element of a `selectSet`. Returns the index of the traversal in the element, or
+    /// the name by which the element refers to another traversal.
     fn selection(&mut self, node: &Node) -> Result<Result<usize, String>, VimFault> {
         let traverses = match node.xsi_type.as_deref() {
             Some("TraversalSpec") => true,

@@ -22,12 +22,14 @@ pub(crate) struct Filter {
     pub(super) follows_view: bool,
 }
 
-/// Changes of a filter: members that entered or left, and changed paths of the other members.
+/// Changes of a filter: members that entered or left, and the changed paths of members that the
+/// client has, also of those that left.
 pub(super) type Followed = (FilterChange, Vec<(Obj, Vec<String>)>);
 
 impl Filter {
     /// Computes the changes without the journal: selects the members anew and compares them with
-    /// those that the client has (`known`).
+    /// those that the client has (`known`). Reports every current member as entered, also those
+    /// that the client has.
     pub(super) fn changes_by_selection(
         &self,
         reader: &Reader<'_>,
@@ -47,7 +49,8 @@ impl Filter {
         Ok((change, Vec::new()))
     }
 
-    /// Computes the changes from the entries of the journal since the client's position.
+    /// Computes the changes from the entries of the journal since the client's position. Selects
+    /// the members anew only if entries and views cannot tell which members entered or left.
     pub(super) fn follow(
         &self,
         reader: &Reader<'_>,
@@ -92,8 +95,9 @@ impl Filter {
     }
 
     /// Computes which objects entered or left a filter that follows views. Checks only the objects
-    /// that the journal or a list view names as changed. Selects all members anew if a list view no
-    /// longer keeps the changes.
+    /// that were created, removed or moved according to the journal, and those that a list view
+    /// names as added or removed. Selects all members anew if a list view no longer keeps its
+    /// changes.
     fn follow_views(
         &self,
         reader: &Reader<'_>,
@@ -146,8 +150,8 @@ impl Filter {
         self.spec.wanted(kind.type_name()).is_some()
     }
 
-    /// True if a list view among the start objects has changed or was destroyed since the client's
-    /// position.
+    /// True if a list view among the start objects has another generation than at the client's
+    /// position. A destroyed view counts as generation 0.
     fn has_changed_view(&self, views: &Views, known: &Members) -> bool {
         self.spec.starts.iter().any(|start| {
             let Obj::Named(id) = &start.obj else { return false };

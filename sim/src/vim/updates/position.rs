@@ -13,12 +13,14 @@ use crate::vim::select::Obj;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Position {
     pub(super) journal: u64,
-    /// Objects that the user was not allowed to see in this state.
+    /// [`User::denied`](sim_world::vcenter::User::denied) in this state: the user saw neither these
+    /// objects nor anything below them.
     pub(super) denied: Vec<MoRef>,
     pub(super) members: BTreeMap<Arc<str>, Members>,
 }
 
-/// Members of a filter in an acknowledged state, and the generation of each view at that time.
+/// Members of a filter in an acknowledged state, and the generation of each view among the filter's
+/// start objects at that time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members {
     pub(super) objects: BTreeSet<Obj>,

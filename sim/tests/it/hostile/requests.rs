@@ -22,8 +22,8 @@ const TOO_LARGE: &str =
 const NOT_ALLOWED: &str = r#""reason":"MethodNotAllowed""#;
 const NOT_FOUND: &str = "404 page not found";
 
-/// A hostile request: its name, its bytes, the start of the expected status (empty if the server
-/// closes the connection without an answer), and a part of the expected answer.
+/// A hostile request: its name, its bytes, the start of the expected status, and a part of the
+/// expected answer (empty if any answer with this status is right).
 type Hostile = (&'static str, Vec<u8>, &'static str, &'static str);
 
 const JSON: &str = "application/json";
@@ -121,7 +121,8 @@ fn bodies() -> Vec<Hostile> {
     ]
 }
 
-/// Requests with wrong lengths, chunks or headers, and bytes that are not HTTP.
+/// Requests with wrong lengths, chunks or headers, a path that is too long, and bytes that are not
+/// HTTP.
 fn framing() -> Vec<Hostile> {
     let flood = |n: usize| (0..n).map(|n| format!("X-{n}: 1\r\n")).collect::<String>();
     let lengths = |length: &str, body: &str| {

@@ -168,8 +168,7 @@ pub(super) async fn updates(shots: &mut Snapshots) {
     shots.take(&sim, "updates_enter_and_leave", &answer);
 }
 
-/// Takes snapshots of searches that a provider does not make, and of reads in the style of older
-/// clients.
+/// Takes snapshots of further searches, and of reads in the style of older clients.
 pub(super) async fn other_ways_to_find_and_read(shots: &mut Snapshots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;
@@ -256,8 +255,8 @@ pub(super) async fn views_and_collectors(shots: &mut Snapshots) {
     shots.take(&sim, "destroy_view", &answer);
 }
 
-/// Takes snapshots of session calls: one session clones its login to another, queries it and ends
-/// it.
+/// Takes snapshots of session calls: a client clones its login to a second session, queries the
+/// second session and ends it.
 pub(super) async fn sessions(shots: &mut Snapshots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;

@@ -1,5 +1,5 @@
-//! Snapshots of operations that change machines: tasks, from their acceptance to their result, and
-//! requests to guests.
+//! Snapshots of operations that change machines or search datastores: tasks, from their acceptance
+//! to their result, and requests to guests.
 
 use std::time::Duration;
 

@@ -52,7 +52,8 @@ impl Execution<'_> {
     }
 
     /// Creates a powered-off machine in `folder` and `pool`, on `host` or, without one, on the
-    /// first host of the pool's cluster. The host must be connected and not in maintenance mode.
+    /// first usable host of the pool's cluster. A usable host is connected and not in maintenance
+    /// mode. Refuses a `host` that is not usable or not in the cluster.
     pub(super) fn create_in(
         &mut self,
         vcenter: &str,

@@ -163,8 +163,8 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Carries out a power request to VMware Tools, unless the machine was powered on or off, reset
-    /// or suspended since the request.
+    /// Carries out a power request to VMware Tools, unless the machine was powered on or off,
+    /// reset, suspended or restarted by HA since the request.
     pub(super) fn guest_powers(
         &mut self,
         vcenter: &str,
@@ -190,8 +190,8 @@ impl Execution<'_> {
     }
 }
 
-/// The complete report of a guest that has booted as [`NextGuestReport`](crate::vcenter::GuestPlan)
-/// says.
+/// The complete report of a booted guest, with the host name and addresses of the machine's
+/// [`NextGuestReport`](crate::vcenter::NextGuestReport).
 pub(crate) fn booted_guest(vc: &VCenter, machine: &Machine) -> Guest {
     let nics = nics(vc, machine, true);
     Guest {
@@ -202,8 +202,8 @@ pub(crate) fn booted_guest(vc: &VCenter, machine: &Machine) -> Guest {
     }
 }
 
-/// The interfaces of a running guest: one per card. Each has the card's planned addresses if
-/// `configured`, and then its link-local address.
+/// The interfaces of a running guest: one per card. Each has its link-local address and, if
+/// `configured`, before it the card's planned addresses.
 fn nics(vc: &VCenter, machine: &Machine, configured: bool) -> Vec<GuestNic> {
     machine
         .config

@@ -34,7 +34,8 @@ impl Execution<'_> {
         self.emit(Event::KubeletSet { node, kubelet: Some(kubelet) });
     }
 
-    /// Starts the kubelet of a machine now, and adds one if the machine has none.
+    /// Starts the kubelet of a powered-on machine now, and adds one if the machine has none.
+    /// Refuses a machine that is not powered on.
     pub(super) fn start_kubelet(&mut self, vcenter: &str, machine: MoRef) -> Result<(), VcFault> {
         let existing = self.machine(vcenter, machine)?.power;
         if existing != Power::PoweredOn {
@@ -131,9 +132,10 @@ impl Execution<'_> {
         }
     }
 
-    /// Renews the lease of a kubelet, and reports its status if a report is due. Does nothing if
-    /// the kubelet has stopped or restarted since the heartbeat was scheduled. While heartbeats are
-    /// off, does not renew the lease.
+    /// Reports the status of a kubelet if a report is due, then renews its lease and schedules the
+    /// next heartbeat. If its Node was deleted, deletes the lease instead and schedules nothing.
+    /// While heartbeats are off, does not touch the lease and schedules nothing. Does nothing at
+    /// all if the kubelet has stopped or restarted since the heartbeat was scheduled.
     pub(super) fn heartbeat(&mut self, node: &str, run: u32) {
         let runs = |kubelet: &&Kubelet| kubelet.running && kubelet.run == run;
         let Some(kubelet) = self.state.kubelets.get(node).filter(runs) else { return };

@@ -334,8 +334,8 @@ impl Execution<'_> {
         vmoperator::status(object, self.found(object), &prerequisites, operator, &now)
     }
 
-    /// Checks whether the objects that a VirtualMachine names exist, and whether the zone in its
-    /// zone label, if any, has a cluster.
+    /// Checks whether the class, image, resource policy and bootstrap Secret that a VirtualMachine
+    /// names exist, and whether the zone in its zone label, if any, has a cluster.
     fn prerequisites(&self, object: &Value) -> Prerequisites {
         let spec = &object["spec"];
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();

@@ -56,7 +56,9 @@ pub struct Grant {
     pub vcenter: Option<String>,
     /// The account.
     pub user: String,
-    /// Id (`vm-17`), or name of a machine, cluster, host, datacenter, pool or vApp.
+    /// Id (`vm-17`), or name of a machine, cluster, compute resource of a standalone host, host,
+    /// datacenter, pool or vApp. If objects of several types have the name, the first type in this
+    /// list counts.
     pub object: String,
 }
 
@@ -71,6 +73,8 @@ pub struct TagName {
     pub category: String,
     /// The tag's name.
     pub tag: String,
-    /// Id (`domain-c8`), or name of a machine, cluster, host, datacenter, pool or vApp.
+    /// Id (`domain-c8`), or name of a machine, cluster, compute resource of a standalone host,
+    /// host, datacenter, pool or vApp. If objects of several types have the name, the first type
+    /// in this list counts.
     pub object: String,
 }

@@ -14,11 +14,12 @@ pub enum VcRequest {
         /// The client's `User-Agent`.
         user_agent: String,
     },
-    /// Logs in; opens a session if `token` does not name an open one.
+    /// Logs in; opens a session if `token` does not name an open one. Fails if `token` names a
+    /// session that is logged in already.
     Login {
         /// The process that keeps the session.
         family: SessionService,
-        /// The anonymous session to log in.
+        /// Token of the anonymous session to log in; `None` opens a session.
         token: Option<String>,
         /// Account.
         user: String,

@@ -1,6 +1,6 @@
-//! Invariants of every Supervisor: a machine belongs to at most one VirtualMachine object, every
-//! step that VM Operator must do next is pending, and revisions are unique and not above the
-//! store's counter.
+//! Invariants of every Supervisor: a machine belongs to at most one VirtualMachine object, a step
+//! is pending for every object for which VM Operator must do one, no two custom objects share a
+//! revision, and no revision is above the store's counter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,8 +104,9 @@ fn reaction_violations(state: &State, found: &mut Vec<String>) {
     }
 }
 
-/// Checks that every step that VM Operator must do next is pending, and that the status of an
-/// object without a pending step agrees with vCenter.
+/// Checks that a step is pending for every object for which VM Operator must do one. Also checks
+/// that the status of an object without a pending step agrees with vCenter, if VM Operator
+/// reconciles the object.
 fn step_violations(state: &State, found: &mut Vec<String>) {
     let mut copy = state.clone();
     let now = state.latest;

@@ -204,7 +204,7 @@ pub enum Subresource {
     Status,
     /// `/finalize` of a Namespace, through which clients change the finalizers in its `spec`.
     Finalize,
-    /// `/scale`: the desired number of replicas, in the same form for every kind.
+    /// `/scale`: the desired and the actual number of replicas, in the same form for every kind.
     Scale,
 }
 

@@ -17,8 +17,8 @@ pub(super) fn map<'a>(object: &'a Value, pointer: &str) -> Option<&'a Map<String
     object.pointer(pointer).and_then(Value::as_object)
 }
 
-/// Returns the map under `field`. Puts an empty map there if the field is missing or has another
-/// value, and replaces `object` in the same way.
+/// Returns the map under `field`. Puts an empty map there if the field is missing or not a map.
+/// First replaces an `object` that is not a map by an empty map.
 pub(super) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     let slot = as_map(object).entry(field).or_insert(Value::Null);
     as_map(slot)

@@ -1,5 +1,5 @@
 //! Rules for names, label values, and keys of labels and data, with the error texts of the real
-//! server.
+//! server. The functions return all problems of a text; none for a valid text.
 
 use super::NameRule;
 

@@ -82,8 +82,8 @@ impl ast::Visitor for Pieces {
     }
 }
 
-/// Returns Go's error text, which quotes the whole pattern, the pattern from the error on, or the
-/// faulty part. Errors without a known text of Go get that of the crate `regex_syntax`.
+/// Returns Go's error text, which quotes the whole pattern, the pattern from the error on, the
+/// faulty part, or nothing. Errors without a known text of Go get that of the crate `regex_syntax`.
 fn in_go(pattern: &str, error: &ast::Error) -> String {
     let span = error.span();
     let found = pattern.get(span.start.offset..span.end.offset).unwrap_or_default();

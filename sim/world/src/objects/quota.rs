@@ -18,7 +18,7 @@ const COUNT: &str = "count/";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
-    /// The namespace.
+    /// Name of the namespace whose objects the quota counts.
     pub namespace: String,
     /// Name of the quota, which the error for a refused object contains.
     pub name: String,

@@ -116,8 +116,8 @@ impl ResourceDef {
         Types::builtin().kind(&self.id.group, &self.kind)
     }
 
-    /// True if clients see objects exactly as the store keeps them, without conversion or hidden
-    /// fields.
+    /// True if clients see objects exactly as the store keeps them: for a built-in kind without
+    /// hidden fields. False for every custom kind, whose objects may need a conversion.
     pub fn is_shown_as_kept(&self) -> bool {
         self.custom.is_none() && self.strategy.hide.is_none()
     }
@@ -156,7 +156,8 @@ impl ResourceDef {
         }
     }
 
-    /// JSON pointers to the replicas in this version; `None` if it has no scale subresource.
+    /// JSON pointers to the replicas in this version; `None` if the version has no scale
+    /// subresource.
     pub fn scale(&self, version: &str) -> Option<&Scale> {
         self.custom.as_ref()?.version(version)?.scale.as_ref()
     }
@@ -195,11 +196,13 @@ impl ResourceDef {
 }
 
 /// Function that assigns values which depend on other objects of the store. Its arguments are the
-/// store, the new object, and the existing object (`None` on creation).
+/// store, the new object, and the existing object (`None` on creation). An error refuses the write.
 pub type Allocate = fn(&Store, &mut Value, Option<&Value>) -> Result<(), Status>;
 
 /// One check of an update. The real server checks metadata several times, so an error in metadata
-/// occurs several times among the causes.
+/// occurs several times among the causes. The store always checks changed metadata first. Only if
+/// this finds an error do `Metadata` and `MetadataChange` check metadata again. They always apply
+/// [`Strategy::requires_standard_finalizers`] to changed metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// Metadata, as on creation.
@@ -219,10 +222,12 @@ pub enum Check {
 pub struct Strategy {
     /// Rule for names.
     pub names: NameRule,
-    /// True if `metadata.generation` counts changes of everything except metadata and status. For a
-    /// custom kind without a status subresource, it counts changes of the status too.
+    /// True if `metadata.generation` begins at 1 and counts changes of everything except metadata
+    /// and status. For a custom kind without a status subresource, it counts changes of the status
+    /// too.
     pub generation: bool,
-    /// True if an update of a missing object creates the object.
+    /// True if an update of a missing object creates the object. An update of a subresource never
+    /// does.
     pub create_on_update: bool,
     /// True if an update without resourceVersion, or with resourceVersion 0, is accepted.
     pub unconditional_update: bool,
@@ -245,7 +250,8 @@ pub struct Strategy {
     /// object.
     pub validate_status: fn(&Value, &Value, &mut FieldErrors),
     /// Returns the object without the stored fields that clients do not see, or `None` if it has no
-    /// such field. Writes apply to the stored object.
+    /// such field. Updates and patches apply to the object with these fields. Kinds without this
+    /// function hide nothing.
     pub hide: Option<fn(&Value) -> Option<Value>>,
     /// Checks the new object of a change through the finalize subresource.
     pub validate_finalize: fn(&Value, &mut FieldErrors),
@@ -254,7 +260,8 @@ pub struct Strategy {
     /// True if an update returns all warnings about the new object; false if it leaves out those
     /// that already applied to the existing object.
     pub repeats_warnings: bool,
-    /// Checks of an update, in this order.
+    /// Checks of an update, and of a change through the subresources scale and finalize, in this
+    /// order.
     pub checks: &'static [Check],
     /// Checks of a change through the status subresource, in this order.
     pub status_checks: &'static [Check],

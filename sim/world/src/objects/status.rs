@@ -34,7 +34,7 @@ pub struct Details {
     pub group: String,
     /// Resource or kind, whichever the real server puts here.
     pub kind: String,
-    /// The object's uid.
+    /// The object's uid; empty if the answer does not name it.
     pub uid: String,
     /// Causes, such as errors of single fields.
     pub causes: Vec<Cause>,

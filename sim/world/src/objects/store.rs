@@ -21,9 +21,9 @@ use crate::{Ids, Time};
 /// and a watcher that has not read these changes yet is not slow.
 const DEFAULT_WINDOW: usize = 4096;
 
-/// Minimum of changes of a resource that a compaction keeps regardless of their age; twice the
-/// number of objects if that is more. The watch cache of a real API server also keeps the changes
-/// of a quiet resource beyond etcd's compaction.
+/// Minimum of changes of a resource that [`Store::run_compactions`] keeps regardless of their age;
+/// twice the number of objects if that is more. The watch cache of a real API server also keeps the
+/// changes of a quiet resource beyond etcd's compaction.
 const MIN_WINDOW: usize = 512;
 
 /// Interval between compactions (`--etcd-compaction-interval`). Each compaction forgets the changes
@@ -106,9 +106,9 @@ impl Store {
         }
     }
 
-    /// Runs `found`, which creates initial objects, and meanwhile validates only metadata. A full
-    /// validation would compile the patterns in CustomResourceDefinitions at each start; a test
-    /// validates these definitions instead.
+    /// Runs `found`, which creates initial objects, and meanwhile checks only the metadata of new
+    /// objects, and no sizes. A full validation would compile the patterns in
+    /// CustomResourceDefinitions at each start; a test validates these definitions instead.
     pub(crate) fn with_light_validation(&mut self, found: impl FnOnce(&mut Self)) {
         self.skips_validation = true;
         found(self);
@@ -130,7 +130,7 @@ impl Store {
         self.resources.get(id)
     }
 
-    /// The object at `key`.
+    /// The object at `key`; `None` if no object exists there.
     pub fn get(&self, key: &Key) -> Option<&Arc<Value>> {
         self.objects.get(&key.resource)?.get(&key.path())
     }
@@ -177,8 +177,8 @@ impl Store {
     }
 
     /// Registers the resource that `definition` describes. Unregisters the resource if `op` is the
-    /// deletion of the definition, or if the definition is not established. If `before`, the
-    /// definition before the change, describes the same resource, the registration stays and
+    /// deletion of the definition, or if the definition is not established. Otherwise, if `before`,
+    /// the definition before the change, describes the same resource, the registration stays and
     /// watches continue. Never changes a built-in resource.
     pub(super) fn register(&mut self, definition: &Value, op: Op, before: Option<&Value>) {
         let id = customresourcedefinitions::defined(definition);

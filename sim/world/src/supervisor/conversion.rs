@@ -8,9 +8,10 @@
 //! lose them in any case.
 //!
 //! Most fields have the same name and meaning in all versions. The conversion passes an object
-//! through the Go structures of the wanted version (`schemas/vmoperator.json`), which drop unknown
-//! fields. The modules here do the rest: fields that move, values with another spelling, and fields
-//! that are restored. Facts are from `vm-operator: api/v1alpha*/*_conversion.go`.
+//! through the Go structures of the given and of the wanted version (`schemas/vmoperator.json`),
+//! which drop unknown fields. The modules here do the rest: fields that move, values with another
+//! spelling, and fields that are restored. Facts are from
+//! `vm-operator: api/v1alpha*/*_conversion.go`.
 
 mod document;
 mod image;

@@ -19,7 +19,7 @@ pub(super) struct Builder<'a> {
     vcenter: VCenter,
 }
 
-/// The resource pool and the hosts of a cluster or standalone host, on which new machines run.
+/// The root resource pool and the hosts of a cluster or of a standalone host.
 struct Compute {
     pool: MoRef,
     hosts: Vec<MoRef>,
@@ -219,7 +219,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The folders, datastore, network and clusters of a datacenter.
+/// The folders of machines and hosts, the datastore, the network and the clusters of a datacenter.
 struct Places {
     machines: MoRef,
     hosts: MoRef,

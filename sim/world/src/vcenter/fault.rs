@@ -62,7 +62,8 @@ pub enum VcFault {
     /// The object does not support the operation.
     #[error("The operation is not supported on the object.")]
     NotSupported,
-    /// The user or password is wrong, or the account is locked.
+    /// The user or password is wrong, the account is locked, or the client logs in to a session
+    /// that is not anonymous.
     #[error("Cannot complete login due to an incorrect user name or password.")]
     InvalidLogin,
     /// The session table is full.

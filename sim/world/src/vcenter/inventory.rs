@@ -31,7 +31,7 @@ pub enum Change {
     Power {
         /// The new state.
         power: Power,
-        /// Time of the power-on; `None` if the machine is not on.
+        /// Time of the power-on or reset; `None` if the machine is not on.
         booted: Option<Time>,
         /// The new number of power changes.
         boot: u32,
@@ -42,7 +42,7 @@ pub enum Change {
     Placed {
         /// The host.
         host: MoRef,
-        /// The pool.
+        /// The pool; `None` for a template.
         pool: Option<MoRef>,
     },
     /// The report of a guest changed.
@@ -244,7 +244,8 @@ impl Inventory {
         }
     }
 
-    /// Changes the object and its index entries; returns the property paths that changed.
+    /// Changes the object and its index entries; returns the paths of the properties that may have
+    /// changed.
     fn edit(&mut self, id: MoRef, change: &Change) -> Vec<&'static str> {
         self.index(id, false);
         let mut paths = Vec::new();

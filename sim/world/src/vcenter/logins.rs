@@ -62,9 +62,10 @@ pub struct User {
     pub denied: Vec<MoRef>,
     /// Number of consecutive wrong passwords within [`LoginRules::lockout_window`].
     pub failures: u32,
-    /// Time of the first of these wrong passwords.
+    /// Time of the first of these wrong passwords; `None` if `failures` is 0.
     pub first_failure: Option<Time>,
-    /// Time until which the account is locked; may be past.
+    /// Time until which the account is locked; may be past. `None` before the first lock, and after
+    /// the next accepted login or counted wrong password.
     pub locked_until: Option<Time>,
 }
 
@@ -133,7 +134,7 @@ pub enum EndReason {
     Logout,
     /// The session was idle for too long.
     Expired,
-    /// An administrator ended it.
+    /// An administrator or the command `session.expireAll` ended it.
     Terminated,
     /// The vCenter stopped or got another instance UUID.
     Stopped,

@@ -110,8 +110,8 @@ pub struct Config {
     pub cards: Vec<NetworkCard>,
     /// True if the machine is a template.
     pub template: bool,
-    /// Version of this configuration, from 1; every reconfiguration and every change of the BIOS
-    /// UUID adds 1.
+    /// Version of this configuration, from 1. Every reconfiguration with an effect and every change
+    /// of the BIOS UUID adds 1.
     pub change_version: u64,
     /// Time of creation.
     pub created: Time,
@@ -134,7 +134,7 @@ pub struct GuestNic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Tools {
-    /// VMware Tools does not run, so the report of the guest does not change.
+    /// VMware Tools does not run.
     NotRunning,
     /// VMware Tools runs.
     Running,
@@ -157,9 +157,9 @@ pub enum GuestRequest {
 pub struct Guest {
     /// State of VMware Tools.
     pub tools: Tools,
-    /// Last reported host name.
+    /// Last reported host name; `None` if the guest has reported none.
     pub host_name: Option<String>,
-    /// The primary address.
+    /// The primary address; `None` if the guest has reported none.
     pub address: Option<IpAddr>,
     /// Interfaces in the guest's order.
     pub nics: Vec<GuestNic>,
@@ -213,7 +213,7 @@ pub struct Machine {
     pub pool: Option<MoRef>,
     /// The datastore of its files.
     pub datastore: MoRef,
-    /// Time of the last power-on; `None` unless the machine is on.
+    /// Time of the last power-on or reset; `None` unless the machine is on.
     pub booted: Option<Time>,
     /// The present report of the guest.
     pub guest: Guest,

@@ -102,8 +102,8 @@ pub struct VCenter {
     pub service: Service,
     /// Number of the current TLS certificate, from 0.
     pub certificate: u32,
-    /// The highest number of an id so far. All ids of the vCenter use this counter, which never
-    /// decreases.
+    /// The highest number of a MoRef so far. All objects and tasks of the vCenter get their numbers
+    /// from this counter, which never decreases.
     pub last_number: u32,
 }
 

@@ -146,7 +146,9 @@ impl TryFrom<String> for MoRef {
     type Error = String;
 
     fn try_from(id: String) -> Result<Self, Self::Error> {
-        Self::parse(&id).ok_or_else(|| format!("invalid managed object id `{id}`"))
+        Self::parse(&id).ok_or_else(|| {
+            format!("invalid managed object id `{id}`: expected an id such as vm-17")
+        })
     }
 }
 

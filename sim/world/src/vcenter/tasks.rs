@@ -15,7 +15,7 @@ use crate::Time;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct MachineSpec {
-    /// Inventory name.
+    /// Inventory name; a new machine must have one.
     pub name: Option<String>,
     /// BIOS UUID.
     pub uuid: Option<Uuid>,

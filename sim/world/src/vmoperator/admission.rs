@@ -2,7 +2,7 @@
 //!
 //! Follows `vm-operator: webhooks/virtualmachine`, with two exceptions. The defaulting omits fields
 //! of capabilities that the simulated Supervisor does not have (immutable classes, groups,
-//! policies). The validation omits the checks of virtual hardware.
+//! policies). The validation checks only the power state and some immutable fields.
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;

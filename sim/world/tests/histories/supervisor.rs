@@ -176,8 +176,8 @@ fn fresh(seed: u64) -> World {
     world
 }
 
-/// Gives VM Operator its normal settings, ends held steps and lets an hour pass, so that every step
-/// ends.
+/// Starts VM Operator and its webhooks, makes its steps end at once, releases held steps, and lets
+/// an hour pass, so that every step ends.
 fn heal(world: &mut World) {
     let now = |world: &World| world.next_look();
     let steps = [

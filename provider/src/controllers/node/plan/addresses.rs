@@ -11,8 +11,8 @@ use crate::{
     mutant::{Active, mutant},
 };
 
-/// Decides about the addresses of an initialized node. If the addresses are unknown, the published
-/// ones stay.
+/// Decides about the addresses of an initialized node. Returns [`Plan::Wait`] if the addresses are
+/// unknown or do not fit the annotation with the node IP; the published ones stay then.
 pub(super) fn refresh_addresses(node: &Node, lookup: &Lookup<Metadata>, active: Active) -> Plan {
     let (addresses, order, reference) = match lookup {
         Lookup::Found(metadata) => match &metadata.addresses {
@@ -35,13 +35,14 @@ pub(super) fn refresh_addresses(node: &Node, lookup: &Lookup<Metadata>, active: 
     }
 }
 
-/// Returns the addresses to publish: those of the machine and, if the machine has addresses but no
-/// host name, the Node's own host names. The Node's annotation with the kubelet's node IP restricts
-/// and orders them.
+/// Returns the addresses to publish: those of the machine (`addresses`) and, if these are not empty
+/// and have no host name, the Node's own host names. The Node's annotation with the kubelet's node
+/// IP restricts and orders the result. An empty result stays empty, whatever the annotation.
 ///
 /// # Errors
 ///
-/// If the annotation is malformed, or one of its addresses is not among the others.
+/// If the machine has addresses, and the annotation is malformed or names an address that is not
+/// among the addresses to publish.
 pub(super) fn published(node: &Node, addresses: &[Address]) -> Result<Vec<Address>, String> {
     let mut addresses = addresses.to_vec();
     if !addresses.is_empty() && !addresses.iter().any(|a| a.kind == AddressKind::Hostname) {
@@ -54,7 +55,8 @@ pub(super) fn published(node: &Node, addresses: &[Address]) -> Result<Vec<Addres
     }
 }
 
-/// Returns a patch of the status with the addresses; `None` if they are unchanged or empty.
+/// Returns a patch of the status with the addresses; `None` if they are unchanged or empty. A
+/// different order is a change only with [`AddressOrder::Kept`].
 ///
 /// The status subresource of nodes also accepts annotations (kubelet uses that), so the reference
 /// needs no separate write.

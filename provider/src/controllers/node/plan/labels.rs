@@ -16,8 +16,9 @@ const LABEL_PAIRS: [(&str, &str); 3] = [
     ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
 ];
 
-/// Returns the labels that initialization adds or changes: zone, region, instance type, and those
-/// extra labels of the command line that are not reserved and that the node does not have.
+/// Returns the labels that initialization adds or changes: zone, region and instance type, as far
+/// as known, in the beta and the stable spelling, and those extra labels of the command line that
+/// are not reserved and that the node does not have.
 pub(super) fn initial_labels(
     node: &Node,
     zone: Option<&Zone>,
@@ -47,8 +48,9 @@ pub(super) fn initial_labels(
     labels
 }
 
-/// Returns zone and region labels for an initialized node whose machine got its zone later. A label
-/// that the node has in its beta or stable spelling stays unchanged.
+/// Returns zone and region labels for an initialized node whose machine got its zone later. Leaves
+/// out a label that the node has in its beta or stable spelling. Empty if the zone is unknown or
+/// the machine has none.
 pub(super) fn late_zone_labels(node: &Node, lookup: &Lookup<Metadata>) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let Lookup::Found(Metadata { zone: Ok(Some(zone)), .. }) = lookup else { return labels };
@@ -62,8 +64,9 @@ pub(super) fn late_zone_labels(node: &Node, lookup: &Lookup<Metadata>) -> BTreeM
     labels
 }
 
-/// Decides about the stable labels of an initialized node: each gets the value of its beta label.
-/// Calls `lookup` only if a label must be written; that write also carries a new reference.
+/// Decides about the stable labels of an initialized node: each gets the value of its beta label,
+/// if the node has that. Calls `lookup` only if a label must be written; that write also carries a
+/// new reference.
 pub(crate) fn reconcile_labels(node: &Node, lookup: impl FnOnce() -> Lookup<Metadata>) -> Plan {
     let mut labels = BTreeMap::new();
     for (beta, stable) in LABEL_PAIRS {

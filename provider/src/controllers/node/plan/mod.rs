@@ -28,7 +28,8 @@ pub(crate) enum Plan {
     Nothing,
     /// The controller cannot write yet, for this reason.
     Wait(Unknown),
-    /// Only the reference must be written, which is not urgent.
+    /// Only the reference is to be written, which is not urgent. The addresses are unchanged or
+    /// unknown.
     Record(MachineReference),
     /// The controller makes these writes now.
     Write(Writes),
@@ -37,15 +38,17 @@ pub(crate) enum Plan {
 /// Writes to one node; the controller sends them in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Writes {
-    /// Strategic merge patch of the status with the addresses. It comes first, so that every
-    /// initialized node has addresses.
+    /// Strategic merge patch of the status with the addresses. The controller sends it before the
+    /// patch that removes the taint, so that an initialized node has the addresses of its machine.
     pub status: Option<Value>,
-    /// Strategic merge patch of the node: provider ID, labels, reference and taints in one request.
+    /// Strategic merge patch of the node: provider ID, labels, reference and taints, as far as they
+    /// change, in one request.
     pub node: Option<Value>,
 }
 
-/// Decides how to initialize a node. Returns [`Plan::Wait`] while the machine, its addresses or its
-/// zone is unknown, or if the annotation with the node IP does not fit the addresses.
+/// Decides how to initialize a node. Returns [`Plan::Wait`] if the machine is unknown or gone, if
+/// its addresses or its zone is unknown, or if the annotation with the node IP does not fit the
+/// addresses.
 pub(crate) fn initialize(
     node: &Node,
     lookup: &Lookup<Metadata>,
@@ -132,7 +135,7 @@ pub(crate) fn refresh(
     }
 }
 
-/// Returns the machine's reference if the Node does not have it yet.
+/// Returns the machine's reference; `None` if the Node has it already, or if it is unknown.
 fn new_reference<'a>(node: &Node, metadata: &'a Metadata) -> Option<&'a MachineReference> {
     metadata.reference.as_ref().filter(|reference| node.reference.as_ref() != Some(reference))
 }

@@ -1,4 +1,4 @@
-//! Table tests of the decisions about nodes.
+//! Tests of the decisions about nodes.
 
 use tokio::time::Instant;
 

@@ -31,7 +31,7 @@ fn a_write_stays_valid_while_taints_provider_id_and_its_labels_are_unchanged() {
     assert!(!is_same(&labeled("vsphere://a", "a", "2", ("zone", "c"))));
 }
 
-/// A backend for tests that look up no machine.
+/// A backend without answers: each lookup is pending, and `exists` and `changed` never return.
 struct Unasked;
 
 impl Instances for Unasked {
@@ -83,7 +83,7 @@ fn controller_over(client: kube::Client) -> Arc<NodeController> {
     NodeController::new(cluster, store, Arc::new(Unasked), events, Arc::default(), settings)
 }
 
-/// Marks the addresses of node `n` as due, and uses up its address writes.
+/// Marks the addresses of node `n` as due, and uses up its writes of the current window.
 fn write_too_often(controller: &NodeController) {
     controller.mark_due(std::iter::once("n".to_owned()));
     while controller.address_write_delay("n").is_none() {}

@@ -35,7 +35,8 @@ pub enum NoneWanted {
     /// An empty list, so that the Node keeps its addresses.
     #[default]
     Nothing,
-    /// Only the host name entry, as upstream publishes it. It replaces all addresses of the Node.
+    /// Only the entry of [`AddressPolicy::hostname`], as upstream publishes it. An empty host name
+    /// replaces all addresses of the Node; with [`HostnameEntry::Omitted`] the list is empty.
     HostnameEntry,
 }
 
@@ -89,7 +90,8 @@ pub(super) fn node_addresses(machine: &MachineObject, policy: AddressPolicy) -> 
     addresses
 }
 
-/// Parses an address as Go does: an IPv4 address written as IPv6 counts as IPv4.
+/// Parses an address as Go does: an IPv4 address written as IPv6 counts as IPv4. `None` if the text
+/// is not an address.
 fn parse(text: &str) -> Option<IpAddr> {
     text.parse::<IpAddr>().ok().map(|address| address.to_canonical())
 }

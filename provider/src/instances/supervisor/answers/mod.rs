@@ -7,8 +7,9 @@
 //! | not current | one read by name, then answered | one read by name, then a proof |
 //! | poll | a list if the last one is too old, then answered | a list if the last one is too old, then as if current |
 //!
-//! While the backend's own list or watch fails, questions send no request. The answer is unknown
-//! then, unless the Supervisor has shown the machine within the last 5 s.
+//! While the backend's own list or watch fails, a question that the view cannot answer sends no
+//! request. The answer is unknown then, unless the Supervisor has shown the machine within the last
+//! 5 s. A polled list still answers until it is too old.
 
 use tokio::time::Instant;
 
@@ -87,7 +88,8 @@ pub(super) struct Question<'a> {
 /// Quality of the match between a node and a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Match {
-    /// The machine has the identity of the node: its UUID, or its name if the node has no UUID.
+    /// The machine has the UUID of the node's provider ID, or the node's name if the provider ID is
+    /// missing or has no UUID.
     Strict,
     /// The machine has the node's name and another UUID, or none. As in v1 mode, the node gets the
     /// addresses and the zone of that machine. For all other purposes the machine does not count.
@@ -199,7 +201,8 @@ pub(super) fn metadata(
 
 impl Question<'_> {
     /// Returns the request or failure that comes before an answer, if neither the view nor the
-    /// entry is recent enough; `None` if the view can answer, with or without an entry.
+    /// entry is recent enough, or if the view is current but the entry is in doubt. `None` if the
+    /// view can answer, with or without an entry.
     fn not_current<T>(&self, purpose: Purpose, entry: Option<&Entry>) -> Option<Answer<T>> {
         let Self { freshness, now, .. } = *self;
         if freshness.is_current(purpose, now) {
@@ -279,7 +282,9 @@ fn unreadable(machine: &MachineObject, what: &str) -> Unknown {
     Unknown::Incomplete(format!("{what} of VirtualMachine {} cannot be read", machine.name))
 }
 
-/// Builds the metadata of a node from this machine. The texts are those of v1 mode.
+/// Builds the metadata of a node from this machine, with the values that the instances mode `v1`
+/// gives. Returns an error if the provider ID must come from the machine, and the machine has no
+/// BIOS UUID yet.
 pub(super) fn describe(
     node: &NodeIdentity,
     machine: &MachineObject,

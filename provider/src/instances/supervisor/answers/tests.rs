@@ -34,8 +34,8 @@ fn machine(name: &str, uuid: &str) -> MachineObject {
     }
 }
 
-/// A view of the machines `n` with the UUID `AA` and `e` without a UUID, listed at the start, and a
-/// time of the question.
+/// A view of the machines `n` with the UUID `AA` and `e` without a UUID, listed at the start, with
+/// the last read and the time of the question.
 struct Stage {
     view: View,
     freshness: Freshness,

@@ -3,7 +3,7 @@
 //! The paths are the same in v1alpha2, v1alpha5 and v1alpha6 (an older version lacks some), so one
 //! reader serves all. The rest of the object is dropped at once, because a namespace of ten
 //! thousand machines of ten kilobytes each must not stay in memory. A field of an unexpected type
-//! makes only that field unreadable, not the object.
+//! makes only its [`Field`] unreadable, not the object; only an object without a name is refused.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ pub(super) struct MachineObject {
     pub uid: String,
     /// `metadata.resourceVersion`.
     pub resource_version: String,
-    /// `metadata.creationTimestamp`.
+    /// `metadata.creationTimestamp`; `None` if it is missing or cannot be parsed.
     pub created: Option<Timestamp>,
     /// True if `metadata.deletionTimestamp` is set.
     pub deleting: bool,
@@ -69,8 +69,8 @@ pub(super) struct MachineObject {
     pub primary6: String,
     /// Addresses of all interfaces in order, without prefix lengths.
     pub interface_addresses: Vec<String>,
-    /// Parts that could not be read. Their fields have the default value, or that of the view's
-    /// earlier object.
+    /// Parts with a value that could not be read. Such a value is missing here, unless the whole
+    /// part has the values of the view's earlier object.
     pub unreadable: BTreeSet<Field>,
 }
 
@@ -140,8 +140,8 @@ impl MachineObject {
         Some(uuid_key(&self.bios_uuid)).filter(|key| !key.is_empty())
     }
 
-    /// Replaces fields that could not be read by their values from `before`, if that is the same
-    /// object (the same UID).
+    /// Replaces the fields of all unreadable parts by their values from `before`, if that is the
+    /// same object (the same UID).
     pub(super) fn with_unreadable_from(mut self, before: &Self) -> Self {
         if self.uid != before.uid {
             return self;
@@ -188,7 +188,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads a text; empty if the value is missing or null.
+    /// Reads a text; empty if the value is missing, null or unreadable.
     fn text(&mut self, pointer: &str, field: Field) -> String {
         let value = self.value;
         let mut parents = pointer.match_indices('/').map(|(at, _)| &pointer[..at]).skip(1);
@@ -206,7 +206,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a label; empty if it is missing or null.
+    /// Reads a label; empty if it is missing, null or unreadable.
     fn label(&mut self, key: &str) -> String {
         match self.value.pointer("/metadata/labels") {
             None | Some(Value::Null) => String::new(),
@@ -255,7 +255,7 @@ impl Reader<'_> {
         addresses
     }
 
-    /// Reads a list inside `status.network`; empty if it is missing or null.
+    /// Reads a list inside `status.network`; empty if it is missing, null or unreadable.
     fn list<'v>(&mut self, value: Option<&'v Value>) -> &'v [Value] {
         match value {
             None | Some(Value::Null) => &[],

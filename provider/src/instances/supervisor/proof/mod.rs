@@ -118,7 +118,8 @@ pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict 
     Verdict::Gone { proved_at: listing.began_at }
 }
 
-/// True if the object has no UUID in its status or specification, so that it may be any machine.
+/// True if the object has a UUID neither in its status nor in its `spec`, so that it may be any
+/// machine.
 fn lacks_uuid(machine: &MachineObject) -> bool {
     machine.uuid_key().is_none() && machine.wanted_uuid.trim().is_empty()
 }
@@ -137,7 +138,8 @@ pub(super) fn matches_no_machine(active: Active, node: &NodeIdentity) -> bool {
 
 /// Judges a claim by a read of its machine by name, where lists are forbidden. A read proves less
 /// than a list, so it counts only for a node that is identified by name, or that was matched to the
-/// machine of that name. A read of another name proves nothing.
+/// machine of that name. A read of another name proves nothing. Returns `NeedsGet` if `evidence` is
+/// missing, about another name or too old.
 pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&ReadByName>) -> Verdict {
     let identity = match claim.identity() {
         Ok(identity) => identity,
@@ -156,15 +158,16 @@ pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&ReadByName>) -> Verdi
         }
         (ReadResult::Seen, Identity::Name) => Verdict::Present,
         (ReadResult::NotFound | ReadResult::Seen, _) => {
-            let why = "listing is forbidden, and only a list would show where its machine is";
+            let why =
+                "listing is forbidden, and only a list would show where the node's machine is";
             Verdict::Unknown(Unknown::Incomplete(why.to_owned()))
         }
     }
 }
 
-/// Returns the reason why a read by name contradicts a proof of absence, if it does. A list can
-/// omit objects although it claims to be complete, and it can show an earlier state of an object.
-/// The caller has applied the read to `view`.
+/// Returns the reason why a read by name contradicts or cannot confirm a proof of absence; `None`
+/// if it confirms the proof. A list can omit objects although it claims to be complete, and it can
+/// show an earlier state of an object. The caller has applied the read to `view`.
 pub(super) fn objection(node: &NodeIdentity, reading: &ReadByName, view: &View) -> Option<Unknown> {
     match &reading.read {
         ReadResult::NotFound => None,
@@ -179,7 +182,8 @@ pub(super) fn objection(node: &NodeIdentity, reading: &ReadByName, view: &View) 
                 Some(other) if !is_its && !lacks_uuid(other) => None,
                 Some(machine) if !is_its => Some(lacks_uuid_reason(machine)),
                 _ => {
-                    let why = "a read by name shows its VirtualMachine, which the list leaves out";
+                    let why =
+                        "a read by name shows the node's VirtualMachine, which the list leaves out";
                     Some(Unknown::Incomplete(why.to_owned()))
                 }
             }

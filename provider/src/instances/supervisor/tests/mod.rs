@@ -60,7 +60,7 @@ async fn seconds(n: u64) {
     sleep(Duration::from_secs(n)).await;
 }
 
-/// Waits 500 ms, long enough for all running requests to end.
+/// Waits 500 ms, long enough for all running requests to end that the fake does not delay.
 async fn moment() {
     sleep(Duration::from_millis(500)).await;
 }
@@ -97,8 +97,8 @@ impl Lab {
         Self { fake, instances, telemetry, stop }
     }
 
-    /// Starts a backend that tracks the nodes of the first `n_nodes` machines, and waits for the
-    /// first list.
+    /// Starts a backend that tracks the nodes of the first `n_nodes` machines, and waits 500 ms for
+    /// the first list.
     async fn started(fake: Fake, mode: InstancesMode, n_nodes: usize) -> Self {
         let lab = Self::new(fake, mode);
         for i in 0..n_nodes {
@@ -137,13 +137,13 @@ fn is_gone(answer: &Lookup<()>) -> bool {
     matches!(answer, Lookup::Gone { .. })
 }
 
-/// Answers watches, lists or both with 403.
+/// Returns the refusal of watches, lists or both with 403.
 fn forbidden(watch: bool, list: bool) -> Refusals {
     let code = |is| if is { Some(403) } else { None };
     Refusals { watch: code(watch), list: code(list), get: None }
 }
 
-/// Answers every request with 503.
+/// Returns the refusal of every request with 503.
 fn down() -> Refusals {
     Refusals { get: Some(503), list: Some(503), watch: Some(503) }
 }

@@ -9,8 +9,8 @@ fn with(mutant: Mutant) -> [Active; 2] {
     [Active { mutant: None }, Active { mutant: Some(mutant) }]
 }
 
-/// Starts a backend that tracks the nodes of the first `n_nodes` machines, and waits for the first
-/// list.
+/// Starts a backend that tracks the nodes of the first `n_nodes` machines, and waits 500 ms for the
+/// first list.
 async fn started(fake: Fake, mode: InstancesMode, active: Active, n_nodes: usize) -> Lab {
     let lab = Lab::with(fake, mode, active);
     for i in 0..n_nodes {

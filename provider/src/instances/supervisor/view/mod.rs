@@ -17,7 +17,8 @@ use super::{
 };
 use crate::mutant::{Active, mutant};
 
-/// Time for which the view remembers a change of a machine. No proof uses evidence that is older.
+/// Minimum time for which the view remembers a change of a machine. No proof uses evidence that is
+/// older.
 pub(super) const EVIDENCE_AGE: Duration = Duration::from_secs(60);
 
 /// A machine, and the time at which the Supervisor last showed it.
@@ -40,8 +41,8 @@ impl Entry {
     }
 }
 
-/// Machines that have appeared or changed, so that the answers about their nodes may have changed.
-/// Machines that disappear are not included.
+/// Machines that have appeared, or whose UID, zone, UUID or addresses have changed, so that the
+/// metadata of their nodes may have changed. Machines that disappear are not included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     /// Names of the machines.
@@ -291,7 +292,7 @@ impl View {
 
     /// Returns the machine with this UUID, else the one with the UUID in the other byte order. Of
     /// several machines (a restored copy has the UUID of its original), returns the one with the
-    /// node's name, else one that is not being deleted, else the oldest.
+    /// node's name, else the oldest that is not being deleted, else the oldest.
     pub(super) fn by_uuid(&self, key: &str, node_name: &str) -> Option<&Entry> {
         byte_orders(&uuid_key(key)).find_map(|key| self.by_key(&key, node_name))
     }
@@ -308,7 +309,8 @@ impl View {
     }
 
     /// Returns the time at which a machine of this name or UUID last appeared, disappeared or
-    /// became another one; `None` if that is longer ago than about [`EVIDENCE_AGE`].
+    /// became another one; `None` if the view remembers no such change. Each list that replaces the
+    /// view drops changes that are older than [`EVIDENCE_AGE`].
     pub(super) fn changed_at(&self, name: &str, uuid: Option<&str>) -> Option<Instant> {
         let name = self.touched.get(&Key::Name(name.to_owned()));
         let keys = uuid.into_iter().flat_map(byte_orders);

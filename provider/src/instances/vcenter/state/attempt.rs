@@ -172,7 +172,8 @@ impl State {
             }
         }
         if hits.len() > 1 {
-            ambiguous = Some(format!("machines in {} vCenters have its UUID", hits.len()));
+            ambiguous =
+                Some(format!("machines in {} vCenters have the UUID of the node", hits.len()));
         }
         let link = hits.pop();
         let before = self.nodes.get(name).and_then(|t| t.link.clone());
@@ -184,7 +185,7 @@ impl State {
         if let Some(link) = &link {
             let VcenterState { linked, awaited, .. } = &mut self.vcenters[link.vcenter];
             if let Some(owner) = linked.get(&link.machine).filter(|owner| *owner != name) {
-                ambiguous = Some(format!("its machine already belongs to node {owner}"));
+                ambiguous = Some(format!("the node's machine already belongs to node {owner}"));
                 awaited.entry(link.machine.clone()).or_default().insert(name.to_owned());
             }
         }

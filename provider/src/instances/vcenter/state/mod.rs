@@ -72,7 +72,7 @@ pub(super) struct Tracked {
     /// link. The next question about metadata that has no other answer takes the reason.
     pub failure: Option<Unknown>,
     /// Time since which no vCenter has shown such a machine, according to lookups and proofs;
-    /// `None` after a lookup with another result.
+    /// `None` after a lookup or a proof with another result.
     pub absent_since: Option<Instant>,
     /// vCenters whose last answer was "absent", with the time of the answer.
     pub absent_in: BTreeMap<VcenterIndex, Instant>,
@@ -82,7 +82,7 @@ pub(super) struct Tracked {
     /// Reason why the machine is outside the configured datacenters, and the time until which that
     /// answer holds.
     pub outside: Option<(String, Instant)>,
-    /// Start of the last proof of absence.
+    /// Start of the last proof of absence; `None` once the machine is found again.
     pub absence_proved_at: Option<Instant>,
     /// Number of times in a row that a direct read or a search found the machine although the view
     /// does not show it, and the time until which the last of these results holds.
@@ -138,18 +138,19 @@ pub(super) struct VcenterState {
     /// succeeds. A lookup that has a hit does not wait for such a vCenter.
     pub last_call_failed: bool,
     /// Number of machines in the last complete read of the inventory or of the configured
-    /// datacenters. After an abandoned read, a guess: twice the number that it read.
+    /// datacenters. After an abandoned read, a guess: twice the number that it read, and at least
+    /// 2000. `None` before the first read.
     pub inventory_size: Option<usize>,
     /// Resolved datacenter names of the configuration; `None` before the first read of them.
     pub scope: Option<ResolvedDatacenters>,
     pub zones: ZoneCache,
     /// Nodes that wait for the zone reader.
     pub zone_wanted: BTreeSet<String>,
-    /// In polling mode: start of the last successful read that covered all machines.
+    /// In polling mode: start of the last successful read that covered all linked machines.
     pub read_at: Option<Instant>,
     /// In polling mode: end of the last read of each machine.
     pub read_times: BTreeMap<MoRef, Instant>,
-    /// In polling mode: the last read, if it failed.
+    /// In polling mode: the last read, if it failed or a caller gave it up.
     pub read_failure: Option<ReadFailure>,
     /// In polling mode: nodes that wait for a read.
     pub read_wanted: BTreeSet<String>,

@@ -20,8 +20,9 @@ use crate::{
 const STATE: &str = "summary.runtime.powerState";
 
 /// Converts the system UUID that a kubelet reports to vCenter's byte order. A value without dashes
-/// is a machine ID, which some systems report in place of the firmware's UUID. It keeps its byte
-/// order, because upstream converts only the longer form with dashes.
+/// is a machine ID, which some systems report in place of the firmware's UUID. The machine ID keeps
+/// its byte order, because upstream converts only the longer form with dashes. `None` if the value
+/// is not a valid UUID.
 fn as_upstream_reads_it(shown: &str) -> Option<MachineId> {
     let uuid = parse_uuid(shown)?;
     Some(if shown.contains('-') { swap_byte_order(uuid) } else { uuid })
@@ -32,7 +33,7 @@ fn unavailable(err: &CallError) -> Unknown {
 }
 
 /// Returns the power state from the property `path`, which is the state itself or the whole
-/// `summary`.
+/// `summary`; `None` if the state is missing.
 fn power_state(object: &ObjectContent, path: &str) -> Option<String> {
     let value = object.properties.get(path)?;
     let value = match path {
@@ -107,7 +108,7 @@ impl Shared {
         let owner = owner.map(|(name, other)| (name.clone(), other.uuid));
         match owner {
             Some((owner, uuid)) if uuid == known.uuid => {
-                let why = format!("its machine already belongs to node {owner}");
+                let why = format!("the node's machine already belongs to node {owner}");
                 return Err(Unknown::Ambiguous(why));
             }
             // The reference now means another machine than at the time when that node was matched.
@@ -145,7 +146,8 @@ impl Shared {
         self.note(node, &found).map(|known| known.uuid)
     }
 
-    /// Reads the metadata of a node's machine: first its zone, then its location and properties.
+    /// Reads the metadata of a node's machine: finds the machine if its location is unknown, reads
+    /// its zone, then searches for it again and reads its properties.
     pub(super) async fn metadata(
         &self,
         node: &NodeIdentity,
@@ -209,8 +211,8 @@ impl Shared {
     }
 
     /// Reads the machine under its reference after an empty search. Returns the location if the
-    /// machine exists, else the answer as an error. A proof of absence is as old as that search,
-    /// which began at `began_at`.
+    /// machine exists, else the answer as an error. A proof by the reference is as old as that
+    /// search, which began at `began_at`. Without a reference, answers as [`Self::nowhere`].
     async fn absent(
         &self,
         node: &NodeIdentity,
@@ -262,7 +264,7 @@ impl Shared {
             Ok(objects) => match objects.first().map(|object| power_state(object, STATE)) {
                 Some(Some(_)) => Ok((vcenter, machine)),
                 Some(None) => {
-                    let why = "the vCenter reports no power state of its machine".to_owned();
+                    let why = "the vCenter reports no power state of the node's machine".to_owned();
                     Err(Lookup::Unknown(Unknown::Incomplete(why)))
                 }
                 None => Err(Lookup::Unknown(Unknown::Hidden(proof::NOT_VISIBLE.to_owned()))),
@@ -295,7 +297,7 @@ impl Shared {
         let is_narrowed = self.lock().is_narrowed.contains(&true);
         if is_narrowed && let Some((vcenter, machine)) = self.anywhere(uuid).await? {
             let why = format!(
-                "{machine} of {} has its UUID, in a datacenter that the configuration does not name",
+                "{machine} of {} has the UUID of the node's machine, in a datacenter that the configuration does not name",
                 self.vcenters[vcenter].name()
             );
             return Err(Lookup::Unknown(Unknown::Outside(why)));
@@ -321,8 +323,8 @@ impl Shared {
 
     /// Answers for a machine without a reference after an empty search. Upstream believes one empty
     /// search of the configured datacenters. This backend needs a person's confirmation, two empty
-    /// searches a period apart, one empty search of all datacenters, and a census that rules out
-    /// that the machine exists.
+    /// searches a period apart, one empty search of all datacenters, and a census of each vCenter
+    /// that rules out that the machine is there.
     async fn nowhere(
         &self,
         node: &NodeIdentity,
@@ -367,7 +369,7 @@ impl Shared {
         Ok(self.censuses.after(vcenter, since).await.reason_to_doubt(uuid, client.name()))
     }
 
-    /// Reads whether the machine is not powered on.
+    /// Reads whether the machine is off, that is, in any other state than powered on.
     async fn is_off(&self, vcenter: VcenterIndex, machine: &MoRef) -> Lookup<bool> {
         let spec = FilterSpec::of_objects("VirtualMachine", &["summary"], vec![machine.clone()]);
         match self.vcenters[vcenter].retrieve(&spec).await {
@@ -376,7 +378,7 @@ impl Shared {
                 match objects.first().and_then(|object| power_state(object, "summary")) {
                     Some(power) => Lookup::Found(power != "poweredOn"),
                     None => Lookup::Unknown(Unknown::Incomplete(
-                        "the vCenter reports no power state of its machine".to_owned(),
+                        "the vCenter reports no power state of the node's machine".to_owned(),
                     )),
                 }
             }

@@ -30,7 +30,7 @@ pub(super) struct Resolved {
     /// True if the vCenter may have other datacenters than these.
     pub(super) is_narrowed: bool,
     /// Messages about names that do not resolve, at most one per name. Without names, at most one
-    /// message, if no datacenter was found.
+    /// message, if no datacenter was found or the search failed.
     pub(super) problems: Vec<String>,
 }
 
@@ -57,8 +57,12 @@ pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> Resolved {
         match named.as_deref() {
             Ok([one]) if !found.contains(one) => found.push(one.clone()),
             Ok([_]) => {}
-            Ok([]) => problems.push(format!("{name:?} is not a datacenter that the login can see")),
-            Ok(_) => problems.push(format!("{name:?} matches several datacenters")),
+            Ok([]) => problems.push(format!(
+                "{name:?} is not a datacenter that the login can see; correct the name, or let the login read it"
+            )),
+            Ok(_) => problems.push(format!(
+                "{name:?} matches several datacenters; write the path of each one that you mean"
+            )),
             Err(why) => problems.push(why.clone()),
         }
     }
@@ -66,7 +70,7 @@ pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> Resolved {
     Resolved { datacenters: found, is_narrowed: !is_everything, problems }
 }
 
-/// Returns the object id in a value that looks like one.
+/// Returns the object id in a value that looks like one; `None` for any other value.
 fn id_of(value: &str) -> Option<&str> {
     if let Some(id) = value.strip_prefix("Datacenter:") {
         return Some(id);
@@ -145,7 +149,8 @@ async fn along(client: &Vcenter, path: &str) -> Result<Vec<MoRef>, String> {
     Ok(found)
 }
 
-/// Returns the root folder. As in upstream, reads its ancestors before its children.
+/// Returns the root folder, after a read of its ancestors. Upstream makes this read before it reads
+/// the children of the root folder.
 async fn root(client: &Vcenter) -> Result<MoRef, String> {
     let failed = |err: provider_vcenter::CallError| Chain(&err).to_string();
     let root = client.session().await.map_err(failed)?.content.root_folder;

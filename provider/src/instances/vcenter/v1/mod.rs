@@ -82,7 +82,8 @@ struct Location {
 }
 
 impl VcenterV1 {
-    /// Creates a backend for these vCenters. It makes no call before [`VcenterV1::spawn`].
+    /// Creates a backend for these vCenters. The backend makes no call by itself before
+    /// [`VcenterV1::spawn`].
     pub(crate) fn new(
         vcenters: Vec<Vcenter>,
         policy: Policy,

@@ -14,9 +14,9 @@ use crate::{
     model::{MachineId, Unknown, swap_byte_order},
 };
 
-/// Number of attempts to connect to a vCenter before a search in it, and the pause after each
-/// failure.
+/// Maximum number of attempts to connect to a vCenter before a search in it.
 const ATTEMPTS: u32 = 3;
+/// Pause after each failed attempt to connect.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Search key of a machine.
@@ -80,7 +80,7 @@ impl Shared {
             let visit = self.visit(index, by, &mut found, &mut trouble).await;
             self.lock().is_well[index] = visit.is_ok();
             if let Err(why) = visit {
-                tracing::warn!(vcenter = self.vcenters[index].name(), reason = %why, "searching a vCenter failed; continuing without it");
+                tracing::warn!(vcenter = self.vcenters[index].name(), reason = %why, "connecting to a vCenter failed; searching the other vCenters");
                 trouble = Some(why);
             }
             match found.len() {
@@ -142,7 +142,7 @@ impl Shared {
                             found.push(Found { vcenter: index, reference, uuid, machine });
                         }
                         None => {
-                            let why = "its machine has no UUID".to_owned();
+                            let why = "the node's machine has no UUID".to_owned();
                             *trouble = Some(Unknown::Incomplete(why));
                         }
                     },
@@ -182,7 +182,9 @@ async fn read(
     let objects = client.retrieve(&spec).await.map_err(|err| unavailable(&err))?;
     let object = objects.first();
     let object = object.ok_or_else(|| {
-        Unknown::Unavailable("a search finds its machine, but this login cannot read it".to_owned())
+        Unknown::Unavailable(
+            "a search finds the node's machine, but this login cannot read it".to_owned(),
+        )
     })?;
     Ok(full_properties::machine(object))
 }

@@ -61,9 +61,9 @@ pub(super) enum CallOutcome {
 /// Next step after an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextCall {
-    /// Wait again, from the last version.
+    /// Wait again from the last version, or let the running wait continue.
     WaitOn,
-    /// The first delivery is complete: apply its end, then wait again.
+    /// The first delivery from no version is complete: apply its end, then wait again.
     Settle,
     /// Wait from no version, so that the server delivers everything again.
     BeginAgain,
@@ -86,12 +86,13 @@ pub(super) struct ViewProgress {
     n_wait_failures: u32,
     /// Number of failed changes of members in a row.
     n_change_failures: u32,
-    /// Time of the next try to change the members, after a failure.
+    /// Time of the next try to change the members after a failure; `None` if the last change did
+    /// not fail.
     change_at: Option<Instant>,
 }
 
 impl ViewProgress {
-    /// Returns the course of a new view.
+    /// Returns the progress of a new view.
     pub(super) fn new() -> Self {
         Self {
             is_whole: false,
@@ -120,7 +121,8 @@ impl ViewProgress {
         self.is_whole && self.n_wait_failures == 0
     }
 
-    /// Returns the time at which a failed change of members is tried again.
+    /// Returns the time at which a failed change of members is tried again; `None` if the last
+    /// change did not fail.
     pub(super) fn change_at(&self) -> Option<Instant> {
         self.change_at
     }

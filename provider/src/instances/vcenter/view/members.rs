@@ -182,7 +182,7 @@ pub(super) async fn adjust(
     }
 }
 
-/// Marks a machine as not visible, because the collector does not show it.
+/// Marks a machine as not visible, because the collector or a read does not show it.
 pub(in crate::instances::vcenter) fn mark_not_visible(
     shared: &Shared,
     index: VcenterIndex,

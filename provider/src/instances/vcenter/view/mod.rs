@@ -77,8 +77,8 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     }
 }
 
-/// Waits until a node is linked to a machine. After [`KEEP_ALIVE`] without one, keeps the session
-/// alive.
+/// Waits until the links of nodes change. If none changes within [`KEEP_ALIVE`], keeps the session
+/// alive and returns.
 async fn idle(shared: &Shared, index: VcenterIndex) {
     let backend = &shared.vcenters[index];
     if tokio::time::timeout(KEEP_ALIVE, backend.view.notified()).await.is_ok() {

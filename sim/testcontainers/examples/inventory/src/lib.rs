@@ -149,8 +149,8 @@ impl VCenter<'_> {
         }
     }
 
-    /// Makes one call, and repeats it while the vCenter is busy, [`TRIES`] times in all. Returns
-    /// the body of the answer.
+    /// Makes one call, and repeats it after a broken connection or a status other than 200 and 500,
+    /// at most [`TRIES`] tries in all. Returns the body of the answer.
     async fn ask(
         &mut self,
         operation: &'static str,
@@ -177,7 +177,8 @@ impl VCenter<'_> {
     }
 }
 
-/// Builds a machine from its properties, each with a `name` and a `val`.
+/// Builds a machine from its properties, each with a `name` and a `val`. A missing property becomes
+/// an empty text.
 fn machine(object: &str) -> Machine {
     let property = |wanted: &str| {
         let mut all = elements(object, "propSet");

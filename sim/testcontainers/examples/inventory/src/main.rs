@@ -24,7 +24,7 @@ async fn main() -> ExitCode {
 async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let [url, user, ca] = <[String; 3]>::try_from(std::env::args().skip(1).collect::<Vec<_>>())
         .map_err(|_| "usage: inventory URL USER CA, with the password on standard input")?;
-    let ca_pem = std::fs::read(&ca).map_err(|error| format!("{ca}: {error}"))?;
+    let ca_pem = std::fs::read(&ca).map_err(|error| format!("cannot read {ca}: {error}"))?;
     let mut password = String::new();
     std::io::stdin().read_to_string(&mut password)?;
     let machines = inventory::list(&url, &user, password.trim_end(), &ca_pem).await?;

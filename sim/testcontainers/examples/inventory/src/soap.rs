@@ -86,11 +86,12 @@ impl Soap {
     }
 }
 
-/// Returns the class of a fault: the `xsi:type` of the element in its detail.
+/// Returns the class of a fault: the `xsi:type` of the element in its detail; `(no class)` if it
+/// has none.
 pub(crate) fn fault(body: &str) -> String {
     let class =
         element(body, "detail").and_then(|it| it.split("xsi:type=\"").nth(1)?.split('"').next());
-    class.unwrap_or("a fault without a class").to_owned()
+    class.unwrap_or("(no class)").to_owned()
 }
 
 /// Returns the content of the first element with this name. Works only for answers in which

@@ -142,7 +142,7 @@ fn is_date(text: &str) -> bool {
 }
 
 /// True for a Go duration, or for a text that contains a number with a unit of Scala's durations,
-/// such as `3 hours`.
+/// such as `3 hours`. False if such a number does not fit an `i64`.
 fn is_duration(text: &str) -> bool {
     if matches("duration", text) {
         return true;

@@ -30,7 +30,7 @@ impl Store {
         Ok(hidden.map_or(object, Arc::new))
     }
 
-    /// Returns an object converted to `version`; unlike [`to_client`](Self::shown), hides no
+    /// Returns an object converted to `version`; unlike [`to_client`](Self::to_client), hides no
     /// fields.
     pub(in crate::objects) fn in_version(
         &self,
@@ -104,7 +104,7 @@ impl Store {
     }
 
     /// Returns the error that a client of `version` gets while the conversion webhook of the kind
-    /// does not answer; `None` if `version` needs no conversion.
+    /// does not answer; `None` if `version` is the stored version or the kind has no such webhook.
     pub fn conversion_outage_error(
         &self,
         def: &ResourceDef,

@@ -29,7 +29,7 @@ const MAX_MEASURED: usize = 64;
 /// Fields of an operation.
 const OPERATION: [&str; 4] = ["op", "path", "from", "value"];
 
-/// Applies an RFC 6902 patch.
+/// Applies an RFC 6902 patch. A null patch changes nothing.
 ///
 /// # Errors
 /// 400 if the patch is not a list of objects, 413 if it has too many operations, 422 if an

@@ -22,12 +22,13 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 
 /// Applies a strategic merge patch. `rules` name the lists that merge; a patch replaces other
-/// lists.
+/// lists, except that `$deleteFromPrimitiveList` deletes elements from any list.
 ///
 /// # Errors
-/// 400 if the patch is not a map, if `$retainKeys` is not a list that covers the patch, or if
-/// `$deleteFromPrimitiveList` or `$setElementOrder` names no field. 422 for lists of lists. 500
-/// with the real server's text for other problems, such as an element without its merge key.
+/// 400 if the patch is neither a map nor null, if `$retainKeys` is not a list with all fields that
+/// the patch sets, or if `$deleteFromPrimitiveList` or `$setElementOrder` names no field. 422 for
+/// lists of lists. 500 with the real server's text for other problems, such as an element without
+/// its merge key.
 pub fn strategic_merge_patch(
     document: &Value,
     patch: &Value,
@@ -180,7 +181,8 @@ impl Merger<'_> {
         Ok(ours)
     }
 
-    /// Merges the lists for which the patch sets an order, and removes them from the patch.
+    /// Merges and orders the lists for which the patch sets an order, and removes these lists and
+    /// the orders from the patch.
     fn merge_ordered(
         &self,
         ours: &mut Object,
@@ -303,7 +305,8 @@ fn retain_keys(ours: &mut Object, patch: &mut Object) -> Result<(), Problem> {
 }
 
 /// Applies the elements of the patch's list that contain `$patch`. Returns the old and the new list
-/// that remain to be merged.
+/// that remain to be merged. After `replace`, the old list consists of the patch's other elements,
+/// and the new list is empty.
 fn special_elements(
     mut old: Vec<Value>,
     new: Vec<Value>,

@@ -13,7 +13,8 @@ use super::clusterroles::GROUP;
 use crate::objects::schema::{GoDecoder, decode};
 use crate::objects::{GroupResource, Key, Store, fields, meta};
 
-/// The roles and bindings by resource, in the form in which the real server writes them.
+/// The roles and bindings by resource, with their fields in the order in which the real server
+/// writes them. [`found`] adds the uid, the resourceVersion and the creationTimestamp.
 static OBJECTS: LazyLock<Vec<(String, Vec<Value>)>> = LazyLock::new(|| {
     let text = include_str!("../../../schemas/rbac.json");
     let file: BTreeMap<String, Vec<Value>> =

@@ -90,7 +90,8 @@ fn default(definition: &mut Value) {
     fields::default_to(spec, "conversion", json!({"strategy": "None"}));
 }
 
-/// Adds the current stored version to the versions in the status in which objects may be stored.
+/// Adds the version with `storage: true` in the spec to `status.storedVersions`, and fills in
+/// missing `acceptedNames` and `conditions` in the status.
 fn note_stored(definition: &mut Value) {
     let spec = fields::map_mut(definition, "spec");
     let versions = spec.get("versions").and_then(Value::as_array).into_iter().flatten();
@@ -172,7 +173,7 @@ fn schemas(spec: &Value) -> Vec<&Value> {
     }
 }
 
-/// Returns the schemas directly inside a schema, with their paths.
+/// Returns the schemas directly inside `schema`, each with its path relative to `schema`.
 fn inner(schema: &Value) -> impl Iterator<Item = (String, &Value)> {
     let one = ["items", "not", "additionalProperties"]
         .into_iter()

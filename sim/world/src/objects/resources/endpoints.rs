@@ -88,7 +88,8 @@ fn validate_address(address: &Value, path: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Refuses unspecified, loopback and link-local addresses, which services cannot use.
+/// Refuses unspecified, loopback, link-local and link-local multicast addresses, which services
+/// cannot use.
 ///
 /// Follows `kubernetes: pkg/apis/core/validation/validation.go`, `ValidateNonSpecialIP`.
 pub(super) fn refuse_special(ip: IpAddr, text: &str, path: &str, errors: &mut FieldErrors) {
@@ -140,7 +141,8 @@ pub(super) fn validate_app_protocol(port: &Value, path: &str, errors: &mut Field
     }
 }
 
-/// Checks the name of a port of a service or a slice: a label that no earlier port has.
+/// Checks the name of a port of a service or a slice: an empty text or a label, which no earlier
+/// port has.
 pub(super) fn validate_port_name(ports: &[Value], at: usize, path: &str, errors: &mut FieldErrors) {
     let name = fields::text(&ports[at], "/name");
     validate_label(name, path, errors);

@@ -78,7 +78,7 @@ fn validate(event: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks the fields that events with an `eventTime` must have.
+/// Checks the fields that an event with an `eventTime` must have, and the length of its message.
 fn validate_report(event: &Value, errors: &mut FieldErrors) {
     let text = |field: &str| event[field].as_str().unwrap_or_default();
     let reporter = text("reportingComponent");

@@ -46,7 +46,7 @@ pub(super) fn definition() -> ResourceDef {
     }
 }
 
-/// Derives `podCIDR` from `podCIDRs` or the reverse, and `allocatable` from `capacity`.
+/// Derives `podCIDR` from `podCIDRs` or the reverse, and a missing `allocatable` from `capacity`.
 fn default(node: &mut Value) {
     let spec = fields::map_mut(node, "spec");
     let first = spec.get("podCIDRs").and_then(|all| all.get(0)).cloned();

@@ -72,7 +72,8 @@ pub(super) fn definition() -> ResourceDef {
     }
 }
 
-/// Sets the state of a new pod, and the fields that the real server's admission plugins add.
+/// Sets the state of a new pod and the fields that the real server's admission plugins add, and
+/// replaces a negative grace period by 1 s.
 fn begin(pod: &mut Value) {
     let status = json!({"phase": "Pending", "qosClass": service_class(pod)});
     fields::as_map(pod).insert("status".into(), status);

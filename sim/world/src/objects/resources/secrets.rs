@@ -96,7 +96,7 @@ fn validate_login(secret: &Value, key: &str, errors: &mut FieldErrors) {
     errors.invalid(field, &"<secret contents redacted>".into(), &why);
 }
 
-/// Returns the bytes stored under `key`.
+/// Returns the bytes stored under `key`; no bytes if the key is missing or has no valid base64.
 fn plain(secret: &Value, key: &str) -> Vec<u8> {
     base64(secret["data"][key].as_str().unwrap_or_default()).unwrap_or_default()
 }

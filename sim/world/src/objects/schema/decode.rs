@@ -66,8 +66,8 @@ pub(super) fn decode_by(
 }
 
 /// Returns `document`, which must have been decoded before, with its fields in Go's order. Returns
-/// `None` if the document is settled, which includes this order, or if it does not fit the
-/// structure `root`.
+/// `None` if [`is_canonical`] finds that the document has this order already, or if the document
+/// does not fit the structure `root`.
 pub(in crate::objects) fn reordered(root: &Struct, document: &Value) -> Option<Value> {
     if is_canonical(root, document) {
         return None;
@@ -162,8 +162,9 @@ impl<'a> Decoder<'a> {
         Ok(Value::Object(out))
     }
 
-    /// Decodes a value. Returns `None` for null and for an empty value, such as 0 or an empty list,
-    /// which Go omits or writes as [`Self::zero`]. Null for a structure gives its zero value.
+    /// Decodes a value. Returns `None` for null and for an empty value, such as an empty text or
+    /// list, which Go omits or writes as [`Self::zero`]. A pointer keeps its empty value. Null for
+    /// a structure gives its zero value.
     fn value(
         &mut self,
         of: &Type,

@@ -40,8 +40,8 @@ pub(in crate::objects) struct Field {
     pub(in crate::objects) of: Type,
     /// True if Go does not write the field when it is empty.
     pub(in crate::objects) omitted: bool,
-    /// True if a strategic merge patch merges the field; otherwise the patch replaces the field as
-    /// a whole.
+    /// For a list: true if a strategic merge patch merges the list; otherwise the patch replaces it
+    /// as a whole. Maps and structures merge in any case.
     pub(in crate::objects) merges: bool,
     /// The field that identifies elements, if the field is a list of structures that merges.
     pub(in crate::objects) merge_key: Option<&'static str>,

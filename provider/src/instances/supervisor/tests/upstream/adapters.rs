@@ -1,5 +1,6 @@
-//! The cases of `PV/vmoperator/adapter/*/adapter_test.go` that concern machines: each API version
-//! has its own path.
+//! The cases of upstream's
+//! `pkg/cloudprovider/vsphereparavirtual/vmoperator/adapter/*/adapter_test.go` that concern
+//! machines: each API version has its own path.
 
 use super::*;
 use crate::supervisor::VmOperatorVersion;

@@ -1,4 +1,5 @@
-//! The cases of `PV/instances_test.go`: identity, existence, power state, and addresses.
+//! The cases of `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/instances_test.go`:
+//! identity, existence, power state, and addresses.
 
 use super::*;
 

@@ -27,7 +27,8 @@ impl Drop for Way {
 }
 
 /// Starts a backend in each of the modes `auto`, `poll` and `v1`, each with its own fake
-/// Supervisor. Machines `n0000` to `n0002` exist, and the backends track their nodes.
+/// Supervisor. Machines `n0000` to `n0002` exist, unless `prepare` changes that, and the backends
+/// track their nodes.
 async fn ways(prepare: impl Fn(&Fake)) -> Vec<Way> {
     let mut ways = Vec::new();
     for mode in [InstancesMode::Auto, InstancesMode::Poll, InstancesMode::V1] {
@@ -71,7 +72,7 @@ impl Way {
     }
 
     /// Asks whether the machine is off as the controller does: after the question about existence.
-    /// `None` if that is unknown.
+    /// `None` if the machine is not found, or if its power state is unknown.
     async fn shutdown(&self, node: &NodeIdentity) -> Option<bool> {
         match self.exists(node).await {
             Lookup::Found(()) => match self.instances.shutdown(node) {
@@ -82,7 +83,8 @@ impl Way {
         }
     }
 
-    /// Makes every request fail, and waits until the view is too old for questions about existence.
+    /// Makes every request fail, and waits 10 s, until the view is too old for questions about
+    /// existence.
     async fn fail(&self) {
         self.fake.refuse(Refusals { get: Some(500), list: Some(500), watch: Some(500) });
         self.fake.cut();

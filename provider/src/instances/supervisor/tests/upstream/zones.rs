@@ -1,4 +1,4 @@
-//! The cases of `PV/zone_test.go`.
+//! The cases of `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/zone_test.go`.
 
 use super::*;
 use crate::model::Zone;

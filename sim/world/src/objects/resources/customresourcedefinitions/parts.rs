@@ -110,6 +110,9 @@ pub(super) fn selectable(version: &Value, path: &str, errors: &mut FieldErrors) 
 }
 
 /// Returns the schema of the field at `path`, a path such as `.spec.color`.
+///
+/// # Errors
+/// The reason why `path` is not the path of a field in `schema`.
 fn field_at<'a>(schema: &'a Value, path: &str) -> Result<&'a Value, String> {
     let mut found = schema;
     let mut rest = path;

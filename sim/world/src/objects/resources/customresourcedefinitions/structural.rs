@@ -1,5 +1,7 @@
 //! Checks that a schema is structural: every field has a type outside of `allOf`, `anyOf`, `oneOf`
-//! and `not`, and these alternatives only restrict the values of fields.
+//! and `not`, unless its `x-kubernetes-int-or-string` or `x-kubernetes-preserve-unknown-fields` is
+//! true. These alternatives only restrict the values of fields that are defined outside of
+//! them.
 //!
 //! Follows `apiextensions-apiserver: pkg/apiserver/schema/{validation,complete}.go`. Like the real
 //! server, this module sorts the errors by their text.
@@ -8,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::objects::{FieldErrors, fields, patterns};
 
-/// Place of a schema inside another.
+/// Place of a schema: the root, the items of a list, or a field of a map or structure.
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     Root,
@@ -133,7 +135,7 @@ fn types(schema: &Value, level: Level, path: &str, errors: &mut FieldErrors) {
 }
 
 /// Checks the schemas of `kind`, `apiVersion` and `metadata` in the schema of a whole or embedded
-/// object, and that the schema of an embedded object has properties.
+/// object, and that the schema of an embedded object has properties or preserves unknown fields.
 fn metadata(schema: &Value, level: Level, path: &str, errors: &mut FieldErrors) {
     let is_object = level == Level::Root || schema[EMBEDDED] == true;
     let of = |name: &str| schema["properties"].get(name);

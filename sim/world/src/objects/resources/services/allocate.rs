@@ -1,9 +1,9 @@
 //! Assignment of unique addresses and node ports to services.
 //!
 //! Follows `kubernetes: pkg/registry/core/service/storage`. The cluster has one range of addresses,
-//! `10.96.0.0/12`. Namespace and name of a service determine which free address it gets; see
-//! [`seed`]. The address of a service therefore does not depend on other services, unless another
-//! service already has the address to which its seed hashes.
+//! `10.96.0.0/12`. The [`seed`] of a service, which is its namespace and name at first, determines
+//! which free address it gets. The address therefore does not depend on other services, unless
+//! another service already has the address to which the seed hashes.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -27,6 +27,10 @@ const N_NAMED_PORTS: u16 = 86;
 pub(super) type Spec = Map<String, Value>;
 
 /// Assigns the addresses and ports that a new or changed service needs and does not have yet.
+///
+/// # Errors
+/// 422 or 500, with the text of the real server, if the service requests an address, a port or IP
+/// families that it cannot have.
 pub(super) fn allocate(
     store: &Store,
     service: &mut Value,
@@ -54,8 +58,8 @@ pub(super) fn allocate(
 }
 
 /// Returns the text whose hash selects the address and ports of a service. On the creation of the
-/// first service of a name, it consists of namespace and name. Later texts differ, so that the
-/// store does not assign released addresses and ports again at once.
+/// first service of a name, it consists of namespace and name. Each later creation and each update
+/// has another text, so that the store does not assign released addresses and ports again at once.
 fn seed(store: &Store, service: &Value, old: Option<&Value>) -> String {
     let (namespace, name) = (meta::text(service, "namespace"), meta::text(service, "name"));
     let key = Key::new(id(), namespace, name);
@@ -114,7 +118,8 @@ impl Pool<'_> {
         })
     }
 
-    /// Assigns an address to a service that needs one, if it is new or its old type needed none.
+    /// Assigns an address to a service that needs one and is not headless, if the service is new or
+    /// its old type needed none. Fails if the address that the service requests is not available.
     fn addresses(&mut self, old: Option<&Value>, spec: &mut Spec) -> Result<(), FieldErrors> {
         let new = view(spec);
         let had_one = old.is_some_and(needs_address);
@@ -164,7 +169,8 @@ impl Pool<'_> {
         Ipv4Addr::from(ip).to_string()
     }
 
-    /// Assigns node ports, and a port for health checks.
+    /// Assigns node ports and a port for health checks to a service that needs them. Fails if the
+    /// service requests a port that is not available.
     fn ports(&mut self, old: &Value, spec: &mut Spec) -> Result<(), Refusal> {
         let new = view(spec);
         let mut mine = node_ports(old);

@@ -48,7 +48,8 @@ pub(super) fn keep_assigned_values(old: &Value, spec: &mut Spec) {
 }
 
 /// Derives `clusterIPs` from `clusterIP` if the client wrote only `clusterIP`, or changed only
-/// `clusterIP`. Never changes `clusterIP`.
+/// `clusterIP`. Restores `clusterIPs` if an update leaves it out and does not change `clusterIP`.
+/// Never changes `clusterIP`.
 pub(super) fn settle_addresses(old: Option<&Value>, spec: &mut Spec) {
     let one = spec.get("clusterIP").cloned().unwrap_or_default();
     let Some(old) = old else {
@@ -177,7 +178,7 @@ fn shrink(old: &Value, spec: &mut Spec, is_single: bool, errors: &mut FieldError
 }
 
 /// Adds to `ipFamilies` the family of each address that has no entry there yet. Reports such an
-/// address if it is not IPv4.
+/// address instead if it is not IPv4.
 fn infer_families(spec: &mut Spec, errors: &mut FieldErrors) {
     let ips = spec.get("clusterIPs").cloned().unwrap_or_default();
     for (at, ip) in ips.as_array().into_iter().flatten().enumerate() {

@@ -17,7 +17,7 @@ const IPS: &str = "spec.clusterIPs";
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const OUT_OF_RANGE: &str = "must be between 1 and 65535, inclusive";
 pub(super) const FIXED: &str = "may not change once set";
-/// One day, in seconds.
+/// Maximum of the timeout of session affinity: one day, in seconds.
 const MAX_TIMEOUT: i64 = 86_400;
 
 /// Checks a service; `old` is the existing one, if any.
@@ -59,7 +59,7 @@ pub(super) fn validate(service: &Value, old: Option<&Value>, errors: &mut FieldE
     validate_policies(spec, errors);
 }
 
-/// Checks a change of a service.
+/// Checks a changed service: first the change, then the whole service as [`validate`] does.
 pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
     let (spec, before) = (&new["spec"], &old["spec"]);
     if needs_address(spec) && needs_address(before) {
@@ -163,7 +163,7 @@ pub(super) fn validate_addresses(spec: &Value, old: Option<&Value>, errors: &mut
     }
 }
 
-/// Checks that `clusterIP` equals the first of `clusterIPs`.
+/// Checks that `clusterIP` equals the first of `clusterIPs`, or that both are empty.
 fn validate_first(spec: &Value, errors: &mut FieldErrors) {
     let (one, all) = (fields::text(spec, "/clusterIP"), &spec["clusterIPs"]);
     match (one, fields::list(spec, "/clusterIPs").first()) {
@@ -179,7 +179,7 @@ fn validate_first(spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks that `ipFamilies` and `ipFamilyPolicy` have known values.
+/// Checks that `ipFamilies` and `ipFamilyPolicy` have known values and that no family occurs twice.
 fn validate_families(spec: &Value, errors: &mut FieldErrors) {
     const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
     let families = fields::list(spec, "/ipFamilies");

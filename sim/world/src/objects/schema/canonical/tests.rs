@@ -316,8 +316,8 @@ impl Change {
     }
 }
 
-/// Groups the JSON pointers of all values by the text of the value. Samples of different types have
-/// different texts.
+/// Groups the JSON pointers of all values by the text of the value; all maps form one group, and
+/// all lists another. Samples of different scalar types have different texts.
 fn places(value: &Value, at: &str, out: &mut BTreeMap<String, Vec<String>>) {
     let looks = match value {
         Value::Object(_) => "map".into(),

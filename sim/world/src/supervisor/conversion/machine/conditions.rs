@@ -86,8 +86,8 @@ pub(super) fn up(hub: &mut Document) {
     }
 }
 
-/// Converts an object without an annotation to the hub: replaces the condition of all prerequisites
-/// with one condition for each of them.
+/// Converts an object without an annotation to the hub: removes the condition of all prerequisites.
+/// If no single prerequisite has a condition yet, adds such conditions as far as they are known.
 pub(super) fn split_prerequisites(hub: &mut Document) {
     let mut conditions = list(&hub.0, CONDITIONS).to_vec();
     let Some(at) = position(&conditions, PREREQUISITES) else { return };

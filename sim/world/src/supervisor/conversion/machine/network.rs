@@ -87,8 +87,9 @@ fn is_v4(address: &str) -> bool {
     }
 }
 
-/// Restores all interfaces from the annotation if the object has at least one. Interfaces of
-/// v1alpha1 have no names, so that single interfaces cannot be matched.
+/// Replaces all interfaces by those in the annotation, if the object has at least one and the
+/// annotation has a network. Interfaces of v1alpha1 have no names, so that single interfaces cannot
+/// be matched.
 pub(super) fn restore(object: &mut Document, kept: &Value) {
     const INTERFACES: &str = "/spec/network/interfaces";
     if found(kept, "/spec/network").is_some() && !list(&object.0, INTERFACES).is_empty() {
