@@ -158,7 +158,11 @@ impl Bench {
         let JudgeRun { status, results: told, .. } = self.run_judge(asked, more, None).await?;
         let Some(status) = status else { return Ok(Some(End::Hung)) };
         let crashed = || End::Crashed(status.to_string());
-        let Some(told) = told else { return Ok((!status.success()).then(crashed)) };
+        let Some(told) = told else {
+            let judge = self.judge.display();
+            ensure!(!status.success(), "{judge} ended with success, but wrote no results.json");
+            return Ok(Some(crashed()));
+        };
         let verdicts = verdicts(&told)?;
         let first = |is_wanted: &dyn Fn(&str) -> bool| {
             verdicts.iter().find(|(_, verdict)| is_wanted(verdict)).map(|(id, _)| id.clone())

@@ -304,28 +304,45 @@ async fn off_and_on(lab: &Lab, machine: &Machine) -> anyhow::Result<Verdict> {
 /// provider that takes the missing answer for a missing machine would delete the node.
 async fn outage(lab: &Lab) -> anyhow::Result<Verdict> {
     let machine = lab.worker(0)?;
-    let simulator = &lab.simulator;
-    lab.cluster.cut(&simulator.address).await?;
-    let mut since = Since::now(simulator).await?;
-    kubelet(machine, "stop").await?;
-    let is_reached = lab.cluster.reaches(&simulator.address, simulator.port()).await;
-    let gone = |node: Option<&NodeFacts>| node.is_none();
-    let is_gone = lab.becomes(&machine.name, Duration::from_secs(120), gone).await;
-    let meanwhile = since.calls(simulator).await?.total();
+    lab.cluster.cut(&lab.simulator.address).await?;
+    let seen = during_outage(lab, machine).await;
     // Restores the network before the function looks at the results.
     lab.cluster.mend().await?;
-    if is_reached || meanwhile > 0 {
+    let DuringOutage { is_reached, calls, is_gone } = seen?;
+    if is_reached || calls > 0 {
         kubelet(machine, "start").await?;
         return Ok(Verdict::inconclusive(format!(
-            "the network was not cut: {meanwhile} calls arrived"
+            "the network was not cut: {calls} calls arrived"
         )));
     }
-    if is_gone? {
+    if is_gone {
         kubelet(machine, "start").await?;
         return Ok(Verdict::fail(format!("{} was deleted, but its machine exists", machine.name)));
     }
     // Checks that the provider works again.
     off_and_on(lab, machine).await
+}
+
+/// Observations while the simulator is cut off.
+struct DuringOutage {
+    /// True if the control plane could connect to the simulator.
+    is_reached: bool,
+    /// Calls that arrived at the simulator.
+    calls: u64,
+    /// True if the Node of the machine was deleted.
+    is_gone: bool,
+}
+
+/// Stops the kubelet of the machine, and watches its Node for two minutes.
+async fn during_outage(lab: &Lab, machine: &Machine) -> anyhow::Result<DuringOutage> {
+    let simulator = &lab.simulator;
+    let mut since = Since::now(simulator).await?;
+    kubelet(machine, "stop").await?;
+    let is_reached = lab.cluster.reaches(&simulator.address, simulator.port()).await;
+    let gone = |node: Option<&NodeFacts>| node.is_none();
+    let is_gone = lab.becomes(&machine.name, Duration::from_secs(120), gone).await?;
+    let calls = since.calls(simulator).await?.total();
+    Ok(DuringOutage { is_reached, calls, is_gone })
 }
 
 async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -66,8 +66,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens a journal, or creates one if the file cannot be opened or is empty. Drops an
-    /// incomplete last line, as a crash leaves it, so that its trial runs again.
+    /// Opens a journal, or creates one if the file does not exist or is empty. Drops an incomplete last line, as a crash leaves it, so that its trial runs again.
     ///
     /// # Errors
     ///
@@ -78,7 +77,12 @@ impl Journal {
         let header = Header { build: build.to_owned(), seed };
         let mut ended = BTreeMap::new();
         let mut whole = Vec::new();
-        if let Ok(file) = File::open(path) {
+        let existing = match File::open(path) {
+            Ok(file) => Some(file),
+            Err(err) if err.kind() == ErrorKind::NotFound => None,
+            Err(err) => return Err(of_file(err)),
+        };
+        if let Some(file) = existing {
             let lines: Vec<String> =
                 BufReader::new(file).lines().collect::<Result<_, _>>().map_err(of_file)?;
             for (index, text) in lines.iter().enumerate() {

@@ -3,7 +3,7 @@
 
 use sim::Face;
 use sim::faults::{Action, Between, Rule};
-use sim::world::Command;
+use sim::world::{Command, Time};
 
 use super::{HEALED, PATIENCE, survives};
 use crate::backend::Backend;
@@ -44,9 +44,8 @@ pub(super) fn errors(backend: Backend) -> Vec<Case> {
     cases
 }
 
-/// Fails if the cloud provider's taints of one of the first `n` nodes differ between two versions
-/// that were stored from [`SETTLED`] on. Taints that the control plane sets on nodes that are not
-/// Ready do not count.
+/// Fails if the cloud provider's taints of one of the first `n` nodes change after [`SETTLED`].
+/// Taints that the control plane sets on nodes that are not Ready do not count.
 fn same_taints(run: &Run, n: u32) -> Verdict {
     for name in names(n) {
         let cloud = |node: NodeFacts| -> Vec<String> {
@@ -57,9 +56,11 @@ fn same_taints(run: &Run, n: u32) -> Verdict {
             .versions(&name)
             .into_iter()
             .filter_map(|(at, node)| Some((at, cloud(node?))))
-            .filter(|(at, _)| at.since_start() >= SETTLED)
             .collect();
-        if let Some(pair) = shown.windows(2).find(|pair| pair[0].1 != pair[1].1) {
+        let has_changed = |pair: &&[(Time, Vec<String>)]| {
+            pair[1].0.since_start() > SETTLED && pair[0].1 != pair[1].1
+        };
+        if let Some(pair) = shown.windows(2).find(has_changed) {
             return Verdict::fail(format!(
                 "the cloud provider's taints on {name} changed from {:?} to {:?} at {}",
                 pair[0].1, pair[1].1, pair[1].0
