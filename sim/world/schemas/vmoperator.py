@@ -18,7 +18,8 @@ import pathlib
 import re
 import sys
 
-import generate
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "kube/store/schemas"))
+import generate  # noqa: E402
 
 GROUP = "vmoperator.vmware.com"
 VERSIONS = [f"v1alpha{n}" for n in range(1, 7)]

@@ -32,11 +32,8 @@
 //! Supervisor and its kinds.
 
 pub mod duration;
-mod ids;
 pub mod kubelet;
-pub mod objects;
 pub mod supervisor;
-mod time;
 pub mod vcenter;
 
 mod act;
@@ -54,11 +51,10 @@ mod world;
 pub use command::{Command, Grant, Named, TagName, VcRequest};
 pub use completion::{Completion, Step, Timing};
 pub use event::{Applied, ControlPlane, Event, Fault, Outcome};
-pub use ids::Ids;
+pub use kube_sim_store::{self as objects, Ids, Time};
 pub use log::{Log, Retain};
 pub use reactions::{Held, Kubelet, Reaction};
 pub use state::State;
-pub use time::Time;
 pub use topology::{
     ADMINISTRATOR, Nodes, PROVIDER_USER, REGION_CATEGORY, SupervisorTopology, Topology,
     ZONE_CATEGORY,

@@ -37,8 +37,8 @@ pub const ANNOTATION: &str = "vmoperator.vmware.com/conversion";
 /// The number of the hub version, `v1alpha6`, through which every conversion goes.
 const HUB: u8 = 6;
 
-static GO: LazyLock<GoKinds> =
-    LazyLock::new(|| GoKinds::read(include_str!("../../schemas/vmoperator.json")));
+static GO: LazyLock<GoKinds> = LazyLock::new(|| GoKinds::read(STRUCTURES));
+const STRUCTURES: &str = include_str!("../../schemas/vmoperator.json");
 
 /// The conversion of one kind. `down` and `up` get the object to read, the object to write
 /// (initially a copy of the former), and the number of the older version.

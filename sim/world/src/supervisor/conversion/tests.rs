@@ -398,3 +398,12 @@ fn nulls_written_by_a_conversion_are_pruned_where_the_schema_forbids_them() {
     let shown = store.to_client(def, "v1alpha2", store.get(&key).unwrap()).unwrap();
     assert_eq!(shown.pointer(address), addresses.get(0));
 }
+
+#[test]
+fn the_structures_are_read_with_every_field() {
+    let raw: Value = serde_json::from_str(super::STRUCTURES).unwrap();
+    for (name, rows) in raw["structs"].as_object().unwrap() {
+        let fields = super::GO.field_count(name).unwrap();
+        assert_eq!(fields, rows.as_array().unwrap().len(), "{name}");
+    }
+}

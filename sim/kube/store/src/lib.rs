@@ -1,0 +1,85 @@
+//! A Kubernetes object store: revisions, conflicts, a watch log, selectors and patches.
+//!
+//! The store is pure: it does no I/O and reads no clock. [`Store::decide`] takes a [`Command`] and
+//! returns the changes that the command would make; [`Store::fold`] applies them. Two equal stores
+//! stay equal if the same events are folded into both. A [`ResourceDef`] describes a kind of object
+//! by data and a few functions. The rest of the code is the same for all kinds, except for special
+//! cases for custom kinds, Namespaces and CustomResourceDefinitions.
+//!
+//! ```
+//! use kube_sim_store::{Command, GroupResource, Ids, Key, PatchKind, Store};
+//! use serde_json::json;
+//!
+//! let now = "2026-01-01T00:00:00Z".parse().unwrap();
+//! let mut store = Store::new_at(Ids::new(0), now);
+//! let key = Key::new(GroupResource::core("configmaps"), "default", "colors");
+//! let object = json!({"metadata": {"name": "colors"}, "data": {"sky": "blue"}});
+//! let create = Command::create(key.resource.clone(), "default", object);
+//! let patch = Command::patch(key.clone(), PatchKind::Merge, json!({"data": {"sky": "gray"}}));
+//! for command in [create, patch] {
+//!     let decision = store.decide(now, command).unwrap();
+//!     decision.events.iter().for_each(|event| store.fold(event));
+//! }
+//! assert_eq!(store.get(&key).unwrap()["data"]["sky"], "gray");
+//! ```
+//!
+//! [`Ids`] and [`Time`] are the identifiers and points in time of everything that is simulated
+//! beside the store, too.
+
+mod addresses;
+mod admission;
+mod command;
+mod custom;
+mod decide;
+mod deletions;
+mod errors;
+mod fields;
+mod ids;
+mod list;
+mod log;
+mod managed;
+mod meta;
+mod names;
+mod patch;
+mod patterns;
+mod quota;
+mod resource;
+mod resources;
+mod schema;
+mod selector;
+mod size;
+mod snapshot;
+mod status;
+mod store;
+#[cfg(test)]
+mod tests;
+mod text;
+mod time;
+
+pub use admission::{Admission, Outage};
+pub use command::{
+    Action, Command, Decision, Deletion, Effect, Event, FieldValidation, Key, Op, PatchKind,
+    Preconditions, Propagation, Reply, Subresource,
+};
+pub use custom::sorted;
+pub use custom::{Conversion, Custom, CustomVersion, Scale, compare_versions};
+pub use errors::FieldErrors;
+pub use ids::Ids;
+pub use list::{Page, Paging};
+pub use log::{WatchEvent, WatchType};
+#[cfg(fuzzing)]
+pub use patch::strategic_merge_patch_of;
+pub use patch::{json_patch, merge_patch, strategic_merge_patch};
+pub use quota::Quota;
+pub use resource::{
+    Allocate, Check, GroupResource, MergeRule, NameRule, ResourceDef, SelectableField, Strategy,
+};
+pub use schema::GoKinds;
+pub use schema::OPENAPI;
+pub use selector::{FieldSelector, LabelSelector, Selection};
+pub use snapshot::Snapshot;
+pub use status::{Cause, Details, Status};
+pub use store::Store;
+pub use text::go_json;
+pub use text::{json_problem, json_type, parse_uint};
+pub use time::Time;

@@ -1,0 +1,87 @@
+//! The RBAC roles and bindings that the real server creates on its first start.
+//!
+//! All have the first revision of the store, so that they do not shift the revisions of later
+//! objects. The data comes from a real server; see `schemas/generate.py`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::clusterroles::GROUP;
+use crate::schema::{GoDecoder, decode};
+use crate::{GroupResource, Key, Store, fields, meta};
+
+/// The roles and bindings by resource, with their fields in the order in which the real server
+/// writes them. [`found`] adds the uid, the resourceVersion and the creationTimestamp.
+static OBJECTS: LazyLock<Vec<(String, Vec<Value>)>> = LazyLock::new(|| {
+    let text = include_str!("../../schemas/rbac.json");
+    let file: BTreeMap<String, Vec<Value>> =
+        serde_json::from_str(text).expect("schemas/rbac.json is readable");
+    let builtin = super::builtin();
+    let kind = |resource: &str| {
+        let mut all = builtin.iter();
+        all.find(|def| def.id.group == GROUP && def.id.resource == resource)
+    };
+    file.into_iter()
+        .filter_map(|(resource, objects)| {
+            let def = kind(&resource)?;
+            let arranged = |mut object: Value| {
+                let head = fields::as_map(&mut object);
+                head.insert("kind".into(), def.kind.as_ref().into());
+                head.insert("apiVersion".into(), def.api_version(&def.version).into());
+                decode(def.structure()?, &object, GoDecoder::Json).ok().map(|read| read.object)
+            };
+            Some((resource, objects.into_iter().filter_map(arranged).collect()))
+        })
+        .collect()
+});
+
+/// Adds the roles and bindings to an empty store.
+pub(super) fn found(store: &mut Store, now: Timestamp) {
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
+    for (resource, objects) in OBJECTS.iter() {
+        let id = GroupResource { group: GROUP.into(), resource: resource.as_str().into() };
+        for object in objects {
+            let mut object = object.clone();
+            let key =
+                Key::new(id.clone(), meta::text(&object, "namespace"), meta::text(&object, "name"));
+            let path = format!("{GROUP}/{resource}/{}/{}#0", key.namespace, key.name);
+            let old = std::mem::take(fields::map_mut(&mut object, "metadata"));
+            let mut metadata = Map::new();
+            // The order of the real server: first names, then identity, then all other fields.
+            let (names, rest): (Vec<_>, Vec<_>) = old
+                .into_iter()
+                .partition(|(name, _)| matches!(name.as_str(), "name" | "namespace"));
+            metadata.extend(names);
+            metadata.insert("uid".into(), store.ids.uuid("object", &path).to_string().into());
+            metadata.insert("resourceVersion".into(), store.revision.to_string().into());
+            metadata.insert("creationTimestamp".into(), now.as_str().into());
+            metadata.extend(rest);
+            *fields::map_mut(&mut object, "metadata") = metadata;
+            store.objects.entry(id.clone()).or_default().insert(key.path(), Arc::new(object));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OBJECTS;
+    use crate::Ids;
+    use crate::{GroupResource, Key, Store};
+
+    #[test]
+    fn every_cluster_begins_with_the_roles_of_the_real_server() {
+        let n_objects: Vec<_> = OBJECTS.iter().map(|(id, all)| (id.as_str(), all.len())).collect();
+        let want =
+            [("clusterrolebindings", 50), ("clusterroles", 69), ("rolebindings", 7), ("roles", 7)];
+        assert_eq!(n_objects, want);
+        let store = Store::new(Ids::new(1));
+        let id = GroupResource::of("rbac.authorization.k8s.io", "clusterroles");
+        for name in ["cluster-admin", "admin", "edit", "view", "system:node", "system:discovery"] {
+            let role = store.get(&Key::new(id.clone(), "", name)).unwrap();
+            assert!(!role["rules"].as_array().unwrap().is_empty(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Go types of the built-in kinds, for decoding, strategic merge patches and OpenAPI.
+//!
+//! The data comes from a real server and from the Go modules of its types; see
+//! `schemas/generate.py`. The program parses the data once.
+
+mod binary;
+mod canonical;
+mod decode;
+mod duration;
+mod foreign;
+mod quantity;
+mod time;
+mod types;
+
+pub(super) use binary::{base64, base64_of_url};
+pub(super) use canonical::is_canonical;
+pub(super) use decode::{Decoded, GoDecoder, decode, decode_metadata, reordered};
+pub use foreign::GoKinds;
+pub(super) use quantity::is_whole;
+pub(super) use types::{Struct, Types};
+
+/// OpenAPI v3 schemas of the built-in kinds and of the types to which these refer, as the real
+/// server publishes them: one JSON object with the schemas by name.
+pub const OPENAPI: &str = include_str!("../schemas/openapi.json");
