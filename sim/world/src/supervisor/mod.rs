@@ -26,7 +26,7 @@ use crate::{Ids, Time, vmoperator};
 
 /// The initial CustomResourceDefinitions of a Supervisor, as a JSON list; `schemas/supervisor.py`
 /// generates it.
-pub const DEFINITIONS: &str = include_str!("../schemas/supervisor.json");
+pub const DEFINITIONS: &str = include_str!("../../schemas/supervisor.json");
 
 static PARSED: LazyLock<Vec<Value>> = LazyLock::new(|| {
     serde_json::from_str(DEFINITIONS).expect("schemas/supervisor.json is valid JSON")

@@ -21,4 +21,4 @@ pub(super) use types::{Struct, Types};
 
 /// OpenAPI v3 schemas of the built-in kinds and of the types to which these refer, as the real
 /// server publishes them: one JSON object with the schemas by name.
-pub const OPENAPI: &str = include_str!("../schemas/openapi.json");
+pub const OPENAPI: &str = include_str!("../../schemas/openapi.json");

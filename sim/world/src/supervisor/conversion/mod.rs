@@ -38,7 +38,7 @@ pub const ANNOTATION: &str = "vmoperator.vmware.com/conversion";
 const HUB: u8 = 6;
 
 static GO: LazyLock<GoKinds> = LazyLock::new(|| GoKinds::read(STRUCTURES));
-const STRUCTURES: &str = include_str!("../../schemas/vmoperator.json");
+const STRUCTURES: &str = include_str!("../../../schemas/vmoperator.json");
 
 /// The conversion of one kind. `down` and `up` get the object to read, the object to write
 /// (initially a copy of the former), and the number of the older version.
