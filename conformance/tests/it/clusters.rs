@@ -88,7 +88,7 @@ fn an_unusable_cluster_is_reported_before_a_case_starts() {
     let stand = Stand::new(", address: 203.0.113.7");
     stand.kubectl("cat >/dev/null; echo '{}'");
     let error = stand.refused();
-    let want = "spec.run.cluster.address: 203.0.113.7: this machine cannot listen on this address";
+    let want = "spec.run.cluster.address: 203.0.113.7: this computer cannot listen on this address";
     assert!(error.contains(want), "{error}");
 }
 

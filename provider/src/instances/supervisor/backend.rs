@@ -321,7 +321,7 @@ impl Instances for SupervisorInstances {
         }
     }
 
-    /// Returns [`AT_ONCE`]. Where the backend reads machines by name, each answer costs a request,
+    /// Returns `AT_ONCE`. Where the backend reads machines by name, each answer costs a request,
     /// and the client sends five requests per second after a burst of ten.
     fn max_concurrent_exists(&self) -> usize {
         AT_ONCE
