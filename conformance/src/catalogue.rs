@@ -208,7 +208,7 @@ pub fn entry(id: &str) -> Option<&'static Entry> {
 pub fn unknown_id(id: &str) -> String {
     let known = entries().iter().map(|entry| entry.id.as_str());
     let hint = nearest(&id.to_uppercase(), known).map(|near| format!("; is it {near}?"));
-    let hint = hint.unwrap_or_else(|| "; `conformance list --all` names them".to_owned());
+    let hint = hint.unwrap_or_else(|| "; `conformance list --all` prints all IDs".to_owned());
     format!("no check is called {id:?}{hint}")
 }
 

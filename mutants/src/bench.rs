@@ -226,7 +226,7 @@ impl Bench {
             self.run_judge(&asked, &[], Some(file)).await?;
         let [id] = ids;
         let told = results.with_context(|| {
-            format!("{id} does not end without a mutant, --mode {mode} --instances-mode {way}")
+            format!("{id} wrote no results without a mutant, --mode {mode} --instances-mode {way}")
         })?;
         // A check is partial as a process if some of its cases need virtual time.
         let holds = |verdict: &str| verdict == "pass" || way == PROCESS && verdict == "partial";
@@ -256,7 +256,7 @@ impl Bench {
             .output()
             .await
             .with_context(|| format!("cannot start {}", self.judge.display()))?;
-        ensure!(told.status.success(), "{} list: {}", self.judge.display(), told.status);
+        ensure!(told.status.success(), "`{} list` failed: {}", self.judge.display(), told.status);
         let ids = listed(mode, &String::from_utf8_lossy(&told.stdout));
         ensure!(!ids.is_empty(), "{} lists no check of mode {mode}", self.judge.display());
         Ok(ids)

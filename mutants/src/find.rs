@@ -298,7 +298,9 @@ fn is_act(expr: &Expr) -> bool {
     }
 }
 
-/// True if an item exists only for tests, fuzzing or the feature `mutants`.
+/// True if an attribute of an item is a test attribute (`#[test]`, `#[tokio::test]`, …),
+/// `cfg(test)`, `cfg(fuzzing)` or `cfg(feature = "mutants")`. Does not look into `any(…)` and
+/// `all(…)`.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|it| {
         it.path().is_ident("test")

@@ -40,8 +40,8 @@ struct Cli {
 enum Command {
     /// Lists all possible mutants
     List,
-    /// Builds the judge, with the provider and all mutants in it; each start of the judge activates
-    /// at most one of them
+    /// Builds the judge (`conformance`) with the provider and all mutants in it; each start of the
+    /// judge activates at most one mutant
     Build {
         /// Also builds the provider's own tests, for `run --tests`
         #[arg(long)]
@@ -103,9 +103,9 @@ struct Run {
     /// needs `build --tests`
     #[arg(long)]
     process: bool,
-    /// Fails if the samples are too bad for a catalogue that catches this share of all mutants: it
-    /// would catch as few or fewer with a probability below 0.1 %. A missed mutant does not count
-    /// if no run reaches it, or if mutants/survivors.yaml explains it
+    /// Fails if the catalogue catches too few mutants of the samples: a catalogue that catches this
+    /// share of all mutants would catch as few or fewer with a probability below 0.1 %. A missed
+    /// mutant does not count if no run reaches it, or if mutants/survivors.yaml explains it
     #[arg(long, value_name = "PERCENT")]
     at_least: Option<u8>,
 }

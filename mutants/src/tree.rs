@@ -44,10 +44,12 @@ impl Tree {
         let out = Command::new("cargo")
             .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
             .output()
-            .context("cargo metadata")?;
+            .context("cannot start cargo metadata")?;
         let told: serde_json::Value = serde_json::from_slice(&out.stdout)
             .context("not in a workspace; run this program in the folder of the project")?;
-        let of = |key: &str| told[key].as_str().map(PathBuf::from).context(format!("no {key}"));
+        let of = |key: &str| {
+            told[key].as_str().map(PathBuf::from).context(format!("cargo metadata shows no {key}"))
+        };
         Ok(Self { root: of("workspace_root")?, target: of("target_directory")? })
     }
 
@@ -116,9 +118,9 @@ impl Tree {
             .args(["ls-files", "--cached", "--others", "--exclude-standard"])
             .current_dir(&self.root)
             .output()
-            .context("git ls-files")?;
+            .context("cannot start git ls-files")?;
         if !out.status.success() {
-            bail!("git ls-files: {}", String::from_utf8_lossy(&out.stderr));
+            bail!("git ls-files failed: {}", String::from_utf8_lossy(&out.stderr));
         }
         let mut files: Vec<String> =
             String::from_utf8(out.stdout)?.lines().map(str::to_owned).collect();
@@ -254,7 +256,7 @@ impl Tree {
             .env("CARGO_TARGET_DIR", self.dir().join("build"))
             .stderr(std::process::Stdio::inherit())
             .output()
-            .context("cargo")?;
+            .context("cannot start cargo")?;
         let mut wrong = BTreeMap::new();
         let mut unknown = Vec::new();
         for line in String::from_utf8(out.stdout)?.lines() {
@@ -297,7 +299,7 @@ impl Tree {
             .env("CARGO_TARGET_DIR", self.dir().join("build"))
             .stderr(std::process::Stdio::null())
             .output()
-            .context("cargo")?;
+            .context("cannot start cargo")?;
         let mut tests = Vec::new();
         for line in String::from_utf8(out.stdout)?.lines() {
             let told: serde_json::Value = serde_json::from_str(line)?;

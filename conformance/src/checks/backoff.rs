@@ -192,7 +192,7 @@ fn is_deleted_afterwards(run: &Run, node: &str) -> Verdict {
     let end = SETTLED + REFUSED + PAUSE;
     Verdict::of(gone.is_some_and(|gone| gone <= end), || {
         format!(
-            "the Node of the deleted machine was deleted {gone}; it has to be by {end:?}",
+            "the Node of the deleted machine was deleted {gone}; the limit is {end:?}",
             gone = when(gone)
         )
     })

@@ -68,7 +68,7 @@ impl Canary {
         match at.map(|at| at.since_start()) {
             Some(at) if (since..=by).contains(&at) => Verdict::Pass,
             other => Verdict::inconclusive(format!(
-                "no proof that the provider works: the {what} came {other}; it has to come between \
+                "no proof that the provider works: the {what} came {other}; the case needs it between \
                  {since:?} and {by:?}",
                 other = when(other)
             )),

@@ -138,7 +138,7 @@ fn filters(dialect: &str, nodes: &str, is_yaml: bool) -> Case {
             .collect();
         run.initializes(&names(1), s(0), T_INIT).and(|| {
             Verdict::of(internal == [ADDRESSES[1]], || {
-                format!("the internal addresses of the node are {internal:?}; in the configured subnet is only {}", ADDRESSES[1])
+                format!("the internal addresses of the node are {internal:?}; only {} is in the configured subnet", ADDRESSES[1])
             })
         })
     })

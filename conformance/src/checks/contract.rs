@@ -35,7 +35,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                     let shown = run.when(&name, |node| node.of_type("InternalIP").next().is_some());
                     if shown.is_none_or(|at| at.since_start() > T_INIT) {
                         return Verdict::fail(
-                            format!("the first address on node {name} appeared {shown}, later than the limit of an initialization", shown = when(shown)).at(shown),
+                            format!("the first address on node {name} appeared {shown}; the limit is {T_INIT:?}", shown = when(shown)).at(shown),
                         );
                     }
                 }
@@ -51,7 +51,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                 Verdict::of(
                     shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS + T_INIT),
                     || {
-                        format!("the node showed only the new address {shown}; the limit is an address period", shown = when(shown)).at(shown)
+                        format!("the node showed the new address, and no other, {shown}; the limit is {limit:?}", shown = when(shown), limit = s(100) + T_STATUS + T_INIT).at(shown)
                     },
                 )
             })],
@@ -63,7 +63,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                     .at(SETTLED, Command::ClearAddresses(machine(1))),
                 |run| {
                     let left = run.node(&name(1)).map(|node| node.ips().count()).unwrap_or(0);
-                    Verdict::of(left > 0, || "the provider removed all addresses of the node")
+                    Verdict::of(left > 0, || "at the end the Node has no address or does not exist, although its machine runs")
                 },
             )],
         ),
@@ -100,7 +100,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                         .count();
                     if n != 1 {
                         return Verdict::fail(format!(
-                            "{n} events Synced are about {name}; exactly 1 has to be"
+                            "{n} events Synced are about {name}; exactly 1 is needed"
                         ));
                     }
                 }

@@ -98,7 +98,7 @@ fn healthy(replicas: usize) -> Case {
         let wrong = answers.iter().find(|it| it.outcome != Ok((200, "ok".to_owned())));
         Verdict::of(answers.len() == replicas && wrong.is_none(), || {
             let said = wrong.map(|it| (it.replica, &it.outcome));
-            format!("{} replicas answered GET /healthz; replica and answer other than 200 with ok: {said:?}", answers.len())
+            format!("GET /healthz was sent to {} of {replicas} replicas; the first replica with an answer other than 200 with ok, and the answer: {said:?}", answers.len())
         })
         .and(|| run.initializes(&names(1), s(0), FIRST))
     })

@@ -80,7 +80,11 @@ fn not_meant(listed: Vec<String>) -> Case {
         let asked =
             run.lookups().any(|call| (changed + s(60)..mended).contains(&call.t.since_start()));
         run.was_not_ready(&name(1))
-            .and(|| Verdict::of(left.len() == 4, || format!("Nodes at the end: {left:?}")))
+            .and(|| {
+                Verdict::of(left.len() == 4, || {
+                    format!("4 Nodes have to be left at the end, not {left:?}")
+                })
+            })
             .and(|| {
                 Verdict::of(taken.is_none(), || {
                     "the provider initialized a node whose datacenter is not in the configured list"
@@ -122,8 +126,11 @@ fn respelled() -> Case {
     }
     let case = Case::new(scenario, |run| {
         let left = run.nodes();
-        run.was_not_ready(&name(1))
-            .and(|| Verdict::of(left.len() == 3, || format!("Nodes at the end: {left:?}")))
+        run.was_not_ready(&name(1)).and(|| {
+            Verdict::of(left.len() == 3, || {
+                format!("3 Nodes have to be left at the end, not {left:?}")
+            })
+        })
     });
     case.canary(Canary::Gone(4), s(200)).named("spelled in capitals")
 }

@@ -134,10 +134,15 @@ fn ga_changed() -> Case {
             node["metadata"]["labels"]["failure-domain.beta.kubernetes.io/zone"].clone()
         });
         Verdict::of(now.as_deref() == Some("zone-a"), || {
-            format!("the provider did not restore the GA label: it is {now:?}; time of the restoration: {back:?}")
+            format!(
+                "at the end the GA label is {now:?}, not zone-a; the provider restored it {back}",
+                back = when(back)
+            )
         })
         .and(|| {
-            Verdict::of(beta == Some(json!("zone-a")), || format!("the beta label has to keep its value zone-a, but is {beta:?}"))
+            Verdict::of(beta == Some(json!("zone-a")), || {
+                format!("the beta label has to keep its value zone-a, but is {beta:?}")
+            })
         })
     })
 }

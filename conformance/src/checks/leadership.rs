@@ -205,7 +205,7 @@ fn takeover() -> Case {
         };
         let at = next.from;
         Verdict::of(at.since_start() <= bound, || {
-            format!("the other replica acquired the lease at {at}; it has to by {bound:?}").at(at)
+            format!("the other replica acquired the lease at {at}; the limit is {bound:?}").at(at)
         })
         .and(|| joins(run, at.since_start()))
     })

@@ -33,7 +33,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                             }),
                             || {
                                 format!(
-                                    "the Node was deleted {deleted}, too late after its machine",
+                                    "the Node was deleted {deleted}, too late after the deletion of its machine at {SETTLED:?}",
                                     deleted = when(deleted)
                                 )
                                 .at(deleted)
@@ -158,8 +158,10 @@ fn never_matched(backend: Backend) -> Case {
         run.was_not_ready(&name(1)).and(|| {
             let is_there = run.node(&name(1)).is_some();
             Verdict::of(is_there == backend.is_vcenter(), || match is_there {
-                true => "the provider did not delete the Node although no object has its name"
-                    .to_owned(),
+                true => {
+                    "the provider did not delete the Node although no VirtualMachine has its name"
+                        .to_owned()
+                }
                 false => "the provider deleted a Node without provider ID".to_owned(),
             })
         })

@@ -332,8 +332,9 @@ fn lost_privilege() -> Case {
     .named("a machine that is not visible any more")
 }
 
-/// Creates a case in which the login loses the privilege on a machine, gets it back, and loses it
-/// again. Each loss must cause an event.
+/// Creates a case in which twice a node becomes not ready while the login may not see its machine;
+/// in between, the login gets the privilege back and the node becomes ready. The provider must
+/// write an event about the node each time.
 fn lost_again() -> Case {
     let grant = Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: name(2) };
     let again = s(600);

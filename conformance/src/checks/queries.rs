@@ -166,7 +166,7 @@ impl Run {
                 Some(at) if at.since_start() > since + bound => {
                     return Verdict::fail(
                         format!(
-                            "node {name} was initialized at {at}; allowed is up to {:?} after {since:?}",
+                            "node {name} was initialized at {at}; the limit is {:?} after {since:?}",
                             bound
                         )
                         .at(at),

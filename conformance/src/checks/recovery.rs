@@ -120,7 +120,7 @@ fn restarts(backend: Backend) -> Vec<Case> {
                     .and(|| {
                         Verdict::of(
                             shown.is_some_and(|at| at.since_start() < back + T_STATUS * 2),
-                            || format!("the node shows the new address {shown}; the backend answers again since {back:?}", shown = when(shown)).at(shown),
+                            || format!("the node shows the new address {shown}; the backend has answered again since {back:?}", shown = when(shown)).at(shown),
                         )
                     })
                     .and(|| {
@@ -163,7 +163,7 @@ fn refused_takeover() -> Case {
                 Verdict::of(gone.is_some_and(|at| at.since_start() <= by), || {
                     format!(
                         "the API server refused writes of Nodes until {healed:?}; the Node of the machine that was deleted at \
-                         {destroyed:?} was deleted {gone}, but has to be by {by:?}", gone = when(gone)
+                         {destroyed:?} was deleted {gone}; the limit is {by:?}", gone = when(gone)
                     )
                     .at(gone)
                 })
@@ -234,7 +234,7 @@ fn compacted(outage: Duration) -> Case {
         })
         .and(|| {
             Verdict::of(marked.is_some_and(|at| at.since_start() < s(200)), || {
-                format!("the node of the powered-off machine got the shutdown taint {marked}; it has to before 200 s", marked = when(marked)).at(marked)
+                format!("the node of the powered-off machine got the shutdown taint {marked}; the limit is 200 s", marked = when(marked)).at(marked)
             })
         })
         .and(|| liveness_holds(run))
@@ -318,7 +318,7 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
                             }),
                             || {
                                 format!(
-                                    "the machine is powered off since 60 s; its node got the shutdown taint {marked}, which is too late", marked = when(marked)
+                                    "the machine has been powered off since 60 s; its node got the shutdown taint {marked}, which is too late", marked = when(marked)
                                 )
                                 .at(marked)
                             },
@@ -330,7 +330,7 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
                         });
                         let by = s(60) + T_STATUS.max(bound);
                         Verdict::of(shown.is_some_and(|at| at.since_start() <= by), || {
-                            format!("the machine has a new address since 60 s; its node shows it {shown}", shown = when(shown)).at(shown)
+                            format!("the machine has had a new address since 60 s; its node shows it {shown}; the limit is {by:?}", shown = when(shown)).at(shown)
                         })
                     })
                     .and(|| liveness_holds(run))

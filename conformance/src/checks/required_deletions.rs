@@ -83,7 +83,7 @@ fn mass_vanish() -> Case {
         let gone = names(12);
         let held = gone.iter().any(|gone| has_held_event(run, gone));
         Verdict::of(first.is_some_and(|first| first >= not_ready + s(30)), || {
-            format!("the first of twelve nodes was deleted {first}, less than 30 s after they were NotReady {not_ready}", first = when(first), not_ready = when(not_ready))
+            format!("the first of twelve nodes was deleted {first}; the earliest allowed time is 30 s after they were NotReady {not_ready}", first = when(first), not_ready = when(not_ready))
                 .at(first)
         })
         .and(|| {
@@ -104,7 +104,7 @@ fn mass_vanish() -> Case {
         })
         .and(|| {
             let left = run.nodes().len();
-            Verdict::of(left == 8, || format!("{left} Nodes are left, but 8 machines"))
+            Verdict::of(left == 8, || format!("{left} Nodes are left at the end, but 8 machines exist"))
         })
     })
     .paced(Pace::Virtual("the case reads a metric of our provider"))
@@ -135,7 +135,7 @@ fn gone_after_untold_deletions(backend: Backend) -> Case {
         Verdict::of(many_are_gone, || format!("{many} machines are gone, but not all of their Nodes were deleted; Nodes left: {:?}", run.nodes()))
             .and(|| {
                 Verdict::of(gone.is_some_and(|gone| gone <= bound), || {
-                    format!("the Node of the machine that was deleted last was deleted {gone}; it has to be by {bound:?}", gone = when(gone))
+                    format!("the Node of the machine that was deleted last was deleted {gone}; the limit is {bound:?}", gone = when(gone))
                         .at(gone)
                 })
             })
@@ -160,7 +160,7 @@ fn gone_after_deletions_by_hand(backend: Backend) -> Case {
         let gone = run.deleted(&name(last)).map(|at| at.since_start());
         let bound = later + vanishing(backend) + GRACE + T_LIFE;
         Verdict::of(gone.is_some_and(|gone| gone <= bound), || {
-            format!("the Node of the machine that was deleted last was deleted {gone}; it has to be by {bound:?}", gone = when(gone)).at(gone)
+            format!("the Node of the machine that was deleted last was deleted {gone}; the limit is {bound:?}", gone = when(gone)).at(gone)
         })
     })
     .named("after deletions by hand")
@@ -195,7 +195,7 @@ fn mass_vanish_of_ready(backend: Backend) -> Case {
         run.was_not_ready(&name(1))
             .and(|| match others {
                 Some(at) if at.since_start() > first => Verdict::Pass,
-                _ => Verdict::inconclusive(format!("the other nodes were not ready {others}, too early for this case", others = when(others))),
+                _ => Verdict::inconclusive(format!("the other nodes were not ready {others}; the case needs this after {first:?}", others = when(others))),
             })
             .and(|| {
                 Verdict::of(deleted.is_some_and(|at| at.since_start() >= first), || {
@@ -209,7 +209,7 @@ fn mass_vanish_of_ready(backend: Backend) -> Case {
             })
             .and(|| {
                 let left = run.nodes().len();
-                Verdict::of(left == 8, || format!("{left} Nodes are left, but 8 machines"))
+                Verdict::of(left == 8, || format!("{left} Nodes are left at the end, but 8 machines exist"))
             })
     };
     Case::new(scenario, judge)
@@ -338,7 +338,7 @@ fn gone_while_hidden() -> Case {
         run.was_not_ready(&gone).and(|| {
             Verdict::of(deleted.is_some_and(|at| at >= seen_again && at <= bound), || {
                 format!(
-                    "the machine is visible again and gone since {seen_again:?}; its Node was deleted {deleted}", deleted = when(deleted)
+                    "since {seen_again:?} the provider can see that the machine is gone; its Node was deleted {deleted}, not within a minute after that", deleted = when(deleted)
                 )
                 .at(deleted)
             })
@@ -372,7 +372,7 @@ fn gone_unseen() -> Case {
             })
             .and(|| {
                 let left = run.nodes().len();
-                Verdict::of(left == 19, || format!("{left} Nodes are left, but 19 machines"))
+                Verdict::of(left == 19, || format!("{left} Nodes are left at the end, but 19 machines exist"))
             })
     })
     .paced(Pace::Virtual("only our provider reads the annotation"))
@@ -398,13 +398,13 @@ fn really_gone(scenario: Scenario, backend: Backend) -> Case {
                 let is_in_time =
                     deleted.is_some_and(|at| at.since_start() <= since + T_MONITOR * 2);
                 Verdict::of(is_in_time, || {
-                    format!("the Node was deleted {deleted}; it is NotReady since {since:?}, and two monitor periods are allowed", deleted = when(deleted))
+                    format!("the Node was deleted {deleted}; it has been NotReady since {since:?}, and two monitor periods are allowed", deleted = when(deleted))
                         .at(deleted)
                 })
             })
             .and(|| {
                 Verdict::of(run.nodes().len() == 19, || {
-                    format!("{} Nodes are left, but 19 machines", run.nodes().len())
+                    format!("{} Nodes are left at the end, but 19 machines exist", run.nodes().len())
                 })
             })
     })

@@ -61,7 +61,7 @@ fn token(grace: Duration) -> Case {
         let shown = run.when_after(&name(1), s(300), |node| node.ips().any(|ip| ip == "10.6.0.1"));
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(300) + T_STATUS + T_INIT), || {
             format!(
-                "the node shows the new address {shown}, which is too late after 300 s",
+                "the node shows the new address {shown}; its machine has had it since 300 s, so this is too late",
                 shown = when(shown)
             )
             .at(shown)

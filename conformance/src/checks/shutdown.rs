@@ -175,7 +175,7 @@ fn got_taint_in_time(run: &Run, n: u32) -> Verdict {
         .and(|| {
             Verdict::of(at.is_some_and(|at| at.since_start() <= SETTLED + GRACE + T_LIFE), || {
                 format!(
-                    "the node got the shutdown taint {at}; its machine is off since {SETTLED:?}",
+                    "the node got the shutdown taint {at}; its machine has been off since {SETTLED:?}",
                     at = when(at)
                 )
                 .at(at)
@@ -246,7 +246,7 @@ fn flapping(backend: Backend) -> Case {
             || {
                 let end = run.node(&name(1));
                 Verdict::of(end.is_some_and(|it| it.is_ready() && !it.shutdown), || {
-                    "at the end the node is not Ready without the shutdown taint, although its machine runs".to_owned()
+                    "at the end the node is not Ready or has the shutdown taint, although its machine runs".to_owned()
                 })
             },
         )
@@ -332,7 +332,7 @@ fn unreadable(since: Since) -> Case {
             let marked = run.when(&name(n), |node| node.shutdown);
             if let Some(at) = marked.filter(|at| at.since_start() < healed) {
                 let text = format!(
-                    "{} got the shutdown taint at {at}, while its power state was unreadable",
+                    "node {} got the shutdown taint at {at}, while the power state of its machine was unreadable",
                     name(n)
                 )
                 .at(at);
@@ -340,7 +340,10 @@ fn unreadable(since: Since) -> Case {
             }
             let asked = run.when(&name(n), |node| !node.is_ready()).map(|at| at.since_start());
             if asked.is_none_or(|at| at + T_MONITOR * 5 > healed) {
-                let text = format!("{} was NotReady for less than five monitor periods", name(n));
+                let text = format!(
+                    "node {} was NotReady for less than five monitor periods while power states were unreadable",
+                    name(n)
+                );
                 return Verdict::inconclusive(text);
             }
         }
@@ -353,7 +356,7 @@ fn unreadable(since: Since) -> Case {
                 match at.filter(|at| at.since_start() <= bound) {
                     Some(_) => Verdict::Pass,
                     None => Verdict::inconclusive(format!(
-                        "the node of the powered-off machine got the shutdown taint {at}; its power state is readable since {healed:?}", at = when(at)
+                        "the node of the powered-off machine got the shutdown taint {at}; its power state has been readable since {healed:?}", at = when(at)
                     ).at(at)),
                 }
             })
@@ -395,7 +398,7 @@ fn stays() -> Case {
                 let written = run.writes_on(&node).find(|call| call.t.since_start() > broken);
                 Verdict::of(written.is_none(), || {
                     format!(
-                        "the provider wrote the node while its power state was unreadable: {}",
+                        "the provider wrote the node while the power state of its machine was unreadable: {}",
                         written.map(ToString::to_string).unwrap_or_default()
                     )
                 })

@@ -203,7 +203,7 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
         })
         .and(|| {
             Verdict::of(gone.is_some_and(|at| at <= bound), || {
-                format!("the Node of the deleted machine was deleted {gone}; it has to be by {bound:?}", gone = when(gone))
+                format!("the Node of the deleted machine was deleted {gone}; the limit is {bound:?}", gone = when(gone))
                     .at(gone)
             })
         })

@@ -105,7 +105,7 @@ fn without_addresses() -> Case {
     Case::new(scenario, move |run| {
         let node = "late".to_owned();
         let Some(registered) = run.when(&node, |_| true) else {
-            return Verdict::inconclusive("the node late never registered");
+            return Verdict::inconclusive("the node named late never registered");
         };
         let opened = run.initialized(&node);
         let shown = run.when(&node, |node| node.ips().next().is_some());
@@ -180,7 +180,7 @@ fn is_tried_at_once(run: &Run, changed: Duration) -> Verdict {
     if opened.is_some_and(|at| at.since_start() + s(60) < changed) {
         return Verdict::fail(
             format!(
-                "the provider initialized the node {opened}, before it could",
+                "the provider initialized the node {opened}, more than a minute before {changed:?}, when this became possible",
                 opened = when(opened)
             )
             .at(opened),
@@ -203,7 +203,7 @@ fn hopeless() -> Case {
     Case::new(scenario, |run| {
         let waits = run.node("early").is_some_and(|node| node.uninitialized && node.is_ready());
         if !waits {
-            return Verdict::inconclusive("the Node early is not Ready and uninitialized at the end, as the case needs");
+            return Verdict::inconclusive("the case needs a Node named early that is Ready and uninitialized at the end");
         }
         // Counts equal reads, because one attempt may consist of several different ones.
         let mut asked: BTreeMap<_, usize> = BTreeMap::new();
@@ -246,7 +246,7 @@ fn joined_by(slow: impl IntoIterator<Item = Rule>, bound: Duration) -> Case {
             .find(|node| run.when(node, |_| true).is_none_or(|at| at.since_start() < SETTLED));
         if let Some(node) = early {
             return Verdict::inconclusive(format!(
-                "node {node} did not register {}",
+                "the case needs that node {node} registers {} or later",
                 when(SETTLED)
             ));
         }

@@ -424,7 +424,7 @@ fn outage() -> Case {
         .and(|| {
             Verdict::of(marked.is_some_and(|at| at.since_start() < s(80) + GRACE + T_LIFE), || {
                 format!(
-                    "the node got the shutdown taint {marked}, too late after 80 s",
+                    "the node got the shutdown taint {marked}, too late: its machine has been off since 80 s",
                     marked = when(marked)
                 )
                 .at(marked)
@@ -490,7 +490,7 @@ fn without_label() -> Case {
         let (first, second) = (labels(run, &name(1)), labels(run, &name(2)));
         run.initializes(&names(3), s(0), T_INIT).and(|| {
             let is_right = first == (None, None) && second.0.is_some();
-            Verdict::of(is_right, || format!("the first node has to have no zone and the second one, but zone and region are {first:?} and {second:?}"))
+            Verdict::of(is_right, || format!("the first node must have no zone, and the second node must have one; zone and region are {first:?} and {second:?}"))
         })
     })
     .named("without one")

@@ -27,7 +27,7 @@ pub fn main() -> ExitCode {
     let mut out = std::io::stdout().lock();
     if let Some(flag) = args::for_processes(&matches) {
         let text = format!(
-            "{flag} is for a provider that is a process: add --provider FILE|NAME, or leave {flag} out"
+            "{flag} works only with --provider: add --provider FILE|NAME, or leave {flag} out"
         );
         return usage(&mut out, &text).unwrap_or(ExitCode::from(2));
     }

@@ -26,8 +26,10 @@ pub struct Phase {
     /// Maximum number of calls of our provider for a fleet of `n` nodes, without long polls and
     /// watches.
     pub allowed: fn(u32) -> u64,
-    /// Maximum number of long polls and watches of our provider. Of long polls it is one per 30 s
-    /// of the phase, plus one per delivery in it.
+    /// Maximum number of long polls and watches of our provider, for every fleet size. If the
+    /// provider keeps a view of a vCenter: one long poll per 30 s of the phase (for `join` and
+    /// `takeover`, with the largest fleet), plus one per answer that is expected earlier. If it
+    /// watches a Supervisor: one watch. Otherwise zero.
     pub allowed_polls: u64,
 }
 

@@ -69,7 +69,9 @@ fn kubernetes_version(project: &Path) -> anyhow::Result<String> {
     let path = project.join("conformance/peers/kubernetes/go.mod");
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let line = text.lines().find_map(|it| it.strip_prefix("require k8s.io/kubernetes "));
-    line.map(str::to_owned).ok_or_else(|| anyhow!("{}: no Kubernetes version", path.display()))
+    line.map(str::to_owned).ok_or_else(|| {
+        anyhow!("{}: no line begins with `require k8s.io/kubernetes`", path.display())
+    })
 }
 
 impl Cluster {
@@ -102,7 +104,7 @@ impl Cluster {
     ) -> anyhow::Result<Self> {
         let kubeconfig = directory.join("kubeconfig");
         let read = kube::config::Kubeconfig::read_from(&kubeconfig)
-            .with_context(|| format!("{}: the cluster may not exist", kubeconfig.display()))?;
+            .with_context(|| format!("{}: cannot read this kubeconfig; if the cluster does not exist, delete the lab with `conformance e2e down` and make it again", kubeconfig.display()))?;
         let config = kube::Config::from_custom_kubeconfig(read, &Default::default()).await?;
         let client = kube::Client::try_from(config)?;
         let Programs { kind, kubectl } = programs;
@@ -203,7 +205,9 @@ impl Cluster {
         for node in self.nodes().await? {
             let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             let text = node["status"]["nodeInfo"]["systemUUID"].as_str().unwrap_or_default();
-            let shown = text.parse().with_context(|| format!("{name}: systemUUID {text:?}"))?;
+            let shown = text.parse().with_context(|| {
+                format!("node {name}: status.nodeInfo.systemUUID is not a UUID: {text:?}")
+            })?;
             let address = engine::address(&name).await?;
             // If the firmware has no UUID, the kubelet reports the machine ID, which has no dashes
             // and whose byte order is not swapped.

@@ -16,10 +16,10 @@ use crate::backend::Backend;
 /// Subcommands of `conformance e2e`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum E2eCommand {
-    /// Create a lab: a kind cluster of three nodes, a simulator with their machines, and our
+    /// Creates a lab: a kind cluster of three nodes, a simulator with their machines, and our
     /// provider.
     Up(Options),
-    /// Play the scenarios in a lab.
+    /// Plays the scenarios in a lab.
     Run {
         /// Selection of scenarios.
         #[command(flatten)]
@@ -28,7 +28,7 @@ pub enum E2eCommand {
         #[command(flatten)]
         options: Options,
     },
-    /// Count the calls of providers in a lab and compare them with virtual time. Creates a
+    /// Counts the calls of providers in a lab and compares them with virtual time. Creates a
     /// temporary lab if none was made with `up`.
     Bench {
         /// Selection of fleets and modes.
@@ -38,9 +38,9 @@ pub enum E2eCommand {
         #[command(flatten)]
         options: Options,
     },
-    /// Delete a lab: its cluster, its containers and its state.
+    /// Deletes a lab: its cluster, its containers and its state.
     Down(Options),
-    /// Create a lab, play the scenarios, and delete the lab, even after a failure or Ctrl-C.
+    /// Creates a lab, plays the scenarios, and deletes the lab, even after a failure or Ctrl-C.
     All {
         /// Selection of scenarios.
         #[command(flatten)]
@@ -64,7 +64,7 @@ pub struct Options {
     /// Mode of the provider: vcenter or supervisor. An existing lab keeps its mode.
     #[arg(long, default_value = "vcenter")]
     mode: Backend,
-    /// Start dockerd if no Docker engine answers; needs root.
+    /// Starts dockerd if no Docker engine answers; needs root.
     #[arg(long)]
     start_engine: bool,
     /// Checkout of this project [default: the one that contains the working directory].
@@ -92,8 +92,9 @@ fn name(text: &str) -> Result<String, String> {
 
 fn checkout(directory: &Path) -> anyhow::Result<PathBuf> {
     let named = directory.display();
-    let found = std::fs::canonicalize(directory)
-        .map_err(|error| Usage::error(format!("--project {named}: {error}; name a checkout")))?;
+    let found = std::fs::canonicalize(directory).map_err(|error| {
+        Usage::error(format!("--project {named}: {error}; name a checkout of this project"))
+    })?;
     project(&found)
 }
 
@@ -209,7 +210,13 @@ async fn ended<T>(
             writeln!(out, "down: {n} containers removed")?;
             worked
         }
-        (Err(left), Ok(_)) => Err(left.context("not everything was removed")),
-        (Err(left), Err(why)) => Err(why.context(format!("not everything was removed: {left:#}"))),
+        (Err(left), Ok(_)) => Err(left.context(format!(
+            "not everything of the lab was removed; run `conformance e2e down --name {}`",
+            wanted.name
+        ))),
+        (Err(left), Err(why)) => Err(why.context(format!(
+            "the work in the lab failed, and then not everything was removed ({left:#}); run `conformance e2e down --name {}`; the work failed with",
+            wanted.name
+        ))),
     }
 }

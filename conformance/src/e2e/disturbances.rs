@@ -119,7 +119,7 @@ pub(super) fn unchanged(before: &Shown, after: &Shown) -> Verdict {
     let other = names.into_iter().find(|name| before.get(*name) != after.get(*name));
     other.map_or(Verdict::Pass, |name| {
         let (was, is) = (before.get(name), after.get(name));
-        Verdict::fail(format!("{name} was {was:?}, but now is {is:?}"))
+        Verdict::fail(format!("Node {name} was {was:?}, but now is {is:?}"))
     })
 }
 
@@ -159,7 +159,9 @@ impl Lab {
         Ok(if is_other {
             Verdict::Pass
         } else {
-            Verdict::inconclusive(format!("{first} still holds the Lease"))
+            Verdict::inconclusive(format!(
+                "{first} still holds the Lease {AT_WORK:?} after it was killed"
+            ))
         })
     }
 
@@ -189,7 +191,10 @@ impl Lab {
             };
             if !self.becomes(&machine.name, AT_WORK, is_right).await? {
                 let node = self.node(&machine.name).await?;
-                return Ok(Verdict::fail(format!("{} has not joined: {node:?}", machine.name)));
+                return Ok(Verdict::fail(format!(
+                    "node {} was not initialized with the ID and address of its machine: {node:?}",
+                    machine.name
+                )));
             }
         }
         Ok(Verdict::Pass)

@@ -19,18 +19,17 @@ const KIND: &str = "io.x-k8s.kind.cluster";
 /// Fails if `docker` is not installed, if no engine answers and `start` is false, or if the start
 /// fails.
 pub(super) async fn ready(project: &Path, start: bool) -> anyhow::Result<()> {
-    if !call("docker").arg("--version").succeeds().await {
-        return Err(Usage::error(
-            "docker is not in PATH; install Docker, or `apt-get install docker.io`",
-        ));
+    if let Err(error) = call("docker").arg("--version").output().await {
+        return Err(Usage::error(format!(
+            "{error:#}; install Docker in a folder of PATH, for example with `apt-get install docker.io`"
+        )));
     }
-    if call("docker").arg("info").succeeds().await {
-        return Ok(());
-    }
+    // Unlike `docker info`, `docker ps` prints nothing but the reason if no engine answers.
+    let Err(error) = call("docker").args(["ps", "-q"]).output().await else { return Ok(()) };
     if !start {
-        return Err(Usage::error(
-            "no Docker engine answers; start Docker, or add --start-engine to start dockerd (as root)",
-        ));
+        return Err(Usage::error(format!(
+            "no Docker engine answers this user: {error:#}; start Docker, give this user access to its socket (group docker), or add --start-engine to start dockerd (as root)"
+        )));
     }
     call(project.join("kind/engine.sh")).arg("up").output_with_progress().await.map(drop)
 }

@@ -189,7 +189,9 @@ impl LabSpec {
         step.done(&format!("node image {image}"))?;
         let built = call(project.join("kind/images/build.sh")).output_with_progress().await?;
         let images: Vec<String> = built.lines().map(str::to_owned).collect();
-        let [sim, provider] = &images[..] else { bail!("kind/images/build.sh printed: {built}") };
+        let [sim, provider] = &images[..] else {
+            bail!("kind/images/build.sh has to print the names of two images, but printed: {built}")
+        };
         step.done(&format!("images {sim} and {provider}"))?;
         let made = LabRecord {
             backend: self.backend,
@@ -207,9 +209,9 @@ impl LabSpec {
     async fn create(&self, programs: Programs, image: &str) -> anyhow::Result<Cluster> {
         let lock = engine::network_lock(&self.laboratories())?;
         let held = async || Ok(lock.try_lock_shared().is_ok().then_some(()));
-        until(Duration::from_secs(60), held)
-            .await?
-            .context("another process has locked kind's network for a minute")?;
+        until(Duration::from_secs(60), held).await?.context(
+            "another process has locked kind's network for a minute; try again when it has ended",
+        )?;
         let (name, directory) = (self.cluster_name(), self.directory());
         Cluster::create(&name, &self.project, programs, image, &directory).await
     }

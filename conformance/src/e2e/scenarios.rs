@@ -44,16 +44,32 @@ enum What {
 /// Every scenario, in the order in which they are played.
 pub(super) const ALL: &[Scenario] = &[
     scenario("NODE-001", "every node is initialized", What::Join),
-    scenario("NODE-007", "pods land where labels say, and logs and exec reach them", What::Pods),
-    scenario("LIFE-005", "a machine that is off taints its node", What::Shutdown),
-    scenario("LIVE-002", "two minutes without vCenter delete nothing", What::Outage),
-    scenario("NODE-DEL-010", "a deleted machine takes its node and its pods", What::Deleted),
-    with_vcenter("LIVE-002", "vCenter ends and begins again", Disturbance::Restart),
+    scenario(
+        "NODE-007",
+        "pods run on the nodes that labels select, and logs and exec reach them",
+        What::Pods,
+    ),
+    scenario(
+        "LIFE-005",
+        "the node of a powered-off machine gets the shutdown taint",
+        What::Shutdown,
+    ),
+    scenario("LIVE-002", "two minutes without vCenter or Supervisor delete no node", What::Outage),
+    scenario(
+        "NODE-DEL-010",
+        "the node and the pods of a deleted machine are deleted",
+        What::Deleted,
+    ),
+    with_vcenter("LIVE-002", "vCenter stops and starts again", Disturbance::Restart),
     with_vcenter("LIVE-001", "vCenter gets another certificate", Disturbance::Certificate),
     disturbed("SESS-008", "credentials are replaced in their Secret", Disturbance::Credentials),
     disturbed("NODE-INIT-008", "the leader is killed while nodes join", Disturbance::Leader),
     disturbed("NODE-034", "a rolling update changes no node", Disturbance::Update),
-    scenario("NODE-034", "another provider takes over, and gives back", What::Swapped),
+    scenario(
+        "NODE-034",
+        "another provider takes over, and then ours takes over again",
+        What::Swapped,
+    ),
     disturbed("LIVE-004", "the API server is killed", Disturbance::ApiServer),
     disturbed("LIVE-005", "etcd stops for 20 seconds", Disturbance::Store),
 ];
@@ -136,19 +152,25 @@ async fn kubelet(machine: &Machine, verb: &str) -> anyhow::Result<()> {
 fn wrong(node: &NodeFacts, machine: &Machine, backend: Backend) -> Option<String> {
     let name = &machine.name;
     if node.uninitialized {
-        return Some(format!("{name} still has the taint for uninitialized nodes"));
+        return Some(format!("node {name} still has the uninitialized taint"));
     }
     let id = format!("vsphere://{}", machine.uuid);
     if node.provider_id.as_deref() != Some(&id) {
-        return Some(format!("{name} has the provider ID {:?}, not {id}", node.provider_id));
+        return Some(format!("node {name} has the provider ID {:?}, not {id}", node.provider_id));
     }
     if !node.of_type("InternalIP").any(|it| it == machine.address) {
-        return Some(format!("{name} shows {:?}, not {}", node.addresses, machine.address));
+        return Some(format!(
+            "node {name} shows the addresses {:?}, not {}",
+            node.addresses, machine.address
+        ));
     }
     let [zone, region, instance_type] = &node.labels;
     // VM Operator reports a zone, but no region and no instance type.
     if zone.is_none() || (backend.is_vcenter() && (region.is_none() || instance_type.is_none())) {
-        return Some(format!("{name} lacks labels: {:?}", node.labels));
+        return Some(format!(
+            "node {name} lacks a label; its zone, region and instance type are {:?}",
+            node.labels
+        ));
     }
     None
 }
@@ -183,13 +205,17 @@ fn pod(name: &str, image: &str, mut spec: Value) -> Value {
 
 async fn pods(lab: &Lab) -> anyhow::Result<Verdict> {
     let target = lab.worker(1)?;
-    let node = lab.node(&target.name).await?.context("the node is gone")?;
+    let node =
+        lab.node(&target.name).await?.with_context(|| format!("node {} is gone", target.name))?;
     if let Some(why) = unequal(&lab.cluster.get(&format!("/api/v1/nodes/{}", target.name)).await?) {
-        return Ok(Verdict::fail(format!("{}: {why}", target.name)));
+        return Ok(Verdict::fail(format!("node {}: {why}", target.name)));
     }
     let [zone, _, instance_type] = &node.labels;
     let Some(zone) = zone else {
-        return Ok(Verdict::fail(format!("{} lacks labels: {:?}", target.name, node.labels)));
+        return Ok(Verdict::fail(format!(
+            "node {} lacks the zone label; its zone, region and instance type are {:?}",
+            target.name, node.labels
+        )));
     };
     let selector = match instance_type {
         Some(instance_type) => json!({"node.kubernetes.io/instance-type": instance_type}),
@@ -255,7 +281,7 @@ async fn land(lab: &Lab, stored_on: &str, zone: &str, node: &NodeFacts) -> anyho
         if let Err(why) =
             lab.cluster.kubectl().args(ready).arg(format!("pod/{name}")).output().await
         {
-            return Ok(Verdict::fail(format!("pod {name} does not run: {why}")));
+            return Ok(Verdict::fail(format!("pod {name} does not run: {why:#}")));
         }
         let pod = lab.cluster.get(&format!("/api/v1/namespaces/default/pods/{name}")).await?;
         let place = pod["spec"]["nodeName"].as_str().unwrap_or_default();
@@ -267,14 +293,16 @@ async fn land(lab: &Lab, stored_on: &str, zone: &str, node: &NodeFacts) -> anyho
         let logs = lab.cluster.kubectl().args(["logs", name]).output().await;
         if !logs.as_ref().is_ok_and(|it| it.contains("SIM_VCENTERS")) {
             return Ok(Verdict::fail(format!(
-                "kubectl logs {name}: {logs:?}; addresses {:?}",
+                "kubectl logs {name} does not show the output of the pod: {logs:?}; addresses of node {stored_on}: {:?}",
                 node.addresses
             )));
         }
         let exec =
             lab.cluster.kubectl().args(["exec", name, "--", "/sim", "--version"]).output().await;
         if !exec.as_ref().is_ok_and(|it| it.starts_with("sim ")) {
-            return Ok(Verdict::fail(format!("kubectl exec {name}: {exec:?}")));
+            return Ok(Verdict::fail(format!(
+                "kubectl exec {name} does not reach the pod: {exec:?}"
+            )));
         }
     }
     Ok(Verdict::Pass)
@@ -296,8 +324,8 @@ async fn off_and_on(lab: &Lab, machine: &Machine) -> anyhow::Result<Verdict> {
     kubelet(machine, "start").await?;
     let back = |node: Option<&NodeFacts>| node.is_some_and(|it| it.ready == "True" && !it.shutdown);
     let is_back = lab.becomes(&machine.name, SOON, back).await?;
-    Ok(Verdict::of(is_tainted, || format!("{} was not tainted in {NOT_READY:?}", machine.name))
-        .and(|| Verdict::of(is_back, || format!("{} did not come back", machine.name))))
+    Ok(Verdict::of(is_tainted, || format!("node {} did not get the shutdown taint within {NOT_READY:?}", machine.name))
+        .and(|| Verdict::of(is_back, || format!("node {} was not Ready without the shutdown taint within {SOON:?} after its machine was switched on", machine.name))))
 }
 
 /// Cuts the cluster off from vCenter or the Supervisor while the kubelet of a node does not run. A
@@ -312,12 +340,15 @@ async fn outage(lab: &Lab) -> anyhow::Result<Verdict> {
     if is_reached || calls > 0 {
         kubelet(machine, "start").await?;
         return Ok(Verdict::inconclusive(format!(
-            "the network was not cut: {calls} calls arrived"
+            "the network was not cut: {calls} calls of the provider arrived at the simulator; the control plane could connect to it: {is_reached}"
         )));
     }
     if is_gone {
         kubelet(machine, "start").await?;
-        return Ok(Verdict::fail(format!("{} was deleted, but its machine exists", machine.name)));
+        return Ok(Verdict::fail(format!(
+            "node {} was deleted, but its machine exists",
+            machine.name
+        )));
     }
     // Checks that the provider works again.
     off_and_on(lab, machine).await
@@ -381,7 +412,7 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
     };
     let is_back = lab.becomes(&machine.name, SOON * 2, is_right).await?;
     let n_calls = calls.total();
-    Ok(Verdict::of(is_gone, || format!("{} still exists", machine.name))
+    Ok(Verdict::of(is_gone, || format!("node {} still exists", machine.name))
         .and(|| {
             Verdict::of(n_calls <= budget, || {
                 format!(
@@ -390,6 +421,12 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
                 )
             })
         })
-        .and(|| Verdict::of(is_evicted, || "its pod still exists".to_owned()))
-        .and(|| Verdict::of(is_back, || format!("{} did not join again", machine.name))))
+        .and(|| {
+            Verdict::of(is_evicted, || {
+                "the pod `doomed` of the deleted node still exists".to_owned()
+            })
+        })
+        .and(|| {
+            Verdict::of(is_back, || format!("node {} was not initialized again", machine.name))
+        }))
 }

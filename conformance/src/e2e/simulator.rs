@@ -108,7 +108,11 @@ impl Simulator {
         };
         if until(Duration::from_secs(30), ask).await?.is_none() {
             let said = call("docker").args(["logs", "--tail", "5", &self.container]).output().await;
-            bail!("{} does not serve: {}", self.container, said.unwrap_or_default());
+            bail!(
+                "the simulator in container {} does not serve after 30 s; the end of its output: {}",
+                self.container,
+                said.unwrap_or_default()
+            );
         }
         Ok(())
     }
@@ -253,8 +257,9 @@ impl Simulator {
         let value = |key: &str| {
             let prefix = format!("export {key}=");
             let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
-            line.map(|it| it.trim_matches('\'').to_owned())
-                .with_context(|| format!("env: no {key}"))
+            line.map(|it| it.trim_matches('\'').to_owned()).with_context(|| {
+                format!("the simulator has written no value of {key} to its file `env`")
+            })
         };
         Ok(Access {
             host: self.container.clone(),

@@ -96,7 +96,9 @@ impl Lab {
         }
         sleep(PERIOD * 2).await;
         Ok(match unchanged(&before, &shown(self).await?) {
-            Verdict::Fail(why) => Verdict::fail(format!("{name} has taken over: {why}")),
+            Verdict::Fail(why) => {
+                Verdict::fail(format!("{name} took over, and a Node changed: {why}"))
+            }
             verdict => verdict,
         })
     }

@@ -250,7 +250,8 @@ impl Baseline {
         let tolerance = tolerance.unwrap_or(TOLERANCE);
         if tolerance > 100 {
             let value = Value::from(tolerance);
-            let remedy = "write the percentage by which calls may differ";
+            let remedy =
+                "write the percentage by which the number of calls may differ, at most 100";
             return Err(DocumentError::at_key("tolerance", &value, "is more than 100", remedy));
         }
         Ok(Self { path: path.to_owned(), tolerance, checks })
@@ -316,7 +317,9 @@ impl Baseline {
 
     fn within_budget(&self, id: &str, budget: Option<u64>, calls: u64) -> Result<(), String> {
         let Some(budget) = budget else {
-            return Err(self.record(&format!("{id} made {calls} calls, but none are recorded")));
+            return Err(self.record(&format!(
+                "{id} made {calls} calls, but the baseline has no number of calls for it"
+            )));
         };
         let room = (budget * u64::from(self.tolerance) / 100).max(MIN_TOLERANCE);
         if calls > budget + room {

@@ -75,7 +75,7 @@ mod seconds {
 pub(super) fn silent(name: &str, records: &[Record], log: &[String]) -> String {
     let notes = records.iter().filter(|it| it.kind == Kind::Note).map(|it| it.op.as_str());
     format!(
-        "{name} made no call at all ({}); the end of its log:\n{}",
+        "{name} made no call at all; events of the run: {}; the end of its log, which may have the reason:\n{}",
         notes.collect::<Vec<_>>().join("; "),
         log.join("\n")
     )

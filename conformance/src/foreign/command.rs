@@ -51,13 +51,13 @@ pub struct Arguments {
     /// elections; the provider's periods are shortened by it.
     #[arg(long, value_name = "K", default_value_t = 10, requires = "provider")]
     pub compress: u32,
-    /// Skip cases that take longer than this in real time.
+    /// Skips cases that take longer than this in real time.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = sim::world::duration::parse, requires = "provider")]
     pub longest: Duration,
     /// Maximum number of repetitions of a failed case; safety failures are not repeated.
     #[arg(long, value_name = "N", default_value_t = 3, requires = "provider")]
     pub retries: u32,
-    /// Skip the calibration, which measures the provider's delays before the checks.
+    /// Skips the calibration, which measures the provider's delays before the checks.
     #[arg(long, requires = "provider")]
     pub no_calibration: bool,
 }
@@ -176,7 +176,7 @@ pub fn setup(
     let binary = match binary {
         Some(path) if path.is_file() => Some(std::fs::canonicalize(path)?),
         Some(path) => {
-            let what = format!("--binary {}: file not found", path.display());
+            let what = format!("--binary {}: no file has this path", path.display());
             return Err(Usage(format!("{what}; build it, or name another file")).into());
         }
         None if wanted.contains("binary") => {

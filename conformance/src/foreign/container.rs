@@ -63,12 +63,18 @@ impl Engine {
         let info = self.call(&["info", "--format", "{{.ServerVersion}}"]).await?;
         if !info.status.success() {
             let why = String::from_utf8_lossy(&info.stderr);
-            bail!("no Docker engine answers ({}); start one", why.trim());
+            bail!(
+                "no Docker engine answers this user ({}); start one, or give this user access to its socket",
+                why.trim()
+            );
         }
         self.sweep().await?;
-        if !self.call(&["image", "inspect", image]).await?.status.success() {
+        let inspected = self.call(&["image", "inspect", image]).await?;
+        if !inspected.status.success() {
+            let why = String::from_utf8_lossy(&inspected.stderr);
             bail!(
-                "spec.run.container.image: {image:?}: the Docker engine does not have this image; pull it with docker pull, or build it"
+                "spec.run.container.image: {image:?}: the Docker engine does not have this image ({}); pull it with docker pull, or build it",
+                why.trim()
             );
         }
         Ok(())

@@ -53,8 +53,8 @@ pub struct Arguments {
     /// Seed of all random draws and identifiers.
     #[arg(long, default_value_t = 0, requires = "provider")]
     pub seed: u64,
-    /// Directory for cost.json, cost.md and the mark of each call; with --provider, also for one
-    /// ledger per fleet size.
+    /// With --provider or --ledger: directory for cost.json, cost.md and the mark of each call;
+    /// with --provider also for one ledger per fleet size.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -192,7 +192,7 @@ fn doubts(life: &Life) -> Vec<String> {
     if let Some(late) = life.late {
         let late = late.as_millis();
         doubts.push(format!(
-            "N={n}: this computer was up to {late} ms late; the counts may be wrong, try again"
+            "N={n}: timers of this computer fired up to {late} ms late; the counts may be wrong, try again"
         ));
     }
     let nodes = sim::world::objects::GroupResource::core("nodes");

@@ -74,8 +74,11 @@ pub(super) fn doubted(class: Class, verdict: &Verdict, late: Duration) -> Option
         _ => false,
     };
     let late = late.as_millis();
-    let words =
-        || format!("this computer was {late} ms late, so this verdict does not count: {verdict}");
+    let words = || {
+        format!(
+            "timers of this computer fired up to {late} ms late, so this verdict does not count: {verdict}"
+        )
+    };
     (!counts).then(|| Verdict::harness_error(words()))
 }
 

@@ -55,7 +55,9 @@ impl Plan {
     pub(super) fn of(case: &Case, entry: &Entry, manifest: &Manifest, limits: Limits) -> Self {
         let skip = |why: String| Self::Not(Verdict::skipped(why));
         if let Some(feature) = entry.features.iter().find(|it| manifest.lacks(it)) {
-            return Self::Not(Verdict::not_supported(format!("{feature} is not supported")));
+            return Self::Not(Verdict::not_supported(format!(
+                "the manifest lists the feature {feature} as unsupported"
+            )));
         }
         if let Some(it) = manifest.spec.skips.iter().find(|skip| skip.check == entry.id) {
             let issue =
@@ -67,7 +69,7 @@ impl Plan {
             return skip(format!("the check is about a backend other than {backend}"));
         }
         if let Pace::Virtual(why) = case.pace {
-            return skip(format!("needs virtual time: {why}"));
+            return skip(format!("played only in virtual time: {why}"));
         }
         if let Some(why) = hindrance(&case.scenario, manifest, limits.apiserver) {
             return skip(why);
@@ -82,7 +84,7 @@ impl Plan {
         if takes > limits.longest {
             let (takes, longest) = (takes.as_secs(), limits.longest.as_secs());
             return skip(format!(
-                "needs virtual time: takes {takes} s, but --longest is {longest} s"
+                "takes {takes} s on the real clock, but --longest is {longest} s"
             ));
         }
         Self::Play(pace)
@@ -97,7 +99,9 @@ pub(super) fn hindrance(
 ) -> Option<String> {
     let machines = scenario.topology.machines;
     if machines > MOST_MACHINES {
-        return Some(format!("needs virtual time: the world has {machines} machines"));
+        return Some(format!(
+            "played only in virtual time: the world has {machines} machines, and at most {MOST_MACHINES} are possible on the real clock"
+        ));
     }
     if let Some(why) =
         cannot_set_up(scenario, manifest).or_else(|| cannot_act(scenario, manifest.driver()))
@@ -173,7 +177,7 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     } = &scenario.provider;
     let several = scenario.topology.vcenters > 1;
     if several && secret.is_some() {
-        return Some("a Secret names vCenters by address, but all have the same one".to_owned());
+        return Some("the Secret has the credentials by the address of each vCenter, but all vCenters of this run have the same address".to_owned());
     }
     let has = |knob: Knob| manifest.spec.knobs.contains_key(&knob);
     if !flags.is_empty() && !has(Knob::Flags) {
@@ -181,7 +185,7 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     }
     let elects = has(Knob::LeaderElection) || manifest.placeholders().contains("leaderElect");
     if (*replicas > 1 || scenario.provider.elects()) && !elects {
-        return Some("the manifest has no knob leaderElection, which an election needs".to_owned());
+        return Some("an election needs the knob leaderElection or the placeholder $(leaderElect), but the manifest has neither".to_owned());
     }
     if scenario.reads_endpoint() && !matches!(manifest.driver(), Driver::Process(_)) {
         return Some("the HTTPS endpoint of a container or a pod is not read".to_owned());
@@ -203,10 +207,12 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
         || secret.is_some()
         || config.is_some();
     if special && !written("config.yaml") {
-        return Some("no file of the manifest has $(config.yaml), as the case needs".to_owned());
+        return Some(
+            "the case needs a file of the manifest with $(config.yaml), but none has it".to_owned(),
+        );
     }
     if !zones && !written("config.yaml") && !written("config.labels") {
-        return Some("no file of the manifest has $(config.labels) to switch zones off".to_owned());
+        return Some("no file of the manifest has $(config.yaml) or $(config.labels), so zones cannot be switched off".to_owned());
     }
     if !is_vcenter && !families.is_empty() && !has(Knob::IpFamily) {
         return Some("the manifest has no knob ipFamily".to_owned());
@@ -231,14 +237,14 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
 fn cannot_act(scenario: &Scenario, driver: Driver<'_>) -> Option<String> {
     let why = |act: &Act| match (act, driver) {
         (Act::StepClocks(_), _) => {
-            Some("needs virtual time: the clock of one process cannot be stepped")
+            Some("played only in virtual time: the clock of one process cannot be stepped")
         }
-        (Act::Scrape, _) => {
-            Some("needs virtual time: the metrics of a provider on the real clock are not scraped")
-        }
-        (Act::RenewCertificate | Act::SpoilCertificate, _) => {
-            Some("needs virtual time: a process gets no serving certificate that could change")
-        }
+        (Act::Scrape, _) => Some(
+            "played only in virtual time: the lab reads no metrics of a provider on the real clock",
+        ),
+        (Act::RenewCertificate | Act::SpoilCertificate, _) => Some(
+            "played only in virtual time: a process gets no serving certificate that could change",
+        ),
         (Act::SuspendLeader, Driver::Container(_) | Driver::Cluster(_)) => {
             Some("needs the driver process: a container and a pod cannot be suspended")
         }

@@ -131,7 +131,9 @@ impl Played {
         let vain = match run.refusals().next() {
             Some(refused) => Some(format!("the lab could not carry out a step: {refused}")),
             None if run.calls().next().is_none() => Some("the provider made no call".to_owned()),
-            None => late.map(|late| format!("this computer was {} ms late", late.as_millis())),
+            None => late.map(|late| {
+                format!("timers of this computer fired up to {} ms late", late.as_millis())
+            }),
         };
         Self { run, ended, policy, vain }
     }
@@ -164,7 +166,7 @@ impl Sweep<'_> {
         if !kinds.is_empty() && compress > 1 {
             writeln!(
                 out,
-                "trials are judged by safety alone, because world time runs {compress} times as fast as the clock, but a provider's own deadlines and back-offs cannot be shortened; --compress 1 judges all invariants, and lives with several replicas always run in real time"
+                "trials are judged by the safety invariants alone, because world time runs {compress} times as fast as the clock, but a provider's own deadlines and back-offs cannot be shortened; --compress 1 judges all invariants, and lives with several replicas always run in real time"
             )?;
         }
         let mut n_trials = 0;

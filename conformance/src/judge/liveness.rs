@@ -32,7 +32,12 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
             machine.config.uuid.is_some_and(|uuid| means(provider_id, uuid))
         });
         if !same {
-            broken(GoneNodesGo, format!("node {name} still exists, but {id} is another machine"));
+            broken(
+                GoneNodesGo,
+                format!(
+                    "node {name} still exists, but its kubelet runs on {id}, which does not have the UUID of the provider ID"
+                ),
+            );
             continue;
         }
         let on = machine.power == Power::PoweredOn && machine.connection.has_config();

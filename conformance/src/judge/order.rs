@@ -18,7 +18,8 @@ type Address = (String, String);
 /// Checks the order in which initialized Nodes show their addresses.
 pub(super) struct Judge {
     found: Vec<Violation>,
-    /// Times of the provider's writes; changes by other writers do not count.
+    /// Times at which the provider was writing each Node, without those at which the scenario
+    /// itself changed Nodes. A change of the Node at any other time does not count.
     written: WriteTimes,
     /// First order shown, by node and set of addresses.
     orders: BTreeMap<(String, Vec<Address>), Vec<Address>>,

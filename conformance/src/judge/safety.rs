@@ -222,7 +222,9 @@ impl Judge {
         let allowed = (most / 10).max(1);
         let n_recent = recent.len();
         if n_recent > allowed {
-            let text = format!("{n_recent} of {most} nodes were deleted within one monitor period");
+            let text = format!(
+                "{n_recent} of {most} nodes were deleted within one monitor period; at most {allowed} are allowed"
+            );
             self.broken(NoMassDeletion, at, text);
         }
         let created: Option<Timestamp> = old.created.parse().ok();
@@ -231,7 +233,8 @@ impl Judge {
             Duration::try_from(now.duration_since(created)).unwrap_or_default()
         });
         if age.is_some_and(|age| age < YOUNG) && !self.matched.contains(&old.uid) {
-            let text = format!("node {name} was deleted at age {age:?}, but was never matched");
+            let text =
+                format!("node {name} was deleted at age {age:?}, but never had a provider ID");
             self.broken(YoungNodeStays, at, text);
         }
     }
@@ -407,12 +410,16 @@ impl Judge {
         }
         let Some((_, _, machine)) = machine_of(after, name) else { return };
         if !reported(machine).is_empty() && new.ips().next().is_none() {
-            let text = format!("node {name} lost the uninitialized taint, but has no IP address");
+            let text = format!(
+                "node {name} lost the uninitialized taint, but has no IP address, although its machine reports some"
+            );
             self.broken(AddressesFirst, at, text);
         }
         if self.zones && has_zone(after, name) && new.labels[..self.placed].contains(&None) {
-            let text =
-                format!("node {name} was initialized with zone and region {:?}", &new.labels[..2]);
+            let text = format!(
+                "node {name} was initialized without the zone or region of its machine; zone and region are {:?}",
+                &new.labels[..2]
+            );
             self.broken(TaintLeavesOnceAndLast, at, text);
         }
     }

@@ -57,7 +57,10 @@ impl<'a> Judge<'a> {
         for family in [SessionService::Soap, SessionService::Vapi] {
             let open = live(vc, family);
             if open > 1 && open > allowed_sessions(self.run, at) {
-                let text = format!("{open} {family:?} sessions are open at {vcenter}");
+                let text = format!(
+                    "{open} {family:?} sessions are open at {vcenter}; at most {} are allowed",
+                    allowed_sessions(self.run, at).max(1)
+                );
                 self.found.push(Violation { invariant: Invariant::FewSessions, at, text });
             }
         }
@@ -176,7 +179,7 @@ fn storms(run: &Run, found: &mut Vec<Violation>) {
             let reasons = reasons(run, &server, *at);
             if since > 2 * run.scenario.provider.replicas.max(1) + reasons {
                 let text = format!(
-                    "{since} × {op} at {server} within ten minutes, with {reasons} reasons"
+                    "{since} × {op} at {server} within ten minutes; allowed are two per replica and one for each of {reasons} reasons, such as an ended session"
                 );
                 found.push(Violation { invariant: Invariant::NoLoginStorm, at: *at, text });
                 break;

@@ -21,28 +21,28 @@ use super::{VERSION, compare, fuzz};
 /// Subcommands of `conformance kubernetes`.
 #[derive(Debug, Subcommand)]
 pub enum KubernetesCommand {
-    /// List the sequences with their subject, number of requests and known differences.
+    /// Lists the sequences with their subject, number of requests and known differences.
     List,
-    /// Play the sequences on a real API server and on the simulated one, and compare the answers.
-    /// Also compare the recorded answers with those of the real server.
+    /// Plays the sequences on a real API server and on the simulated one, and compares the answers.
+    /// Also compares the recorded answers with those of the real server.
     Diff(Live),
-    /// Play the sequences on a real API server and record its answers.
+    /// Plays the sequences on a real API server and records its answers.
     Record(Live),
-    /// Print the differences of the simulated API server from the recorded answers.
+    /// Prints the differences of the simulated API server from the recorded answers.
     Known {
-        /// Update known-differences.yaml: remove differences that are gone, add new ones, keep
+        /// Updates known-differences.yaml: removes differences that are gone, adds new ones, keeps
         /// remarks.
         #[arg(long)]
         write: bool,
-        /// Print every step whose answers differ, with a diff.
+        /// Prints every step whose answers differ, with a diff.
         #[arg(long)]
         show: bool,
         /// Text that selects sequences by name.
         #[arg(long, requires = "show")]
         only: Option<String>,
     },
-    /// Play generated sequences of requests on both servers, up to the first difference, and print
-    /// the shortest sequence that shows it.
+    /// Plays generated sequences of requests on both servers, up to the first difference, and
+    /// prints the shortest sequence that shows it.
     Fuzz {
         /// Number of generated sequences.
         #[arg(long, default_value = "300")]
@@ -145,7 +145,7 @@ impl Real {
             .worker_threads(1)
             .enable_all()
             .build()
-            .context("cannot start a runtime; end other programs")?;
+            .context("cannot start the threads of a runtime; end other programs")?;
         let (peer, url, token, etcd) = match (&server.server, &server.token) {
             (Some(url), Some(token)) => (None, url.clone(), token.clone(), server.etcd.clone()),
             _ => {
@@ -165,7 +165,7 @@ impl Real {
         ensure!(
             version == VERSION,
             "the server at {url} has version {version}, but answers are compared with {VERSION}; \
-             unset KUBEBUILDER_ASSETS to have that version built"
+             name a server of that version, or leave --server out and unset KUBEBUILDER_ASSETS to have it built"
         );
         Ok(Self { runtime, target, _peer: peer })
     }
@@ -181,8 +181,8 @@ async fn version(target: &Target) -> anyhow::Result<String> {
     let request = http::Request::get("/version").header("accept", "application/json");
     let answer = target.send(request.body(bytes::Bytes::new())?).await?;
     let body = answer.into_body().collect().await?.to_bytes();
-    let info: Value =
-        serde_json::from_slice(&body).context("/version does not answer with JSON")?;
+    let info: Value = serde_json::from_slice(&body)
+        .context("the server does not answer GET /version with JSON")?;
     Ok(info["gitVersion"].as_str().unwrap_or("unknown").to_owned())
 }
 

@@ -115,7 +115,7 @@ impl<'a> Player<'a> {
     async fn send(&self, request: Request<Bytes>) -> anyhow::Result<Streamed> {
         let line = format!("{} {}", request.method(), request.uri());
         tokio::time::timeout(PATIENCE * 2, self.target.send(request)).await.with_context(|| {
-            format!("no answer to {line}; remove it, or check if the server is overloaded")
+            format!("no answer to {line}; remove this request from the sequence, or check if the server is overloaded")
         })?
     }
 
@@ -198,7 +198,9 @@ impl<'a> Player<'a> {
         let now = whole(self.ask("GET", "/api/v1/namespaces?limit=1", &Value::Null).await?).await;
         let revision = body(&now, true);
         let revision = at(&revision, "metadata.resourceVersion").and_then(Value::as_str);
-        let revision = revision.and_then(|it| it.parse().ok()).context("a list has no version")?;
+        let revision = revision
+            .and_then(|it| it.parse().ok())
+            .context("the list of namespaces has no resourceVersion")?;
         self.target.compact(revision).await
     }
 

@@ -45,7 +45,7 @@ impl fmt::Display for LabEvent {
             Self::Starts(replica) => write!(f, "replica {replica} starts"),
             Self::Silent(replica, why) => write!(f, "replica {replica}: {why}"),
             Self::EndedInVain(replica) => {
-                write!(f, "replica {replica}: it ended before its first call")
+                write!(f, "replica {replica} ended before its first call")
             }
             Self::Leads(replica) => write!(f, "replica {replica} leads"),
             Self::ToldToStop(replica) => write!(f, "replica {replica} is told to stop"),
@@ -55,7 +55,7 @@ impl fmt::Display for LabEvent {
             }
             Self::Killed(replica) => write!(f, "replica {replica} is killed"),
             Self::Suspended(replica) => write!(f, "replica {replica} is suspended"),
-            Self::Resumed => f.write_str("suspended replicas go on"),
+            Self::Resumed => f.write_str("suspended replicas resume"),
             Self::ClocksStep(seconds) => write!(f, "clocks step by {seconds} s"),
             Self::SecretChanged(name) => write!(f, "secret {name} is changed"),
             Self::Refused(why) => write!(f, "refused: {why}"),

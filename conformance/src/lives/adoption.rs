@@ -144,7 +144,6 @@ fn listed_partly(backend: Backend) -> Life {
             .at(s(40), Command::StopKubelet(machine(n)))
             .at(s(280), Command::StartKubelet(machine(n)));
     }
-    let about =
-        "the upstream provider initialized every node; lists contain only one machine of twenty";
+    let about = "the upstream provider initialized every node; the backend shows only one machine of twenty";
     Life::new("listed-partly", about, calm(scenario, s(300)))
 }

@@ -202,7 +202,7 @@ fn vcenter_upgraded() -> Life {
             .at(begin + s(82), late("vc0", &format!("late-{n}")))
             .at(begin + s(120), Command::StartKubelet(machine("node-0006")));
     }
-    let about = "one of two vCenters is down for an upgrade, twice, while machines of both join, change addresses and are deleted";
+    let about = "one of two vCenters is down for an upgrade, twice, while machines of both join and change addresses, and machines of the upgraded one are deleted";
     Life::new("vcenter-upgraded", about, calm(scenario, s(420)))
 }
 
@@ -266,7 +266,7 @@ fn two_replicas() -> Life {
         .at(s(95), Command::PowerOff(Named::from("node-0001")))
         .at(s(146), Act::CrashLeader)
         .at(s(150), Act::StartAll);
-    let about = "the leader of two replicas is killed while nodes join, and again while it handles a powered-off machine";
+    let about = "the leader of two replicas is killed while nodes join, and its successor while it handles a powered-off machine";
     Life::new("two-replicas", about, calm(scenario, s(300)))
 }
 

@@ -183,8 +183,7 @@ fn slow_reads() -> Life {
     });
     let scenario = Scenario::new("", Topology::zones(3).machines(4), s(0)).fault(one).fault(many);
     let scenario = come_and_go(scenario, s(90), s(200), s(340));
-    let about =
-        "each read of machines takes six seconds while nodes join, are powered off and are deleted";
+    let about = "each read of machines takes six seconds while a node joins and machines are powered off and deleted";
     Life::new("slow-reads", about, calm(scenario, s(480)))
 }
 
@@ -202,6 +201,6 @@ fn watch_refused() -> Life {
     let scenario =
         Scenario::new("", Topology::zones(3).machines(3), s(0)).fault(watches).fault(reads);
     let scenario = come_and_go(scenario, s(90), s(160), s(300));
-    let about = "the Supervisor refuses each watch of VirtualMachines while nodes join, are powered off and are deleted";
+    let about = "a gateway in front of the Supervisor refuses each watch of VirtualMachines, while a node joins and machines are powered off and deleted";
     Life::new("watch-refused", about, calm(scenario, s(460)))
 }

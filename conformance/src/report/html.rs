@@ -61,8 +61,11 @@ pub(super) fn page(
         check(&mut out, stage, conclusion);
     }
     for cost in cost {
-        let _ =
-            writeln!(out, "<h2>Calls per node and sync</h2><pre>{}</pre>", escape(&cost.text()));
+        let _ = writeln!(
+            out,
+            "<h2>Calls by phase and number of nodes</h2><pre>{}</pre>",
+            escape(&cost.text())
+        );
     }
     let _ = writeln!(out, "<script>{SCRIPT}</script></html>");
     out

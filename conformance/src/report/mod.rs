@@ -217,7 +217,7 @@ fn markdown(about: &About, conclusions: &[Conclusion], cost: &[Table]) -> String
         );
     }
     if !cost.is_empty() {
-        out.push_str("\n## Calls per node and sync\n");
+        out.push_str("\n## Calls by phase and number of nodes\n");
     }
     for table in cost {
         let _ = write!(out, "\n{}", table.markdown());

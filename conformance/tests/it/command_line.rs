@@ -94,15 +94,21 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         (vec!["sweep", "--compress", "2"], "--provider <FILE|NAME>"),
         (
             vec!["sweep", "--mode", "vcenter", "--compress", "2"],
-            "--compress is for a provider that is",
+            "--compress works only with --provider",
         ),
-        (vec!["sweep", "--mode", "vcenter", "--binary", "x"], "--binary is for a provider that is"),
-        (vec!["sweep", "--mode", "vcenter", "--healthy"], "--healthy is for a provider that is"),
-        (vec!["run", "--mode", "vcenter", "--binary", "x"], "--binary is for a provider that is"),
-        (vec!["run", "--no-cost", "--no-calibration"], "--no-calibration is for a provider that"),
-        (vec!["run", "--no-cost", "--longest", "1m"], "--longest is for a provider that is"),
-        (vec!["cost", "--write", "--compress", "3"], "--compress is for a provider that is"),
-        (vec!["cost", "--operations", "--seed", "3"], "--seed is for a provider that is"),
+        (
+            vec!["sweep", "--mode", "vcenter", "--binary", "x"],
+            "--binary works only with --provider",
+        ),
+        (vec!["sweep", "--mode", "vcenter", "--healthy"], "--healthy works only with --provider"),
+        (vec!["run", "--mode", "vcenter", "--binary", "x"], "--binary works only with --provider"),
+        (
+            vec!["run", "--no-cost", "--no-calibration"],
+            "--no-calibration works only with --provider",
+        ),
+        (vec!["run", "--no-cost", "--longest", "1m"], "--longest works only with --provider"),
+        (vec!["cost", "--write", "--compress", "3"], "--compress works only with --provider"),
+        (vec!["cost", "--operations", "--seed", "3"], "--seed works only with --provider"),
         (vec!["sweep", "--provider", "x", "--journal", "j"], "cannot be used with"),
         (vec!["sweep", "--provider", "stock-ccm"], "add --binary PATH"),
         (
@@ -293,7 +299,7 @@ spec:
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
             "  run: {cluster: {image: x, address: 127.0.0.1}}",
-            "spec.run.cluster.address: \"127.0.0.1\": means the pod itself inside a pod\nremedy: write an address",
+            "spec.run.cluster.address: \"127.0.0.1\": means the pod itself, seen from a pod\nremedy: write an address",
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
@@ -338,7 +344,7 @@ spec:
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
             "  run: {}",
-            "spec.run: []: exactly one of process, container, cluster, grpc and inProcess",
+            "spec.run: []: exactly one of process, container and cluster",
         ),
     ] {
         assert!(good.contains(from), "{from}");

@@ -79,7 +79,9 @@ impl Certificate {
                     // The library cannot compare keys, but the same certificate implies the same
                     // key.
                     if new.cert != current.cert {
-                        tracing::info!("serving with a new certificate");
+                        tracing::info!(
+                            "certificate files have changed; serving the new certificate"
+                        );
                         *current = Arc::new(new);
                     }
                 }
@@ -116,7 +118,9 @@ impl Certificate {
             if tls.only_13 { &[&TLS13] } else { &[&TLS12, &TLS13] };
         let builder = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(versions)
-            .map_err(|err| format!("TLS cannot be served: {err}"))?;
+            .map_err(|err| {
+                format!("cannot serve TLS with these cipher suites and groups: {err}")
+            })?;
         Ok(builder.with_no_client_auth().with_cert_resolver(self))
     }
 }
@@ -143,7 +147,9 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
 }
 
 fn self_signed() -> Result<CertifiedKey, String> {
-    let fail = |err: &dyn std::fmt::Display| format!("cannot make a certificate: {err}");
+    let fail = |err: &dyn std::fmt::Display| {
+        format!("cannot make a self-signed certificate for the HTTPS endpoint: {err}")
+    };
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).map_err(|err| fail(&err))?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));

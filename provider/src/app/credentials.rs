@@ -45,11 +45,11 @@ impl Credentials {
             CredentialRef::Secret { namespace, name } => {
                 let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
                 let secret = self.cluster.get(&path).await.map_err(|err| {
-                    CredentialError(format!("secret {namespace}/{name}: {}", Chain(&err)))
+                    CredentialError(format!("Secret {namespace}/{name}: {}", Chain(&err)))
                 })?;
                 decode(&secret)
                     .map(Some)
-                    .map_err(|what| CredentialError(format!("secret {namespace}/{name}: {what}")))
+                    .map_err(|what| CredentialError(format!("Secret {namespace}/{name}: {what}")))
             }
         }
     }
@@ -57,7 +57,8 @@ impl Credentials {
     async fn read(&self) -> Result<Credential, CredentialError> {
         let found = match self.data().await {
             Ok(None) => return self.inline(),
-            Ok(Some(data)) => parse_secret(&data, &self.vcenter.endpoint.host),
+            Ok(Some(data)) => parse_secret(&data, &self.vcenter.endpoint.host)
+                .map_err(|err| CredentialError(format!("{}: {err}", self.source()))),
             Err(err) => Err(err),
         };
         match found {
@@ -68,14 +69,24 @@ impl Credentials {
             }
             Err(err) => {
                 let last = self.last.lock().expect("nothing panics under this lock").clone();
-                match last.map_or_else(|| self.inline(), Ok) {
-                    Ok(credential) => {
-                        tracing::warn!(error = %err, "reading the credential failed; using the last one or that of the configuration file");
-                        Ok(credential)
-                    }
-                    Err(_) => Err(err),
+                let (vcenter, source) = (&self.vcenter.endpoint.name, self.source());
+                if let Some(credential) = last {
+                    tracing::warn!(vcenter = %vcenter, source = %source, error = %err, "reading the credential failed; using the credential that was read last");
+                    return Ok(credential);
                 }
+                let Ok(credential) = self.inline() else { return Err(err) };
+                tracing::warn!(vcenter = %vcenter, source = %source, error = %err, "reading the credential failed; using user and password of the configuration file");
+                Ok(credential)
             }
+        }
+    }
+
+    /// Name of the Secret or directory with the credential, for messages.
+    fn source(&self) -> String {
+        match &self.vcenter.credentials {
+            CredentialRef::None => "the configuration file".to_owned(),
+            CredentialRef::Directory(path) => format!("directory {}", path.display()),
+            CredentialRef::Secret { namespace, name } => format!("Secret {namespace}/{name}"),
         }
     }
 

@@ -147,7 +147,9 @@ impl Candidate {
                     self.seen = Some((written, Instant::now()));
                     return Ok(true);
                 }
-                Err(err) => tracing::debug!(error = %Chain(&err), "renewal without a read failed"),
+                Err(err) => {
+                    tracing::debug!(error = %Chain(&err), "renewing the lease as last seen failed; reading it and trying again")
+                }
             }
         }
         self.try_once().await

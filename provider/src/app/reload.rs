@@ -35,7 +35,7 @@ pub async fn configuration_changed(
                 n_unread = n_unread.saturating_add(1);
                 // Fewer failures mean that the file may just be replaced.
                 if n_unread == MAX_UNREAD {
-                    tracing::error!(error = %what, "a file is no longer readable; keeping its last content");
+                    tracing::error!(error = %what, "a watched file is no longer readable; running on with its last content");
                 }
                 continue;
             }

@@ -36,7 +36,7 @@ pub enum RunError {
     NoSupervisor,
     /// This replica has lost the lease. Another replica may lead, so this one must not write any
     /// more.
-    #[error("the lease was lost")]
+    #[error("the lease was lost; another replica may lead now")]
     LeadershipLost,
     /// A task panicked, which is a bug of the provider. The work of the task may be left undone.
     #[error("a task panicked, which is a bug of the provider")]

@@ -110,7 +110,7 @@ async fn accept(
         let stream = match accepted {
             Ok(stream) => stream,
             Err(err) => {
-                tracing::warn!(error = %err, "accepting a connection failed; retrying");
+                tracing::warn!(error = %err, "accepting a connection to the HTTPS endpoint failed; retrying");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }

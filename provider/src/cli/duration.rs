@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Error for a text that is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a duration like 5s, 1m30s or 300ms")]
+#[error("{0:?} is not a duration; write it without a sign, like 5s, 1m30s or 300ms")]
 pub struct ParseDurationError(pub String);
 
 /// Parses a duration as Go's `time.ParseDuration` does, but refuses negative ones.

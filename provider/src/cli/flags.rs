@@ -105,7 +105,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "instances-mode",
         "MODE",
         "auto",
-        "Way to look up machines: auto (watches; polls if the watch of a Supervisor is forbidden or keeps failing), watch, poll, or v1 (calls of upstream)",
+        "Way to look up machines: auto (watches; polls if the watch of a Supervisor is forbidden or keeps failing), watch, poll, or v1 (the same calls as upstream)",
     ),
     value(
         "vm-operator-api-version",
@@ -145,7 +145,7 @@ pub(super) const FLAGS: &[Flag] = &[
     flag(
         "supervisor-replace-unwanted-addresses",
         "false",
-        "Replaces the addresses of a node whose machine has none of a wanted IP family, as upstream",
+        "Replaces the addresses of a node even if its machine has none of the wanted IP family, as upstream",
     ),
     flag(
         "supervisor-late-zone-labels",
@@ -183,13 +183,13 @@ pub(super) const FLAGS: &[Flag] = &[
         "kube-api-qps",
         "N",
         "20",
-        "Requests per second to the API server, per controller; 0 for 5, negative for no limit",
+        "Requests per second to the API server, per controller; 0 means 5, a negative number means no limit",
     ),
     value(
         "kube-api-burst",
         "N",
         "30",
-        "Burst of requests to the API server, per controller; 0 for 10 if --kube-api-qps is 0",
+        "Burst of requests to the API server, per controller; 0 means 10, but is invalid with a positive --kube-api-qps",
     ),
     value(
         "node-labels",
@@ -226,14 +226,19 @@ pub(super) const FLAGS: &[Flag] = &[
     value("leader-elect-resource-namespace", "NAME", "kube-system", "Namespace of the Lease"),
     value("bind-address", "ADDRESS", "0.0.0.0", "Address of the HTTPS endpoint"),
     value("secure-port", "PORT", "10258", "Port of the HTTPS endpoint; 0 for no endpoint"),
-    value("v", "N", "0", "Verbosity of the log: 0 least, 2 usual, 4 or more for debugging"),
+    value(
+        "v",
+        "N",
+        "0",
+        "Verbosity of the log: 0 to 3 logs info and above, 4 and 5 also debug, 6 or more also trace",
+    ),
     value("logging-format", "FORMAT", "text", "Format of the log: text or json"),
     value("log-format", "FORMAT", "", "Older name of --logging-format; must not contradict it"),
     value(
         "tls-cert-file",
         "FILE",
         "",
-        "Certificate of the HTTPS endpoint (PEM), reloaded when it changes",
+        "Certificate of the HTTPS endpoint (PEM), reloaded when it changes; self-signed if empty",
     ),
     value(
         "tls-private-key-file",

@@ -132,7 +132,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
     };
     let cloud_config = flags.text("cloud-config");
     if cloud_config.is_empty() {
-        return Err(fail("cloud-config", "is required: the path of vsphere.conf"));
+        return Err(fail("cloud-config", "is required; give the path of vsphere.conf"));
     }
     let path = |name| Some(flags.text(name)).filter(|t| !t.is_empty());
     let mut notes = notes(flags)?;
@@ -172,7 +172,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
         } else {
             UnknownKeys::Warn
         },
-        verbosity: flags.parsed("v", "a number from 0 to 10")?,
+        verbosity: flags.parsed("v", "a number from 0 to 255")?,
         json_logs: is_json(flags)?,
         supervisor,
         options,
@@ -286,7 +286,10 @@ fn node_labels(text: &str) -> Result<BTreeMap<String, String>, ArgumentsError> {
             return Err(fail("node-labels", format!("{pair:?} is not of the form KEY=VALUE")));
         };
         if !valid_label(key) {
-            return Err(fail("node-labels", format!("invalid key {key:?} of a label")));
+            return Err(fail(
+                "node-labels",
+                format!("invalid key {key:?} of a label; write it like role or example.com/role"),
+            ));
         }
         labels.insert(key.to_owned(), value.to_owned());
     }

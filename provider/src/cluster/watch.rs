@@ -121,7 +121,7 @@ pub(crate) async fn watch_nodes(
             Ok(()) => backoff.reset(),
             Err(err) => {
                 let pause = backoff.next_pause().max(err.retry_after().unwrap_or_default());
-                tracing::warn!(error = %Chain(&err), pause = ?pause, "watching nodes failed; retrying");
+                tracing::warn!(error = %Chain(&err), pause = ?pause, "listing or watching nodes failed; retrying");
                 tokio::time::sleep(pause).await;
             }
         }

@@ -25,7 +25,7 @@ struct Found {
 pub fn parse_secret(data: &SecretData, server: &str) -> Result<Credential, CredentialError> {
     let fail = |what: String| CredentialError(what);
     if data.is_empty() {
-        return Err(fail("the secret is empty: username and password are missing".to_owned()));
+        return Err(fail("it is empty: username and password are missing".to_owned()));
     }
     let mut by_server: BTreeMap<String, Found> = BTreeMap::new();
     let mut by_id: BTreeMap<String, (Option<String>, Found)> = BTreeMap::new();
@@ -56,17 +56,21 @@ pub fn parse_secret(data: &SecretData, server: &str) -> Result<Credential, Crede
         }
     }
     for (id, (server, found)) in by_id {
-        let server = server.ok_or_else(|| fail(format!("server_{id} is missing")))?;
+        let server = server.ok_or_else(|| fail(format!("key server_{id} is missing; add it")))?;
         by_server.insert(server, found);
     }
     let Some(found) = by_server.remove(server) else {
-        return Err(fail(format!("no credential for server {server:?}")));
+        return Err(fail(format!(
+            "no credential for server {server:?}; add a user name and a password for it"
+        )));
     };
     match (found.username, found.password) {
         (Some(username), Some(password)) if !username.is_empty() && !password.is_empty() => {
             Ok(Credential::new(username, password))
         }
-        _ => Err(fail(format!("username or password for server {server:?} is missing"))),
+        _ => Err(fail(format!(
+            "username or password for server {server:?} is missing or empty; set both"
+        ))),
     }
 }
 
@@ -95,29 +99,29 @@ mod tests {
             (
                 "another server",
                 &[("a.username", "hunter2"), ("a.password", "hunter2")][..],
-                "no credential for server \"vc\"",
+                "no credential for server \"vc\"; add a user name and a password for it",
             ),
             (
                 "half",
                 &[("vc.username", "hunter2")],
-                "username or password for server \"vc\" is missing",
+                "username or password for server \"vc\" is missing or empty; set both",
             ),
             (
                 "an empty password",
                 &[("vc.username", "hunter2"), ("vc.password", "")],
-                "username or password for server \"vc\" is missing",
+                "username or password for server \"vc\" is missing or empty; set both",
             ),
             (
                 "an empty username",
                 &[("vc.username", ""), ("vc.password", "hunter2")],
-                "username or password for server \"vc\" is missing",
+                "username or password for server \"vc\" is missing or empty; set both",
             ),
             (
                 "no server",
                 &[("username_a", "hunter2"), ("password_a", "hunter2")],
-                "server_a is missing",
+                "key server_a is missing; add it",
             ),
-            ("empty", &[], "the secret is empty: username and password are missing"),
+            ("empty", &[], "it is empty: username and password are missing"),
         ] {
             let err = parse_secret(&data(items), "vc").unwrap_err();
             assert_eq!(err.0, want, "{name}");

@@ -119,5 +119,5 @@ fn distance(a: &str, b: &str) -> usize {
 /// Returns the warning about an unknown key or section.
 pub(crate) fn unknown(path: &str, hint: Option<String>) -> super::Warning {
     let hint = hint.map(|h| format!("; did you mean {h}?")).unwrap_or_default();
-    super::Warning(format!("{path} is not a key of vsphere.conf and is ignored{hint}"))
+    super::Warning(format!("{path} is not a section or key of vsphere.conf and is ignored{hint}"))
 }

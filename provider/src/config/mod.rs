@@ -190,7 +190,7 @@ impl Config {
             .find(|line| !line.is_empty() && !line.starts_with('#') && !line.starts_with(';'));
         let Some(first) = first else {
             let what =
-                "no vSphere cloud provider config given: the file is empty; add a vcenter section"
+                "no vSphere cloud provider config given: the file has no key; add a vcenter section"
                     .to_owned();
             return Err(ConfigError::Syntax { file: file.to_owned(), what });
         };

@@ -136,9 +136,9 @@ fn unknown_keys_are_warned_about_with_a_hint_or_refused() {
     let (_, warnings) = parse(text).unwrap();
     let texts: Vec<String> = warnings.iter().map(Warning::to_string).collect();
     insta::assert_snapshot!(texts.join("\n"), @r"
-    vcenter.a.insecureFlg is not a key of vsphere.conf and is ignored; did you mean insecureFlag?
-    Global is not a key of vsphere.conf and is ignored; did you mean global?
-    banana is not a key of vsphere.conf and is ignored
+    vcenter.a.insecureFlg is not a section or key of vsphere.conf and is ignored; did you mean insecureFlag?
+    Global is not a section or key of vsphere.conf and is ignored; did you mean global?
+    banana is not a section or key of vsphere.conf and is ignored
     ");
     let refused = Config::parse("vsphere.conf", text, UnknownKeys::Refuse).unwrap_err();
     assert!(refused.to_string().contains("--strict-config"), "{refused}");

@@ -215,9 +215,15 @@ fn vcenter(
         (Some(user), Some(password)) => Some(Credential::new(user, password)),
         (user, _) if credentials == CredentialRef::None => {
             let (key, what) = if user.is_none() {
-                ("user", "Username is missing; give user and password, or a secret")
+                (
+                    "user",
+                    "Username is missing; give user and password, or either a Secret or a directory of secrets",
+                )
             } else {
-                ("password", "Password is missing; give user and password, or a secret")
+                (
+                    "password",
+                    "Password is missing; give user and password, or either a Secret or a directory of secrets",
+                )
             };
             return Err(own.fail(&format!("{place}{key}"), what));
         }

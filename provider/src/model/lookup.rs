@@ -33,7 +33,7 @@ pub enum Unknown {
     Pending,
     /// The node's provider ID belongs to another provider, has no valid UUID, or is missing where
     /// the lookup needs it.
-    #[error("not identifiable: {0}")]
+    #[error("the machine of the node cannot be identified: {0}")]
     NotOurs(String),
     /// All servers that could own the machine answered, and none shows it; that alone proves
     /// nothing.

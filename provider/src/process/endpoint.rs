@@ -45,8 +45,9 @@ async fn access(arguments: &ServingArguments) -> Result<AccessSettings, String> 
         client("authorization-kubeconfig", &arguments.authorization_kubeconfig).await?;
     if authorization.is_none() {
         tracing::info!(
-            "the endpoint serves only --authorization-always-allow-paths, because no cluster reviews its \
-             callers; to serve more, set --authorization-kubeconfig"
+            "the HTTPS endpoint serves only the paths of --authorization-always-allow-paths to callers outside \
+             system:masters, because no API server reviews their permissions; to serve more, set \
+             --authorization-kubeconfig"
         );
     }
     Ok(AccessSettings {

@@ -85,7 +85,7 @@ pub(super) fn read_secrets(directory: &Path) -> Result<SecretData, String> {
                 data.insert(name.to_owned(), content);
             }
             Err(err) => {
-                tracing::warn!(file = name, error = %err, "reading a secret file failed; ignoring it");
+                tracing::warn!(file = %path.display(), error = %err, "reading a secret file failed; ignoring it");
             }
         }
     }

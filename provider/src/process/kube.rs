@@ -17,7 +17,7 @@ pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, String
         (None, Some(master)) => make_client(kube::Config::new(master), "--master"),
         (None, None) => {
             let config = kube::Config::incluster().map_err(|err| {
-                format!("not in a cluster: {err}; give a kubeconfig: --kubeconfig FILE")
+                format!("no in-cluster configuration: {err}; give a kubeconfig: --kubeconfig FILE")
             })?;
             make_client(config, "the configuration of this cluster")
         }
@@ -49,7 +49,12 @@ pub(super) fn in_cluster_client() -> Option<kube::Client> {
     };
     // As in upstream, the endpoint starts without this client, and then serves only paths that need
     // no review.
-    made.inspect_err(|what| tracing::warn!("cannot review callers of the endpoint: {what}")).ok()
+    let warn = |what: &String| {
+        tracing::warn!(
+            "no reviews of callers of the HTTPS endpoint: {what}; starting without them"
+        );
+    };
+    made.inspect_err(warn).ok()
 }
 
 fn make_client(mut config: kube::Config, origin: &str) -> Result<kube::Client, String> {

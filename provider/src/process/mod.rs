@@ -115,7 +115,7 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<LoadedCo
             .map_err(|what| format!("{file}: vCenter {name:?}: {what}"))?;
         let proxy = proxies.of(&vcenter.endpoint);
         if proxy.is_some() {
-            tracing::info!(vcenter = %name, "using the proxy of HTTPS_PROXY");
+            tracing::info!(vcenter = %name, "connecting through the proxy that HTTPS_PROXY or https_proxy names");
         }
         let transport = provider::https_through(&vcenter.endpoint, &trust, proxy)
             .map_err(|err| format!("{file}: vCenter {name:?}: {}", unusable(vcenter, &err)))?;
@@ -142,7 +142,7 @@ fn unusable(vcenter: &VcenterConfig, err: &provider::TlsError) -> String {
     let ca_file = ca_file.display();
     match (err, &vcenter.thumbprint) {
         (provider::TlsError::BadThumbprint, Some(thumbprint)) => format!(
-            "thumbprint {thumbprint:?}: {err}; write it as `openssl x509 -fingerprint` prints it"
+            "thumbprint {thumbprint:?}: {err}; write the hex digits that `openssl x509 -fingerprint` prints after the ="
         ),
         (provider::TlsError::NoCertificate | provider::TlsError::BadCertificate(_), _) => {
             format!("ca-file {ca_file}: {err}; give a PEM file with certificates")
@@ -160,7 +160,7 @@ fn check_secrets(vcenter: &VcenterConfig) -> Result<(), String> {
     if vcenter.inline.is_none() {
         return Err(what);
     }
-    tracing::warn!(vcenter = %vcenter.endpoint.name, "{what}; using user and password of the file for now");
+    tracing::warn!(vcenter = %vcenter.endpoint.name, "{what}; using user and password of the configuration file for now");
     Ok(())
 }
 

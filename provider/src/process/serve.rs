@@ -134,7 +134,9 @@ async fn run_until_stopped(
                 continue;
             }
         }
-        tracing::info!("received a signal; stopping (a signal 1 s or more later ends the process)");
+        tracing::info!(
+            "received a signal; stopping (another signal 1 s or more later ends the process at once)"
+        );
         stop.cancel();
     }
 }

@@ -145,7 +145,7 @@ impl TokenSource {
             }
             Err(err) => {
                 if state.token.is_some() {
-                    tracing::warn!(error = %err, "reading the Supervisor token failed; keeping the last one");
+                    tracing::warn!(error = %err, "reading the token for the Supervisor failed; keeping the last one");
                 }
                 Err(err)
             }

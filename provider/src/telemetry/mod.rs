@@ -340,7 +340,8 @@ impl Telemetry {
         let leadership = if settled { Ok(()) } else { Err("leader not known yet".to_owned()) };
         checks.push(("leadership".to_owned(), leadership));
         checks.extend(self.vcenters().into_iter().map(|(name, is_current)| {
-            let outcome = if is_current { Ok(()) } else { Err("unhealthy; see logs".to_owned()) };
+            let why = "a call failed, or the machines are not up to date; see the log";
+            let outcome = if is_current { Ok(()) } else { Err(why.to_owned()) };
             (format!("vcenter-{name}"), outcome)
         }));
         let supervisor = self.supervisor_check();

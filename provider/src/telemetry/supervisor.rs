@@ -89,10 +89,14 @@ impl SupervisorReading {
     pub(crate) fn outcome(&self) -> Result<(), String> {
         let state = self.state.as_str();
         match (&self.trouble, self.state) {
-            _ if self.is_lost => Err(format!("view is {state}: {NEVER_MATCHED}")),
-            (Some(why), _) => Err(format!("view is {state}: {why}")),
+            _ if self.is_lost => {
+                Err(format!("view of VirtualMachines is {state}: {NEVER_MATCHED}"))
+            }
+            (Some(why), _) => Err(format!("view of VirtualMachines is {state}: {why}")),
             (None, ViewState::Fresh | ViewState::Poll | ViewState::Get) => Ok(()),
-            (None, ViewState::Syncing | ViewState::Stale) => Err(format!("view is {state}")),
+            (None, ViewState::Syncing | ViewState::Stale) => {
+                Err(format!("view of VirtualMachines is {state}"))
+            }
         }
     }
 }

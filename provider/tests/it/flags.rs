@@ -62,7 +62,7 @@ async fn a_node_that_is_kept_without_its_machine_is_logged_once() {
     cluster.set_ready("node-1", false);
     sleep(300 * SECOND).await;
     assert!(cluster.node("node-1").is_some(), "the Node was deleted");
-    assert_eq!(log.count("deletion is switched off"), 1);
+    assert_eq!(log.count("SKIP_NODE_DELETION is set"), 1);
     lab.finish().await;
 }
 

@@ -56,7 +56,7 @@ pub enum CallErrorKind {
     Credential(#[source] CredentialError),
     /// Not sent: the last login failed or its session ended soon, and it is too early for the next
     /// login. Holds the time until then.
-    #[error("the last login failed or its session ended soon; next login in {0:?}")]
+    #[error("the last login failed, or its session ended soon after it; next login in {0:?}")]
     NotYet(Duration),
     /// Not sent: the server rejected the credential, and another try now could lock the account.
     /// Holds the time until the next try.
@@ -64,7 +64,7 @@ pub enum CallErrorKind {
     Locked(Duration),
     /// The endpoint led to another vCenter than at the first login. The answers of the other
     /// vCenter prove nothing about the machines of the first one.
-    #[error("the endpoint is now another vCenter, with instance UUID {0}")]
+    #[error("the address now leads to another vCenter, with instance UUID {0}")]
     OtherInstance(String),
     /// Not sent: the client was closed.
     #[error("the client is closed")]

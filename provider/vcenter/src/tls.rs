@@ -132,9 +132,9 @@ impl ServerCertVerifier for Verifier {
         if matches {
             Ok(ServerCertVerified::assertion())
         } else {
-            Err(rustls::Error::General(
-                "the server's thumbprint does not match the configured one".to_owned(),
-            ))
+            Err(rustls::Error::General(format!(
+                "{failure}, and the certificate's thumbprint does not match the configured one"
+            )))
         }
     }
 

@@ -88,5 +88,11 @@ fn refused(error: SupervisorError) -> AdminError {
         }
         SupervisorError::Tls(_) => (StatusCode::INTERNAL_SERVER_ERROR, "try again"),
     };
-    AdminError::new(status, error.to_string()).remedy(remedy)
+    // The text of the other errors contains the cause.
+    let cause = match &error {
+        SupervisorError::Tls(error) => std::error::Error::source(error),
+        _ => None,
+    };
+    let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+    AdminError::new(status, format!("{error}{cause}")).remedy(remedy)
 }

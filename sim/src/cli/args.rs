@@ -118,9 +118,9 @@ pub(super) struct Serve {
     /// once every listener accepts connections
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) env: Option<PathBuf>,
-    /// Saves certificates, keys, ports and the world in DIR, within seconds of every change. A sim
-    /// that finds a saved world continues it and ignores --world, --vms and other options about the
-    /// world. Fault rules and the ledger are not saved
+    /// Saves certificates, keys, ports, admin token and world in DIR, within seconds of a change of
+    /// the world. A sim that finds a saved world continues it and ignores --world, --vms and other
+    /// options about the world. Fault rules and the ledger are not saved
     #[arg(long, value_name = "DIR", help_heading = "Files")]
     pub(super) state: Option<PathBuf>,
     /// Writes every ledger record to FILE as a JSON line, within a second of the end of its call

@@ -57,12 +57,11 @@ pub(super) fn call(
     let exchange = async {
         let client = Client::builder(TokioExecutor::new()).build_http();
         let response = client.request(request).await.map_err(|error| {
-            // The source of the error says more than the message of the HTTP client.
-            let cause = std::error::Error::source(&error);
-            match cause {
-                Some(cause) => unreachable(&cause),
-                None => unreachable(&error),
-            }
+            // The sources of the error say more than the message of the HTTP client.
+            let first = std::error::Error::source(&error);
+            let causes = std::iter::successors(first, |cause| cause.source());
+            let causes: Vec<String> = causes.map(ToString::to_string).collect();
+            if causes.is_empty() { unreachable(&error) } else { unreachable(&causes.join(": ")) }
         })?;
         let status = response.status();
         if !response.headers().contains_key(VERSION_HEADER) {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::ListenError;
 use crate::document::DocumentError;
+use crate::tls::TlsError;
 
 /// Exit code for bad input: an invalid command line, file or address.
 const BAD_INPUT: u8 = 2;
@@ -73,6 +74,9 @@ impl From<ListenError> for CliError {
                     std::io::ErrorKind::AddrInUse => {
                         "stop the process that uses it, choose another port, or 0 to let the system pick one"
                     }
+                    std::io::ErrorKind::PermissionDenied => {
+                        "choose a port from 1024 on, or let sim listen on lower ports"
+                    }
                     _ => "choose an address of this computer",
                 };
                 Self::input(format!("{flag} {address}: {face}: {source}"), remedy)
@@ -83,10 +87,15 @@ impl From<ListenError> for CliError {
             ListenError::Tls(source) => {
                 let inner = std::error::Error::source(source);
                 let inner = inner.map(|inner| format!(": {inner}")).unwrap_or_default();
-                Self::input(
-                    format!("--tls-san: {source}{inner}"),
-                    "check --tls-san and the advertised names: host names and addresses only",
-                )
+                let remedy = match source {
+                    TlsError::Certificate(_) => {
+                        "check the names of --tls-san and of the options that end with -advertise"
+                    }
+                    _ => {
+                        "with --state, remove sim.json in its directory to get new certificates; else try again"
+                    }
+                };
+                Self::input(format!("{error}: {source}{inner}"), remedy)
             }
         }
     }

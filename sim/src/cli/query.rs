@@ -51,10 +51,13 @@ pub(super) fn fault(command: &Fault) -> Result<(), CliError> {
                 "-" => standard_input()?,
                 name if Rule::known(name).is_some() => json!([name]).to_string().into_bytes(),
                 text if text.trim_start().starts_with(['{', '[']) => text.as_bytes().to_vec(),
-                path => {
-                    let read = std::fs::read(path);
-                    read.map_err(|error| CliError::file("fault add", Path::new(path), &error))?
-                }
+                path => std::fs::read(path).map_err(|error| match error.kind() {
+                    std::io::ErrorKind::NotFound => CliError::input(
+                        format!("fault add {path}: neither a file nor the name of a known failure"),
+                        "check the path, or choose a name that `sim fault known` lists",
+                    ),
+                    _ => CliError::file("fault add", Path::new(path), &error),
+                })?,
             };
             let answer = parsed(&call(admin, Method::POST, "/faults", body)?);
             for warning in answer["warnings"].as_array().into_iter().flatten() {
@@ -212,9 +215,10 @@ fn standard_input() -> Result<Vec<u8>, CliError> {
     let mut text = Vec::new();
     match std::io::stdin().lock().read_to_end(&mut text) {
         Ok(_) => Ok(text),
-        Err(error) => {
-            Err(CliError::input(format!("standard input: {error}"), "pass the input as a file"))
-        }
+        Err(error) => Err(CliError::input(
+            format!("standard input: {error}"),
+            "write the JSON in place of the -",
+        )),
     }
 }
 

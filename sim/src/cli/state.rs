@@ -106,16 +106,18 @@ impl StateDirectory {
                     "--state {}: version: {version}: this sim reads version {VERSION}",
                     path.display()
                 ),
-                "use the version of sim that wrote the file, or remove the file to get new certificates and ports",
+                "use the version of sim that wrote the file, or remove the file to get new certificates, ports and a new admin token",
             ));
         }
         let Some(kept) = self.read::<Kept>("sim.json")? else { return Ok(()) };
         let Kept { version: _, authority, certificates, ports, admin_token } = kept;
         let unusable = |error: crate::tls::TlsError| {
             let path = self.path.join("sim.json");
+            let cause = std::error::Error::source(&error);
+            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
             CliError::input(
-                format!("--state {}: {error}", path.display()),
-                "remove the file to get new certificates",
+                format!("--state {}: {error}{cause}", path.display()),
+                "remove the file to get new certificates, ports and a new admin token",
             )
         };
         if let Some(Pair { certificate, key }) = authority {
@@ -196,7 +198,9 @@ impl StateDirectory {
             changes.mark_unchanged();
             match self.keep(endpoints).and_then(|()| self.keep_world(sim)) {
                 Ok(()) => tracing::info!("saved the world"),
-                Err(error) => tracing::warn!(%error, "world not saved; retrying at next change"),
+                Err(error) => {
+                    tracing::warn!(%error, "saving the world failed; retrying after its next change")
+                }
             }
             pause = KEPT_EVERY.max(began.elapsed() * PAUSE_PER_WRITE);
         }

@@ -31,7 +31,7 @@ pub enum ListenError {
     #[error("too few ports from {0} on for all vCenters; choose a lower first port")]
     TooFewPorts(u16),
     /// The sim cannot make a certificate.
-    #[error("cannot make a TLS certificate")]
+    #[error("cannot prepare TLS for the listeners")]
     Tls(#[from] TlsError),
 }
 

@@ -209,7 +209,12 @@ impl ResolvesServerCert for Certificates {
         match self.current() {
             Ok(leaf) => Some(leaf.certified),
             Err(error) => {
-                tracing::error!(%error, server = self.name, "no certificate; TLS handshake fails");
+                let error = &error as &(dyn std::error::Error + 'static);
+                tracing::error!(
+                    error,
+                    server = self.name,
+                    "cannot issue a certificate for this server; refusing the TLS handshake"
+                );
                 None
             }
         }

@@ -52,7 +52,7 @@ pub(super) fn stale_while_stopped() -> Case {
             // The provider retries after at most a minute, lengthened by half.
             let in_time = new.is_some_and(|at| at.since_start() <= back + s(90) + T_INIT);
             Verdict::of(in_time, || {
-                format!("the Node shows the new address {new}; VMware Tools report it since {back:?}", new = when(new))
+                format!("the Node shows the new address {new}; VMware Tools have reported it since {back:?}", new = when(new))
                     .at(new)
             })
         })

@@ -210,7 +210,7 @@ fn reordered(backend: Backend, dual_stack: bool) -> Case {
             let late =
                 run.writes_on(&node).filter(|call| call.t.since_start() > opened + s(5)).count();
             Verdict::of(late == 0, || {
-                format!("{late} writes of the node followed its initialization, although only the order of its addresses changed")
+                format!("{late} writes of the node came more than 5 s after its initialization, although only the order of its addresses changed")
             })
         })
     })
@@ -224,7 +224,7 @@ fn changed() -> Case {
         let shown = run.when_after(&name(2), since, |node| node.ips().any(|ip| ip == "10.8.0.2"));
         Verdict::of(shown.is_some_and(|at| at.since_start() <= since + T_STATUS * 2), || {
             format!(
-                "the node shows the new address {shown}; its machine has it since {since:?}",
+                "the node shows the new address {shown}; its machine has had it since {since:?}",
                 shown = when(shown)
             )
             .at(shown)
@@ -272,7 +272,7 @@ pub(super) fn all_shown(run: &Run, begin: Duration) -> Verdict {
     });
     Verdict::of(late.is_none(), || {
         format!(
-            "the address of machine {n} changed {begin}, but its node does not show the new one by {bound:?}",
+            "the address of machine {n} changed {begin}, but its node did not show the new one by {bound:?}",
             n = late.unwrap_or_default(),
             begin = when(begin)
         )
@@ -320,7 +320,7 @@ fn changed_by_reboot() -> Case {
         let shown = run.when_after(&name(2), s(100), |node| node.ips().any(|ip| ip == "10.8.0.9"));
         Verdict::of(shown.is_some_and(|at| at.since_start() <= s(140) + T_STATUS * 2), || {
             format!(
-                "the node shows the new address {shown}; the guest has it since 140 s",
+                "the node shows the new address {shown}; the guest has had it since 140 s",
                 shown = when(shown)
             )
             .at(shown)

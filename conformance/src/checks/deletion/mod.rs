@@ -237,7 +237,7 @@ fn states() -> Vec<Case> {
                 survives(run, 4).and(|| {
                     let back = run.node(&super::queries::name(1));
                     Verdict::of(back.is_some_and(|it| it.is_ready() && !it.shutdown), || {
-                        "at the end the node is not Ready without the shutdown taint, although its machine runs".to_owned()
+                        "at the end the node is not Ready or has the shutdown taint, although its machine runs".to_owned()
                     })
                 })
             };
@@ -321,7 +321,8 @@ fn host_failure() -> Case {
         survives(run, 4).and(|| {
             let node = run.node(&name(1));
             Verdict::of(node.is_some_and(|it| it.is_ready() && it.ips().next().is_some()), || {
-                "after the restart of its machine the node is not Ready with addresses".to_owned()
+                "after the restart of its machine the node is not Ready or has no address"
+                    .to_owned()
             })
         })
     })

@@ -111,12 +111,12 @@ fn deleted(action: Option<&Action>, restarted: bool) -> Case {
             })
             .and(|| {
                 Verdict::of(gone.is_some_and(|at| at.since_start() <= last), || {
-                    format!("the Node was deleted {gone}; it has to be by {last:?}", gone = when(gone)).at(gone)
+                    format!("the Node was deleted {gone}; the limit is {last:?}", gone = when(gone)).at(gone)
                 })
             })
             .and(|| {
                 let left = run.nodes().len();
-                Verdict::of(left == 19, || format!("{left} Nodes are left, but 19 machines"))
+                Verdict::of(left == 19, || format!("{left} Nodes are left at the end, but 19 machines exist"))
             })
             .and(|| worked_meanwhile(run, &other(2)))
     })
@@ -141,7 +141,9 @@ fn moved(down: &str, action: Option<&Action>, restarted: bool) -> Case {
         survives(run, N)
             .and(|| {
                 let left = run.nodes().len();
-                Verdict::of(left == 20, || format!("{left} Nodes are left, but 20 machines"))
+                Verdict::of(left == 20, || {
+                    format!("{left} Nodes are left at the end, but 20 machines exist")
+                })
             })
             .and(|| worked_meanwhile(run, &healthy))
     })

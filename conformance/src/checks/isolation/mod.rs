@@ -124,7 +124,7 @@ fn one_read_hangs() -> Case {
         let works = names(3).iter().all(|it| run.initialized(it).is_some());
         run.supports_missing_list(works)
             .and(|| match run.when("late", |_| true) {
-                None => Verdict::inconclusive("the node late did not register".to_owned()),
+                None => Verdict::inconclusive("the node named late did not register".to_owned()),
                 // Allows the deadline of one call plus the time of an initialization.
                 Some(at) => run.initializes(&["late".to_owned()], at.since_start(), T_INIT + s(35)),
             })

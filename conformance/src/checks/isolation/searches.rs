@@ -51,13 +51,16 @@ fn one_fails() -> Case {
         let waits = run.initialized("broken").is_none_or(|at| at.since_start() > s(400));
         if joined.is_none() || !waits {
             return Verdict::inconclusive(
-                "the provider found the machine of the node broken without a search".to_owned(),
+                "the provider found the machine of the node named broken without a search"
+                    .to_owned(),
             );
         }
         late.iter()
             .fold(run.initializes(&names(3), s(0), T_INIT), |verdict, node| {
                 verdict.and(|| match run.when(node, |_| true) {
-                    None => Verdict::inconclusive(format!("the node {node} did not register")),
+                    None => {
+                        Verdict::inconclusive(format!("the node named {node} did not register"))
+                    }
                     Some(at) => run.initializes(&[(*node).to_owned()], at.since_start(), T_INIT),
                 })
             })
@@ -95,7 +98,7 @@ fn failed_for_nodes_that_went() -> Case {
         }
         run.initializes(&names(3), s(0), T_INIT)
             .and(|| match run.when("late", |_| true) {
-                None => Verdict::inconclusive("the node late did not register"),
+                None => Verdict::inconclusive("the node named late did not register"),
                 Some(at) => run.initializes(&["late".to_owned()], at.since_start(), T_INIT),
             })
             .and(|| run.initializes(&["broken".to_owned()], s(900), s(90)))

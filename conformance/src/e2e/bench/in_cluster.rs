@@ -279,7 +279,10 @@ impl Play<'_> {
         let text = self.cluster.on_control_plane(&line).await?;
         let fields: Vec<&str> = text.split(' ').collect();
         let ticks = |n: usize| -> anyhow::Result<f64> {
-            Ok(fields.get(n).context("too few fields in stat")?.parse()?)
+            Ok(fields
+                .get(n)
+                .context("the stat file of the provider's process has too few fields")?
+                .parse()?)
         };
         Ok((ticks(11)? + ticks(12)?) / 100.0)
     }

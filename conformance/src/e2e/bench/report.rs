@@ -81,7 +81,9 @@ impl Column {
                 for (operation, bounds) in drawn {
                     let n = seen.cluster_waits.get(operation).copied().unwrap_or(0);
                     if !bounds.contains(&n) {
-                        found.push(format!("{of}: {operation}: {n} in kind, not in {bounds:?}"));
+                        found.push(format!(
+                            "{of}: {operation}: {n} in kind, but {bounds:?} are expected"
+                        ));
                     }
                 }
             }
@@ -106,12 +108,13 @@ impl Column {
             let (memory, processor) = (played.peak_memory_mib, played.steady_cpu_percent);
             let of = format!("{}, {n} nodes", self.name);
             if memory > MOST_MEMORY {
-                found
-                    .push(format!("{of}: {memory:.0} MiB of memory; {MOST_MEMORY:.0} are allowed"));
+                found.push(format!(
+                    "{of}: {memory:.0} MiB of memory; at most {MOST_MEMORY:.0} MiB are allowed"
+                ));
             }
             if processor > MOST_PROCESSOR {
                 found.push(format!(
-                    "{of}: {processor:.1} % of a core while steady; {MOST_PROCESSOR:.0} are allowed"
+                    "{of}: {processor:.1} % of a core while steady; at most {MOST_PROCESSOR:.0} % are allowed"
                 ));
             }
         }

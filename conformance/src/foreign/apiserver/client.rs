@@ -34,14 +34,16 @@ impl Client {
     /// Makes a client; must be called inside a tokio runtime. The client does not check the
     /// server's certificate, because the test server signs its own.
     pub(super) fn new(server: &str, token: &str) -> anyhow::Result<Self> {
-        let mut config =
-            kube::Config::new(server.parse().context("invalid URL of the real server")?);
+        let url = server
+            .parse()
+            .with_context(|| format!("{server:?} is not a valid URL of the real API server"))?;
+        let mut config = kube::Config::new(url);
         config.accept_invalid_certs = true;
         // The client must not repeat requests: a provider itself decides what to do about 429, 503
         // and 504.
         config.default_retry = false;
-        let kube =
-            kube::Client::try_from(config).context("cannot make a client for the real server")?;
+        let kube = kube::Client::try_from(config)
+            .context("cannot make a client for the real API server")?;
         let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))?;
         authorization.set_sensitive(true);
         Ok(Self { kube, authorization })
@@ -77,11 +79,11 @@ impl Client {
         let answered = tokio::time::timeout(PATIENCE, answered).await;
         let (status, body) = answered
             .unwrap_or_else(|late| Err(late.into()))
-            .context("a request to the real server failed")?;
+            .with_context(|| format!("a request to the real API server failed: {path}"))?;
         let said = match serde_json::from_slice(&body) {
             Ok(said) => said,
             Err(bad) if status.is_success() => {
-                bail!("the real server answers {path} with {status}, but not with JSON: {bad}")
+                bail!("the real API server answers {path} with {status}, but not with JSON: {bad}")
             }
             // An overloaded server answers with text instead of JSON.
             Err(_) => json!({"message": String::from_utf8_lossy(&body)}),
@@ -149,5 +151,5 @@ impl Client {
 
 fn refused(what: &str, path: &str, status: StatusCode, said: &Value) -> String {
     let message = said["message"].as_str().unwrap_or_default();
-    format!("the real server rejects the request to {what} {path}: {status}: {message}")
+    format!("the real API server rejects the request to {what} {path}: {status}: {message}")
 }

@@ -49,7 +49,7 @@ fn of_command(command: &Command) -> Option<String> {
         Command::BackUpCluster => Some("cluster.backUp".to_owned()),
         Command::RestoreCluster => Some("cluster.restore".to_owned()),
         Command::Cluster(command) if Resource::of(&command.key.resource).is_none() => {
-            Some(format!("{} are not mirrored", command.key.resource))
+            Some(format!("objects of {} are not mirrored", command.key.resource))
         }
         _ => None,
     }

@@ -120,7 +120,10 @@ pub(super) async fn clear(client: &Client, own: &BTreeSet<String>) -> anyhow::Re
             if let Some(metadata) = metadata
                 && metadata.remove("finalizers").is_some()
             {
-                client.put(&path, &object).await.context("cannot remove finalizers")?;
+                client
+                    .put(&path, &object)
+                    .await
+                    .with_context(|| format!("cannot remove the finalizers of {path}"))?;
             }
             client.delete(&path, None).await?;
         }

@@ -62,7 +62,9 @@ fn towards(nodes: &str, route: impl Fn(IpAddr) -> io::Result<IpAddr>) -> anyhow:
         (Some(address), None) => Ok(address),
         (None, _) => bail!("{KEY}: no node has an address that this computer reaches; {WRITE}"),
         (Some(one), Some(other)) => {
-            bail!("{KEY}: this computer reaches nodes from {one} and from {other}; {WRITE}")
+            bail!(
+                "{KEY}: this computer reaches some nodes from its address {one} and others from {other}; {WRITE}"
+            )
         }
     }
 }

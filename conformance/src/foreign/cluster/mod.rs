@@ -74,7 +74,7 @@ impl Cluster {
     /// Fails with a remedy if one of these steps fails.
     pub(super) async fn ready(&self, container: &Container) -> anyhow::Result<()> {
         self.sweep().await.context(
-            "the cluster cannot be used; make sure that kubectl reaches it, and correct spec.run.cluster.kubeconfig, context and namespace",
+            "the cluster cannot be used; make sure that kubectl reaches it and may list and delete pods and Secrets there, or correct spec.run.cluster.kubeconfig, context and namespace",
         )?;
         let start = Start {
             container,
@@ -135,7 +135,8 @@ impl Cluster {
         let selector = format!("{LABEL},{WHERE}={}", self.labels[WHERE]);
         let listed =
             self.kubectl.call(&["get", "pods,secrets", "-l", &selector, "-o", "json"]).await?;
-        let listed: Value = serde_json::from_str(&listed).context("kubectl get")?;
+        let listed: Value =
+            serde_json::from_str(&listed).context("kubectl get: its output is not JSON")?;
         let orphans = orphans(&listed);
         if orphans.is_empty() {
             return Ok(());

@@ -61,7 +61,8 @@ impl Pod {
             Ok(begun) => begun?,
             Err(_) => {
                 bail!(
-                    "the pod does not run after {} s ({last}); look at its cluster",
+                    "pod {}: not running after {} s (last state: {last}); look at the nodes and events of the cluster",
+                    self.name,
                     PATIENCE.as_secs()
                 )
             }

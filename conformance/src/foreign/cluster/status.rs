@@ -47,7 +47,7 @@ impl PodState {
             return Self::Ended(code.unwrap_or(-1));
         }
         if phase == "Failed" || phase == "Succeeded" {
-            return cannot(status, "look at the cluster's nodes");
+            return cannot(status, "look at the nodes of the cluster");
         }
         if state.get("running").is_some() {
             return Self::Runs;

@@ -211,7 +211,10 @@ impl Host {
         index: usize,
     ) -> anyhow::Result<(Process, Started)> {
         if index >= self.entrances.len() {
-            bail!("replica {index}: the scenario has only {} replicas", self.entrances.len());
+            let last = self.entrances.len().saturating_sub(1);
+            bail!(
+                "the scenario has only the replicas 0 to {last}; correct the step that starts replica {index}"
+            );
         }
         let values = self.values(sim, scenario, index)?;
         if let Some(backed) = &self.backed {
@@ -230,6 +233,7 @@ impl Host {
             Err(error) => {
                 sim.world().set_pace(self.pace);
                 let program = self.setup.manifest.driver().program();
+                let program = expand(program, &values).unwrap_or_else(|_| program.to_owned());
                 return Err(error.context(format!("cannot start {program}")));
             }
         };
@@ -247,7 +251,10 @@ impl Host {
             () = called => Started::Called,
             () = process.end() => Started::Ended,
             () = tokio::time::sleep(ready.timeout) => {
-                Started::Silent(format!("no call {op} within {} s", ready.timeout.as_secs()))
+                Started::Silent(format!(
+                    "it made no call that matches spec.ready.firstCall.op ({op}) within {} s; it goes on running",
+                    ready.timeout.as_secs()
+                ))
             }
         };
         sim.world().set_pace(self.pace);

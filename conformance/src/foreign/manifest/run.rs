@@ -129,7 +129,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Returns the program or image, for errors.
+    /// Returns the program or image as the manifest has it, with unexpanded placeholders.
     pub fn program(self) -> &'a str {
         match self {
             Self::Process(it) => &it.command[0],
@@ -205,8 +205,7 @@ impl Run {
                 remedy: "run it as a process, in a container, or in a cluster".to_owned(),
             }),
             _ => {
-                let problem =
-                    "exactly one of process, container, cluster, grpc and inProcess is needed";
+                let problem = "exactly one of process, container and cluster is needed";
                 let remedy = "write process: {command: […]}";
                 Err(DocumentError::at_key("spec.run", &Value::from(given), problem, remedy))
             }
@@ -295,7 +294,7 @@ pub(crate) fn address(text: &str) -> Result<IpAddr, DocumentError> {
     match text.parse::<IpAddr>() {
         Err(_) => Err(wrong("is not an IP address")),
         Ok(it) if it.is_loopback() || it.is_unspecified() => {
-            Err(wrong("means the pod itself inside a pod"))
+            Err(wrong("means the pod itself, seen from a pod"))
         }
         Ok(it) => Ok(it),
     }

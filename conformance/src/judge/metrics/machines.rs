@@ -70,7 +70,7 @@ impl ScrapedReplica<'_> {
             let wanted = f64::from(u32::try_from(wanted).unwrap_or(u32::MAX));
             if counted != wanted {
                 said.push(format!(
-                    "{metric} is {counted}; the true number has been {wanted} for 10 s"
+                    "{metric} is {counted}, but the true number has been {wanted} for 10 s"
                 ));
             }
         }

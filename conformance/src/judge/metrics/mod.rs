@@ -160,17 +160,17 @@ impl<'a> ScrapedReplica<'a> {
             });
             if all < ended {
                 said.push(format!(
-                    "{CALLS} of {operation} at {vcenter} is {all}; {ended} calls have ended"
+                    "{CALLS} of {operation} at {vcenter} is {all}, but {ended} calls have ended"
                 ));
             }
             if well > may_be_well {
                 said.push(format!(
-                    "{CALLS} of {operation} at {vcenter} with code ok is {well}; {may_be_well} calls succeeded"
+                    "{CALLS} of {operation} at {vcenter} with code ok is {well}, but at most {may_be_well} calls succeeded"
                 ));
             }
             if all - well < bad {
                 said.push(format!(
-                    "{CALLS} of {operation} at {vcenter} with codes other than ok is {}; {bad} calls failed",
+                    "{CALLS} of {operation} at {vcenter} with codes other than ok is {}, but {bad} calls failed",
                     all - well
                 ));
             }
@@ -186,7 +186,7 @@ impl<'a> ScrapedReplica<'a> {
             let calls = self.sum(CALLS, &[("request", operation)]);
             (logins != calls).then(|| {
                 format!(
-                    "vsphere_logins_total of {api} is {logins}; {CALLS} of {operation} is {calls}"
+                    "vsphere_logins_total of {api} is {logins}, but {CALLS} of {operation} is {calls}"
                 )
             })
         });
@@ -211,7 +211,7 @@ impl<'a> ScrapedReplica<'a> {
             // A streamed answer already counts when it begins.
             if all < ended || all > begun {
                 said.push(format!(
-                    "{REQUESTS} of {server} is {all}; {ended} of {begun} calls have ended"
+                    "{REQUESTS} of {server} is {all}, but {begun} calls have begun, and {ended} of them have ended"
                 ));
             }
             let codes = self.calls.iter().filter(|call| is_one(call));
@@ -225,7 +225,7 @@ impl<'a> ScrapedReplica<'a> {
                     is_one(call) && ended.is_some_and(|it| it.status == Some(code))
                 });
                 if counted < ended {
-                    said.push(format!("{REQUESTS} of {server} with code {code} is {counted}; {ended} calls ended with it"));
+                    said.push(format!("{REQUESTS} of {server} with code {code} is {counted}, but {ended} calls ended with it"));
                 }
             }
         }
@@ -239,7 +239,7 @@ impl<'a> ScrapedReplica<'a> {
         let (_, begun) = self.counted(is_one);
         (counted < ended || counted > begun).then(|| {
             format!(
-                "vsphere_nodes_deleted_total is {counted}; {ended} of {begun} deletions succeeded"
+                "vsphere_nodes_deleted_total is {counted}, but {begun} deletions were sent, and {ended} of them succeeded"
             )
         })
     }
@@ -259,11 +259,11 @@ impl<'a> ScrapedReplica<'a> {
             let at_hand = taken - done;
             if adds != depth + taken {
                 said.push(format!(
-                    "queue {name}: {adds} keys were added, {depth} wait and {taken} were taken"
+                    "queue {name}: {adds} keys were added, but {depth} wait and {taken} were taken"
                 ));
             }
             if !(0.0..=WORKERS).contains(&at_hand) {
-                said.push(format!("queue {name}: {taken} keys were taken and {done} given back"));
+                said.push(format!("queue {name}: {taken} keys were taken and {done} given back, but 0 to {WORKERS} may be in work"));
             }
             let (unfinished, longest) =
                 (of("unfinished_work_seconds"), of("longest_running_processor_seconds"));
@@ -272,7 +272,7 @@ impl<'a> ScrapedReplica<'a> {
                 || (unfinished > 0.0 && longest == 0.0)
             {
                 said.push(format!(
-                    "queue {name}: {at_hand} keys are in work, for {unfinished} s in total, the oldest for {longest} s"
+                    "queue {name}: contradictory metrics: {at_hand} keys are in work, for {unfinished} s in total, the oldest for {longest} s"
                 ));
             }
         }
@@ -301,7 +301,7 @@ impl<'a> ScrapedReplica<'a> {
                 is_first(call) && (call.succeeded() || operation == "get virtualmachines")
             });
             if counted < ended || counted > begun {
-                said.push(format!("{metric} is {counted}; {ended} of {begun} calls have ended"));
+                said.push(format!("{metric} is {counted}, but {begun} calls have begun, and {ended} of them have ended"));
             }
         }
         let states = self.sum("vsphere_supervisor_view_state", &[]);

@@ -54,7 +54,9 @@ impl ScrapedReplica<'_> {
             }
         }
         (counted < heard || counted > made).then(|| {
-            format!("{INITIALIZED} is {counted}; the replica initialized {heard} to {made} nodes")
+            format!(
+                "{INITIALIZED} is {counted}, but the replica initialized {heard} to {made} nodes"
+            )
         })
     }
 
@@ -77,7 +79,7 @@ impl ScrapedReplica<'_> {
         let is_missing = n_refused > 0 && counted == 0.0 && !self.was_suspended;
         is_missing.then(|| {
             format!(
-                "{FAILURES} is {counted}; the cluster refused {n_refused} writes of node status"
+                "{FAILURES} is {counted}, but the cluster refused {n_refused} writes of node status"
             )
         })
     }
@@ -98,7 +100,7 @@ impl ScrapedReplica<'_> {
             };
             let happened = all.filter(|(at, op, _)| is_it(*at, *op)).count();
             if (counted == 0.0) != (happened == 0) {
-                said.push(format!("{NEWS} of kind {kind} is {counted}; {happened} node changes of that kind occurred during the watch"));
+                said.push(format!("{NEWS} of kind {kind} is {counted}, but {happened} node changes of that kind occurred during the watch"));
             }
         }
         said
@@ -114,7 +116,7 @@ impl ScrapedReplica<'_> {
         let told = self.calls.iter().filter(is_told).count();
         let (holds, held) = (self.sum(HOLDS, &[]), self.sum(HELD, &[]));
         if told > 0 && holds == 0.0 {
-            said.push(format!("{HOLDS} is 0; {told} events report a held deletion"));
+            said.push(format!("{HOLDS} is 0, but {told} events report a held deletion"));
         }
         if held > holds {
             said.push(format!("{HELD} is {held}, but {HOLDS} is only {holds}"));

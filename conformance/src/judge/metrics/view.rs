@@ -43,11 +43,11 @@ impl ScrapedReplica<'_> {
             }
             let (deliveries, updates) = (of(DELIVERIES), of(UPDATES));
             if deliveries < heard || (self.is_calm && deliveries > made) {
-                said.push(format!("{DELIVERIES} of {vcenter} is {deliveries}; the replica received {heard} to {made} answers with changes"));
+                said.push(format!("{DELIVERIES} of {vcenter} is {deliveries}, but the replica received {heard} to {made} answers with changes"));
             }
             if self.is_calm && heard == made && updates != machines {
                 said.push(format!(
-                    "{UPDATES} of {vcenter} is {updates}; the answers had {machines} changes"
+                    "{UPDATES} of {vcenter} is {updates}, but the answers had {machines} changes"
                 ));
             }
         }

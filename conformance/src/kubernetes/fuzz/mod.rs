@@ -73,7 +73,7 @@ pub fn run(
         }
         Err(TestError::Fail(_, history)) => {
             let report = play(&history)?.unwrap_or_else(|| {
-                "no difference when repeated, so the real server was only late\n".to_owned()
+                "no difference when repeated, so an answer of the real API server was only late\n".to_owned()
             });
             writeln!(out, "the shortest history with different answers (seed {seed}):")?;
             let sequence = history.sequence();

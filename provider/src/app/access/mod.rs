@@ -106,7 +106,7 @@ impl Access {
             Ok(Some(user)) => user,
             Ok(None) => return Err((StatusCode::UNAUTHORIZED, "Unauthorized".to_owned())),
             Err(err) => {
-                tracing::warn!(error = %Chain(&err), "reviewing a token failed; refusing it");
+                tracing::warn!(error = %Chain(&err), "reviewing a caller's token failed; refusing the request");
                 return Err((StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()));
             }
         };
@@ -122,7 +122,7 @@ impl Access {
                 format!("forbidden: User {name:?} cannot {verb} path {path:?}"),
             )),
             Err(err) => {
-                tracing::warn!(error = %Chain(&err), "reviewing a request failed; refusing it");
+                tracing::warn!(error = %Chain(&err), "reviewing the permission of a caller failed; refusing the request");
                 let what = "cannot determine whether the cluster allows this request".to_owned();
                 Err((StatusCode::INTERNAL_SERVER_ERROR, what))
             }

@@ -38,9 +38,10 @@ impl FromStr for AllowedPaths {
                 None => allowed.exact.push(path.to_owned()),
             }
         }
-        let all = allowed.exact.iter().chain(&allowed.prefixes);
-        match all.into_iter().find(|path| path.contains('*')) {
-            Some(path) => Err(ParseAllowedPathsError(path.clone())),
+        // A `*` as the last character is allowed.
+        let is_wrong = |path: &&str| path.strip_suffix('*').unwrap_or(path).contains('*');
+        match text.split(',').find(is_wrong) {
+            Some(path) => Err(ParseAllowedPathsError(path.to_owned())),
             None => Ok(allowed),
         }
     }

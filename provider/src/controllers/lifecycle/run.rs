@@ -161,7 +161,7 @@ impl LifecycleController {
             Some(Unknown::Unavailable(format!("no answer within {LOOKUP_TIMEOUT:?}")))
         });
         if let Some(why) = objection {
-            tracing::warn!(node = %node.name, reason = %why, "last check before the deletion objects; the Node stays");
+            tracing::warn!(node = %node.name, reason = %why, "the last check before the deletion does not confirm that the machine is gone; the Node stays");
             let message = format!("Failed deleting node {}: {why}", node.name);
             self.events.record(node, Severity::Warning, "DeletingNodeFailed", message);
             return None;
@@ -230,13 +230,13 @@ impl LifecycleController {
             Step::AddShutdownTaint(node) => (node, self.set_taint(node, true, jitter).await),
             Step::Delete { node, .. } => (node, self.delete(node).await),
             Step::Hold { node, n_gone, n_nodes } => {
-                tracing::warn!(node = %node.name, n_gone, n_nodes, "node deletion held back");
+                tracing::warn!(node = %node.name, n_gone, n_nodes, "the machines of too many nodes are gone at once; holding the deletion until a second check at least 30 s later");
                 self.telemetry.deletion_held();
                 *n_hold_events += 1;
                 if *n_hold_events <= MAX_HOLD_EVENTS {
                     let message = format!(
-                        "Deletion of node {} is held back because the machines of {n_gone} of {n_nodes} \
-                         nodes are missing at once",
+                        "Deletion of node {} waits for a second check at least 30 s later, because the machines of \
+                         too many nodes were gone at once (now {n_gone} of {n_nodes})",
                         node.name
                     );
                     self.events.record(node, Severity::Warning, "NodeDeletionHeld", message);
@@ -245,9 +245,9 @@ impl LifecycleController {
             }
         };
         if let Err(err) = result {
-            tracing::warn!(node = %node.name, error = %Chain(&err), "updating the node failed; retrying");
+            tracing::warn!(node = %node.name, error = %Chain(&err), "changing or deleting the Node failed; retrying");
             if let Step::Delete { node, .. } = step {
-                let message = format!("Failed deleting node {}: {err}", node.name);
+                let message = format!("Failed deleting node {}: {}", node.name, Chain(&err));
                 self.events.record(node, Severity::Warning, "DeletingNodeFailed", message);
             }
             return Err(err.retry_after().unwrap_or_default());
@@ -351,7 +351,7 @@ fn log_kept_nodes(steps: &[Step], spared: &mut BTreeSet<String>) {
     for step in steps {
         let Step::Delete { node, .. } = step else { continue };
         if !spared.contains(&node.uid) {
-            tracing::info!(node = %node.name, "the machine is gone, but deletion is switched off; the Node stays");
+            tracing::info!(node = %node.name, "the machine is gone, but SKIP_NODE_DELETION is set; the Node stays");
         }
         now.insert(node.uid.clone());
     }
@@ -366,7 +366,7 @@ fn log_unknown_machines(judged: &[JudgedNode], told: &mut BTreeMap<String, Strin
         let NodeState::NotReady { exists: Lookup::Unknown(why), .. } = judgement else { continue };
         let why = why.to_string();
         if told.get(&node.uid) != Some(&why) {
-            tracing::warn!(node = %node.name, reason = %why, "the node is not ready and the state of its machine is unknown; the Node stays");
+            tracing::warn!(node = %node.name, reason = %why, "the node is not ready, and the provider cannot tell if its machine exists; the Node stays");
         }
         now.insert(node.uid.clone(), why);
     }

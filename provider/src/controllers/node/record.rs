@@ -143,7 +143,7 @@ impl Recorder {
                 // reference is noted separately.
                 Err(err) if err.says_gone(&name) => {}
                 Err(err) => {
-                    tracing::info!(node = %name, error = %Chain(&err), "recording the reference of a machine failed; retrying");
+                    tracing::info!(node = %name, error = %Chain(&err), "writing the reference of the machine into an annotation of the Node failed; retrying");
                     if !any_failed {
                         pause = backoff.next_pause();
                     }

@@ -54,7 +54,7 @@ pub(super) enum ApiError {
     #[error("{path} was answered with {what}")]
     Answer { path: String, what: &'static str },
     /// The answer is a list that is older than the view.
-    #[error("the list of VirtualMachines is older than the view")]
+    #[error("the list of VirtualMachines is older than what the provider has read before")]
     Old,
 }
 

@@ -125,7 +125,7 @@ impl SupervisorInstances {
             tracing::warn!(
                 node = %node.name,
                 provider_id = node.provider_id.as_deref().unwrap_or_default(),
-                "the VirtualMachine with the node's name does not have the UUID of the node's provider ID; publishing its addresses nevertheless, as in v1 mode"
+                "the VirtualMachine with the node's name does not have the UUID of the node's provider ID; publishing its addresses nevertheless, as with --instances-mode=v1"
             );
         }
     }

@@ -277,7 +277,7 @@ impl Follower<'_> {
         }
         if std::mem::replace(&mut self.has_expired, true) {
             let pause = self.backoff.next_pause();
-            tracing::warn!(pause = ?pause, "the version of a new list is too old for a watch; listing again");
+            tracing::warn!(pause = ?pause, "the watch of VirtualMachines cannot continue from the last list; listing again after the pause");
             sleep(pause).await;
         }
         Next::List(ListReason::Expired)
@@ -372,7 +372,7 @@ impl Follower<'_> {
                     Changes::default()
                 }
                 _ => {
-                    tracing::warn!(kind, "ignored a watch event without a named VirtualMachine");
+                    tracing::warn!(kind, "the watch of VirtualMachines sent an event without the name of a machine; ignoring it");
                     Changes::default()
                 }
             }
@@ -474,7 +474,7 @@ pub(super) async fn run_chores(shared: &Shared) {
                 // The result is in the state. The announced callers ask again.
                 let listed = shared.list_since(after, ListReason::Asked).await;
                 if let Err(why) = listed {
-                    tracing::info!(error = %why, "listing VirtualMachines for waiting nodes failed");
+                    tracing::info!(error = %why, "listing VirtualMachines for waiting nodes failed; the nodes wait for a later list");
                 }
                 shared.news.announce(lists);
             }

@@ -272,7 +272,7 @@ impl Shared {
             return Err(ApiError::Old);
         }
         tracing::warn!(
-            "lists of VirtualMachines stay older than the view; starting over from the latest list"
+            "lists of VirtualMachines stay older than what the provider has read before; starting over from the latest list"
         );
         state.n_old_lists = 0;
         state.view.start_over();

@@ -141,7 +141,7 @@ impl Instances for VcenterInstances {
                 Some(power) if is_current => Lookup::Found(power != Power::On),
                 _ if mutant!(active, ShutdownOnUnknown) => Lookup::Found(true),
                 Some(_) => Lookup::Unknown(Unknown::Unavailable(
-                    "the view of the vCenter is not current".to_owned(),
+                    "the provider has no current state of the vCenter's machines".to_owned(),
                 )),
                 None => Lookup::Unknown(Unknown::Incomplete(
                     "the vCenter reports no power state of the node's machine".to_owned(),

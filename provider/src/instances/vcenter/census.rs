@@ -21,7 +21,7 @@ use tokio::{sync::Notify, time::Instant};
 use super::{Shared, state::VcenterIndex};
 use crate::model::{MachineId, parse_uuid, swap_byte_order};
 
-/// Time after its end for which a census is valid.
+/// Time after its end for which a complete census, in which every machine has a UUID, is valid.
 const VALID_FOR: Duration = Duration::from_secs(300);
 /// Time after its end for which a census that failed, or in which some machine has no UUID, is
 /// valid. It is shorter than the pause after a proof without a result (30 s), so that the next

@@ -81,7 +81,7 @@ impl<'a> Reread<'a> {
         let machines = [torn.as_slice(), &undelivered].concat();
         tracing::info!(
             n_machines = machines.len(),
-            "reading machines that the view delivered incompletely or not at all"
+            "reading machines that vCenter delivered incompletely or not at all"
         );
         for chunk in machines.chunks(CHUNK) {
             let spec = FilterSpec::of_objects("VirtualMachine", self.paths, chunk.to_vec());

@@ -112,7 +112,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         }
         shared.announce(wanted);
         if let Err(err) = result {
-            tracing::warn!(error = %Chain(&err), "reading zone tags failed; the next question retries");
+            tracing::warn!(error = %Chain(&err), "reading zone tags failed; the next lookup of a zone retries");
             if let Retry::After(wait) | Retry::AtLeast(wait) = err.retry() {
                 tokio::time::sleep(wait.min(Duration::from_secs(60))).await;
             }

@@ -116,12 +116,15 @@ async fn readiness_names_the_state_of_the_view_and_why() {
     lab.supervisor.cut();
     sleep(10 * SECOND).await;
     let said = lab.telemetry.supervisor_check().unwrap().unwrap_err();
-    assert!(said.starts_with("view is stale: ") && said.contains("503"), "{said}");
+    assert!(
+        said.starts_with("view of VirtualMachines is stale: ") && said.contains("503"),
+        "{said}"
+    );
     lab.supervisor.refuse(Refusals::default());
     sleep(MINUTE).await;
     assert_eq!(lab.telemetry.supervisor_check(), Some(Ok(())));
     lab.supervisor.mute(true);
     lab.until(5 * MINUTE, |lab| lab.telemetry.supervisor_check().unwrap().is_err()).await;
     let said = lab.telemetry.supervisor_check().unwrap().unwrap_err();
-    assert_eq!(said, "view is stale");
+    assert_eq!(said, "view of VirtualMachines is stale");
 }

@@ -179,7 +179,7 @@ async fn a_first_list_after_the_sync_timeout_still_initializes_nodes() {
     sleep(4 * SECOND).await;
     assert!(lab.is_state("syncing"));
     let said = lab.telemetry.supervisor_check().unwrap().unwrap_err();
-    assert!(said.starts_with("view is syncing: "), "{said}");
+    assert!(said.starts_with("view of VirtualMachines is syncing: "), "{said}");
     sleep(MINUTE).await;
     assert!(!lab.is_initialized(&name(0)), "initialized without a list");
     assert_eq!(lab.count()[0], 0);

@@ -110,8 +110,10 @@ pub struct Config {
     pub cards: Vec<NetworkCard>,
     /// True if the machine is a template.
     pub template: bool,
-    /// Version of this configuration, from 1. Every reconfiguration with an effect and every change
-    /// of the BIOS UUID adds 1.
+    /// Version of this configuration: 1 for a newly created machine; a replacement keeps the number
+    /// of the machine that it replaces. Every reconfiguration that changes a field of this
+    /// structure and every change of the BIOS UUID adds 1. A new name or new values for the guest's
+    /// report do not.
     pub change_version: u64,
     /// Time of creation.
     pub created: Time,

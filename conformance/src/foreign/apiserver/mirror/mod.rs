@@ -159,7 +159,9 @@ impl Mirror {
     pub(super) fn verdict(&self) -> anyhow::Result<()> {
         match self.failed.lock().expect("no holder panics").as_ref() {
             None => Ok(()),
-            Some(why) => Err(anyhow!("the world and the real API server differ: {why}")),
+            Some(why) => Err(anyhow!(
+                "the simulated world and the real API server may differ since this error: {why}"
+            )),
         }
     }
 
@@ -176,7 +178,9 @@ impl Mirror {
                 Attempt::Overtaken => is_written = true,
             }
         }
-        bail!("{key}: the copies in the world and on the real server do not come to agree")
+        bail!(
+            "{key}: the copies in the simulated world and on the real API server still differ after {MOST_ATTEMPTS} attempts"
+        )
     }
 
     async fn attempt(

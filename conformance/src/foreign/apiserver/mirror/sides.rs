@@ -113,9 +113,12 @@ impl Mirror {
         match self.world.apply(world::Command::Cluster(command)).map(|it| it.outcome) {
             Ok(Outcome::Object(reply)) => Ok(Some(reply)),
             Err(Fault::Cluster(status)) if matches!(status.code, 404 | 409) => Ok(None),
-            Ok(other) => bail!("{key}: the world answers unexpectedly: {other:?}"),
+            Ok(other) => bail!(
+                "{key}: the simulated world answers the change with an unexpected result: {other:?}"
+            ),
             Err(fault) => {
-                Err(anyhow!(fault).context(format!("{key}: the world rejects the change")))
+                Err(anyhow!(fault)
+                    .context(format!("{key}: the simulated world rejects the change")))
             }
         }
     }

@@ -39,7 +39,7 @@ pub(super) fn initial_labels(
     }
     for (key, value) in extra_labels {
         if is_reserved(key) {
-            tracing::warn!(label = %key, "not setting labels that are reserved for Kubernetes");
+            tracing::warn!(label = %key, "not adding this label of --node-labels, because it is reserved for Kubernetes");
         } else if !node.labels.contains_key(key) {
             labels.entry(key.clone()).or_insert_with(|| value.clone());
         }

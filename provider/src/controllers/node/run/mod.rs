@@ -217,7 +217,7 @@ impl NodeController {
             // The published addresses stay until the next change or the next period.
             Plan::Wait(Unknown::Pending) => Ok(None),
             Plan::Wait(why) => {
-                tracing::info!(node = %name, reason = %why, "addresses of the node not known; keeping the published ones");
+                tracing::info!(node = %name, reason = %why, "the addresses of the machine are not known; keeping those of the Node");
                 Ok(None)
             }
             Plan::Record(reference) => {
@@ -294,7 +294,9 @@ impl NodeController {
                     node = fresh;
                 }
                 Ok(WriteResult::Overtaken(_)) => {
-                    return Ok(Some(Unknown::Incomplete("other clients keep writing".to_owned())));
+                    return Ok(Some(Unknown::Incomplete(
+                        "other clients keep changing the Node".to_owned(),
+                    )));
                 }
                 Ok(WriteResult::Whole(_)) => {
                     self.take_due(&node.name);

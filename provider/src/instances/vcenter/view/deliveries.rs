@@ -46,5 +46,9 @@ pub(super) fn settle(shared: &Shared, index: VcenterIndex, entered: &BTreeSet<Mo
         mark_not_visible(shared, index, &machine);
     }
     let names: BTreeSet<String> = shared.lock().vcenters[index].linked.values().cloned().collect();
-    tracing::info!(n_nodes = names.len(), n_machines = entered.len(), "the view is current");
+    tracing::info!(
+        n_nodes = names.len(),
+        n_machines = entered.len(),
+        "vCenter has delivered the machines of nodes; waiting for changes"
+    );
 }

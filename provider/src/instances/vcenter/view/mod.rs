@@ -45,12 +45,19 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         while shared.lock().vcenters[index].linked.is_empty() {
             idle(shared, index).await;
         }
-        let err = match build(shared, index, &mut optional_paths_refused).await {
+        let (err, what) = match build(shared, index, &mut optional_paths_refused).await {
             Ok(built) => {
                 shared.telemetry.view_built(backend.client.name());
-                watch(shared, index, &built, &mut backoff).await
+                let err = watch(shared, index, &built, &mut backoff).await;
+                (
+                    err,
+                    "lost the vCenter view that reports changes of machines; building it again after the pause",
+                )
             }
-            Err(err) => err,
+            Err(err) => (
+                err,
+                "cannot build the vCenter view that reports changes of machines; retrying after the pause",
+            ),
         };
         let is_first = backoff.failures() == 0;
         let pause = backoff.next_pause();
@@ -72,7 +79,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
             _ if is_first && is_session_bound_loss(&err) => Duration::ZERO,
             retry => retry.pause(pause),
         };
-        tracing::warn!(error = %Chain(&err), pause = ?pause, "the view is lost; building it anew");
+        tracing::warn!(error = %Chain(&err), pause = ?pause, "{what}");
         tokio::time::sleep(pause).await;
     }
 }
@@ -184,7 +191,7 @@ async fn watch(
                 }
                 shared.lock().vcenters[index].last_call_failed = true;
                 let pause = backoff.next_pause().max(wanted.unwrap_or_default());
-                tracing::warn!(error = %Chain(&err), pause = ?pause, "waiting for changes of the view failed; retrying");
+                tracing::warn!(error = %Chain(&err), pause = ?pause, "waiting for changes of machines failed; retrying");
                 tokio::time::sleep(pause).await;
             }
             (NextCall::Rebuild, Some(err)) => {
@@ -240,7 +247,7 @@ async fn wait_and_change(
                 let next = course.next(happened, pauses);
                 reread.plan(course.is_whole());
                 let Err(err) = result else { continue };
-                tracing::warn!(error = %Chain(&err), next = ?next, "changing the members of the view failed; retrying");
+                tracing::warn!(error = %Chain(&err), next = ?next, "adding machines to the vCenter view, or removing them from it, failed; retrying");
                 if next == NextCall::Rebuild {
                     return Err(err);
                 }

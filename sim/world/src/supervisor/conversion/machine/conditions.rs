@@ -86,8 +86,11 @@ pub(super) fn up(hub: &mut Document) {
     }
 }
 
-/// Converts an object without an annotation to the hub: removes the condition of all prerequisites.
-/// If no single prerequisite has a condition yet, adds such conditions as far as they are known.
+/// Converts the conditions of a v1alpha1 object without an annotation to the hub: removes the
+/// combined condition of the prerequisites. Without one, changes nothing. If no single prerequisite
+/// has a condition of its own, adds such conditions as far as they are known. As VM Operator does,
+/// derives them from the condition after the removed one, or from the removed one if it was the
+/// last.
 pub(super) fn split_prerequisites(hub: &mut Document) {
     let mut conditions = list(&hub.0, CONDITIONS).to_vec();
     let Some(at) = position(&conditions, PREREQUISITES) else { return };
