@@ -1,8 +1,8 @@
 //! Parser of documents that users write in YAML or JSON: worlds, fault rules and commands.
 //!
-//! An error names the key, its value and a remedy, and suggests the right spelling of a misspelt
-//! key. The parser first reads a document as plain data and then converts it to its type. Only the
-//! second step knows the path of the offending key.
+//! An error names the key, its value and a remedy as far as they are known, and suggests the right
+//! spelling of a misspelt key. The parser first reads a document as plain data and then converts it
+//! to its type. Errors of the first step name no key, except for a key that occurs twice in JSON.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -310,7 +310,7 @@ mod tests {
             manifest.spec.knobs.remove(&Knob::LeaderElection);
             for scenario in [&several, &one] {
                 let why = cannot_set_up(scenario, &manifest).unwrap_or_default();
-                assert!(why.contains("no knob leaderElection"), "{name}: {why}");
+                assert!(why.contains("needs the knob leaderElection"), "{name}: {why}");
             }
         }
     }
@@ -323,7 +323,7 @@ mod tests {
         let clocks = cannot_act(&after(Act::StepClocks(1)), ours.driver()).unwrap_or_default();
         assert!(clocks.contains("the clock of one process cannot be stepped"), "{clocks}");
         let scrape = cannot_act(&after(Act::Scrape), ours.driver()).unwrap_or_default();
-        assert!(scrape.contains("are not scraped"), "{scrape}");
+        assert!(scrape.contains("reads no metrics of a provider"), "{scrape}");
         for act in [Act::RenewCertificate, Act::SpoilCertificate] {
             let why = cannot_act(&after(act), ours.driver()).unwrap_or_default();
             assert!(why.contains("serving certificate"), "{why}");

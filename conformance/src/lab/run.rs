@@ -65,14 +65,15 @@ pub struct Run {
     pub(super) nodes: OnceLock<BTreeMap<String, Vec<NodeEvent>>>,
 }
 
-/// A change of Nodes by the scenario itself, in the place of another controller or a person.
+/// A change of Nodes by another client than the provider: an act of the scenario, in the place of
+/// a controller or a person, or, in a recorded run, a deletion of a Node by another client.
 #[derive(Clone, Debug)]
 pub struct ByHand {
     /// Time before the change.
     pub from: Time,
     /// Time after the change; equal to `from` in virtual time, because the change takes no time.
     pub to: Time,
-    /// Act of the scenario.
+    /// Act of the scenario, or the act that corresponds to the recorded call.
     pub act: Act,
 }
 

@@ -71,8 +71,7 @@ fn an_unusable_cluster_is_reported_before_a_case_starts() {
     let stand = Stand::new(", kubeconfig: $(manifest.dir)/none");
     stand.kubectl("echo \"no cluster at $*\" >&2; exit 1");
     let error = stand.refused();
-    let remedy =
-        "make sure that kubectl reaches it, and correct spec.run.cluster.kubeconfig, context";
+    let remedy = "may list and delete pods and Secrets there, or correct spec.run.cluster.kubeconfig, context";
     assert!(error.contains("mine: the cluster cannot be used"), "{error}");
     assert!(error.contains(remedy), "{error}");
     let place = format!("--kubeconfig={}/none --context=mine", stand.dir.path().display());

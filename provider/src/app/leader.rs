@@ -148,7 +148,7 @@ impl Candidate {
                     return Ok(true);
                 }
                 Err(err) => {
-                    tracing::debug!(error = %Chain(&err), "renewing the lease as last seen failed; reading it and trying again")
+                    tracing::debug!(error = %Chain(&err), "the lease could not be renewed without reading it first; reading it and trying again")
                 }
             }
         }

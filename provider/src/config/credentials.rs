@@ -20,8 +20,9 @@ struct Found {
 ///
 /// # Errors
 ///
-/// If the Secret has an unknown key, a value that is not UTF-8, an ID without its server, or no
-/// complete credential for this server.
+/// If the Secret has an unknown key, a key of a shared session
+/// (`<server>.vc-session-manager-…`), a value that is not UTF-8, a `username_<id>` or
+/// `password_<id>` without `server_<id>`, or no complete credential for this server.
 pub fn parse_secret(data: &SecretData, server: &str) -> Result<Credential, CredentialError> {
     let fail = |what: String| CredentialError(what);
     if data.is_empty() {

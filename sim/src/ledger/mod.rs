@@ -267,7 +267,8 @@ impl Ledger {
     }
 
     /// Removes all records from memory; sequence numbers continue. Calls that are open lose their
-    /// end, also in the sink of [`spill_to`](Self::spill_to).
+    /// end. In the sink of [`spill_to`](Self::spill_to) they are missing altogether, unless
+    /// [`spill_open`](Self::spill_open) has already written them.
     pub fn clear(&self) {
         let mut inner = self.lock();
         inner.first += inner.records.len() as u64;

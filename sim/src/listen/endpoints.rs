@@ -34,7 +34,8 @@ impl Endpoint {
     }
 }
 
-/// All listeners of a sim, with the credentials that clients need.
+/// Addresses of all listeners of a sim, with the authority of their certificates and the tokens of
+/// the admin port and of both administrators. Has no logins of vCenters.
 #[derive(Clone)]
 pub struct Endpoints {
     /// The vCenters by name.

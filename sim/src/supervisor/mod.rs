@@ -31,8 +31,8 @@ const PROVIDER: &str = "cloud-provider";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The role that Tanzu provisions. It cannot watch VirtualMachines or list
-    /// VirtualMachineServices, and has no permission for resources of VPC.
+    /// The role that Tanzu provisions. It cannot watch VirtualMachines or RouteSets, can neither
+    /// list nor watch VirtualMachineServices, and has no permission for resources of VPC.
     Tanzu,
     /// The Tanzu role with `watch` on VirtualMachines.
     Watch,

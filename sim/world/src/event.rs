@@ -117,7 +117,8 @@ pub enum Fault {
     /// An API server's object store refused the request.
     #[error("the API server refused the request: {0}")]
     Cluster(objects::Status),
-    /// A vCenter refused the request.
+    /// A vCenter refused the request, or the command names a vCenter, a kubelet or an object that
+    /// does not exist.
     #[error("{0}")]
     VCenter(#[from] VcFault),
     /// A command about a Supervisor is invalid, or the world has no Supervisor.

@@ -91,7 +91,10 @@ mod tests {
         assert_eq!(told("192.0.2.1\nfd00::1\n192.0.2.1\n"), Ok([192, 0, 2, 1].into()));
         assert_eq!(told("fd00::1\n").unwrap().to_string(), "fd00::1");
         let error = told("192.0.2.1\n192.0.2.2\n").unwrap_err();
-        assert!(error.contains("from 192.0.2.1 and from 192.0.2.2; write"), "{error}");
+        assert!(
+            error.contains("from its address 192.0.2.1 and others from 192.0.2.2; write"),
+            "{error}"
+        );
         let error = told("\nnode-1\n").unwrap_err();
         assert!(error.contains("no node has an address"), "{error}");
         // Packets to an address of this computer have the same source address.

@@ -1,6 +1,7 @@
-//! Checks the labels of zone and region. With vCenter, the provider takes both from the tags above
-//! a machine at one time, and writes neither if the tags give no answer. With a Supervisor, it
-//! takes the zone from the label of the machine's object.
+//! Checks the labels of zone and region. With vCenter, a provider takes both from tags that are on
+//! a machine or above it at the same time. Our provider takes the nearest tags, and writes neither
+//! label if these give no answer. With a Supervisor, the zone comes from the label of the machine's
+//! object.
 
 use std::collections::{BTreeMap, BTreeSet};
 

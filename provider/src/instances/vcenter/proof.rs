@@ -290,8 +290,9 @@ async fn by_reference(shared: &Shared, link: &Link) -> Result<Reference, CallErr
     }
 }
 
-/// Returns the time at which the machine was first found absent; stores `now` if this is the first
-/// time.
+/// Returns the time since which lookups and proofs have found the machine absent without
+/// interruption. Stores `now` if this is the first of them; only returns it if the node is not
+/// tracked.
 fn first_absence(shared: &Shared, node: &NodeIdentity, now: Instant) -> Instant {
     shared.with(|state, _| {
         let tracked = state.nodes.get_mut(&node.name);

@@ -100,7 +100,8 @@ pub(crate) fn element<'a>(xml: &'a str, name: &'static str) -> Option<&'a str> {
     elements(xml, name).next()
 }
 
-/// Iterates over the contents of the elements with this name.
+/// Iterates over the contents of the elements with this name. Works only for answers in which
+/// elements of this name are neither nested nor written as `<name/>`.
 pub(crate) fn elements<'a>(xml: &'a str, name: &'static str) -> impl Iterator<Item = &'a str> {
     let (open, close) = (format!("<{name}"), format!("</{name}>"));
     let mut rest = xml;
