@@ -120,7 +120,7 @@ pub(crate) fn drawable(all: Vec<Mutant>, seed: u64, sample: usize) -> Vec<Mutant
 /// with `auto`.
 fn way(file: &str) -> &'static str {
     // Only the mode `v1`, like upstream, makes calls for one machine at a time.
-    let is_v1 = ["/v1.rs", "/singly.rs", "/desk.rs"].iter().any(|it| file.ends_with(it));
+    let is_v1 = ["/v1.rs", "/singly.rs", "/question_queue.rs"].iter().any(|it| file.ends_with(it));
     if file.contains("/v1/") || is_v1 {
         "v1"
     } else if file.ends_with("/vcenter/poll.rs") {
