@@ -255,7 +255,7 @@ impl Store {
     /// the previous one.
     ///
     /// The store therefore keeps a change for 5 to 10 minutes, and the last changes of each
-    /// resource (see [`MIN_WINDOW`]) for longer. The limits on number ([`DEFAULT_WINDOW`]) and size
+    /// resource (see `MIN_WINDOW`) for longer. The limits on number (`DEFAULT_WINDOW`) and size
     /// may drop a change earlier.
     pub fn run_compactions(&mut self, now: Time) {
         let (due, until) = self.compaction;
