@@ -136,6 +136,11 @@ impl Verdict {
         if holds { Self::Pass } else { Self::fail(otherwise()) }
     }
 
+    /// Returns `Pass` if `wrong` is `None`, else `Fail` with the sentence from `about` about it.
+    pub fn none<T, R: Into<Reason>>(wrong: Option<T>, about: impl FnOnce(T) -> R) -> Self {
+        wrong.map_or(Self::Pass, |wrong| Self::fail(about(wrong)))
+    }
+
     /// Returns `Fail`: the promise was broken.
     pub fn fail(why: impl Into<Reason>) -> Self {
         Self::Fail(why.into())

@@ -44,6 +44,7 @@
 mod admin;
 mod call;
 mod call_path;
+mod causes;
 pub mod cli;
 mod clock;
 mod control;

@@ -90,9 +90,7 @@ fn reserved() -> Case {
         });
         let left_out =
             ALLOWED.iter().find(|key| names(2).iter().any(|node| last(run, node, key) != "1"));
-        Verdict::of(taken.is_none(), || {
-            format!("the provider added the reserved label {}", taken.copied().unwrap_or_default())
-        })
+        Verdict::none(taken, |label| format!("the provider added the reserved label {label}"))
         .and(|| match run.exits.iter().find(|exit| matches!(exit, Exit::Failed(_))) {
             // A provider that does not start adds no label at all, which proves nothing.
             Some(exit) => Verdict::fail(format!(
@@ -101,8 +99,7 @@ fn reserved() -> Case {
             None => run.initializes(&names(2), s(0), T_INIT),
         })
         .and(|| {
-            Verdict::of(left_out.is_none(), || {
-                let label = left_out.copied().unwrap_or_default();
+            Verdict::none(left_out, |label| {
                 format!(
                     "the provider did not add the configured label {label}, which is not reserved"
                 )

@@ -140,13 +140,12 @@ fn throttled_for_two(backend: Backend) -> Case {
             writes[n + 1..].iter().find(|call| call.t.since_start() < until)
         });
         let unmarked = [1, 2].into_iter().find(|n| run.when(&name(*n), |it| it.shutdown).is_none());
-        Verdict::of(early.is_none(), || {
-            let early = early.map(ToString::to_string).unwrap_or_default();
+        Verdict::none(early, |early| {
             format!(
                 "the API server demanded {PAUSE:?} without a write of the Node, but the provider sent: {early}"
             )
         })
-        .and(|| Verdict::of(unmarked.is_none(), || format!("node {} never got the shutdown taint", unmarked.map(name).unwrap_or_default())))
+        .and(|| Verdict::none(unmarked, |n| format!("node {} never got the shutdown taint", name(n))))
         .and(|| run.initializes(&names(3), s(0), off))
     })
     .named("writes of a Node by two controllers are throttled")

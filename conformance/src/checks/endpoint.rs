@@ -190,7 +190,7 @@ fn guarded(flags: &[&str], wanted: &'static [Access]) -> Case {
                 )
             })
         });
-        Verdict::of(wrong.is_none(), || wrong.unwrap_or_default())
+        Verdict::none(wrong, |wrong| wrong)
             .and(|| has_metrics(run))
             .and(|| run.initializes(&names(1), s(0), FIRST))
     })

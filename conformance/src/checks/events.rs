@@ -202,8 +202,8 @@ fn storm() -> Case {
         few_events(run, begin, end).and(|| {
             let counted = |n: &&u32| written(run).any(|it| it.object == name(**n) && it.count > 1);
             let uncounted = gone.iter().find(|n| !counted(n));
-            Verdict::of(uncounted.is_none(), || {
-                let node = uncounted.map(|n| name(*n)).unwrap_or_default();
+            Verdict::none(uncounted, |n| {
+                let node = name(*n);
                 format!("no event about node {node} has a count above 1, although the same failure repeated")
             })
         })

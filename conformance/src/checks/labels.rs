@@ -176,11 +176,11 @@ fn stable_only(backend: Backend) -> Case {
             run.when_after(&name(2), SETTLED, |node| node.labels[0].as_deref() == Some("by-hand"));
         run.initializes(&names(2), s(0), T_INIT)
             .and(|| {
-                Verdict::of(written.is_none(), || {
-                    format!("the provider wrote labels of the node although its GA labels were right: {}", written.unwrap_or_default())
+                Verdict::none(written, |written| {
+                    format!("the provider wrote labels of the node although its GA labels were right: {written}")
                 })
             })
-            .and(|| Verdict::of(back.is_none(), || format!("the provider restored the beta label {}, which a person had removed", back.unwrap_or_default())))
+            .and(|| Verdict::none(back, |label| format!("the provider restored the beta label {label}, which a person had removed")))
             .and(|| match followed {
                 Some(_) => Verdict::Pass,
                 None => Verdict::inconclusive("the provider did not reconcile the labels of the other node"),

@@ -116,13 +116,11 @@ fn unreadable_at_first() -> Case {
         let blind =
             run.calls().find(|call| call.op == "create leases" && call.t.since_start() < healed);
         let work = run.calls().find(|call| works(call) && call.t.since_start() < healed);
-        Verdict::of(blind.is_none(), || {
-            let blind = blind.map(ToString::to_string).unwrap_or_default();
+        Verdict::none(blind, |blind| {
             format!("the provider could not read the lease, but tried to create it: {blind}")
         })
         .and(|| {
-            Verdict::of(work.is_none(), || {
-                let work = work.map(ToString::to_string).unwrap_or_default();
+            Verdict::none(work, |work| {
                 format!("the provider could not read the lease, but wrote without it: {work}")
             })
         })
@@ -152,10 +150,9 @@ fn announced() -> Case {
                 "the leaders were {leaders:?}; the case needs two"
             ));
         }
-        Verdict::of(silent.is_none(), || {
+        Verdict::none(silent, |silent| {
             format!(
-                "no event LeaderElection announces the leader {silent}; the messages of the events are {told:?}",
-                silent = silent.copied().unwrap_or_default()
+                "no event LeaderElection announces the leader {silent}; the messages of the events are {told:?}"
             )
         })
     })
@@ -176,11 +173,8 @@ fn standby() -> Case {
             return Verdict::inconclusive("the standby never requested the lease".to_owned());
         }
         let work = others.iter().find(|call| works(call));
-        Verdict::of(work.is_none(), || {
-            let work = work.map(ToString::to_string).unwrap_or_default();
-            format!("{leader} leads, but another replica writes: {work}")
-        })
-        .and(|| joins(run, SETTLED))
+        Verdict::none(work, |work| format!("{leader} leads, but another replica writes: {work}"))
+            .and(|| joins(run, SETTLED))
     })
 }
 
@@ -276,8 +270,7 @@ fn apart(seconds: i64) -> Case {
         let next = terms.iter().find(|it| it.from.since_start() >= dies && it.label() != leader);
         let bound = dies + LEASE_DURATION + RETRY + SLACK;
         let at = next.map(|it| it.from);
-        Verdict::of(other.is_none(), || {
-            let other = other.as_deref().unwrap_or_default();
+        Verdict::none(other, |other| {
             format!("{other} acquired the lease although {leader} renewed it; their clocks differ")
         })
         .and(|| {
@@ -368,12 +361,7 @@ fn ends(run: &Run, lost: Duration, free: Duration) -> Verdict {
             "the leader lost its lease and has to exit by {by:?}; exits and their times: {ends:?}"
         )
     })
-    .and(|| {
-        Verdict::of(late.is_none(), || {
-            let late = late.map(ToString::to_string).unwrap_or_default();
-            format!("a replica wrote without the lease: {late}")
-        })
-    })
+    .and(|| Verdict::none(late, |late| format!("a replica wrote without the lease: {late}")))
     .and(|| Verdict::of(again.is_some(), || "no replica acquired the lease again".to_owned()))
     .and(|| joins(run, until))
 }
@@ -436,8 +424,7 @@ fn suspended(step: Option<i64>) -> Case {
         let late = run
             .calls()
             .find(|call| works(call) && call.t > taken.from && call.client.client == first.label());
-        Verdict::of(late.is_none(), || {
-            let late = late.map(ToString::to_string).unwrap_or_default();
+        Verdict::none(late, |late| {
             format!(
                 "{} resumed after its suspension and wrote without the lease: {late}",
                 first.label()

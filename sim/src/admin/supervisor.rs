@@ -7,6 +7,7 @@ use http::StatusCode;
 use serde::Deserialize;
 
 use super::AdminError;
+use crate::causes::with_causes;
 use crate::tls::Certificate;
 use crate::{Profile, Supervisor, SupervisorError};
 
@@ -88,11 +89,10 @@ fn refused(error: SupervisorError) -> AdminError {
         }
         SupervisorError::Tls(_) => (StatusCode::INTERNAL_SERVER_ERROR, "try again"),
     };
-    // The text of the other errors contains the cause.
-    let cause = match &error {
-        SupervisorError::Tls(error) => std::error::Error::source(error),
-        _ => None,
+    let text = match &error {
+        SupervisorError::Tls(error) => with_causes(error),
+        // The texts of the others contain the cause.
+        _ => error.to_string(),
     };
-    let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-    AdminError::new(status, format!("{error}{cause}")).remedy(remedy)
+    AdminError::new(status, text).remedy(remedy)
 }

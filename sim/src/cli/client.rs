@@ -11,6 +11,7 @@ use hyper_util::rt::TokioExecutor;
 use super::CliError;
 use super::args::Admin;
 use crate::admin::{ErrorBody, VERSION_HEADER};
+use crate::causes::with_causes;
 
 /// Maximum time for an answer. Only a large ledger takes more than a moment.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -58,10 +59,8 @@ pub(super) fn call(
         let client = Client::builder(TokioExecutor::new()).build_http();
         let response = client.request(request).await.map_err(|error| {
             // The sources of the error say more than the message of the HTTP client.
-            let first = std::error::Error::source(&error);
-            let causes = std::iter::successors(first, |cause| cause.source());
-            let causes: Vec<String> = causes.map(ToString::to_string).collect();
-            if causes.is_empty() { unreachable(&error) } else { unreachable(&causes.join(": ")) }
+            let cause = std::error::Error::source(&error).unwrap_or(&error);
+            unreachable(&with_causes(cause))
         })?;
         let status = response.status();
         if !response.headers().contains_key(VERSION_HEADER) {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::ListenError;
+use crate::causes::with_causes;
 use crate::document::DocumentError;
 use crate::tls::TlsError;
 
@@ -85,8 +86,6 @@ impl From<ListenError> for CliError {
                 Self::input(format!("--vcenter-listen: {error}"), "choose a lower port, or 0")
             }
             ListenError::Tls(source) => {
-                let inner = std::error::Error::source(source);
-                let inner = inner.map(|inner| format!(": {inner}")).unwrap_or_default();
                 let remedy = match source {
                     TlsError::Certificate(_) => {
                         "check the names of --tls-san and of the options that end with -advertise"
@@ -95,7 +94,7 @@ impl From<ListenError> for CliError {
                         "with --state, remove sim.json in its directory to get new certificates; else try again"
                     }
                 };
-                Self::input(format!("{error}: {source}{inner}"), remedy)
+                Self::input(with_causes(&error), remedy)
             }
         }
     }

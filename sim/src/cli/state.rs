@@ -15,6 +15,7 @@ use sim_world::State as World;
 use tokio::time::Instant;
 
 use super::CliError;
+use crate::causes::with_causes;
 use crate::tls::{Authority, Leaf};
 use crate::{Changes, Endpoints, ListenOptions, Sim, files};
 
@@ -113,10 +114,8 @@ impl StateDirectory {
         let Kept { version: _, authority, certificates, ports, admin_token } = kept;
         let unusable = |error: crate::tls::TlsError| {
             let path = self.path.join("sim.json");
-            let cause = std::error::Error::source(&error);
-            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
             CliError::input(
-                format!("--state {}: {error}{cause}", path.display()),
+                format!("--state {}: {}", path.display(), with_causes(&error)),
                 "remove the file to get new certificates, ports and a new admin token",
             )
         };

@@ -270,10 +270,9 @@ pub(super) fn all_shown(run: &Run, begin: Duration) -> Verdict {
         let shown = run.when_after(&name(*n), begin, |node| node.ips().any(|ip| ip == wanted));
         shown.is_none_or(|at| at.since_start() > bound)
     });
-    Verdict::of(late.is_none(), || {
+    Verdict::none(late, |n| {
         format!(
             "the address of machine {n} changed {begin}, but its node did not show the new one by {bound:?}",
-            n = late.unwrap_or_default(),
             begin = when(begin)
         )
     })

@@ -177,8 +177,7 @@ fn heartbeats() -> Case {
         survives(run, 6).and(|| {
             let marked =
                 names(6).into_iter().find(|name| run.node(name).is_some_and(|it| it.shutdown));
-            Verdict::of(marked.is_none(), || {
-                let name = marked.unwrap_or_default();
+            Verdict::none(marked, |name| {
                 format!("node {name} has the shutdown taint although its machine runs")
             })
         })

@@ -31,19 +31,18 @@ impl FromStr for AllowedPaths {
         if text.is_empty() {
             return Ok(allowed);
         }
-        for path in text.split(',') {
-            let path = path.strip_prefix('/').unwrap_or(path);
-            match path.strip_suffix('*') {
-                Some(prefix) => allowed.prefixes.push(prefix.to_owned()),
-                None => allowed.exact.push(path.to_owned()),
+        for given in text.split(',') {
+            let path = given.strip_prefix('/').unwrap_or(given);
+            let (path, paths) = match path.strip_suffix('*') {
+                Some(prefix) => (prefix, &mut allowed.prefixes),
+                None => (path, &mut allowed.exact),
+            };
+            if path.contains('*') {
+                return Err(ParseAllowedPathsError(given.to_owned()));
             }
+            paths.push(path.to_owned());
         }
-        // A `*` as the last character is allowed.
-        let is_wrong = |path: &&str| path.strip_suffix('*').unwrap_or(path).contains('*');
-        match text.split(',').find(is_wrong) {
-            Some(path) => Err(ParseAllowedPathsError(path.to_owned())),
-            None => Ok(allowed),
-        }
+        Ok(allowed)
     }
 }
 

@@ -400,10 +400,14 @@ fn nulls_written_by_a_conversion_are_pruned_where_the_schema_forbids_them() {
 }
 
 #[test]
-fn the_structures_are_read_with_every_field() {
+fn the_structures_are_read_with_every_field_and_kind() {
     let raw: Value = serde_json::from_str(super::STRUCTURES).unwrap();
     for (name, rows) in raw["structs"].as_object().unwrap() {
         let fields = super::GO.field_count(name).unwrap();
         assert_eq!(fields, rows.as_array().unwrap().len(), "{name}");
+    }
+    for (kind, _) in raw["kinds"].as_object().unwrap() {
+        let (version, name) = kind.rsplit_once('/').unwrap();
+        super::GO.through(version, name, &json!({})).unwrap();
     }
 }

@@ -20,8 +20,8 @@ const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 pub(super) struct Place<'a> {
     is_root: bool,
     is_in_metadata: bool,
-    /// Where a default is not allowed, as error texts say it after "must not be set", such as `in
-    /// top-level kind`; empty if a default is allowed.
+    /// The place in which a default is not allowed, in the words of error texts after "must not be
+    /// set", such as `in top-level kind`; empty if a default is allowed.
     no_defaults: &'a str,
 }
 
