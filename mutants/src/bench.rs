@@ -310,6 +310,8 @@ impl Bench {
         if let Some(reached) = reached {
             command.env("MUTANTS_REACHED", reached);
         }
+        // A run that was killed may have left its results there.
+        let _ = std::fs::remove_dir_all(&out);
         let child =
             command.spawn().with_context(|| format!("cannot start {}", self.judge.display()))?;
         let ended = timeout(bounds.duration, read_output(child, bounds.silence)).await;

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    Arm, Attribute, BinOp, Block, Expr, ExprBinary, ExprMatch, ExprUnary, ImplItemFn, ItemFn,
-    ItemImpl, ItemMod, Pat, Signature, Stmt, TraitItemFn, UnOp,
+    Arm, Attribute, BinOp, Block, Expr, ExprBinary, ExprLit, ExprMatch, ExprUnary, ImplItemFn,
+    ItemFn, ItemImpl, ItemMod, Lit, Meta, MetaNameValue, Pat, Signature, Stmt, Token, TraitItemFn,
+    UnOp,
 };
 
 use crate::values;
@@ -298,25 +300,31 @@ fn is_act(expr: &Expr) -> bool {
     }
 }
 
-/// True if an attribute of an item is a test attribute (`#[test]`, `#[tokio::test]`, …),
-/// `cfg(test)`, `cfg(fuzzing)` or `cfg(feature = "mutants")`. Does not look into `any(…)` and
-/// `all(…)`.
+/// True if an item exists only for tests, fuzzing or the feature `mutants`: by a test attribute
+/// (`#[test]`, `#[tokio::test]`, …) or by `cfg`, also with `any(…)` and `all(…)` in it.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|it| {
-        it.path().is_ident("test")
-            || it.path().segments.last().is_some_and(|last| last.ident == "test")
-            || it.path().is_ident("cfg") && {
-                let mut found = false;
-                let _ = it.parse_nested_meta(|meta| {
-                    found |= meta.path.is_ident("test") || meta.path.is_ident("fuzzing");
-                    if let Ok(value) = meta.value() {
-                        found |= value.parse::<syn::LitStr>()?.value() == "mutants";
-                    }
-                    Ok(())
-                });
-                found
-            }
+        it.path().segments.last().is_some_and(|last| last.ident == "test")
+            || it.path().is_ident("cfg")
+                && it.parse_args().is_ok_and(|condition| is_for_tests(&condition))
     })
+}
+
+/// True if a condition of `cfg` holds only for tests, fuzzing or the feature `mutants`.
+fn is_for_tests(condition: &Meta) -> bool {
+    match condition {
+        Meta::Path(path) => path.is_ident("test") || path.is_ident("fuzzing"),
+        Meta::NameValue(MetaNameValue { path, value, .. }) => {
+            path.is_ident("feature")
+                && matches!(value, Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) if name.value() == "mutants")
+        }
+        Meta::List(list) => {
+            let parts = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);
+            let parts = parts.unwrap_or_default();
+            list.path.is_ident("all") && parts.iter().any(is_for_tests)
+                || list.path.is_ident("any") && !parts.is_empty() && parts.iter().all(is_for_tests)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -375,6 +383,17 @@ mod tests {
     fn constants_tests_and_let_bindings_get_no_mutants() {
         assert!(whats("const N: u32 = 1 + 2; const fn f() -> u32 { 1 + 2 }").is_empty());
         assert!(whats("#[cfg(test)] mod tests { fn f() -> bool { 1 < 2 } }").is_empty());
+        for (condition, is_left_out) in [
+            ("any(fuzzing, test)", true),
+            ("all(unix, test)", true),
+            ("feature = \"mutants\"", true),
+            ("any(unix, test)", false),
+            ("not(test)", false),
+            ("feature = \"other\"", false),
+        ] {
+            let source = format!("#[cfg({condition})] mod it {{ fn f() -> bool {{ 1 < 2 }} }}");
+            assert_eq!(whats(&source).is_empty(), is_left_out, "{condition}");
+        }
         assert!(whats("#[cfg(feature = \"mutants\")] fn f() -> bool { 1 < 2 }").is_empty());
         assert_eq!(
             whats("fn f() { if let Some(x) = y && x > 3 { } }")[1..],
