@@ -129,19 +129,23 @@ impl Tree {
         Ok(files)
     }
 
-    /// Copies the files of the workspace that get no mutants, and adds [`WOVEN`] to each of
-    /// [`CRATES`].
-    /// Does not write unchanged files, so that cargo does not build them again.
+    /// Copies the files of the workspace that get no mutants, adds [`WOVEN`] to each of [`CRATES`],
+    /// and removes files that the workspace no longer has. Does not write unchanged files, so that
+    /// cargo does not build them again.
     fn copy(&self) -> anyhow::Result<()> {
         let tree = self.dir().join("tree");
         let sources: BTreeSet<String> = self.sources()?.into_iter().collect();
-        for file in self.tracked()?.into_iter().filter(|it| !sources.contains(it)) {
-            mirror(&self.root.join(&file), &tree.join(&file))?;
+        let tracked = self.tracked()?;
+        let mut wanted: BTreeSet<PathBuf> = tracked.iter().map(|it| tree.join(it)).collect();
+        for file in tracked.iter().filter(|it| !sources.contains(*it)) {
+            mirror(&self.root.join(file), &tree.join(file))?;
         }
         for one in CRATES {
-            write(&tree.join(one).join("src/woven.rs"), WOVEN.as_bytes())?;
+            let woven = tree.join(one).join("src/woven.rs");
+            write(&woven, WOVEN.as_bytes())?;
+            wanted.insert(woven);
         }
-        Ok(())
+        remove_others(&tree, &wanted)
     }
 
     /// Builds the judge with these mutants, and the crates' tests if `tests` is true. Leaves out
@@ -352,6 +356,20 @@ fn mirror(from: &Path, to: &Path) -> anyhow::Result<()> {
     dated().with_context(|| to.display().to_string())
 }
 
+/// Removes the files below a directory that are not wanted. A module that has moved would otherwise
+/// exist twice.
+fn remove_others(dir: &Path, wanted: &BTreeSet<PathBuf>) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir(dir).with_context(|| dir.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_others(&path, wanted)?;
+        } else if !wanted.contains(&path) {
+            std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes a file unless it already has this content.
 fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
     if std::fs::read(path).is_ok_and(|it| it == text) {
@@ -361,4 +379,19 @@ fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
         std::fs::create_dir_all(dir)?;
     }
     std::fs::write(path, text).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_are_not_wanted_are_removed_from_the_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let [old, new] = ["a.rs", "a/mod.rs"].map(|it| dir.path().join(it));
+        write(&old, b"").unwrap();
+        write(&new, b"").unwrap();
+        remove_others(dir.path(), &[new.clone()].into()).unwrap();
+        assert!(!old.exists() && new.exists());
+    }
 }
