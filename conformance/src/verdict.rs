@@ -43,6 +43,10 @@ pub struct Reason {
     /// The invariant that was broken, if the reason is a violation; as its number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invariant: Option<Invariant>,
+    /// True if an action of the provider came too late or not at all, which a slow computer can
+    /// cause.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_late: bool,
     /// Name of the case that the reason is about; `None` if it has no name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,
@@ -83,7 +87,7 @@ impl From<&Violation> for Reason {
             text: violation.to_string(),
             at: Some(violation.at),
             invariant: Some(violation.invariant),
-            case: None,
+            ..Self::default()
         }
     }
 }
@@ -122,11 +126,19 @@ pub fn when(moment: impl Moment) -> String {
 pub trait AboutMoment {
     /// Returns a reason with this sentence and moment.
     fn at(self, moment: impl Moment) -> Reason;
+
+    /// Returns a reason with this sentence about an action that came too late, at this moment, or
+    /// not at all.
+    fn late(self, moment: impl Moment) -> Reason;
 }
 
 impl AboutMoment for String {
     fn at(self, moment: impl Moment) -> Reason {
         Reason { at: moment.moment(), ..self.into() }
+    }
+
+    fn late(self, moment: impl Moment) -> Reason {
+        Reason { is_late: true, ..self.at(moment) }
     }
 }
 

@@ -155,7 +155,7 @@ fn moved_zone(backend: Backend) -> Case {
                         "the node shows the new address {shown}; the limit is two address periods",
                         shown = when(shown)
                     )
-                    .at(shown)
+                    .late(shown)
                 })
             })
     })

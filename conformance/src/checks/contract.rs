@@ -35,7 +35,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                     let shown = run.when(&name, |node| node.of_type("InternalIP").next().is_some());
                     if shown.is_none_or(|at| at.since_start() > T_INIT) {
                         return Verdict::fail(
-                            format!("the first address on node {name} appeared {shown}; the limit is {T_INIT:?}", shown = when(shown)).at(shown),
+                            format!("the first address on node {name} appeared {shown}; the limit is {T_INIT:?}", shown = when(shown)).late(shown),
                         );
                     }
                 }
@@ -51,7 +51,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                 Verdict::of(
                     shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS + T_INIT),
                     || {
-                        format!("the node showed the new address, and no other, {shown}; the limit is {limit:?}", shown = when(shown), limit = s(100) + T_STATUS + T_INIT).at(shown)
+                        format!("the node showed the new address, and no other, {shown}; the limit is {limit:?}", shown = when(shown), limit = s(100) + T_STATUS + T_INIT).late(shown)
                     },
                 )
             })],

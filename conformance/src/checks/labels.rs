@@ -100,7 +100,7 @@ fn beta_only() -> Case {
                 "the GA label got the value of the beta label {shown}; the limit is 10 s",
                 shown = when(shown)
             )
-            .at(shown)
+            .late(shown)
         })
     })
 }
@@ -118,7 +118,7 @@ fn with_an_address() -> Case {
             node.labels[0].as_deref() == Some("by-hand") && node.ips().any(|ip| ip == "10.6.0.1")
         });
         Verdict::of(shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS), || {
-            format!("the node shows the new label and the new address {shown}; the limit is an address period", shown = when(shown)).at(shown)
+            format!("the node shows the new label and the new address {shown}; the limit is an address period", shown = when(shown)).late(shown)
         })
     });
     case.named("with an address")

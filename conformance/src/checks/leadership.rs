@@ -199,7 +199,7 @@ fn takeover() -> Case {
         };
         let at = next.from;
         Verdict::of(at.since_start() <= bound, || {
-            format!("the other replica acquired the lease at {at}; the limit is {bound:?}").at(at)
+            format!("the other replica acquired the lease at {at}; the limit is {bound:?}").late(at)
         })
         .and(|| joins(run, at.since_start()))
     })

@@ -169,7 +169,7 @@ impl Run {
                             "node {name} was initialized at {at}; the limit is {:?} after {since:?}",
                             bound
                         )
-                        .at(at),
+                        .late(at),
                     );
                 }
                 Some(_) => {}

@@ -165,7 +165,7 @@ fn refused_takeover() -> Case {
                         "the API server refused writes of Nodes until {healed:?}; the Node of the machine that was deleted at \
                          {destroyed:?} was deleted {gone}; the limit is {by:?}", gone = when(gone)
                     )
-                    .at(gone)
+                    .late(gone)
                 })
             })
     })
@@ -234,7 +234,7 @@ fn compacted(outage: Duration) -> Case {
         })
         .and(|| {
             Verdict::of(marked.is_some_and(|at| at.since_start() < s(200)), || {
-                format!("the node of the powered-off machine got the shutdown taint {marked}; the limit is 200 s", marked = when(marked)).at(marked)
+                format!("the node of the powered-off machine got the shutdown taint {marked}; the limit is 200 s", marked = when(marked)).late(marked)
             })
         })
         .and(|| liveness_holds(run))
@@ -330,7 +330,7 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
                         });
                         let by = s(60) + T_STATUS.max(bound);
                         Verdict::of(shown.is_some_and(|at| at.since_start() <= by), || {
-                            format!("the machine has had a new address since 60 s; its node shows it {shown}; the limit is {by:?}", shown = when(shown)).at(shown)
+                            format!("the machine has had a new address since 60 s; its node shows it {shown}; the limit is {by:?}", shown = when(shown)).late(shown)
                         })
                     })
                     .and(|| liveness_holds(run))

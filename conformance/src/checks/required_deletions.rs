@@ -136,7 +136,7 @@ fn gone_after_untold_deletions(backend: Backend) -> Case {
             .and(|| {
                 Verdict::of(gone.is_some_and(|gone| gone <= bound), || {
                     format!("the Node of the machine that was deleted last was deleted {gone}; the limit is {bound:?}", gone = when(gone))
-                        .at(gone)
+                        .late(gone)
                 })
             })
     })
@@ -160,7 +160,7 @@ fn gone_after_deletions_by_hand(backend: Backend) -> Case {
         let gone = run.deleted(&name(last)).map(|at| at.since_start());
         let bound = later + vanishing(backend) + GRACE + T_LIFE;
         Verdict::of(gone.is_some_and(|gone| gone <= bound), || {
-            format!("the Node of the machine that was deleted last was deleted {gone}; the limit is {bound:?}", gone = when(gone)).at(gone)
+            format!("the Node of the machine that was deleted last was deleted {gone}; the limit is {bound:?}", gone = when(gone)).late(gone)
         })
     })
     .named("after deletions by hand")

@@ -204,7 +204,7 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
         .and(|| {
             Verdict::of(gone.is_some_and(|at| at <= bound), || {
                 format!("the Node of the deleted machine was deleted {gone}; the limit is {bound:?}", gone = when(gone))
-                    .at(gone)
+                    .late(gone)
             })
         })
         .and(|| {
@@ -213,7 +213,7 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
         })
         .and(|| {
             Verdict::of(shown.is_some_and(|at| at.since_start() < s(220) + T_STATUS), || {
-                format!("the node shows the new address {shown}; the limit is an address period", shown = when(shown)).at(shown)
+                format!("the node shows the new address {shown}; the limit is an address period", shown = when(shown)).late(shown)
             })
         })
     });

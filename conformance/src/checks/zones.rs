@@ -419,7 +419,7 @@ fn outage() -> Case {
                 "the node shows the new address {shown}; the limit is two address periods",
                 shown = when(shown)
             )
-            .at(shown)
+            .late(shown)
         })
         .and(|| {
             Verdict::of(marked.is_some_and(|at| at.since_start() < s(80) + GRACE + T_LIFE), || {

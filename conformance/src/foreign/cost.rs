@@ -190,10 +190,7 @@ fn doubts(life: &Life) -> Vec<String> {
     let mut doubts = Vec::new();
     let n = life.nodes;
     if let Some(late) = life.late {
-        let late = late.as_millis();
-        doubts.push(format!(
-            "N={n}: timers of this computer fired up to {late} ms late; the counts may be wrong, try again"
-        ));
+        doubts.push(format!("N={n}: {late}; the counts may be wrong, try again"));
     }
     let nodes = sim::world::objects::GroupResource::core("nodes");
     let left = life.run.end.cluster.all(&nodes).filter(|it| facts(it).uninitialized).count();

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::launch::Launcher;
+use super::processor_wait::{PERIOD, ProcessorWaits};
 use super::remote::RemoteProvider;
 use crate::lab::Exit;
 
@@ -84,6 +85,12 @@ impl Logs {
         lines[lines.len().saturating_sub(n)..].iter().map(|it| (*it).to_owned()).collect()
     }
 
+    /// Returns the last line that is not blank, without its time, or says that the output is empty.
+    pub(crate) fn last_line(&self) -> String {
+        let last = self.tail(20).into_iter().rfind(|line| !line.trim().is_empty());
+        last.unwrap_or_else(|| "its output is empty".to_owned())
+    }
+
     fn add(&self, world: &WorldHandle, line: &str) {
         let now = world.now().since_start().as_secs_f64();
         self.0.lock().expect("no writer panics").add(format!("{now:.3} {line}\n"));
@@ -105,7 +112,8 @@ impl LogBuffer {
 }
 
 impl Process {
-    /// Starts the process of the replica `index`, and a task that waits for the end of the process.
+    /// Starts the process of the replica `index`, and a task that waits for the end of the process
+    /// and records in `waits` how long the process waited for a processor.
     /// `since` is the sequence number of the first ledger record that the process can cause.
     /// `behind` is the container or pod of which `command` is the client process. `tasks` tracks
     /// the waiting task, so that the end is not missed even if the returned handle is dropped.
@@ -117,7 +125,7 @@ impl Process {
         (index, since): (usize, u64),
         (mut command, behind): (Command, Option<RemoteProvider>),
         world: &WorldHandle,
-        logs: &Logs,
+        (logs, waits): (&Logs, &ProcessorWaits),
         tasks: &TaskTracker,
     ) -> anyhow::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -150,8 +158,9 @@ impl Process {
         let (stop, kill, ended) =
             (process.stop.clone(), process.kill.clone(), process.ended.clone());
         let (exit, logs, world) = (Arc::clone(&process.exit), logs.clone(), world.clone());
+        let waits = waits.clone();
         tasks.spawn(async move {
-            let how = ProcessTask { child, behind, orders }.keep(&stop, &kill).await;
+            let how = ProcessTask { child, behind, orders, waits }.keep(&stop, &kill).await;
             let at = world.now();
             for reader in readers.into_iter().flatten() {
                 // A child of the program may hold the pipe open, so this waits for the rest of the
@@ -275,15 +284,21 @@ struct ProcessTask {
     child: Child,
     behind: Option<RemoteProvider>,
     orders: mpsc::UnboundedReceiver<Order>,
+    waits: ProcessorWaits,
 }
 
 impl ProcessTask {
     /// Waits until the process ends by itself. If `stop` or `kill` is canceled before that, stops
-    /// or kills the process. Until then, sends the signals that callers order. At the end, removes
-    /// the container or pod, and returns how the process ended.
+    /// or kills the process. Until then, sends the signals that callers order, and reads the waits
+    /// for a processor. At the end, removes the container or pod, and returns how the process
+    /// ended.
     async fn keep(mut self, stop: &CancellationToken, kill: &CancellationToken) -> Exit {
         let how = loop {
-            let Self { child, behind, orders } = &mut self;
+            let Self { child, behind, orders, waits } = &mut self;
+            // The waits of a client process say nothing about the container or pod behind it.
+            if let (Some(pid), None) = (child.id(), &behind) {
+                waits.read(pid);
+            }
             tokio::select! {
                 biased;
                 () = kill.cancelled() => break None,
@@ -293,6 +308,7 @@ impl ProcessTask {
                     // Ignores an error, because the caller may no longer wait.
                     let _ = done.send(self.signal(signal));
                 }
+                () = tokio::time::sleep(PERIOD) => {}
             }
         };
         // Kills the client process first, because it may still create the container or pod. The

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::calibration::{Calibration, silent};
-use super::delay_meter::{DelayMeter, doubted, is_final};
+use super::delay_meter::{Delay, DelayMeter, doubted, is_final};
 use super::feasibility::{Limits, Plan, pace, paces_of_repetitions};
 use super::host::{Host, Setup};
 use crate::catalogue::{self, Class, Entry, Requirement};
@@ -55,6 +55,16 @@ pub struct Subject {
     ledgers: Option<Arc<Ledgers>>,
 }
 
+/// A played scenario.
+struct Lived {
+    run: Run,
+    /// The reason why the run proves nothing, if there is one: the environment of the provider
+    /// could not be made, or a real API server differed from the world.
+    refused: Option<anyhow::Error>,
+    /// Delay of this computer during the run, if it was too long.
+    late: Option<Delay>,
+}
+
 /// Result of the life that measures the cost of calls, played with one fleet.
 #[derive(Debug)]
 pub(super) struct Life {
@@ -62,8 +72,8 @@ pub(super) struct Life {
     pub(super) nodes: u32,
     /// Run of the life.
     pub(super) run: Run,
-    /// Longest delay of this computer during the life, if it was too long.
-    pub(super) late: Option<Duration>,
+    /// Delay of this computer during the life, if it was too long.
+    pub(super) late: Option<Delay>,
 }
 
 /// One case to play at `pace`, with the catalogue entry of its check.
@@ -248,9 +258,7 @@ impl Subject {
     async fn play_on_a_machine_that_keeps_up(&self, job: &Job) -> Outcome {
         let mut last = None;
         for pace in paces_of_repetitions(job.pace) {
-            let begin = Instant::now();
-            let outcome = self.play(job, pace).await;
-            let late = self.pulse.worst_since(begin, pace);
+            let (outcome, late) = self.play(job, pace).await;
             match late.and_then(|late| doubted(job.entry.class, &outcome.verdict, late)) {
                 None => return outcome,
                 Some(verdict) => last = Some(Outcome { verdict, ..outcome }),
@@ -259,12 +267,13 @@ impl Subject {
         last.expect("the loop plays the case")
     }
 
-    async fn play(&self, job: &Job, pace: u32) -> Outcome {
+    /// Plays a case once; also returns the delay of this computer, if it was too long.
+    async fn play(&self, job: &Job, pace: u32) -> (Outcome, Option<Delay>) {
         let case: &Case = &job.check.cases[job.case];
         let mut scenario = case.scenario.clone();
         scenario.horizon += self.extra;
         let name = format!("{}-{}", job.check.id, job.case);
-        let (run, refused) = self.live(&name, &scenario, pace).await;
+        let Lived { run, refused, late } = self.live(&name, &scenario, pace).await;
         let mut outcome = tokio::task::block_in_place(|| case.outcome(run));
         // A broken safety invariant counts even if the run otherwise proves nothing.
         let is_unsafe = |why: &Reason| why.invariant.is_some_and(|it| it.class() == Class::Safety);
@@ -273,18 +282,12 @@ impl Subject {
         {
             outcome.verdict = Verdict::harness_error(format!("{error:#}"));
         }
-        outcome
+        (outcome, late)
     }
 
-    /// Plays a scenario at `pace`, in seconds of world time per second of the clock. Also returns
-    /// an error if the run proves nothing: the environment of the provider could not be made, or a
-    /// real API server differed from the world.
-    async fn live(
-        &self,
-        name: &str,
-        scenario: &Scenario,
-        pace: u32,
-    ) -> (Run, Option<anyhow::Error>) {
+    /// Plays a scenario at `pace`, in seconds of world time per second of the clock.
+    async fn live(&self, name: &str, scenario: &Scenario, pace: u32) -> Lived {
+        let begin = Instant::now();
         let mut scenario = scenario.clone();
         // A provider that declares `TagZones` unsupported gets no configuration of zones, and
         // judges do not expect zones of it.
@@ -295,16 +298,20 @@ impl Subject {
         let host = Host::new(Arc::clone(&self.setup), lab.sim(), name, pace, n).await;
         let host = match host {
             Ok(host) => host,
-            Err(error) => return (lab.finish().await, Some(error)),
+            Err(error) => {
+                return Lived { run: lab.finish().await, refused: Some(error), late: None };
+            }
         };
-        let backed = host.backed();
+        let (backed, waits) = (host.backed(), host.waits());
         lab.use_host(host);
         lab.play_to_the_end().await;
         let run = lab.finish().await;
-        match backed {
-            None => (run, None),
-            Some(backed) => (run, backed.end().await.err()),
-        }
+        let refused = match backed {
+            None => None,
+            Some(backed) => backed.end().await.err(),
+        };
+        let late = Delay::worst(self.pulse.worst_since(begin), waits.worst(pace), pace);
+        Lived { run, refused, late }
     }
 
     /// Plays a scenario at the usual pace, or in real time if replicas elect a leader. The scenario
@@ -318,7 +325,7 @@ impl Subject {
         &self,
         name: &str,
         scenario: &Scenario,
-    ) -> anyhow::Result<(Run, Option<Duration>)> {
+    ) -> anyhow::Result<(Run, Option<Delay>)> {
         self.witness_at(name, scenario, pace(scenario, self.settings.compress)).await
     }
 
@@ -328,13 +335,12 @@ impl Subject {
         name: &str,
         scenario: &Scenario,
         pace: u32,
-    ) -> anyhow::Result<(Run, Option<Duration>)> {
+    ) -> anyhow::Result<(Run, Option<Delay>)> {
         let mut scenario = scenario.clone();
         scenario.horizon += self.extra;
-        let begin = Instant::now();
-        let (run, refused) = self.live(name, &scenario, pace).await;
+        let Lived { run, refused, late } = self.live(name, &scenario, pace).await;
         match refused {
-            None => Ok((run, self.pulse.worst_since(begin, pace))),
+            None => Ok((run, late)),
             Some(error) => Err(error),
         }
     }
@@ -347,15 +353,14 @@ impl Subject {
     pub(super) async fn live_with(&self, n: u32) -> anyhow::Result<Life> {
         let scenario = calls::life(n, self.setup.manifest.spec.mode);
         let pace = self.settings.compress;
-        let begin = Instant::now();
-        let (run, refused) = self.live(&format!("cost-{n}"), &scenario, pace).await;
+        let Lived { run, refused, late } = self.live(&format!("cost-{n}"), &scenario, pace).await;
         if let Some(error) = refused {
             return Err(error);
         }
         if run.calls().next().is_none() {
             bail!(silent(&self.setup.manifest.name, &run.ledger, &tail(&run.logs)));
         }
-        Ok(Life { nodes: n, run, late: self.pulse.worst_since(begin, pace) })
+        Ok(Life { nodes: n, run, late })
     }
 
     /// Returns the settings of the lab: the provider's mode and the seed.

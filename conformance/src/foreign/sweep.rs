@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::command::{Surroundings, Usage, guarded, setup};
+use super::delay_meter::Delay;
 use super::feasibility::{hindrance, pace, paces_of_repetitions};
 use super::{Settings, Setup, Subject};
 use crate::catalogue::Class;
@@ -124,16 +125,14 @@ impl Played {
     /// Sorts the violations of a run. Those of policies do not count. Of the other ones, violations
     /// of safety invariants always count, and the rest count if `all` is true and this computer was
     /// not late.
-    fn of(run: Run, late: Option<Duration>, all: bool) -> Self {
+    fn of(run: Run, late: Option<Delay>, all: bool) -> Self {
         let mut ended = TrialResult::of(&run);
         let policy = ended.violations.extract_if(.., |it| it.invariant.is_policy()).collect();
         ended.violations.retain(|it| is_unsafe(it) || (all && late.is_none()));
         let vain = match run.refusals().next() {
             Some(refused) => Some(format!("the lab could not carry out a step: {refused}")),
             None if run.calls().next().is_none() => Some("the provider made no call".to_owned()),
-            None => late.map(|late| {
-                format!("timers of this computer fired up to {} ms late", late.as_millis())
-            }),
+            None => late.map(|late| late.to_string()),
         };
         Self { run, ended, policy, vain }
     }

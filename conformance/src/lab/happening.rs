@@ -15,8 +15,8 @@ pub enum LabEvent {
     /// A replica runs but has not made its first call in time; the text names the call and the
     /// timeout.
     Silent(usize, String),
-    /// A process ended before its first call.
-    EndedInVain(usize),
+    /// A process ended before its first call; the text is the last line of its output.
+    EndedInVain(usize, String),
     /// A replica leads. The lab notes this before an act that concerns the leader.
     Leads(usize),
     /// The lab asks a replica to stop.
@@ -44,8 +44,8 @@ impl fmt::Display for LabEvent {
         match self {
             Self::Starts(replica) => write!(f, "replica {replica} starts"),
             Self::Silent(replica, why) => write!(f, "replica {replica}: {why}"),
-            Self::EndedInVain(replica) => {
-                write!(f, "replica {replica} ended before its first call")
+            Self::EndedInVain(replica, last) => {
+                write!(f, "replica {replica} ended before its first call: {last}")
             }
             Self::Leads(replica) => write!(f, "replica {replica} leads"),
             Self::ToldToStop(replica) => write!(f, "replica {replica} is told to stop"),

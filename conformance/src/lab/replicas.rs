@@ -33,14 +33,15 @@ impl Lab {
                 self.replicas.push(Running::Process(process));
             }
             Ok((_, Started::Ended)) if self.in_vain + 1 >= MOST_IN_VAIN => {
-                let last = host.logs().tail(1).pop().unwrap_or_default();
+                let last = host.logs().last_line();
                 self.refuse(format!(
                     "replica {index} ended before its first call {MOST_IN_VAIN} times in a row: {last}"
                 ));
             }
             Ok((process, Started::Ended)) => {
+                let last = host.logs().last_line();
                 self.in_vain += 1;
-                self.note(LabEvent::EndedInVain(index));
+                self.note(LabEvent::EndedInVain(index, last));
                 self.replicas.push(Running::Process(process));
             }
             // The refusal makes the case inconclusive, because a judge has nothing to judge without

@@ -5,6 +5,8 @@
 //! labeling a node.
 
 use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +75,36 @@ async fn processes_with_one_identity_show_nothing_about_their_leader() {
     assert_eq!(two_leaders(&run), []);
 }
 
+/// The double tells its port to the test, which takes the first one away. The double ends then, as
+/// a provider that cannot listen.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_whose_port_another_program_takes_starts_again_with_another_port() {
+    let desk = TcpListener::bind("127.0.0.1:0").unwrap();
+    let how = format!("false 0 $(port) {}", desk.local_addr().unwrap());
+    let taken = std::thread::spawn(move || {
+        let mut taken = Vec::new();
+        while taken.len() < 2 {
+            let (mut stream, _) = desk.accept().unwrap();
+            let mut port = [0; 2];
+            stream.read_exact(&mut port).unwrap();
+            let port = u16::from_be_bytes(port);
+            let may_run = !taken.is_empty();
+            let listener = (!may_run).then(|| TcpListener::bind(("127.0.0.1", port)).unwrap());
+            taken.push((port, listener));
+            stream.write_all(&[u8::from(may_run)]).unwrap();
+        }
+        taken
+    });
+    let scenario = Scenario::new("", Topology::zones(1).machines(1), ms(1000));
+    let run = play("port", &how, &scenario).await;
+    let ports: Vec<u16> = taken.join().unwrap().into_iter().map(|(port, _)| port).collect();
+    assert_ne!(ports[0], ports[1]);
+    let said: Vec<&str> = notes(&run).collect();
+    let wanted = ["replica 0 starts", "replica 0 is told to stop", "replica 0 has ended: stopped"];
+    assert_eq!(said, wanted);
+    assert!(run.calls().any(|it| it.op == "patch nodes"), "{said:#?}");
+}
+
 fn two_replicas(horizon: Duration) -> Scenario {
     Scenario::new("", Topology::zones(1).machines(1), horizon).with(|it| it.replicas = 2)
 }
@@ -88,7 +120,7 @@ fn two_leaders(run: &Run) -> Vec<Violation> {
 }
 
 /// Plays a scenario with the double. `how` contains the words that the double gets: whether it
-/// elects a leader, and its number.
+/// elects a leader, its number and, if wanted, its port and the address to which it sends the port.
 async fn play(name: &str, how: &str, scenario: &Scenario) -> Run {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("double.yaml");
@@ -124,7 +156,15 @@ async fn play(name: &str, how: &str, scenario: &Scenario) -> Run {
 fn double() {
     let [how, kubeconfig] = ["DOUBLE", "DOUBLE_KUBECONFIG"].map(|it| std::env::var(it).ok());
     let (Some(how), Some(kubeconfig)) = (how, kubeconfig) else { return };
-    let (elects, replica) = how.split_once(' ').unwrap();
+    let words: Vec<&str> = how.split(' ').collect();
+    if let [_, _, port, desk] = words[..] {
+        let mut stream = TcpStream::connect(desk).unwrap();
+        stream.write_all(&port.parse::<u16>().unwrap().to_be_bytes()).unwrap();
+        let mut may_run = [0];
+        stream.read_exact(&mut may_run).unwrap();
+        assert_eq!(may_run, [1], "the port is taken");
+    }
+    let [elects, replica] = [words[0], words[1]];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let double = Double::new(Path::new(&kubeconfig), replica).await;

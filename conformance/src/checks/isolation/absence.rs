@@ -111,7 +111,7 @@ fn deleted(action: Option<&Action>, restarted: bool) -> Case {
             })
             .and(|| {
                 Verdict::of(gone.is_some_and(|at| at.since_start() <= last), || {
-                    format!("the Node was deleted {gone}; the limit is {last:?}", gone = when(gone)).at(gone)
+                    format!("the Node was deleted {gone}; the limit is {last:?}", gone = when(gone)).late(gone)
                 })
             })
             .and(|| {

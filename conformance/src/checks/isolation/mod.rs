@@ -85,7 +85,7 @@ fn one_of_two_down() -> Vec<Case> {
                             shown.is_some_and(|at| at.since_start() < s(100) + T_STATUS),
                             || {
                                 format!("a node of the healthy vCenter shows its new address {shown}; the limit is an address period", shown = when(shown))
-                                    .at(shown)
+                                    .late(shown)
                             },
                         )
                     })
@@ -166,7 +166,7 @@ fn no_zones() -> Case {
                     "the node shows the new address {shown}; the limit is an address period",
                     shown = when(shown)
                 )
-                .at(shown)
+                .late(shown)
             })
         })
     })
@@ -189,7 +189,7 @@ fn tags_down() -> Case {
                 "the node shows the new address {shown}; the limit is two address periods",
                 shown = when(shown)
             )
-            .at(shown)
+            .late(shown)
         })
     })
 }

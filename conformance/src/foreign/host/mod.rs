@@ -23,12 +23,16 @@ use super::launch::{self, Launcher};
 use super::manifest::{self, Driver, Manifest};
 use super::namespace;
 use super::process::{Logs, Process};
+use super::processor_wait::ProcessorWaits;
 use super::remote::{RemoteProvider, Start};
 use super::template::Values;
 use crate::lab::label;
 use crate::scenario::Scenario;
 use listeners::ReplicaListeners;
 use values::expand;
+
+/// Maximum number of ports with which a replica is started while other programs take its ports.
+const MOST_PORTS: usize = 4;
 
 /// State that all runs of one provider share.
 #[derive(Debug)]
@@ -108,6 +112,7 @@ pub(crate) struct Host {
     /// Seconds of world time per second of the clock.
     pace: u32,
     logs: Logs,
+    waits: ProcessorWaits,
 }
 
 /// Result of the start of a replica.
@@ -145,13 +150,19 @@ impl Host {
             None => None,
             Some(real) => Some(Arc::new(real.serve_cluster(sim).await?)),
         };
-        Ok(Self { setup, directory, entrances, backed, pace, logs: Logs::default() })
+        let (logs, waits) = (Logs::default(), ProcessorWaits::default());
+        Ok(Self { setup, directory, entrances, backed, pace, logs, waits })
     }
 
     /// Returns the workload cluster if it runs on a real API server; the caller must call its
     /// `end`.
     pub(super) fn backed(&self) -> Option<Arc<MirroredCluster>> {
         self.backed.clone()
+    }
+
+    /// Returns how long the processes of all replicas have waited for a processor.
+    pub(super) fn waits(&self) -> ProcessorWaits {
+        self.waits.clone()
     }
 
     /// True if the workload cluster runs on a real API server. A change on that server reaches the
@@ -200,11 +211,31 @@ impl Host {
     /// program is not judged. If the replicas elect a leader, a call for a lease counts as first
     /// call too, because a standby makes no other calls.
     ///
+    /// If the replica has ended and another program has taken the port of `$(port)`, starts the
+    /// replica again with another port, because the provider did not cause that end.
+    ///
     /// # Errors
     /// Fails if the scenario has no replica `index`, if the replica's files cannot be written, if a
     /// real API server rejects an object of the world, or if the program, container or pod cannot
     /// be started.
     pub(crate) async fn start(
+        &self,
+        sim: &Sim,
+        scenario: &Scenario,
+        index: usize,
+    ) -> anyhow::Result<(Process, Started)> {
+        for _ in 1..MOST_PORTS {
+            let (process, said) = self.start_once(sim, scenario, index).await?;
+            let is_taken = process.endpoint().is_some_and(|it| !port::is_free(it.port()));
+            if !(is_taken && matches!(said, Started::Ended)) {
+                return Ok((process, said));
+            }
+        }
+        self.start_once(sim, scenario, index).await
+    }
+
+    /// Starts a replica as [`start`](Self::start) does, but only once.
+    async fn start_once(
         &self,
         sim: &Sim,
         scenario: &Scenario,
@@ -226,7 +257,8 @@ impl Host {
         let spawned = async {
             let command = self.command(sim, scenario, &values, index).await?;
             let started = (index, from);
-            Process::spawn(launcher, started, command, sim.world(), &self.logs, tasks).await
+            let seen = (&self.logs, &self.waits);
+            Process::spawn(launcher, started, command, sim.world(), seen, tasks).await
         };
         let process = match spawned.await {
             Ok(process) => process.serving_at(self.endpoint(scenario, &values)),
