@@ -129,7 +129,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "supervisor-owner-ref",
         "FILE",
         "/etc/kubernetes/guestclusters/cluster/ownerref.json",
-        "File with the owner reference of the objects that the provider creates on the Supervisor",
+        "File with the owner reference for objects on the Supervisor; read and checked at start, but this version creates no objects there",
     ),
     value(
         "supervisor-server",

@@ -132,7 +132,7 @@ pub fn read_mounted(
         if !missing.is_empty() {
             let (path, fields) = (paths.owner.display(), missing.join(", "));
             warnings.push(format!(
-                "{path}: the owner reference has no {fields}; the Supervisor will refuse objects with this owner"
+                "{path}: the owner reference has no {fields}; the Supervisor would refuse objects with this owner, but this version creates none"
             ));
         }
         owner
