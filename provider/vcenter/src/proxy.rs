@@ -25,7 +25,9 @@ pub struct Proxy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyError {
     /// The text is not an address, or its user name and password cannot be decoded.
-    #[error("is not the address of a proxy; write http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, with %XX for special characters of the user and password")]
+    #[error(
+        "is not the address of a proxy; write http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, with %XX for special characters of the user and password"
+    )]
     NotAnAddress,
     /// The client does not support this kind of proxy.
     #[error("proxies over TLS and SOCKS are not supported; write http://HOST:PORT")]
