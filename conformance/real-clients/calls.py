@@ -24,7 +24,7 @@ HELPERS = ("Python-urllib", "kubectl")
 def writes(admin):
     """Yields every write to Nodes: (user agent, operation, status)."""
     audit = os.environ.get("CLUSTER_AUDIT")
-    for agent, verb, resource, status in servers.audited(audit) if audit else servers.recorded(admin):
+    for agent, verb, resource, _, status in servers.audited(audit) if audit else servers.recorded(admin):
         if resource.split("/")[0] == "nodes":
             yield agent, f"{verb} {resource}", status
 

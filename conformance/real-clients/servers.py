@@ -47,22 +47,23 @@ def wait_until(what, holds, seconds=60.0, pause=0.05):
 
 
 def audited(path):
-    """Yields the writes in an audit log: (user agent, verb, resource, status)."""
+    """Yields the writes in an audit log: (user agent, verb, resource, name, status)."""
     for line in pathlib.Path(path).read_text().splitlines():
         it = json.loads(line)
         thing = it["objectRef"]
         resource = "/".join(filter(None, (thing["resource"], thing.get("subresource"))))
-        yield it.get("userAgent", ""), it["verb"], resource, it["responseStatus"]["code"]
+        yield it.get("userAgent", ""), it["verb"], resource, thing.get("name", ""), it["responseStatus"]["code"]
 
 
 def recorded(admin, face="k8s.guest"):
-    """Yields the ended writes in the ledger of a sim: (user agent, verb, resource, status)."""
+    """Yields the ended writes in the ledger of a sim: (user agent, verb, resource, name, status)."""
     with urllib.request.urlopen(admin + "/ledger?op=@write", timeout=20) as answer:
         for line in answer.read().decode().splitlines():
             it = json.loads(line)
             verb, _, resource = it["op"].partition(" ")
             if it["face"] == face and verb in WRITES and "ended" in it:
-                yield it["client"].get("user_agent", ""), verb, resource, it["ended"].get("status")
+                name = it.get("target", {}).get("name", "")
+                yield it["client"].get("user_agent", ""), verb, resource, name, it["ended"].get("status")
 
 
 def token_in(kubeconfig):
@@ -145,7 +146,7 @@ class Real(Server):
             "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]}))
 
     def writes(self):
-        """Yields every answered write: (user agent, verb, resource, status)."""
+        """Yields every answered write: (user agent, verb, resource, name, status)."""
         return audited(self.audit)
 
 
@@ -178,7 +179,7 @@ class Sim(Server):
         self.tls = ssl.create_default_context(cafile=self.known["SIM_CA"])
 
     def writes(self):
-        """Yields every answered write: (user agent, verb, resource, status)."""
+        """Yields every answered write: (user agent, verb, resource, name, status)."""
         return recorded(self.admin)
 
 
