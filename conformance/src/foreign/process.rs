@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::launch::Launcher;
-use super::processor_wait::{PERIOD, ProcessorWaits};
+use super::processor_wait::ProcessorWaits;
 use super::remote::RemoteProvider;
 use crate::lab::Exit;
 
@@ -158,9 +158,15 @@ impl Process {
         let (stop, kill, ended) =
             (process.stop.clone(), process.kill.clone(), process.ended.clone());
         let (exit, logs, world) = (Arc::clone(&process.exit), logs.clone(), world.clone());
+        // The waits of a client process say nothing about the container or pod behind it.
+        let measured = if behind.is_none() { child.id() } else { None };
         let waits = waits.clone();
         tasks.spawn(async move {
-            let how = ProcessTask { child, behind, orders, waits }.keep(&stop, &kill).await;
+            let how = tokio::select! {
+                biased;
+                how = ProcessTask { child, behind, orders }.keep(&stop, &kill) => how,
+                never = waits.follow(measured) => match never {},
+            };
             let at = world.now();
             for reader in readers.into_iter().flatten() {
                 // A child of the program may hold the pipe open, so this waits for the rest of the
@@ -284,21 +290,15 @@ struct ProcessTask {
     child: Child,
     behind: Option<RemoteProvider>,
     orders: mpsc::UnboundedReceiver<Order>,
-    waits: ProcessorWaits,
 }
 
 impl ProcessTask {
     /// Waits until the process ends by itself. If `stop` or `kill` is canceled before that, stops
-    /// or kills the process. Until then, sends the signals that callers order, and reads the waits
-    /// for a processor. At the end, removes the container or pod, and returns how the process
-    /// ended.
+    /// or kills the process. Until then, sends the signals that callers order. At the end, removes
+    /// the container or pod, and returns how the process ended.
     async fn keep(mut self, stop: &CancellationToken, kill: &CancellationToken) -> Exit {
         let how = loop {
-            let Self { child, behind, orders, waits } = &mut self;
-            // The waits of a client process say nothing about the container or pod behind it.
-            if let (Some(pid), None) = (child.id(), &behind) {
-                waits.read(pid);
-            }
+            let Self { child, behind, orders } = &mut self;
             tokio::select! {
                 biased;
                 () = kill.cancelled() => break None,
@@ -308,7 +308,6 @@ impl ProcessTask {
                     // Ignores an error, because the caller may no longer wait.
                     let _ = done.send(self.signal(signal));
                 }
-                () = tokio::time::sleep(PERIOD) => {}
             }
         };
         // Kills the client process first, because it may still create the container or pod. The

@@ -4,6 +4,7 @@
 //! process can wait much longer than they do.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Real time between two readings of a process.
-pub(super) const PERIOD: Duration = Duration::from_millis(250);
+const PERIOD: Duration = Duration::from_millis(250);
 /// World time over which waits are summed: the shortest of the usual bounds of checks.
 const WINDOW: Duration = Duration::from_secs(10);
 
@@ -23,11 +24,18 @@ pub(crate) struct ProcessorWaits(Arc<Mutex<BTreeMap<u32, Vec<Reading>>>>);
 type Reading = (Instant, Duration);
 
 impl ProcessorWaits {
-    /// Reads how long all threads of a process have waited since its start. Records nothing if the
-    /// system does not tell, as systems other than Linux.
-    pub(super) fn read(&self, process: u32) {
-        if let Some(total) = total(&Path::new("/proc").join(process.to_string())) {
-            self.record(process, Instant::now(), total);
+    /// Keeps reading how long all threads of a process have waited since its start; does nothing
+    /// for `None`. Records nothing while the system does not tell, as systems other than Linux.
+    ///
+    /// Cancel safe.
+    pub(super) async fn follow(&self, process: Option<u32>) -> Infallible {
+        let Some(process) = process else { return std::future::pending().await };
+        let folder = Path::new("/proc").join(process.to_string());
+        loop {
+            if let Some(total) = total(&folder) {
+                self.record(process, Instant::now(), total);
+            }
+            tokio::time::sleep(PERIOD).await;
         }
     }
 
@@ -110,5 +118,17 @@ mod tests {
     fn the_wait_of_this_process_can_be_read() {
         assert!(total(Path::new("/proc/self")).is_some());
         assert_eq!(total(Path::new("/proc/0")), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test(start_paused = true)]
+    async fn a_process_is_read_four_times_a_second() {
+        let waits = ProcessorWaits::default();
+        for process in [Some(std::process::id()), None] {
+            let following = waits.follow(process);
+            assert!(tokio::time::timeout(S - PERIOD / 2, following).await.is_err());
+        }
+        let all = waits.0.lock().unwrap();
+        assert_eq!(all.values().map(Vec::len).collect::<Vec<_>>(), [4]);
     }
 }
