@@ -194,6 +194,7 @@ fn is_deleted_afterwards(run: &Run, node: &str) -> Verdict {
             "the Node of the deleted machine was deleted {gone}; the limit is {end:?}",
             gone = when(gone)
         )
+        .late(gone)
     })
 }
 

@@ -3,8 +3,8 @@
 use serde_json::json;
 use sim::Face;
 use sim::faults::{Action, Rule};
-use sim::world::Command;
 use sim::world::objects::{self, Key};
+use sim::world::{Command, Time};
 
 use super::build::{
     GRACE, KNOWN_UUID, SETTLED, T_INIT, T_STATUS, WRITE_NODE, create_machine_of_early,
@@ -143,7 +143,11 @@ fn atomic(run: &Run) -> Verdict {
         let first =
             run.versions(&name).into_iter().filter_map(|(_, it)| it).find(|it| !it.uninitialized);
         match first {
-            None => return Verdict::fail(format!("node {name} was never initialized")),
+            None => {
+                return Verdict::fail(
+                    format!("node {name} was never initialized").late(None::<Time>),
+                );
+            }
             Some(node) if node.provider_id.is_none() || !has_labels(run, &node) => {
                 return Verdict::fail(format!(
                     "the first version of {name} without the taint lacks the provider ID or a label: {node:?}"

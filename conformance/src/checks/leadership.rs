@@ -230,7 +230,7 @@ fn handover() -> Case {
             let at = next.map(|it| it.from);
             let bound = given_up.from.since_start() + RETRY + s(1);
             Verdict::of(at.is_some_and(|at| at.since_start() <= bound), || {
-                format!("the leader released the lease {}, but the other replica acquired it {}, which is too late", when(given_up.from), when(at)).at(at)
+                format!("the leader released the lease {}, but the other replica acquired it {}, which is too late", when(given_up.from), when(at)).late(at)
             })
         })
         .and(|| joins(run, next.map_or(stops, |it| it.from.since_start())))
@@ -275,7 +275,7 @@ fn apart(seconds: i64) -> Case {
         })
         .and(|| {
             Verdict::of(at.is_some_and(|at| at.since_start() <= bound), || {
-                format!("the leader crashed {dies}, but the standby acquired the lease {at}, which is too late", dies = when(dies), at = when(at)).at(at)
+                format!("the leader crashed {dies}, but the standby acquired the lease {at}, which is too late", dies = when(dies), at = when(at)).late(at)
             })
         })
         .and(|| joins(run, at.map_or(dies, Time::since_start)))

@@ -36,7 +36,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                                     "the Node was deleted {deleted}, too late after the deletion of its machine at {SETTLED:?}",
                                     deleted = when(deleted)
                                 )
-                                .at(deleted)
+                                .late(deleted)
                             },
                         )
                     })
@@ -231,7 +231,7 @@ fn deletion_fails() -> Case {
                 "the Node was deleted {deleted}, too late after two refused deletions",
                 deleted = when(deleted)
             )
-            .at(deleted)
+            .late(deleted)
         })
         .and(|| {
             Verdict::of(told, || "no Warning event DeletingNodeFailed is about the Node".to_owned())
@@ -249,7 +249,7 @@ fn foreign_not_found() -> Case {
         let deleted = run.deleted(&name(1));
         let bound = SETTLED + GRACE + T_LIFE + T_MONITOR * 2;
         Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
-            format!("the Node was deleted {deleted}, too late after one deletion that did not reach the API server", deleted = when(deleted)).at(deleted)
+            format!("the Node was deleted {deleted}, too late after one deletion that did not reach the API server", deleted = when(deleted)).late(deleted)
         })
     })
     .named("a 404 about nothing")

@@ -162,7 +162,11 @@ impl Run {
     ) -> Verdict {
         for name in names {
             match self.initialized(name) {
-                None => return Verdict::fail(format!("node {name} was never initialized")),
+                None => {
+                    return Verdict::fail(
+                        format!("node {name} was never initialized").late(None::<Time>),
+                    );
+                }
                 Some(at) if at.since_start() > since + bound => {
                     return Verdict::fail(
                         format!(

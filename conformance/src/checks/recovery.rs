@@ -230,7 +230,7 @@ fn compacted(outage: Duration) -> Case {
         let shown = run.when_after(&name(1), changed, |node| node.ips().any(|ip| ip == "10.6.0.1"));
         let marked = run.when_after(&name(2), changed, |node| node.shutdown);
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(100) + T_STATUS + T_INIT), || {
-            format!("the node shows the new address {shown}, which is too late after the outage", shown = when(shown)).at(shown)
+            format!("the node shows the new address {shown}, which is too late after the outage", shown = when(shown)).late(shown)
         })
         .and(|| {
             Verdict::of(marked.is_some_and(|at| at.since_start() < s(200)), || {
@@ -320,7 +320,7 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
                                 format!(
                                     "the machine has been powered off since 60 s; its node got the shutdown taint {marked}, which is too late", marked = when(marked)
                                 )
-                                .at(marked)
+                                .late(marked)
                             },
                         )
                     })

@@ -251,7 +251,7 @@ fn lives(run: &Run, face: Face, known: &[&str]) -> Verdict {
             let gone = run.deleted(&name(5));
             Verdict::of(gone.is_some_and(|at| at.since_start() <= END + PATIENCE), || {
                 format!("the Node of the machine that was deleted meanwhile was deleted {gone}, too late after the last spoiled answer", gone = when(gone))
-                    .at(gone)
+                    .late(gone)
             })
         })
 }

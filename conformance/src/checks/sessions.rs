@@ -64,7 +64,7 @@ fn token(grace: Duration) -> Case {
                 "the node shows the new address {shown}; its machine has had it since 300 s, so this is too late",
                 shown = when(shown)
             )
-            .at(shown)
+            .late(shown)
         })
         .and(|| one_start(run))
     });

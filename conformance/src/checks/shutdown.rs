@@ -62,7 +62,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                     let deleted = run.deleted(&name(1));
                     had_taint(run, 1).and(|| {
                     Verdict::of(deleted.is_some_and(|at| at.since_start() <= s(200) + T_LIFE), || {
-                        format!("the Node was deleted {deleted}, too late after the deletion of its machine at 200 s", deleted = when(deleted)).at(deleted)
+                        format!("the Node was deleted {deleted}, too late after the deletion of its machine at 200 s", deleted = when(deleted)).late(deleted)
                     })
                 })
                 },

@@ -58,7 +58,7 @@ fn interrupted(backend: Backend, next: Option<u16>) -> Case {
         run.initializes(&["late".to_owned()], registered.max(healed), bound).and(|| {
             Verdict::of(gone.is_some_and(|at| at <= silent.max(healed) + bound), || {
                 format!("the Node of the machine that was deleted while the watches failed was deleted {gone}, which is too late", gone = when(gone))
-                    .at(gone)
+                    .late(gone)
             })
         })
     });

@@ -124,7 +124,7 @@ fn without_addresses() -> Case {
                 format!(
                     "the node was initialized {opened}, but shows addresses {shown}, which is too late", opened = when(opened), shown = when(shown)
                 )
-                .at(shown)
+                .late(shown)
             })
         })
     })

@@ -427,7 +427,7 @@ fn outage() -> Case {
                     "the node got the shutdown taint {marked}, too late: its machine has been off since 80 s",
                     marked = when(marked)
                 )
-                .at(marked)
+                .late(marked)
             })
         })
         .and(|| run.initializes(&["newcomer".to_owned()], s(900), s(300)))

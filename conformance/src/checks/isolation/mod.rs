@@ -93,7 +93,7 @@ fn one_of_two_down() -> Vec<Case> {
                         let bound = s(110) + GRACE + T_LIFE * 2;
                         Verdict::of(marked.is_some_and(|at| at.since_start() < bound), || {
                             format!("a node of the healthy vCenter got the shutdown taint {marked}; that is too late", marked = when(marked))
-                                .at(marked)
+                                .late(marked)
                         })
                     })
                     .and(|| {
