@@ -81,24 +81,26 @@ async fn processes_with_one_identity_show_nothing_about_their_leader() {
 async fn a_process_whose_port_another_program_takes_starts_again_with_another_port() {
     let desk = TcpListener::bind("127.0.0.1:0").unwrap();
     let how = format!("false 0 $(port) {}", desk.local_addr().unwrap());
-    let taken = std::thread::spawn(move || {
-        let mut taken = Vec::new();
-        while taken.len() < 2 {
-            let (mut stream, _) = desk.accept().unwrap();
+    let (sender, ports) = std::sync::mpsc::channel();
+    // The thread ends with this test program, so that a double that does not start a second time
+    // cannot block the test.
+    std::thread::spawn(move || {
+        let mut other_program = None;
+        for stream in desk.incoming() {
+            let mut stream = stream.unwrap();
             let mut port = [0; 2];
             stream.read_exact(&mut port).unwrap();
             let port = u16::from_be_bytes(port);
-            let may_run = !taken.is_empty();
-            let listener = (!may_run).then(|| TcpListener::bind(("127.0.0.1", port)).unwrap());
-            taken.push((port, listener));
-            stream.write_all(&[u8::from(may_run)]).unwrap();
+            let is_taken = other_program.is_none();
+            other_program.get_or_insert_with(|| TcpListener::bind(("127.0.0.1", port)).unwrap());
+            sender.send(port).unwrap();
+            stream.write_all(&[u8::from(!is_taken)]).unwrap();
         }
-        taken
     });
     let scenario = Scenario::new("", Topology::zones(1).machines(1), ms(1000));
     let run = play("port", &how, &scenario).await;
-    let ports: Vec<u16> = taken.join().unwrap().into_iter().map(|(port, _)| port).collect();
-    assert_ne!(ports[0], ports[1]);
+    let ports: Vec<u16> = ports.try_iter().collect();
+    assert!(ports.len() == 2 && ports[0] != ports[1], "{ports:?}");
     let said: Vec<&str> = notes(&run).collect();
     let wanted = ["replica 0 starts", "replica 0 is told to stop", "replica 0 has ended: stopped"];
     assert_eq!(said, wanted);
