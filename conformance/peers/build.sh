@@ -37,7 +37,7 @@ for dir in "$here"/*/; do
     module=$dir package=$found
   fi
 done
-[ -n "$module" ] || die "unknown peer '$name'" "name one of: $(peers)"
+[ -n "$module" ] || { say "unknown peer '$name'"; say "remedy: name one of: $(peers)"; exit 2; }
 
 cd "$module"
 version=$(sed -nE 's/^(require )?[[:space:]]*[a-z][^ ]*\.[^ ]+ v([^ ]+).*/\2/p' go.mod | head -n 1)
