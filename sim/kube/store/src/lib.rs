@@ -81,5 +81,5 @@ pub use snapshot::Snapshot;
 pub use status::{Cause, Details, Status};
 pub use store::Store;
 pub use text::go_json;
-pub use text::{json_problem, json_type, parse_uint};
+pub use text::{duplicate_fields, json_problem, json_type, parse_uint};
 pub use time::Time;
