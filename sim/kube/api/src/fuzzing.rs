@@ -2,7 +2,8 @@
 
 use kube_sim_store::duplicate_fields;
 
-use super::{json as document, protobuf as wire};
+use crate::protobuf as wire;
+use crate::request::json as document;
 
 /// Checks that the decoder either refuses a protobuf body, or returns an object that stays the same
 /// when it is encoded and decoded again.

@@ -1,19 +1,20 @@
 //! Discovery of versions, groups and resources. Plain and aggregated documents show the same rows.
 
 mod rows;
+pub(crate) mod served;
 
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{Request, answer};
-use crate::Reply;
+use crate::answer::{self, Reply};
 use crate::backend::Cluster;
+use crate::request::Request;
 use rows::{groups_of, rows};
 
 /// Every version of every group: the groups by name, the core group first; of each group, the
 /// preferred version first.
-pub(super) fn group_versions(cluster: &Cluster) -> Vec<(String, String)> {
+pub(crate) fn group_versions(cluster: &Cluster) -> Vec<(String, String)> {
     let rows = cluster.read(rows);
     let mut groups = groups_of(&rows);
     groups.sort();
@@ -24,7 +25,7 @@ pub(super) fn group_versions(cluster: &Cluster) -> Vec<(String, String)> {
 }
 
 /// Answers `/version`. Commit and build date are those of a Go build without that information.
-pub(super) fn version() -> Reply {
+pub(crate) fn version() -> Reply {
     let info = json!({
         "major": "1",
         "minor": "36",
@@ -45,7 +46,7 @@ pub(super) fn version() -> Reply {
 }
 
 /// Answers `/`: the list of paths.
-pub(super) fn root(cluster: &Cluster) -> Reply {
+pub(crate) fn root(cluster: &Cluster) -> Reply {
     let rows = cluster.read(rows);
     let mut paths = vec!["/api".to_owned(), "/api/v1".into(), "/apis".into()];
     for (group, versions) in groups_of(&rows).into_iter().filter(|(group, _)| !group.is_empty()) {
@@ -58,7 +59,7 @@ pub(super) fn root(cluster: &Cluster) -> Reply {
 
 /// Answers `/api`: the versions of the core group, or, if the client prefers it, the aggregated
 /// document, which adds the resources of each version.
-pub(super) fn core(cluster: &Cluster, request: &Request) -> Reply {
+pub(crate) fn core(cluster: &Cluster, request: &Request) -> Reply {
     match request.aggregated_discovery() {
         Ok(Some(version)) => {
             return aggregated(cluster, request, version, |group| group.is_empty());
@@ -80,7 +81,7 @@ pub(super) fn core(cluster: &Cluster, request: &Request) -> Reply {
 
 /// Answers `/apis`: the groups with their versions, or, if the client prefers it, the aggregated
 /// document, which adds the resources of each version. Both omit the core group.
-pub(super) fn groups(cluster: &Cluster, request: &Request) -> Reply {
+pub(crate) fn groups(cluster: &Cluster, request: &Request) -> Reply {
     match request.aggregated_discovery() {
         Ok(Some(version)) => {
             return aggregated(cluster, request, version, |group| !group.is_empty());
@@ -99,7 +100,7 @@ pub(super) fn groups(cluster: &Cluster, request: &Request) -> Reply {
 }
 
 /// Answers `/apis/<group>`: the versions of a group, or a 404 page for an unknown group.
-pub(super) fn group(cluster: &Cluster, name: &str) -> Reply {
+pub(crate) fn group(cluster: &Cluster, name: &str) -> Reply {
     let rows = cluster.read(rows);
     let Some((_, versions)) =
         groups_of(&rows).into_iter().find(|(group, _)| group == name && !name.is_empty())
@@ -115,7 +116,7 @@ pub(super) fn group(cluster: &Cluster, name: &str) -> Reply {
 
 /// Answers `/api/v1` and `/apis/<group>/<version>`: the resources of a version; `None` if the
 /// version has none.
-pub(super) fn group_version(cluster: &Cluster, group: &str, version: &str) -> Option<Reply> {
+pub(crate) fn group_version(cluster: &Cluster, group: &str, version: &str) -> Option<Reply> {
     let rows = cluster.read(rows);
     let resources: Vec<Value> = rows
         .iter()

@@ -7,7 +7,7 @@ use kube_sim_store::{GroupResource, ResourceDef, Store, compare_versions};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::route::Review;
+use crate::request::route::Review;
 
 /// Order in which the real server lists its built-in groups. Other groups follow by name.
 const GROUPS: [&str; 20] = [

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha512};
 
 use crate::backend::Cluster;
-use crate::route::Review;
+use crate::request::route::Review;
 
 /// Schemas of built-in kinds and of their parts by name, as text. Read from the file once, at the
 /// first use.

@@ -12,16 +12,17 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, LOCATION, VARY};
 use http::{HeaderValue, Method, StatusCode};
 use serde_json::{Map, json};
 
-use super::query::Query;
-use super::{Request, answer, discovery};
-use crate::Reply;
+use crate::answer::{self, Reply};
 use crate::backend::Cluster;
+use crate::discovery;
+use crate::request::Request;
+use crate::request::query::Query;
 use document::Document;
 
 const YEAR: jiff::SignedDuration = jiff::SignedDuration::from_hours(365 * 24);
 
 /// Answers `/openapi/v3`: the list of documents.
-pub(super) fn index(cluster: &Cluster) -> Reply {
+pub(crate) fn index(cluster: &Cluster) -> Reply {
     let mut paths = Map::new();
     for (group, version) in discovery::group_versions(cluster) {
         let path = path_of(&group, &version);
@@ -37,7 +38,7 @@ pub(super) fn index(cluster: &Cluster) -> Reply {
 /// Answers `/openapi/v3/<path>`: one document.
 ///
 /// Redirects a request with another hash than that of the current document to the current document.
-pub(super) fn document(cluster: &Cluster, path: &str, request: &Request) -> Reply {
+pub(crate) fn document(cluster: &Cluster, path: &str, request: &Request) -> Reply {
     let Some((group, version)) = discovery::group_versions(cluster)
         .into_iter()
         .find(|(group, version)| path_of(group, version) == path)

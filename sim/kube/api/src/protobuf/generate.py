@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints schema.json: numbers, names and types of the fields of Kubernetes messages.
 
-    sim/src/kubeapi/protobuf/generate.py > sim/src/kubeapi/protobuf/schema.json
+    sim/kube/api/src/protobuf/generate.py > sim/kube/api/src/protobuf/schema.json
 
 Reads `generated.proto` (numbers and types) and the `json` tags of the Go types (fields that are left out
 when empty) of k8s.io/api, k8s.io/apimachinery and k8s.io/apiextensions-apiserver, Apache-2.0, in the

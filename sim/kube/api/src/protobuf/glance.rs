@@ -3,7 +3,7 @@
 
 use super::wire::{Field, Reader, WireError};
 use super::{MAGIC, Unknown, lossy};
-use crate::AnswerFacts;
+use crate::answer::AnswerFacts;
 
 /// Number of the items field in every Kubernetes list.
 const ITEMS: i32 = 2;

@@ -19,13 +19,13 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 #[cfg(any(test, fuzzing))]
-pub(super) use encode::encode;
-pub(super) use glance::glance;
+pub(crate) use encode::encode;
+pub(crate) use glance::glance;
 use schema::{Field, Kind, Message, SCHEMA, Special};
 use wire::{Reader, WireError};
 
 /// Content type of protobuf bodies.
-pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 const MAGIC: [u8; 4] = *b"k8s\0";
 
@@ -35,7 +35,7 @@ const MAX_DEPTH: usize = 100;
 
 /// Reason why a body cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ProtobufError {
+pub(crate) enum ProtobufError {
     /// The envelope is malformed, or its kind is unknown.
     Envelope(String),
     /// The object in the envelope is malformed.
@@ -43,7 +43,7 @@ pub(super) enum ProtobufError {
 }
 
 /// True if this decoder supports the kind.
-pub(super) fn knows(api_version: &str, kind: &str) -> bool {
+pub(crate) fn knows(api_version: &str, kind: &str) -> bool {
     SCHEMA.kind(api_version, kind).is_some()
 }
 
@@ -52,7 +52,7 @@ pub(super) fn knows(api_version: &str, kind: &str) -> bool {
 ///
 /// # Errors
 /// The reason in the words of the real decoder.
-pub(super) fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value, ProtobufError> {
+pub(crate) fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value, ProtobufError> {
     let envelope = ProtobufError::Envelope;
     let Some(rest) = body.strip_prefix(&MAGIC) else {
         let why = if body.is_empty() {

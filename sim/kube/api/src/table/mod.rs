@@ -19,8 +19,8 @@ use kube_sim_store::{FieldErrors, Key, ResourceDef, Status, Store};
 use serde_json::{Map, Value, json};
 
 use self::jsonpath::Path;
-use super::accept::Meta;
-use super::query::Query;
+use crate::request::accept::Meta;
+use crate::request::query::Query;
 
 /// Resource of the definitions of custom resources.
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -32,7 +32,7 @@ static COLUMNS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
 
 /// Part of an object that the table row of the object includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Include {
+pub(crate) enum Include {
     Nothing,
     Metadata,
     Object,
@@ -43,7 +43,7 @@ impl Include {
     ///
     /// # Errors
     /// 400 for an unknown value.
-    pub(super) fn read(query: &Query) -> Result<Self, Status> {
+    pub(crate) fn read(query: &Query) -> Result<Self, Status> {
         match query.get("includeObject") {
             "None" => Ok(Self::Nothing),
             "" | "Metadata" => Ok(Self::Metadata),
@@ -64,7 +64,7 @@ impl Include {
 
 /// Layout of the rows of one resource.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     resource: String,
     custom: Option<Vec<Column>>,
     meta: Meta,
@@ -81,12 +81,12 @@ struct Column {
 
 impl Layout {
     /// Part of an object that the table row of the object includes.
-    pub(super) fn include(&self) -> Include {
+    pub(crate) fn include(&self) -> Include {
         self.include
     }
 
     /// The layout of a resource by its current definition.
-    pub(super) fn of(def: &ResourceDef, store: &Store, meta: Meta, include: Include) -> Self {
+    pub(crate) fn of(def: &ResourceDef, store: &Store, meta: Meta, include: Include) -> Self {
         let resource = def.id.to_string();
         let definition = store.get(&Key::new(DEFINITIONS, "", resource.as_str()));
         let custom = definition.map(|it| columns_of(it, &def.version));
@@ -94,12 +94,12 @@ impl Layout {
     }
 
     /// The layout of scales of any resource.
-    pub(super) fn of_scales(meta: Meta, include: Include) -> Self {
+    pub(crate) fn of_scales(meta: Meta, include: Include) -> Self {
         Self { resource: "scales.autoscaling".into(), custom: None, meta, include }
     }
 
     /// The definitions of the columns.
-    pub(super) fn columns(&self) -> Value {
+    pub(crate) fn columns(&self) -> Value {
         match &self.custom {
             None => COLUMNS.get(&self.resource).unwrap_or(&COLUMNS["*"]).clone(),
             Some(columns) => {
@@ -112,7 +112,7 @@ impl Layout {
 
     /// A table of these objects. `metadata` is the metadata of the table: of the list, or of the
     /// one object.
-    pub(super) fn table<'a>(
+    pub(crate) fn table<'a>(
         &self,
         metadata: Map<String, Value>,
         columns: Value,
@@ -161,7 +161,7 @@ impl Layout {
 }
 
 /// An object's metadata without the rest, as a `PartialObjectMetadata`.
-pub(super) fn partial(object: &Value, meta: Meta) -> Value {
+pub(crate) fn partial(object: &Value, meta: Meta) -> Value {
     let metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
     json!({
         "kind": "PartialObjectMetadata",

@@ -6,9 +6,9 @@ use kube_sim_store::Time;
 use serde_json::json;
 
 use super::{JSON, JSON_PATCH, MERGE, STRATEGIC, TestServer, get};
-use crate::Effects;
-use crate::Identity;
-use crate::{Class, Client};
+use crate::auth::Identity;
+use crate::request::{Class, Client};
+use crate::server::Effects;
 
 #[tokio::test(start_paused = true)]
 async fn a_node_is_created_patched_and_deleted() {

@@ -15,7 +15,12 @@ use http_body_util::BodyExt as _;
 use kube_sim_store::{Command, GroupResource};
 use serde_json::{Value, json};
 
-use super::{Backend as _, Client, Effects, Identity, KubeApi, Memory, Reply, Tokens};
+use crate::Backend as _;
+use crate::answer::Reply;
+use crate::auth::{Identity, Tokens};
+use crate::backend::Memory;
+use crate::request::Client;
+use crate::server::{Effects, KubeApi};
 
 /// A cluster with an API server, and the client that sends the requests of a test.
 struct TestServer {

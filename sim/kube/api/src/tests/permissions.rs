@@ -7,9 +7,9 @@ use kube_sim_store::Time;
 use serde_json::{Value, json};
 
 use super::{Answer, JSON, TestServer, get, trusted};
-use crate::Client;
-use crate::Effects;
-use crate::Identity;
+use crate::auth::Identity;
+use crate::request::Client;
+use crate::server::Effects;
 
 fn stranger() -> TestServer {
     let mut lab = TestServer::new();

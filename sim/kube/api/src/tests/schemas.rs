@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{JSON, STRATEGIC, TestServer};
-use crate::Effects;
+use crate::server::Effects;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 

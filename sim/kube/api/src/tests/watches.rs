@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::{TestServer, get};
-use crate::Body;
-use crate::{Effects, WatchEffects};
+use crate::answer::Body;
+use crate::server::{Effects, WatchEffects};
 
 /// A watch's body, line by line.
 struct Lines(Body);
@@ -536,7 +536,7 @@ async fn five_thousand_nodes_are_written_once_per_encoding_for_fifty_watchers() 
 fn concurrent_readers_of_one_object_share_one_encoding() {
     let lab = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let lab = lab.block_on(async { TestServer::new() });
-    let edition = || crate::encodings::EncodingKey {
+    let edition = || crate::objects::encodings::EncodingKey {
         as_kept: false,
         schemas: 0,
         revision: 7,
