@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::completion::{Completion, Step};
-use crate::reactions::{Held, Kubelet, Reaction};
+use crate::reactions::{Completion, Held, Kubelet, Reaction, Step};
 use crate::supervisor::{Operator, Supervisor};
 use crate::vcenter::{LoginEvent, MoRef, VCenter, VcEvent, VcFault};
 use crate::{Time, objects};

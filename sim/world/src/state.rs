@@ -6,9 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::completion::Timing;
 use crate::event::{ControlPlane, Event};
-use crate::reactions::{Held, Kubelet, Reaction};
+use crate::reactions::{Held, Kubelet, Reaction, Timing};
 use crate::supervisor::Supervisor;
 use crate::vcenter::{MoRef, VCenter};
 use crate::{Ids, Time, objects};

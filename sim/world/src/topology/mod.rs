@@ -3,7 +3,6 @@
 //!
 //! Names, ids, UUIDs, addresses and passwords depend only on the topology and the seed.
 
-mod identity;
 mod inventory;
 mod supervisor;
 
@@ -13,10 +12,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{Command, Named, TagName};
-use crate::completion::Timing;
+use crate::reactions::Timing;
 use crate::state::DEFAULT_EVENT_TTL;
 use crate::{Time, World};
-pub(crate) use identity::{bios_uuid, card, spare_address};
 use inventory::Builder;
 
 /// Name of the tag category whose tags name regions.

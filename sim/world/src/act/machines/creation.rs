@@ -1,7 +1,7 @@
 //! Creation of machines, and changes of their settings.
 
-use super::Execution;
-use crate::topology;
+use crate::act::Execution;
+use crate::vcenter::identity::{bios_uuid, card, spare_address};
 use crate::vcenter::{
     Change, Config, Connection, Data, Entity, FolderKind, Guest, HostConnection, Kind, Machine,
     MachineSpec, MoRef, NextGuestReport, Power, VcFault,
@@ -12,7 +12,7 @@ impl Execution<'_> {
     /// takes the first cluster, or the first standalone host of a vCenter without clusters. Then
     /// adds a stopped kubelet if `kubelet` is true, and powers the machine on if `power_on` is
     /// true.
-    pub(super) fn create_machine(
+    pub(in crate::act) fn create_machine(
         &mut self,
         vcenter: Option<String>,
         spec: MachineSpec,
@@ -54,7 +54,7 @@ impl Execution<'_> {
     /// Creates a powered-off machine in `folder` and `pool`, on `host` or, without one, on the
     /// first usable host of the pool's cluster. A usable host is connected and not in maintenance
     /// mode. Refuses a `host` that is not usable or not in the cluster.
-    pub(super) fn create_in(
+    pub(in crate::act) fn create_in(
         &mut self,
         vcenter: &str,
         folder: MoRef,
@@ -104,14 +104,14 @@ impl Execution<'_> {
         let network = networks.first().copied();
         let mut machine = Machine {
             config: Config {
-                uuid: Some(topology::bios_uuid(ids, &path)),
+                uuid: Some(bios_uuid(ids, &path)),
                 instance_uuid: ids.uuid("instance", &path),
                 guest_id: "ubuntu64Guest".to_owned(),
                 cpus: 2,
                 memory_mib: 4096,
                 annotation: String::new(),
                 extra: Default::default(),
-                cards: network.map(|to| topology::card(0, id, to)).into_iter().collect(),
+                cards: network.map(|to| card(0, id, to)).into_iter().collect(),
                 template: false,
                 change_version: 1,
                 created: self.now,
@@ -125,7 +125,7 @@ impl Execution<'_> {
             guest: Guest::silent(),
             plan: NextGuestReport {
                 host_name: name.clone(),
-                addresses: vec![vec![topology::spare_address(vcenter, id.number)]],
+                addresses: vec![vec![spare_address(vcenter, id.number)]],
                 swapped_uuid: true,
             },
             boot: 0,
@@ -136,7 +136,7 @@ impl Execution<'_> {
         Ok(id)
     }
 
-    pub(super) fn reconfigure(
+    pub(in crate::act) fn reconfigure(
         &mut self,
         vcenter: &str,
         id: MoRef,

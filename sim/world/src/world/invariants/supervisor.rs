@@ -10,7 +10,7 @@ use crate::act::Execution;
 use crate::objects::{Key, Store};
 use crate::reactions::Reaction;
 use crate::state::State;
-use crate::vmoperator;
+use crate::supervisor::vmoperator;
 
 /// Returns every violated invariant of a world's Supervisor; empty in a world without a Supervisor.
 pub(super) fn violations(state: &State) -> Vec<String> {

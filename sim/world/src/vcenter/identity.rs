@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use uuid::Uuid;
 
+use super::{MoRef, NetworkCard};
 use crate::Ids;
-use crate::vcenter::{MoRef, NetworkCard};
 
 /// A machine's BIOS UUID. Its first byte is 0x42, as in UUIDs that vSphere assigns.
 pub(crate) fn bios_uuid(ids: Ids, path: &str) -> Uuid {

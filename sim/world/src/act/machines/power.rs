@@ -1,12 +1,11 @@
 //! Power changes of machines: on, off, suspend, reset.
 
-use super::Execution;
-use crate::completion::Step;
-use crate::reactions::Reaction;
+use crate::act::Execution;
+use crate::reactions::{Reaction, Step};
 use crate::vcenter::{Change, MoRef, Power, VcFault};
 
 impl Execution<'_> {
-    pub(super) fn power_on(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
+    pub(in crate::act) fn power_on(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
         let machine = self.manageable(vcenter, id)?;
         if machine.power == Power::PoweredOn {
             return Err(VcFault::InvalidPowerState {
@@ -19,7 +18,7 @@ impl Execution<'_> {
     }
 
     /// Powers the machine on and schedules the steps of its guest's boot.
-    pub(super) fn boot(&mut self, vcenter: &str, id: MoRef) {
+    pub(in crate::act) fn boot(&mut self, vcenter: &str, id: MoRef) {
         let Ok(machine) = self.machine(vcenter, id) else { return };
         let boot = machine.boot + 1;
         let guest = machine.guest.stopped();
@@ -34,7 +33,7 @@ impl Execution<'_> {
         }
     }
 
-    pub(super) fn power_off(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
+    pub(in crate::act) fn power_off(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
         let existing = self.manageable(vcenter, id)?.power;
         if existing == Power::PoweredOff {
             return Err(VcFault::InvalidPowerState { requested: Some(Power::PoweredOn), existing });
@@ -43,7 +42,7 @@ impl Execution<'_> {
         Ok(())
     }
 
-    pub(super) fn suspend(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
+    pub(in crate::act) fn suspend(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
         let existing = self.manageable(vcenter, id)?.power;
         if existing != Power::PoweredOn {
             return Err(VcFault::InvalidPowerState { requested: Some(Power::PoweredOn), existing });
@@ -52,7 +51,7 @@ impl Execution<'_> {
         Ok(())
     }
 
-    pub(super) fn reset(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
+    pub(in crate::act) fn reset(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
         let existing = self.manageable(vcenter, id)?.power;
         if existing != Power::PoweredOn {
             return Err(VcFault::InvalidPowerState { requested: Some(Power::PoweredOn), existing });
@@ -64,7 +63,7 @@ impl Execution<'_> {
 
     /// Sets the machine's power to `power` and stops its guest: the guest reports no addresses, and
     /// its kubelet stops.
-    pub(super) fn halt(&mut self, vcenter: &str, id: MoRef, power: Power) {
+    pub(in crate::act) fn halt(&mut self, vcenter: &str, id: MoRef, power: Power) {
         let Ok(machine) = self.machine(vcenter, id) else { return };
         let (boot, guest) = (machine.boot, machine.guest.stopped());
         self.change(vcenter, id, Change::Power { power, booted: None, boot: boot + 1 });

@@ -1,5 +1,8 @@
 //! Changes of machines in the inventory: destruction, new names, places, connection states and ids.
 
+mod creation;
+mod power;
+
 use uuid::Uuid;
 
 use super::Execution;

@@ -1,9 +1,12 @@
 //! Reactions: effects that the world carries out later, for example guests that boot, tasks that
 //! run, and kubelets that report.
 
+mod completion;
+
 use serde::{Deserialize, Serialize};
 
-use crate::completion::Step;
+pub use completion::{Completion, Step, Timing};
+
 use crate::event::ControlPlane;
 use crate::objects::Key;
 use crate::vcenter::{GuestRequest, MoRef};

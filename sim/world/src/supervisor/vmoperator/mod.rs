@@ -18,8 +18,8 @@ pub(crate) use admission::ADMISSION;
 pub(crate) use conditions::{Missing, Prerequisites};
 pub(crate) use status::status;
 
-use crate::completion::Step;
 use crate::objects::{GroupResource, Outage};
+use crate::reactions::Step;
 use crate::vcenter::{Machine, MoRef, Power, VCenter};
 
 /// The API group of VM Operator's kinds.
