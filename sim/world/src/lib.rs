@@ -38,6 +38,7 @@ pub mod vcenter;
 
 mod act;
 mod command;
+mod control_plane;
 mod event;
 mod reactions;
 mod state;
@@ -45,12 +46,11 @@ mod topology;
 mod world;
 
 pub use command::{Command, Grant, Named, TagName, VcRequest};
-pub use event::{Applied, ControlPlane, Event, Fault, Outcome};
+pub use control_plane::ControlPlane;
+pub use event::{Applied, Event, Fault, Outcome};
 pub use kube_sim_store::{self as objects, Ids, Time};
 pub use reactions::{Completion, Held, Kubelet, Reaction, Step, Timing};
 pub use state::State;
-pub use topology::{
-    ADMINISTRATOR, Nodes, PROVIDER_USER, REGION_CATEGORY, SupervisorTopology, Topology,
-    ZONE_CATEGORY,
-};
+pub use supervisor::SupervisorTopology;
+pub use topology::{ADMINISTRATOR, Nodes, PROVIDER_USER, REGION_CATEGORY, Topology, ZONE_CATEGORY};
 pub use world::{Log, Retain, World};

@@ -6,7 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{ControlPlane, Event};
+use crate::control_plane::ControlPlane;
+use crate::event::Event;
 use crate::reactions::{Held, Kubelet, Reaction, Timing};
 use crate::supervisor::Supervisor;
 use crate::vcenter::{MoRef, VCenter};

@@ -20,7 +20,8 @@ mod vmoperator;
 pub(crate) use guests::booted_guest;
 
 use crate::command::{Command, VcRequest};
-use crate::event::{ControlPlane, Event, Fault, Outcome};
+use crate::control_plane::ControlPlane;
+use crate::event::{Event, Fault, Outcome};
 use crate::reactions::{Completion, Held, Reaction, Step};
 use crate::state::State;
 use crate::vcenter::{Change, MoRef, VCenter, VcEvent, VcFault};

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::event::ControlPlane;
+use crate::control_plane::ControlPlane;
 use crate::objects::{self, Quota};
 use crate::reactions::{Completion, Step};
 use crate::supervisor::OperatorChange;

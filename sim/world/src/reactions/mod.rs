@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub use completion::{Completion, Step, Timing};
 
-use crate::event::ControlPlane;
+use crate::control_plane::ControlPlane;
 use crate::objects::Key;
 use crate::vcenter::{GuestRequest, MoRef};
 

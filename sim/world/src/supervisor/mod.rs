@@ -7,6 +7,7 @@
 
 pub mod conversion;
 mod operator;
+mod topology;
 pub(crate) mod vmoperator;
 
 use std::collections::BTreeMap;
@@ -17,11 +18,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use operator::{Operator, OperatorChange};
+pub use topology::SupervisorTopology;
 pub use vmoperator::OUTAGE;
 
 use crate::objects::{self, GroupResource, Op, Quota};
 use crate::reactions::{Reaction, Step};
-use crate::topology::SupervisorTopology;
 use crate::{Ids, Time};
 
 /// The initial CustomResourceDefinitions of a Supervisor, as a JSON list; `schemas/supervisor.py`

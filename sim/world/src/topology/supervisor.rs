@@ -3,8 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::{SupervisorTopology, Topology, letter};
+use super::{Topology, letter};
 use crate::objects::{self, GroupResource};
+use crate::supervisor::SupervisorTopology;
 use crate::supervisor::vmoperator::{FINALIZER, GROUP, ZONE_LABEL};
 use crate::vcenter::Kind;
 use crate::{Command, Time, World};

@@ -16,8 +16,7 @@ use crate::command::Command;
 use crate::event::{Applied, Event, Fault};
 use crate::reactions::Timing;
 use crate::state::State;
-use crate::supervisor::Supervisor;
-use crate::topology::SupervisorTopology;
+use crate::supervisor::{Supervisor, SupervisorTopology};
 use crate::vcenter::{MoRef, VCenter, VcEvent};
 
 /// The simulated truth: a [`State`] and the log of the events that led to it.

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Execution;
-use crate::event::{ControlPlane, Event, Fault};
+use crate::control_plane::ControlPlane;
+use crate::event::{Event, Fault};
 use crate::objects::{self, GroupResource, Key, Op, PatchKind, Quota};
 use crate::reactions::{Reaction, Step};
 use crate::supervisor::OperatorChange;
