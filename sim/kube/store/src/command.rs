@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::GroupResource;
+use crate::GroupResource;
+use crate::object::size::size;
 
 /// Identifies one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -42,7 +43,7 @@ impl Key {
     }
 
     /// Returns the key of the object of `resource` whose [`Key::path`] is `path`.
-    pub(super) fn at(resource: GroupResource, path: &str) -> Self {
+    pub(crate) fn at(resource: GroupResource, path: &str) -> Self {
         let (namespace, name) = path.split_once('/').unwrap_or(("", path));
         Self::new(resource, namespace, name)
     }
@@ -124,7 +125,7 @@ pub enum Action {
         object: Value,
     },
     /// Replaces the object. Creates a missing object if the kind allows it
-    /// ([`create_on_update`](super::Strategy::create_on_update)).
+    /// ([`create_on_update`](crate::Strategy::create_on_update)).
     Update {
         /// The whole new object; a Scale for [`Subresource::Scale`].
         object: Value,
@@ -353,7 +354,7 @@ pub struct Event {
 impl Event {
     /// Size of the object as JSON, in bytes.
     pub fn size(&self) -> usize {
-        super::size::size(&self.object)
+        size(&self.object)
     }
 }
 

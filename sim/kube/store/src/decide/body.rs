@@ -3,9 +3,11 @@
 use serde_json::Value;
 
 use super::Request;
+use crate::kind::custom;
+use crate::object::meta;
 use crate::schema::{Decoded, GoDecoder, Types, decode, is_canonical, reordered};
-use crate::text::{go_map, json_type};
-use crate::{FieldErrors, FieldValidation, Key, PatchKind, ResourceDef, Status, custom, meta};
+use crate::values::text::{go_map, json_type};
+use crate::{FieldErrors, FieldValidation, Key, PatchKind, ResourceDef, Status};
 
 /// A body as Go's decoder returns it, and the warnings for the client.
 pub(super) struct Body {

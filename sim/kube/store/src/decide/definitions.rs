@@ -6,10 +6,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::kind::custom;
+use crate::object::meta;
 use crate::resources::customresourcedefinitions as definitions;
-use crate::{
-    Decision, Event, GroupResource, Key, Op, Outage, ResourceDef, Status, Store, custom, meta,
-};
+use crate::{Decision, Event, GroupResource, Key, Op, Outage, ResourceDef, Status, Store};
 
 impl Store {
     /// Returns an object as clients of `version` see it, without hidden fields.

@@ -10,8 +10,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::clusterroles::GROUP;
+use crate::object::{fields, meta};
 use crate::schema::{GoDecoder, decode};
-use crate::{GroupResource, Key, Store, fields, meta};
+use crate::{GroupResource, Key, Store};
 
 /// The roles and bindings by resource, with their fields in the order in which the real server
 /// writes them. [`found`] adds the uid, the resourceVersion and the creationTimestamp.

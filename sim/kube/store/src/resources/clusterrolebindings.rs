@@ -4,7 +4,8 @@
 use serde_json::{Value, json};
 
 use super::clusterroles::GROUP;
-use crate::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields, names};
+use crate::object::{fields, names};
+use crate::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, Strategy};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {

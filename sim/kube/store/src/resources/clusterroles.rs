@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields};
+use crate::object::fields;
+use crate::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, Strategy};
 
 /// The API group of all kinds that grant permissions.
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::{FieldErrors, GroupResource, ResourceDef, Strategy, names};
+use crate::object::names;
+use crate::{FieldErrors, GroupResource, ResourceDef, Strategy};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use crate::{
-    FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, addresses, fields, names,
-};
+use crate::object::{fields, names};
+use crate::values::addresses;
+use crate::{FieldErrors, GroupResource, NameRule, ResourceDef, Strategy};
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 pub(super) fn definition() -> ResourceDef {

@@ -4,8 +4,8 @@ mod bootstrap;
 mod clusterrolebindings;
 mod clusterroles;
 mod configmaps;
-pub(super) mod customresourcedefinitions;
-pub(super) mod endpoints;
+pub(crate) mod customresourcedefinitions;
+pub(crate) mod endpoints;
 mod endpointslices;
 mod events;
 mod leases;
@@ -21,10 +21,10 @@ mod services;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Command, GroupResource, ResourceDef, Store};
+use crate::{Command, GroupResource, ResourceDef, Store};
 
 /// Returns the definitions of all built-in resources.
-pub(super) fn builtin() -> Vec<ResourceDef> {
+pub(crate) fn builtin() -> Vec<ResourceDef> {
     vec![
         clusterrolebindings::definition(),
         clusterroles::definition(),
@@ -46,7 +46,7 @@ pub(super) fn builtin() -> Vec<ResourceDef> {
 }
 
 /// Creates the initial objects of every cluster: RBAC roles, RBAC bindings and system namespaces.
-pub(super) fn found(store: &mut Store, now: Timestamp) {
+pub(crate) fn found(store: &mut Store, now: Timestamp) {
     bootstrap::found(store, now);
     let namespaces = GroupResource::core("namespaces");
     for name in namespaces::SYSTEM {

@@ -5,7 +5,8 @@
 
 use serde_json::{Value, json};
 
-use crate::{Check, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields, meta};
+use crate::object::{fields, meta};
+use crate::{Check, GroupResource, NameRule, ResourceDef, SelectableField, Strategy};
 
 /// Finalizer in the `spec` of a namespace. In a real cluster, the namespace controller removes it
 /// when the namespace is empty.

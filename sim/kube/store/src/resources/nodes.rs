@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::object::{fields, names};
 use crate::schema::is_whole;
-use crate::{
-    Check, FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy, addresses, fields,
-    names,
-};
+use crate::values::addresses;
+use crate::{Check, FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy};
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];

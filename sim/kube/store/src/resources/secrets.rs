@@ -5,9 +5,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::configmaps;
+use crate::object::fields;
 use crate::schema::base64;
-use crate::text::{json_problem, json_type};
-use crate::{FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy, fields};
+use crate::values::text::{json_problem, json_type};
+use crate::{FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {

@@ -4,7 +4,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{FieldErrors, NameRule, ResourceDef, Store, fields, names};
+use crate::object::{fields, names};
+use crate::{FieldErrors, NameRule, ResourceDef, Store};
 
 /// Checks that the definition sets all required names.
 pub(super) fn required(names: &Value, errors: &mut FieldErrors) {

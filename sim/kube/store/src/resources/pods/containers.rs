@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use crate::object::{fields, names};
 use crate::resources::endpoints::validate_protocol;
-use crate::{FieldErrors, NameRule, fields, names};
+use crate::{FieldErrors, NameRule};
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 

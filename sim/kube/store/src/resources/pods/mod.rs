@@ -9,7 +9,8 @@ mod validate;
 
 use serde_json::{Value, json};
 
-use crate::{Check, GroupResource, ResourceDef, SelectableField, Strategy, fields};
+use crate::object::fields;
+use crate::{Check, GroupResource, ResourceDef, SelectableField, Strategy};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::{GroupResource, Key, Status, Store, fields};
+use crate::object::fields;
+use crate::{GroupResource, Key, Status, Store};
 
 /// Labels that the admission plugin `PodTopologyLabels` copies from the Node of a new pod.
 const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];

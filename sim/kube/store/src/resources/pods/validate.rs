@@ -8,7 +8,8 @@
 use serde_json::Value;
 
 use super::containers;
-use crate::{FieldErrors, NameRule, fields, meta, names};
+use crate::object::{fields, meta, names};
+use crate::{FieldErrors, NameRule};
 
 /// Checks a whole pod.
 pub(super) fn validate(pod: &Value, errors: &mut FieldErrors) {

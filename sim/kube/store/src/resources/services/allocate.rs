@@ -13,7 +13,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::families::{keep_assigned_values, settle_addresses, settle_families};
 use super::{has_node_ports, id, is_headless, needs_address, needs_health_check, node_ports};
-use crate::{FieldErrors, Key, Status, Store, fields, meta};
+use crate::object::{fields, meta};
+use crate::{FieldErrors, Key, Status, Store};
 
 /// First address of the range for services, `10.96.0.0/12`.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 96, 0, 0]);

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::validate::FIXED;
-use crate::{FieldErrors, NameRule, addresses, fields, names};
+use crate::object::{fields, names};
+use crate::values::addresses;
+use crate::{FieldErrors, NameRule};
 
 const NO_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
 /// Annotation with the source ranges, older than the field `loadBalancerSourceRanges`.

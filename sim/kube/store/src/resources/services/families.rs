@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use super::allocate::{Spec, is_empty, view};
 use super::validate::validate_addresses;
 use super::{family, has_node_ports, needs_address, needs_health_check, node_ports};
-use crate::{FieldErrors, fields};
+use crate::FieldErrors;
+use crate::object::fields;
 
 /// Copies from the existing service the assigned values that an update leaves out and the service
 /// still needs: cluster IPs, node ports and the port of the health check.

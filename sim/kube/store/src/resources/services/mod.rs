@@ -14,7 +14,8 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use crate::{Check, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields};
+use crate::object::fields;
+use crate::{Check, GroupResource, NameRule, ResourceDef, SelectableField, Strategy};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {

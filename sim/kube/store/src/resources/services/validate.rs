@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 
 use super::balancer::{validate_balancer, validate_class};
 use super::{family, is_external, is_headless, needs_address, needs_health_check};
+use crate::object::{fields, meta, names};
 use crate::resources::endpoints::{
     refuse_special, validate_app_protocol, validate_port_name, validate_protocol,
 };
-use crate::{FieldErrors, NameRule, addresses, fields, meta, names};
+use crate::values::addresses;
+use crate::{FieldErrors, NameRule};
 
 const IPS: &str = "spec.clusterIPs";
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];

@@ -1,5 +1,7 @@
 //! Definitions of kinds of objects: their names, their strategy, and rules for merging lists.
 
+pub(crate) mod custom;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -7,8 +9,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::schema::{Struct, Types};
-use super::{Custom, FieldErrors, Scale, Status, Store};
+use crate::object::names::name_problems;
+use crate::schema::{Struct, Types};
+use crate::{Custom, FieldErrors, Scale, Status, Store};
 
 /// A resource and its API group, written as `nodes` or `leases.coordination.k8s.io`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,7 +112,7 @@ impl ResourceDef {
     }
 
     /// The Go structure of a built-in kind; `None` for a custom kind.
-    pub(super) fn structure(&self) -> Option<&'static Struct> {
+    pub(crate) fn structure(&self) -> Option<&'static Struct> {
         if self.custom.is_some() {
             return None;
         }
@@ -331,7 +334,7 @@ pub enum NameRule {
 impl NameRule {
     /// True if the rule allows `name`.
     pub fn allows(self, name: &str) -> bool {
-        super::names::name_problems(self, name).is_empty()
+        name_problems(self, name).is_empty()
     }
 }
 

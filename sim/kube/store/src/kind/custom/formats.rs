@@ -9,7 +9,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::{NameRule, addresses, names, patterns};
+use crate::NameRule;
+use crate::object::names;
+use crate::values::{addresses, patterns};
 
 const BASE64: &str =
     "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$";

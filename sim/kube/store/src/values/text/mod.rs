@@ -27,7 +27,7 @@ static PRINTED: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^[\p{L}\p{M}\p{N}\p{P}\p{S}]$").ok());
 
 /// Returns `text` as Go's `%q` writes it.
-pub(super) fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -76,7 +76,7 @@ pub fn json_type(value: &Value) -> &'static str {
 }
 
 /// Returns the name of a JSON value's kind in Go's reflection.
-pub(super) fn go_type(value: &Value) -> &'static str {
+pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "nil",
         Value::Bool(_) => "bool",
@@ -89,7 +89,7 @@ pub(super) fn go_type(value: &Value) -> &'static str {
 }
 
 /// Returns `value` as Go's `%v` writes it, except that floats keep their JSON form.
-pub(super) fn go(value: &Value) -> String {
+pub(crate) fn go(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),
         Value::String(text) => text.clone(),
@@ -103,7 +103,7 @@ pub(super) fn go(value: &Value) -> String {
 }
 
 /// Returns `map` as Go's `%v` writes it.
-pub(super) fn go_map(map: &Map<String, Value>) -> String {
+pub(crate) fn go_map(map: &Map<String, Value>) -> String {
     let mut entries: Vec<String> =
         map.iter().map(|(field, value)| format!("{field}:{}", go(value))).collect();
     entries.sort();
@@ -113,7 +113,7 @@ pub(super) fn go_map(map: &Map<String, Value>) -> String {
 /// Returns the JSON text that Go writes for a value without a Go structure: with sorted keys, and
 /// with escapes for `<`, `>`, `&`, U+2028 and U+2029.
 pub fn go_json(value: &Value) -> String {
-    let text = super::custom::sorted(value.clone()).to_string();
+    let text = crate::kind::custom::sorted(value.clone()).to_string();
     let escaped = |c: char| match c {
         '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => Some(format!("\\u{:04x}", c as u32)),
         _ => None,

@@ -1,12 +1,16 @@
 //! Failures of requests, with the texts and the form of the real API server.
 
+mod errors;
+
 use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use super::text::quote;
-use super::{FieldErrors, GroupResource};
+pub use errors::FieldErrors;
+
+use crate::GroupResource;
+use crate::values::text::quote;
 
 /// The failure of a request; the API server answers with it as a `Status` object.
 #[derive(Clone, Debug, PartialEq)]

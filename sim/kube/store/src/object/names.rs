@@ -1,7 +1,7 @@
 //! Rules for names, label values, and keys of labels and data, with the error texts of the real
 //! server. The functions return all problems of a text; none for a valid text.
 
-use super::NameRule;
+use crate::NameRule;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -40,7 +40,7 @@ fn too_long(text: &str, n_max: usize) -> Option<String> {
 }
 
 /// Problems of a name under `rule`.
-pub(super) fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
+pub(crate) fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     match rule {
         NameRule::Subdomain => {
@@ -82,7 +82,7 @@ pub(super) fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
 
 /// Problems of a qualified name, such as `example.com/role`: the key of a label, an annotation or a
 /// taint, or a finalizer.
-pub(super) fn qualified_name_problems(key: &str) -> Vec<String> {
+pub(crate) fn qualified_name_problems(key: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let parts: Vec<&str> = key.split('/').collect();
     let name = match parts.as_slice() {
@@ -117,7 +117,7 @@ pub(super) fn qualified_name_problems(key: &str) -> Vec<String> {
 }
 
 /// Problems of the value of a label or a taint.
-pub(super) fn label_value_problems(value: &str) -> Vec<String> {
+pub(crate) fn label_value_problems(value: &str) -> Vec<String> {
     let mut problems: Vec<String> = too_long(value, 63).into_iter().collect();
     if !value.is_empty() && !is_name_part(value) {
         problems.push(LABEL_VALUE.into());
@@ -126,7 +126,7 @@ pub(super) fn label_value_problems(value: &str) -> Vec<String> {
 }
 
 /// Problems of a key of a ConfigMap or a Secret.
-pub(super) fn config_key_problems(key: &str) -> Vec<String> {
+pub(crate) fn config_key_problems(key: &str) -> Vec<String> {
     const WRONG: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
     let mut problems: Vec<String> = too_long(key, 253).into_iter().collect();
     let is_good = |c: u8| c.is_ascii_alphanumeric() || b"-._".contains(&c);
@@ -142,7 +142,7 @@ pub(super) fn config_key_problems(key: &str) -> Vec<String> {
 }
 
 /// Problems of the name of a port.
-pub(super) fn port_name_problems(name: &str) -> Vec<&'static str> {
+pub(crate) fn port_name_problems(name: &str) -> Vec<&'static str> {
     let is_plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     let problems = [
         (name.len() > 15, "must be no more than 15 characters"),

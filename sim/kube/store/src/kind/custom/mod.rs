@@ -6,7 +6,7 @@
 //! Without this function, the store refuses requests for which a real server calls the webhook.
 
 mod embedded;
-pub(super) mod formats;
+pub(crate) mod formats;
 mod numbers;
 mod order;
 mod structural;
@@ -19,14 +19,14 @@ use serde_json::Value;
 pub use order::compare_versions;
 use order::priority;
 
-pub(super) use embedded::validate as validate_embedded;
-pub(super) use structural::{Structural, has_unknown};
-pub(super) use validate::{int32_at, validate, validate_status, validate_value};
+pub(crate) use embedded::validate as validate_embedded;
+pub(crate) use structural::{Structural, has_unknown};
+pub(crate) use validate::{int32_at, validate, validate_status, validate_value};
 
-use super::schema::{Decoded, GoDecoder, decode_metadata};
-use super::{
-    Check, FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy, fields, meta,
-};
+use crate::object::{fields, meta};
+use crate::schema::{Decoded, GoDecoder, decode_metadata};
+use crate::values::text::quote;
+use crate::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy};
 
 /// Function that converts an object (first argument) to a group and version (second argument), such
 /// as `example.com/v1`.
@@ -53,7 +53,7 @@ pub struct Custom {
     /// apiVersion and applies the schema of the new version.
     pub is_converted: bool,
     /// Revision of the definition at the last change of the versions or their schemas; after
-    /// [`Store::restore`](super::Store::restore), the revision of the definition in the snapshot.
+    /// [`Store::restore`](crate::Store::restore), the revision of the definition in the snapshot.
     /// Objects with a later revision conform to the schemas. Every read completes older objects.
     pub since: u64,
 }
@@ -113,7 +113,7 @@ impl Custom {
     /// Returns an object completed by the current schema of its version: without unknown fields and
     /// disallowed nulls, with defaults. Returns an object unchanged if it was written after the
     /// latest change of the schemas, or if the kind no longer has its version.
-    pub(super) fn completed(&self, def: &ResourceDef, object: &Arc<Value>) -> Arc<Value> {
+    pub(crate) fn completed(&self, def: &ResourceDef, object: &Arc<Value>) -> Arc<Value> {
         if meta::revision(object) > self.since {
             return object.clone();
         }
@@ -131,7 +131,7 @@ impl Custom {
     /// # Errors
     /// The real server's error text if the metadata, or the apiVersion, kind or metadata of an
     /// embedded object, has the wrong type.
-    pub(super) fn read(
+    pub(crate) fn read(
         &self,
         def: &ResourceDef,
         object: &Value,
@@ -149,7 +149,7 @@ impl Custom {
 
     /// Returns the JSON pointer of the field that field selectors call `name`; `None` if no version
     /// declares such a selectable field.
-    pub(super) fn selectable(&self, name: &str) -> Option<String> {
+    pub(crate) fn selectable(&self, name: &str) -> Option<String> {
         let mut fields = self.versions.iter().flat_map(|version| &version.selectable);
         fields.find(|(given, _)| given == name).map(|(_, pointer)| pointer.clone())
     }
@@ -165,7 +165,7 @@ impl Custom {
     /// Returns the resource that an established definition describes; `None` if the definition is
     /// not established or has no stored version. `before` is the kind as it was registered before
     /// the latest change of the definition.
-    pub(super) fn define(definition: &Value, before: Option<&Self>) -> Option<ResourceDef> {
+    pub(crate) fn define(definition: &Value, before: Option<&Self>) -> Option<ResourceDef> {
         let conditions = fields::list(definition, "/status/conditions");
         if !conditions.iter().any(|it| it["type"] == "Established" && it["status"] == "True") {
             return None;
@@ -222,7 +222,7 @@ impl Custom {
 impl CustomVersion {
     /// Checks an object against the schema, and its numbers of replicas against the range of a
     /// nonnegative `i32`.
-    pub(super) fn check(&self, object: &Value, errors: &mut FieldErrors) {
+    pub(crate) fn check(&self, object: &Value, errors: &mut FieldErrors) {
         validate(&self.schema, object, errors);
         if let Some(scale) = &self.scale {
             int32_at(object, &scale.spec_replicas, errors);
@@ -232,7 +232,7 @@ impl CustomVersion {
 
     /// Checks the status of an object against the schema, and the actual number of replicas against
     /// the range of a nonnegative `i32`.
-    pub(super) fn check_status(&self, object: &Value, errors: &mut FieldErrors) {
+    pub(crate) fn check_status(&self, object: &Value, errors: &mut FieldErrors) {
         validate_status(&self.schema, object, errors);
         if let Some(scale) = &self.scale {
             int32_at(object, &scale.status_replicas, errors);
@@ -241,14 +241,14 @@ impl CustomVersion {
 
     /// Makes an object conform to this schema: drops unknown fields, removes disallowed nulls and
     /// fills in defaults.
-    pub(super) fn complete(&self, object: &mut Value) {
+    pub(crate) fn complete(&self, object: &mut Value) {
         self.prune(object);
         self.schema.apply_defaults(object);
     }
 
     /// Removes unknown fields, and disallowed nulls that no default replaces, for example from the
     /// result of a conversion. Fills in no defaults.
-    pub(super) fn prune(&self, object: &mut Value) {
+    pub(crate) fn prune(&self, object: &mut Value) {
         self.schema.prune_root(object, &mut Vec::new());
         self.schema.remove_nulls(object);
     }
@@ -266,7 +266,7 @@ fn read(schema: &Structural, object: &Value, words: GoDecoder) -> Result<Decoded
     let mut pruned = Vec::new();
     schema.prune_root(&mut object, &mut pruned);
     pruned.sort();
-    let complaint = |path: String| format!("unknown field {}", super::text::quote(&path));
+    let complaint = |path: String| format!("unknown field {}", quote(&path));
     unknown.extend(pruned.into_iter().map(complaint));
     schema.apply_defaults(&mut object);
     Ok(Decoded { object: sorted(object), unknown })
@@ -277,7 +277,7 @@ fn read(schema: &Structural, object: &Value, words: GoDecoder) -> Result<Decoded
 /// # Errors
 /// 500 if the conversion function fails, 501 if the definition asks for a webhook and no function
 /// replaces the webhook.
-pub(super) fn convert(
+pub(crate) fn convert(
     def: &ResourceDef,
     custom: &Custom,
     conversion: Option<Conversion>,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{FieldErrors, Key, ResourceDef, Status, Store, custom};
 use crate::Ids;
+use crate::kind::custom;
+use crate::{FieldErrors, GroupResource, Key, ResourceDef, Status, Store};
 
 /// Functions that replace the admission webhooks of a kind. They get objects in the stored version.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +46,7 @@ impl Store {
     /// Uses `admission` in place of the webhooks of `resource`.
     ///
     /// The functions belong to this store and its clones; a snapshot does not keep them.
-    pub fn admit_with(&mut self, resource: super::GroupResource, admission: Admission) {
+    pub fn admit_with(&mut self, resource: GroupResource, admission: Admission) {
         self.admissions.insert(resource, admission);
     }
 
@@ -54,7 +55,7 @@ impl Store {
     ///
     /// # Errors
     /// 500 if the webhook does not answer, 500 or 501 if the object cannot be converted.
-    pub(super) fn mutated(
+    pub(crate) fn mutated(
         &self,
         def: &ResourceDef,
         version: &str,
@@ -75,7 +76,7 @@ impl Store {
     /// # Errors
     /// 422 if the webhook refuses the object, 500 if it does not answer, 500 or 501 if the object
     /// cannot be converted.
-    pub(super) fn check_admission(
+    pub(crate) fn check_admission(
         &self,
         def: &ResourceDef,
         object: &Value,

@@ -11,9 +11,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::schema::base64_of_url;
-use super::text::{json_problem, json_type, parse_uint, quote};
-use super::{FieldErrors, GroupResource, Selection, Status, Store};
+use crate::schema::base64_of_url;
+use crate::values::text::{json_problem, json_type, parse_uint, quote};
+use crate::{FieldErrors, GroupResource, Selection, Status, Store};
 
 const TOO_OLD_TO_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 const TOO_OLD_TO_LIST: &str = "The resourceVersion for the provided list is too old.";
@@ -255,7 +255,7 @@ impl Paging {
 ///
 /// # Errors
 /// 400 if it is not a number.
-pub(super) fn parse_revision(text: &str) -> Result<u64, Status> {
+pub(crate) fn parse_revision(text: &str) -> Result<u64, Status> {
     if text.is_empty() {
         return Ok(0);
     }

@@ -1,5 +1,12 @@
 //! The objects of one cluster, and a log of their recent changes.
 
+mod admission;
+mod deletions;
+mod list;
+mod log;
+mod quota;
+mod snapshot;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +14,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::deletions::Deletions;
-use super::log::{Entry, Log};
-use super::resources::{self, customresourcedefinitions};
-use super::{
-    Admission, Conversion, Custom, Event, GroupResource, Key, Op, Outage, Quota, ResourceDef,
-};
+pub use admission::{Admission, Outage};
+use deletions::Deletions;
+pub use list::{Page, Paging};
+use log::{Entry, Log};
+pub use log::{WatchEvent, WatchType};
+pub use quota::Quota;
+pub use snapshot::Snapshot;
+
+use crate::resources::{self, customresourcedefinitions};
+use crate::{Conversion, Custom, Event, GroupResource, Key, Op, ResourceDef};
 use crate::{Ids, Time};
 
 /// Default maximum of changes kept per resource; twice the number of objects if that is more. A
@@ -40,26 +51,26 @@ const FIRST_REVISION: u64 = 1;
 /// watch logs, quotas and webhooks.
 #[derive(Clone, Debug)]
 pub struct Store {
-    pub(super) ids: Ids,
-    pub(super) resources: Arc<BTreeMap<GroupResource, ResourceDef>>,
+    pub(crate) ids: Ids,
+    pub(crate) resources: Arc<BTreeMap<GroupResource, ResourceDef>>,
     /// Objects by resource, then by path.
-    pub(super) objects: BTreeMap<GroupResource, Objects>,
+    pub(crate) objects: BTreeMap<GroupResource, Objects>,
     /// Changes by resource.
-    pub(super) logs: BTreeMap<GroupResource, Log>,
+    pub(crate) logs: BTreeMap<GroupResource, Log>,
     /// Numbers of deletions, so that a new object with the name of a deleted one gets another UID.
-    pub(super) graves: Deletions,
-    pub(super) revision: u64,
+    pub(crate) graves: Deletions,
+    pub(crate) revision: u64,
     /// Functions that replace the conversion webhooks of custom kinds.
-    pub(super) conversions: BTreeMap<GroupResource, Conversion>,
+    pub(crate) conversions: BTreeMap<GroupResource, Conversion>,
     /// Functions that replace the admission webhooks of kinds.
-    pub(super) admissions: BTreeMap<GroupResource, Admission>,
+    pub(crate) admissions: BTreeMap<GroupResource, Admission>,
     /// The outage of webhooks; `None` while they answer.
-    pub(super) outage: Option<Outage>,
+    pub(crate) outage: Option<Outage>,
     /// True while [`Store::with_light_validation`] creates initial objects. Meanwhile the store
     /// validates only the metadata of new objects.
-    pub(super) skips_validation: bool,
+    pub(crate) skips_validation: bool,
     /// Limits on the number of objects.
-    pub(super) quotas: Vec<Quota>,
+    pub(crate) quotas: Vec<Quota>,
     /// Maximum of changes kept per resource; `None` for the default, see [`DEFAULT_WINDOW`].
     window: Option<usize>,
     /// Time of the next compaction, and the revision up to which it forgets changes.
@@ -69,7 +80,7 @@ pub struct Store {
 }
 
 /// Objects of one resource by [`Key::path`], in the order of etcd's keys.
-pub(super) type Objects = BTreeMap<String, Arc<Value>>;
+pub(crate) type Objects = BTreeMap<String, Arc<Value>>;
 
 impl Store {
     /// Returns a store with the built-in resources and the initial objects of every cluster: RBAC
@@ -180,7 +191,7 @@ impl Store {
     /// deletion of the definition, or if the definition is not established. Otherwise, if `before`,
     /// the definition before the change, describes the same resource, the registration stays and
     /// watches continue. Never changes a built-in resource.
-    pub(super) fn register(&mut self, definition: &Value, op: Op, before: Option<&Value>) {
+    pub(crate) fn register(&mut self, definition: &Value, op: Op, before: Option<&Value>) {
         let id = customresourcedefinitions::defined(definition);
         let is_same = before.is_some_and(|it| customresourcedefinitions::is_same(it, definition));
         if is_same && op != Op::Deleted && self.resources.contains_key(&id) {

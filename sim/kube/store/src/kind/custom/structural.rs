@@ -8,7 +8,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::{formats, numbers};
-use crate::patterns;
+use crate::values::patterns;
 
 /// The schema of a value.
 #[derive(Debug, Default)]

@@ -8,17 +8,17 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The real server's error text for an invalid range of addresses.
-pub(super) const NO_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+pub(crate) const NO_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 /// The real server's error text for an invalid address.
-pub(super) const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+pub(crate) const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
 /// True for an IPv4 or an IPv6 address.
-pub(super) fn is_ip(text: &str) -> bool {
+pub(crate) fn is_ip(text: &str) -> bool {
     is_v4(text) || is_v6(text)
 }
 
 /// True for an address range such as `10.0.0.0/8`. Bits beyond the prefix may be set.
-pub(super) fn is_cidr(text: &str) -> bool {
+pub(crate) fn is_cidr(text: &str) -> bool {
     text.split_once('/').is_some_and(|(ip, n_bits)| {
         let max = match (is_v4(ip), is_v6(ip)) {
             (true, _) => 32,
@@ -32,7 +32,7 @@ pub(super) fn is_cidr(text: &str) -> bool {
 
 /// Returns the first problem of an address range by the stricter rules, in the real server's words;
 /// `None` for a valid range.
-pub(super) fn range_problem(text: &str) -> Option<&'static str> {
+pub(crate) fn range_problem(text: &str) -> Option<&'static str> {
     const ZEROS: &str = "must not have leading 0s in IP or prefix length";
     if !is_cidr(text) {
         return Some(NO_CIDR);

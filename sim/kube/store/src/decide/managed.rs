@@ -11,8 +11,9 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-use super::ResourceDef;
-use super::schema::{GoDecoder, OPENAPI, decode};
+use crate::ResourceDef;
+use crate::object::fields;
+use crate::schema::{GoDecoder, OPENAPI, decode};
 
 /// Fields of metadata that have no manager.
 const UNMANAGED: [&str; 8] = [
@@ -27,27 +28,27 @@ const UNMANAGED: [&str; 8] = [
 ];
 
 /// The writer of a change: its manager and the endpoint that it uses.
-pub(super) struct Writer<'a> {
-    pub(super) manager: &'a str,
-    pub(super) subresource: &'a str,
+pub(crate) struct Writer<'a> {
+    pub(crate) manager: &'a str,
+    pub(crate) subresource: &'a str,
     /// Group and version of the written body, such as `apps/v1`.
-    pub(super) api_version: &'a str,
+    pub(crate) api_version: &'a str,
     /// The current time in whole seconds.
-    pub(super) now: &'a Value,
+    pub(crate) now: &'a Value,
     /// The top-level field of the object that this endpoint cannot write; empty if none.
-    pub(super) closed: &'a str,
+    pub(crate) closed: &'a str,
 }
 
 /// Returns the entries of `managedFields` after a write that turns `old` (`None` on creation) into
 /// `new`.
-pub(super) fn track(
+pub(crate) fn track(
     def: &ResourceDef,
     version: &str,
     old: Option<&Value>,
     new: &Value,
     writer: &Writer<'_>,
 ) -> Vec<Value> {
-    let before = old.map_or(&[][..], |old| super::fields::list(old, "/metadata/managedFields"));
+    let before = old.map_or(&[][..], |old| fields::list(old, "/metadata/managedFields"));
     let nothing = zero(def);
     let (mut changed, mut removed) = (Set::default(), Set::default());
     let schema = schema(def, version);

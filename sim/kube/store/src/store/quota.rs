@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
-use super::{GroupResource, ResourceDef, Status, Store};
+use crate::{GroupResource, ResourceDef, Status, Store};
 
 /// Prefix of the keys in [`Quota::hard`], as in `count/virtualmachines.vmoperator.vmware.com`.
 const COUNT: &str = "count/";
@@ -47,7 +47,7 @@ impl Store {
     ///
     /// # Errors
     /// 403 with the text of the real server.
-    pub(super) fn within_quotas(
+    pub(crate) fn within_quotas(
         &self,
         def: &ResourceDef,
         namespace: &str,

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::Status;
+use crate::Status;
 
 /// Maximum size in bytes of an object that etcd accepts (`--max-request-bytes`).
 const MAX_OBJECT: usize = 3 * 512 * 1024;
@@ -16,7 +16,7 @@ const MAX_MESSAGE: usize = 2 * 1024 * 1024;
 
 /// Size of a value as JSON, in bytes. A character that JSON escapes counts with its unescaped
 /// length.
-pub(super) fn size(value: &Value) -> usize {
+pub(crate) fn size(value: &Value) -> usize {
     match value {
         Value::Null => 4,
         Value::Bool(value) => 5 - usize::from(*value),
@@ -39,7 +39,7 @@ pub(super) fn size(value: &Value) -> usize {
 ///
 /// # Errors
 /// 500 with the text of etcd, or with that of its client for an object above `MAX_MESSAGE`.
-pub(super) fn check(object: &Value) -> Result<(), Status> {
+pub(crate) fn check(object: &Value) -> Result<(), Status> {
     let size = size(object);
     if size > MAX_MESSAGE {
         let sent = format!(

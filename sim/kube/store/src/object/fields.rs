@@ -3,29 +3,29 @@
 use serde_json::{Map, Value};
 
 /// Returns the text at a JSON pointer; empty if the object has no text there.
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns the list at a JSON pointer; empty if the object has no list there.
-pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+pub(crate) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Returns the map at a JSON pointer; `None` if the object has no map there.
-pub(super) fn map<'a>(object: &'a Value, pointer: &str) -> Option<&'a Map<String, Value>> {
+pub(crate) fn map<'a>(object: &'a Value, pointer: &str) -> Option<&'a Map<String, Value>> {
     object.pointer(pointer).and_then(Value::as_object)
 }
 
 /// Returns the map under `field`. Puts an empty map there if the field is missing or not a map.
 /// First replaces an `object` that is not a map by an empty map.
-pub(super) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+pub(crate) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     let slot = as_map(object).entry(field).or_insert(Value::Null);
     as_map(slot)
 }
 
 /// Returns `value` as a map. Replaces a value that is not a map by an empty map.
-pub(super) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+pub(crate) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
@@ -36,14 +36,14 @@ pub(super) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
 }
 
 /// Sets `field` to `value` if it is missing or null.
-pub(super) fn default_to(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
+pub(crate) fn default_to(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
     if map.get(field).is_none_or(Value::is_null) {
         map.insert(field.into(), value.into());
     }
 }
 
 /// Copies `field` from one object to another; removes it from `to` if `from` does not have it.
-pub(super) fn copy(from: &Value, to: &mut Value, field: &str) {
+pub(crate) fn copy(from: &Value, to: &mut Value, field: &str) {
     match from.get(field) {
         Some(value) => {
             as_map(to).insert(field.into(), value.clone());
@@ -55,7 +55,7 @@ pub(super) fn copy(from: &Value, to: &mut Value, field: &str) {
 }
 
 /// Returns the elements of the list under `field`; none if `field` is not a list.
-pub(super) fn list_mut<'a>(
+pub(crate) fn list_mut<'a>(
     object: &'a mut Value,
     field: &str,
 ) -> impl Iterator<Item = &'a mut Value> {
@@ -63,7 +63,7 @@ pub(super) fn list_mut<'a>(
 }
 
 /// Sets `field` to `value` if it is missing, null, an empty text or zero.
-pub(super) fn default_if_empty(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
+pub(crate) fn default_if_empty(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
     let is_empty = |it: &Value| it.is_null() || it == "" || it == 0;
     if map.get(field).is_none_or(is_empty) {
         map.insert(field.into(), value.into());
@@ -72,7 +72,7 @@ pub(super) fn default_if_empty(map: &mut Map<String, Value>, field: &str, value:
 
 /// Returns the list under `field`. Puts an empty list there if the field is missing or has another
 /// value.
-pub(super) fn as_list<'a>(map: &'a mut Map<String, Value>, field: &str) -> &'a mut Vec<Value> {
+pub(crate) fn as_list<'a>(map: &'a mut Map<String, Value>, field: &str) -> &'a mut Vec<Value> {
     let slot = map.entry(field).or_insert(Value::Null);
     if !slot.is_array() {
         *slot = Value::Array(Vec::new());

@@ -10,7 +10,7 @@ use regex_syntax::ast::{
 ///
 /// # Errors
 /// Go's error text for a common error, a text of the regex crates for any other.
-pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
+pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
     let refused = |why: String| format!("error parsing regexp: {why}");
     let parsed = ast::parse::Parser::new().parse(pattern);
     let ast = parsed.map_err(|error| refused(in_go(pattern, &error)))?;

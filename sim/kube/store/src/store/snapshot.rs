@@ -6,9 +6,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::log::Log;
-use super::resources::{self, customresourcedefinitions};
-use super::{GroupResource, Key, Op, Store};
 use crate::Ids;
+use crate::resources::{self, customresourcedefinitions};
+use crate::{GroupResource, Key, Op, Store};
 
 /// The objects, the revision and the numbers of deletions of a store with the built-in resources.
 ///

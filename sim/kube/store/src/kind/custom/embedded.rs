@@ -6,8 +6,9 @@
 use serde_json::{Map, Value};
 
 use super::structural::{AdditionalProperties, Structural};
+use crate::object::{meta, names};
 use crate::schema::{GoDecoder, decode_metadata};
-use crate::{FieldErrors, NameRule, meta, names};
+use crate::{FieldErrors, NameRule};
 
 /// Decodes the metadata of embedded objects: drops unknown fields of metadata and adds complaints
 /// about them to `unknown`. The caller decodes the metadata of the root object.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{GroupResource, Op, Selection, Status, Store, meta};
+use crate::object::meta;
+use crate::object::size::size;
+use crate::{GroupResource, Op, Selection, Status, Store};
 
 /// Maximum size in bytes, as JSON, of the changes kept per resource. In memory an object takes a
 /// few times its size as JSON.
@@ -15,7 +17,7 @@ const MAX_SIZE: usize = 64 << 20;
 
 /// The last changes of one resource, oldest first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Log {
+pub(crate) struct Log {
     entries: VecDeque<Entry>,
     /// Revision after which the log has every change.
     floor: u64,
@@ -25,27 +27,27 @@ pub(super) struct Log {
 
 /// One change.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
-    pub(super) revision: u64,
-    pub(super) op: Op,
+pub(crate) struct Entry {
+    pub(crate) revision: u64,
+    pub(crate) op: Op,
     /// The object's `Key::path`.
-    pub(super) at: String,
-    pub(super) object: Arc<Value>,
+    pub(crate) at: String,
+    pub(crate) object: Arc<Value>,
     /// The object before the change, if it existed.
-    pub(super) previous: Option<Arc<Value>>,
+    pub(crate) previous: Option<Arc<Value>>,
     /// True if `previous` is a separate copy that neither an earlier change nor the store shares.
-    pub(super) has_copy: bool,
+    pub(crate) has_copy: bool,
 }
 
 impl Entry {
     fn size(&self) -> usize {
         let copy = self.previous.as_ref().filter(|_| self.has_copy);
-        super::size::size(&self.object) + copy.map_or(0, |copy| super::size::size(copy))
+        size(&self.object) + copy.map_or(0, |copy| size(copy))
     }
 }
 
 impl Log {
-    pub(super) fn push(&mut self, entry: Entry) {
+    pub(crate) fn push(&mut self, entry: Entry) {
         self.size += entry.size();
         self.entries.push_back(entry);
         // The newest change stays even if it alone exceeds the limit.
@@ -54,14 +56,14 @@ impl Log {
         }
     }
 
-    pub(super) fn keep(&mut self, n_entries: usize) {
+    pub(crate) fn keep(&mut self, n_entries: usize) {
         while self.entries.len() > n_entries {
             self.forget();
         }
     }
 
     /// Forgets the changes up to `revision`, but keeps at least the last `n_entries` changes.
-    pub(super) fn forget_until(&mut self, revision: u64, n_entries: usize) {
+    pub(crate) fn forget_until(&mut self, revision: u64, n_entries: usize) {
         let is_old = |entry: &Entry| entry.revision <= revision;
         while self.entries.len() > n_entries && self.entries.front().is_some_and(is_old) {
             self.forget();
@@ -76,18 +78,18 @@ impl Log {
     }
 
     /// Returns an empty log that begins after `revision`.
-    pub(super) fn after(revision: u64) -> Self {
+    pub(crate) fn after(revision: u64) -> Self {
         Self { entries: VecDeque::new(), floor: revision, size: 0 }
     }
 
     /// Revision of the oldest state that a reader can reconstruct from the log.
-    pub(super) fn floor(&self) -> u64 {
+    pub(crate) fn floor(&self) -> u64 {
         self.floor
     }
 
     /// Returns the revision before the last `n_changes` changes; the floor if the log has no more
     /// than `n_changes`; `None` if `n_changes` is 0.
-    pub(super) fn before(&self, n_changes: usize) -> Option<u64> {
+    pub(crate) fn before(&self, n_changes: usize) -> Option<u64> {
         let oldest = self.entries.len().checked_sub(n_changes);
         match oldest {
             Some(at) if at == self.entries.len() => None,
@@ -97,7 +99,7 @@ impl Log {
     }
 
     /// Changes after `revision`, oldest first.
-    pub(super) fn since(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Entry> {
+    pub(crate) fn since(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Entry> {
         let from = self.entries.partition_point(|entry| entry.revision <= revision);
         self.entries.range(from..)
     }

@@ -8,14 +8,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{GroupResource, Key};
+use crate::{GroupResource, Key};
 
 /// Maximum number of counted names per resource.
 const MAX_NAMES: usize = 4096;
 
 /// Numbers of deletions by resource and path.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Deletions(BTreeMap<GroupResource, Names>);
+pub(crate) struct Deletions(BTreeMap<GroupResource, Names>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Names {
@@ -27,12 +27,12 @@ enum Names {
 
 impl Deletions {
     /// Records the deletion of the object at `key`.
-    pub(super) fn record(&mut self, key: &Key) {
+    pub(crate) fn record(&mut self, key: &Key) {
         self.add(key, 1);
     }
 
     /// Records `n_times` deletions of objects at `key`, if deletions of the resource are counted.
-    pub(super) fn add(&mut self, key: &Key, n_times: u32) {
+    pub(crate) fn add(&mut self, key: &Key, n_times: u32) {
         let none = || Names::Counted(BTreeMap::new());
         let names = self.0.entry(key.resource.clone()).or_insert_with(none);
         let Names::Counted(gone) = names else { return };
@@ -43,14 +43,14 @@ impl Deletions {
     }
 
     /// Stops counting for a resource.
-    pub(super) fn stop(&mut self, resource: GroupResource) {
+    pub(crate) fn stop(&mut self, resource: GroupResource) {
         self.0.insert(resource, Names::TooMany);
     }
 
     /// Returns a text that distinguishes an object created at `revision` from all earlier objects
     /// of its name. Returns `None` if deletions of the resource are counted and no object of this
     /// name has been deleted.
-    pub(super) fn incarnation(&self, key: &Key, revision: u64) -> Option<String> {
+    pub(crate) fn incarnation(&self, key: &Key, revision: u64) -> Option<String> {
         match self.0.get(&key.resource)? {
             Names::Counted(gone) => gone.get(&key.path()).map(u32::to_string),
             Names::TooMany => Some(format!("r{revision}")),
@@ -58,7 +58,7 @@ impl Deletions {
     }
 
     /// Number of deletions by key, for resources whose deletions are counted.
-    pub(super) fn counted(&self) -> impl Iterator<Item = (Key, u32)> {
+    pub(crate) fn counted(&self) -> impl Iterator<Item = (Key, u32)> {
         self.0.iter().flat_map(|(resource, names)| {
             let gone = match names {
                 Names::Counted(gone) => Some(gone),
@@ -69,7 +69,7 @@ impl Deletions {
     }
 
     /// Resources whose deletions are no longer counted.
-    pub(super) fn uncounted(&self) -> impl Iterator<Item = &GroupResource> {
+    pub(crate) fn uncounted(&self) -> impl Iterator<Item = &GroupResource> {
         self.0.iter().filter(|(_, names)| **names == Names::TooMany).map(|(resource, _)| resource)
     }
 }

@@ -11,7 +11,8 @@ use super::embedded::validate as validate_embedded;
 use super::formats;
 use super::numbers;
 use super::structural::{AdditionalProperties, ListType, Structural};
-use crate::{FieldErrors, text};
+use crate::FieldErrors;
+use crate::values::text;
 
 /// Checks a whole object, or a part of one, against its schema. Also checks embedded objects and
 /// the uniqueness of list elements. Does not check the general rules for metadata of the object

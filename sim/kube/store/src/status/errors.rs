@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::Cause;
-use super::text::quote;
+use crate::Cause;
+use crate::values::text::quote;
 
 /// Field errors, in the order in which checks added them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,12 +26,12 @@ impl FieldErrors {
     }
 
     /// Number of errors.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Sorts the errors by their text, which begins with the field.
-    pub(super) fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         self.0.sort_by_cached_key(|error| format!("{}: {}", error.field, error.body));
     }
 
@@ -93,7 +93,7 @@ impl FieldErrors {
     }
 
     /// Adds an internal error: the server could not check the value.
-    pub(super) fn internal(&mut self, field: impl Into<String>, why: &str) {
+    pub(crate) fn internal(&mut self, field: impl Into<String>, why: &str) {
         self.push("InternalError", field, format!("Internal error: {why}"));
     }
 
@@ -110,12 +110,12 @@ impl FieldErrors {
     }
 
     /// Appends the errors of another collection.
-    pub(super) fn append(&mut self, found: Self) {
+    pub(crate) fn append(&mut self, found: Self) {
         self.0.extend(found.0);
     }
 
     /// Appends errors whose paths begin below `field`, and puts `field` before these paths.
-    pub(super) fn add_below(&mut self, field: &str, found: Self) {
+    pub(crate) fn add_below(&mut self, field: &str, found: Self) {
         for mut error in found.0 {
             error.field = match error.field.as_str() {
                 "" | "<nil>" => field.to_owned(),
@@ -158,7 +158,7 @@ fn with_why(mut body: String, why: &str) -> String {
 
 impl FieldErrors {
     /// Returns all errors as one text, separated by commas; equal errors occur once.
-    pub(super) fn joined(&self) -> String {
+    pub(crate) fn joined(&self) -> String {
         self.texts().join(", ")
     }
 

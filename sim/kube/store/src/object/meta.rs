@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value};
 
+use super::fields;
 use super::names::{label_value_problems, name_problems, qualified_name_problems};
-use super::{FieldErrors, NameRule, fields};
+use crate::values::text::quote;
+use crate::{FieldErrors, NameRule};
 
 /// Fields of `metadata` in the order in which the real server writes them.
 const ORDER: [&str; 15] = [
@@ -28,9 +30,9 @@ const ORDER: [&str; 15] = [
 const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
 /// Finalizer of an object whose dependents must survive its deletion.
-pub(super) const ORPHAN: &str = "orphan";
+pub(crate) const ORPHAN: &str = "orphan";
 /// Finalizer of an object whose removal waits until its dependents are gone.
-pub(super) const FOREGROUND: &str = "foregroundDeletion";
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
 
@@ -45,33 +47,33 @@ const IMMUTABLE: [&str; 6] = [
 ];
 
 /// Returns a field of `metadata` as text; empty if it is missing.
-pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
 /// Returns `metadata.resourceVersion`; 0 if it is missing.
-pub(super) fn revision(object: &Value) -> u64 {
+pub(crate) fn revision(object: &Value) -> u64 {
     text(object, "resourceVersion").parse().unwrap_or_default()
 }
 
 /// Sets `metadata.resourceVersion`.
-pub(super) fn set_revision(object: &mut Value, revision: u64) {
+pub(crate) fn set_revision(object: &mut Value, revision: u64) {
     fields::map_mut(object, "metadata")
         .insert("resourceVersion".into(), revision.to_string().into());
 }
 
 /// True if the object is being deleted.
-pub(super) fn is_terminating(object: &Value) -> bool {
+pub(crate) fn is_terminating(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
 
 /// True if finalizers hold the object.
-pub(super) fn has_finalizers(object: &Value) -> bool {
+pub(crate) fn has_finalizers(object: &Value) -> bool {
     !fields::list(object, "/metadata/finalizers").is_empty()
 }
 
 /// Increments `metadata.generation`, which counts changes of the specification.
-pub(super) fn bump_generation(object: &mut Value) {
+pub(crate) fn bump_generation(object: &mut Value) {
     let metadata = fields::map_mut(object, "metadata");
     let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or_default();
     metadata.insert("generation".into(), (generation + 1).into());
@@ -80,7 +82,7 @@ pub(super) fn bump_generation(object: &mut Value) {
 /// Sets kind and apiVersion, and puts the object into the order of the real server: top-level
 /// fields, fields of metadata, and the keys of maps in metadata. Drops empty and unknown fields of
 /// metadata.
-pub(super) fn arrange(object: &mut Value, api_version: &str, kind: &str) {
+pub(crate) fn arrange(object: &mut Value, api_version: &str, kind: &str) {
     if is_arranged(object, api_version, kind) {
         return;
     }
@@ -170,7 +172,7 @@ fn sorted(map: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Checks the metadata of an object of any kind.
-pub(super) fn validate(
+pub(crate) fn validate(
     object: &Value,
     names: NameRule,
     namespaced: bool,
@@ -229,14 +231,14 @@ pub(super) fn validate(
 
 /// Checks that every finalizer without a domain is a standard one, which most built-in kinds
 /// require.
-pub(super) fn validate_finalizers(object: &Value, errors: &mut FieldErrors) {
+pub(crate) fn validate_finalizers(object: &Value, errors: &mut FieldErrors) {
     for (at, finalizer) in fields::list(object, "/metadata/finalizers").iter().enumerate() {
         refuse_unknown_finalizer(finalizer, &format!("metadata.finalizers[{at}]"), errors);
     }
 }
 
 /// Checks a finalizer outside of metadata, such as in the `spec` of a Namespace.
-pub(super) fn validate_finalizer(finalizer: &Value, field: &str, errors: &mut FieldErrors) {
+pub(crate) fn validate_finalizer(finalizer: &Value, field: &str, errors: &mut FieldErrors) {
     for why in qualified_name_problems(finalizer.as_str().unwrap_or_default()) {
         errors.invalid(field, finalizer, &why);
     }
@@ -291,7 +293,7 @@ fn validate_owners(owners: &[Value], errors: &mut FieldErrors) {
 }
 
 /// Checks labels, in metadata or in another field.
-pub(super) fn validate_labels(labels: &Value, field: &str, errors: &mut FieldErrors) {
+pub(crate) fn validate_labels(labels: &Value, field: &str, errors: &mut FieldErrors) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         for why in qualified_name_problems(key) {
             errors.invalid(field, &key.as_str().into(), &why);
@@ -317,7 +319,7 @@ fn validate_annotations(annotations: &Value, errors: &mut FieldErrors) {
 
 /// Checks a change of metadata: immutable fields, labels, annotations, owners, and new finalizers
 /// of an object that is being deleted.
-pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
+pub(crate) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
     if is_terminating(old) {
         let before = fields::list(old, "/metadata/finalizers");
         let mut added: Vec<&str> = fields::list(new, "/metadata/finalizers")
@@ -328,7 +330,7 @@ pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors
         added.sort_unstable();
         added.dedup();
         if !added.is_empty() {
-            let quoted: Vec<String> = added.iter().map(|one| super::text::quote(one)).collect();
+            let quoted: Vec<String> = added.iter().map(|one| quote(one)).collect();
             let why = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
                 quoted.join(", ")
