@@ -1,68 +1,12 @@
 //! Commands to the store, its decisions about them, and the resulting events.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::GroupResource;
 use crate::object::size::size;
-
-/// Identifies one object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Key {
-    /// Resource of the object, such as `nodes`.
-    pub resource: GroupResource,
-    /// Namespace; empty for cluster-wide resources.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-}
-
-impl Key {
-    /// Returns the key of the object `name` of `resource`; `namespace` is empty for a cluster-wide
-    /// resource.
-    pub fn new(
-        resource: impl Into<GroupResource>,
-        namespace: impl Into<String>,
-        name: impl Into<String>,
-    ) -> Self {
-        Self { resource: resource.into(), namespace: namespace.into(), name: name.into() }
-    }
-
-    /// Path of the object within its resource: `namespace/name`, or only the name if the resource
-    /// is cluster-wide.
-    pub fn path(&self) -> String {
-        match self.namespace.as_str() {
-            "" => self.name.clone(),
-            namespace => format!("{namespace}/{}", self.name),
-        }
-    }
-
-    /// Returns the key of the object of `resource` whose [`Key::path`] is `path`.
-    pub(crate) fn at(resource: GroupResource, path: &str) -> Self {
-        let (namespace, name) = path.split_once('/').unwrap_or(("", path));
-        Self::new(resource, namespace, name)
-    }
-
-    /// Returns the key of the Node `name`.
-    pub fn node(name: impl Into<String>) -> Self {
-        Self::new(GroupResource::core("nodes"), "", name)
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource, namespace, name } = self;
-        match namespace.as_str() {
-            "" => write!(f, "{resource}/{name}"),
-            _ => write!(f, "{resource}/{namespace}/{name}"),
-        }
-    }
-}
+use crate::{GroupResource, Key};
 
 /// A request that may change an object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -28,6 +28,7 @@
 
 mod command;
 mod decide;
+mod key;
 mod kind;
 mod object;
 mod patch;
@@ -41,13 +42,13 @@ mod tests;
 mod values;
 
 pub use command::{
-    Action, Command, Decision, Deletion, Effect, Event, FieldValidation, Key, Op, PatchKind,
+    Action, Command, Decision, Deletion, Effect, Event, FieldValidation, Op, PatchKind,
     Preconditions, Propagation, Reply, Subresource,
 };
-pub use kind::custom::{Conversion, Custom, CustomVersion, Scale, compare_versions, sorted};
-pub use kind::{
-    Allocate, Check, GroupResource, MergeRule, NameRule, ResourceDef, SelectableField, Strategy,
-};
+pub use key::{GroupResource, Key};
+pub use kind::custom::{Conversion, Custom, CustomVersion, Scale, compare_versions};
+pub use kind::{Allocate, Check, MergeRule, ObjectReader, ResourceDef, SelectableField, Strategy};
+pub use object::names::NameRule;
 #[cfg(fuzzing)]
 pub use patch::strategic_merge_patch_of;
 pub use patch::{json_patch, merge_patch, strategic_merge_patch};
@@ -56,5 +57,5 @@ pub use selector::{FieldSelector, LabelSelector, Selection};
 pub use status::{Cause, Details, FieldErrors, Status};
 pub use store::{Admission, Outage, Page, Paging, Quota, Snapshot, Store, WatchEvent, WatchType};
 pub use values::ids::Ids;
-pub use values::text::{go_json, json_problem, json_type, parse_uint};
+pub use values::text::{go_json, json_problem, json_type, parse_uint, sorted};
 pub use values::time::Time;

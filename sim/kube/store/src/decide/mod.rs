@@ -1,6 +1,7 @@
 //! Decisions about commands: the changes that a command makes, or the `Status` that refuses it.
 
 mod body;
+mod bootstrap;
 mod create;
 mod definitions;
 mod delete;

@@ -3,64 +3,14 @@
 pub(crate) mod custom;
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::object::names::name_problems;
+use custom::{Custom, Scale};
+
 use crate::schema::{Struct, Types};
-use crate::{Custom, FieldErrors, Scale, Status, Store};
-
-/// A resource and its API group, written as `nodes` or `leases.coordination.k8s.io`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupResource {
-    /// API group; empty for the core group.
-    pub group: Cow<'static, str>,
-    /// Plural name in lower case.
-    pub resource: Cow<'static, str>,
-}
-
-impl GroupResource {
-    /// A resource of the core group.
-    pub const fn core(resource: &'static str) -> Self {
-        Self::of("", resource)
-    }
-
-    /// A resource of `group`.
-    pub const fn of(group: &'static str, resource: &'static str) -> Self {
-        Self { group: Cow::Borrowed(group), resource: Cow::Borrowed(resource) }
-    }
-}
-
-impl fmt::Display for GroupResource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.group.as_ref() {
-            "" => f.write_str(&self.resource),
-            group => write!(f, "{}.{group}", self.resource),
-        }
-    }
-}
-
-impl From<&str> for GroupResource {
-    fn from(text: &str) -> Self {
-        let (resource, group) = text.split_once('.').unwrap_or((text, ""));
-        Self { group: group.to_owned().into(), resource: resource.to_owned().into() }
-    }
-}
-
-impl Serialize for GroupResource {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for GroupResource {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(String::deserialize(deserializer)?.as_str().into())
-    }
-}
+use crate::{FieldErrors, GroupResource, Key, NameRule, Status};
 
 /// Definition of a kind of object: its properties as data, and its behavior as a [`Strategy`].
 #[derive(Clone, Debug)]
@@ -200,7 +150,7 @@ impl ResourceDef {
 
 /// Function that assigns values which depend on other objects of the store. Its arguments are the
 /// store, the new object, and the existing object (`None` on creation). An error refuses the write.
-pub type Allocate = fn(&Store, &mut Value, Option<&Value>) -> Result<(), Status>;
+pub type Allocate = fn(&dyn ObjectReader, &mut Value, Option<&Value>) -> Result<(), Status>;
 
 /// One check of an update. The real server checks metadata several times, so an error in metadata
 /// occurs several times among the causes. The store always checks changed metadata first. Only if
@@ -218,6 +168,22 @@ pub enum Check {
     Change,
     /// The status in the schema of a custom kind, then [`Strategy::validate_status`].
     Status,
+}
+
+/// Read access to the stored objects, for code that a kind brings along.
+pub trait ObjectReader {
+    /// Returns the object at `key`; `None` if no object exists there.
+    fn get(&self, key: &Key) -> Option<&Arc<Value>>;
+
+    /// Returns all objects of a resource, in the order of [`Key::path`].
+    fn all<'a>(
+        &'a self,
+        resource: &'a GroupResource,
+    ) -> Box<dyn Iterator<Item = &'a Arc<Value>> + 'a>;
+
+    /// Returns a text that distinguishes an object created next at `key` from all earlier objects
+    /// of its name; `None` if the store knows that no object of this name has been deleted.
+    fn incarnation(&self, key: &Key) -> Option<String>;
 }
 
 /// Behavior that is specific to a kind.
@@ -316,26 +282,6 @@ impl Strategy {
         begin_delete: None,
         refuse_delete: |_| None,
     };
-}
-
-/// Rule for the names of a kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameRule {
-    /// RFC 1123 subdomain.
-    Subdomain,
-    /// RFC 1123 label.
-    Label,
-    /// RFC 1035 label.
-    Label1035,
-    /// Any text without `/` and `%`, except `.` and `..`.
-    PathSegment,
-}
-
-impl NameRule {
-    /// True if the rule allows `name`.
-    pub fn allows(self, name: &str) -> bool {
-        name_problems(self, name).is_empty()
-    }
 }
 
 /// Merge rule of the list at a path. Elements of lists do not count as steps of the path.

@@ -1,8 +1,6 @@
 //! Rules for names, label values, and keys of labels and data, with the error texts of the real
 //! server. The functions return all problems of a text; none for a valid text.
 
-use crate::NameRule;
-
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
@@ -37,6 +35,26 @@ fn is_name_part(text: &str) -> bool {
 
 fn too_long(text: &str, n_max: usize) -> Option<String> {
     (text.len() > n_max).then(|| format!("must be no more than {n_max} characters"))
+}
+
+/// Rule for the names of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// RFC 1123 subdomain.
+    Subdomain,
+    /// RFC 1123 label.
+    Label,
+    /// RFC 1035 label.
+    Label1035,
+    /// Any text without `/` and `%`, except `.` and `..`.
+    PathSegment,
+}
+
+impl NameRule {
+    /// True if the rule allows `name`.
+    pub fn allows(self, name: &str) -> bool {
+        name_problems(self, name).is_empty()
+    }
 }
 
 /// Problems of a name under `rule`.

@@ -6,7 +6,7 @@ use crate::object::fields;
 use crate::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, Strategy};
 
 /// The API group of all kinds that grant permissions.
-pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
+pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {

@@ -1,15 +1,14 @@
 //! The built-in resources. One file per resource has its data and its strategy.
 
-mod bootstrap;
 mod clusterrolebindings;
-mod clusterroles;
+pub(crate) mod clusterroles;
 mod configmaps;
 pub(crate) mod customresourcedefinitions;
 pub(crate) mod endpoints;
 mod endpointslices;
 mod events;
 mod leases;
-mod namespaces;
+pub(crate) mod namespaces;
 mod nodes;
 mod pods;
 mod rolebindings;
@@ -18,10 +17,7 @@ mod secrets;
 mod serviceaccounts;
 mod services;
 
-use jiff::Timestamp;
-use serde_json::json;
-
-use crate::{Command, GroupResource, ResourceDef, Store};
+use crate::ResourceDef;
 
 /// Returns the definitions of all built-in resources.
 pub(crate) fn builtin() -> Vec<ResourceDef> {
@@ -43,18 +39,4 @@ pub(crate) fn builtin() -> Vec<ResourceDef> {
         serviceaccounts::definition(),
         services::definition(),
     ]
-}
-
-/// Creates the initial objects of every cluster: RBAC roles, RBAC bindings and system namespaces.
-pub(crate) fn found(store: &mut Store, now: Timestamp) {
-    bootstrap::found(store, now);
-    let namespaces = GroupResource::core("namespaces");
-    for name in namespaces::SYSTEM {
-        let object = json!({"metadata": {"name": name}});
-        let command = Command::create(namespaces.clone(), "", object);
-        let Ok(decision) = store.decide(now, command) else { continue };
-        for event in &decision.events {
-            store.fold(event);
-        }
-    }
 }

@@ -13,7 +13,7 @@ use crate::{Check, GroupResource, NameRule, ResourceDef, SelectableField, Strate
 const KUBERNETES: &str = "kubernetes";
 
 /// The namespaces that every cluster has.
-pub(super) const SYSTEM: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+pub(crate) const SYSTEM: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {

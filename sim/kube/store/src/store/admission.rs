@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::Ids;
-use crate::kind::custom;
+use crate::values::text::sorted;
 use crate::{FieldErrors, GroupResource, Key, ResourceDef, Status, Store};
 
 /// Functions that replace the admission webhooks of a kind. They get objects in the stored version.
@@ -67,7 +67,7 @@ impl Store {
         let mut kept = self.to_stored_version(def, object)?;
         let serial = format!("{}#{}", key.path(), self.revision + 1);
         (admission.default)(&mut kept, self.ids, &serial);
-        let object = self.in_version(def, version, &Arc::new(custom::sorted(kept)))?;
+        let object = self.in_version(def, version, &Arc::new(sorted(kept)))?;
         Ok(Arc::unwrap_or_clone(object))
     }
 

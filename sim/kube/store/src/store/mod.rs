@@ -1,6 +1,7 @@
 //! The objects of one cluster, and a log of their recent changes.
 
 mod admission;
+mod conversion;
 mod deletions;
 mod list;
 mod log;
@@ -11,7 +12,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 pub use admission::{Admission, Outage};
@@ -22,7 +22,8 @@ pub use log::{WatchEvent, WatchType};
 pub use quota::Quota;
 pub use snapshot::Snapshot;
 
-use crate::resources::{self, customresourcedefinitions};
+use crate::kind::ObjectReader;
+use crate::resources::customresourcedefinitions;
 use crate::{Conversion, Custom, Event, GroupResource, Key, Op, ResourceDef};
 use crate::{Ids, Time};
 
@@ -83,19 +84,6 @@ pub struct Store {
 pub(crate) type Objects = BTreeMap<String, Arc<Value>>;
 
 impl Store {
-    /// Returns a store with the built-in resources and the initial objects of every cluster: RBAC
-    /// roles, RBAC bindings and system namespaces, all created at the Unix epoch.
-    pub fn new(ids: Ids) -> Self {
-        Self::new_at(ids, Timestamp::UNIX_EPOCH)
-    }
-
-    /// Returns a store like that of [`Store::new`], whose initial objects were created at `now`.
-    pub fn new_at(ids: Ids, now: Timestamp) -> Self {
-        let mut store = Self::empty(ids, resources::builtin());
-        resources::found(&mut store, now);
-        store
-    }
-
     /// Returns a store with the given resources and without objects.
     pub fn empty(ids: Ids, resources: Vec<ResourceDef>) -> Self {
         let resources = resources.into_iter().map(|def| (def.id.clone(), def)).collect();
@@ -289,6 +277,23 @@ impl Store {
         for log in self.logs.values_mut() {
             log.keep(keep);
         }
+    }
+}
+
+impl ObjectReader for Store {
+    fn get(&self, key: &Key) -> Option<&Arc<Value>> {
+        Self::get(self, key)
+    }
+
+    fn all<'a>(
+        &'a self,
+        resource: &'a GroupResource,
+    ) -> Box<dyn Iterator<Item = &'a Arc<Value>> + 'a> {
+        Box::new(Self::all(self, resource))
+    }
+
+    fn incarnation(&self, key: &Key) -> Option<String> {
+        self.graves.incarnation(key, self.revision + 1)
     }
 }
 

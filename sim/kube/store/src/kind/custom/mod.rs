@@ -25,7 +25,7 @@ pub(crate) use validate::{int32_at, validate, validate_status, validate_value};
 
 use crate::object::{fields, meta};
 use crate::schema::{Decoded, GoDecoder, decode_metadata};
-use crate::values::text::quote;
+use crate::values::text::{quote, sorted};
 use crate::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy};
 
 /// Function that converts an object (first argument) to a group and version (second argument), such
@@ -380,18 +380,4 @@ fn name_of_path(path: &str) -> String {
 fn texts(list: &Value) -> Vec<String> {
     let texts = list.as_array().into_iter().flatten();
     texts.filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-/// Sorts the keys of all maps, as Go does when it writes an object for which it has no structure.
-pub fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            let mut entries: Vec<_> =
-                map.into_iter().map(|(key, value)| (key, sorted(value))).collect();
-            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-            Value::Object(entries.into_iter().collect())
-        }
-        Value::Array(list) => Value::Array(list.into_iter().map(sorted).collect()),
-        other => other,
-    }
 }

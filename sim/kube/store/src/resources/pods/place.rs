@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::kind::ObjectReader;
 use crate::object::fields;
-use crate::{GroupResource, Key, Status, Store};
+use crate::{GroupResource, Key, Status};
 
 /// Labels that the admission plugin `PodTopologyLabels` copies from the Node of a new pod.
 const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
@@ -12,7 +13,7 @@ const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes
 ///
 /// Follows `kubernetes: plugin/pkg/admission/podtopologylabels`.
 pub(super) fn copy_topology(
-    store: &Store,
+    store: &dyn ObjectReader,
     pod: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
@@ -52,7 +53,7 @@ pub(super) fn agree_on_addresses(pod: &mut Value) {
 mod tests {
     use super::*;
     use crate::Ids;
-    use crate::{Command, PatchKind, Subresource};
+    use crate::{Command, PatchKind, Store, Subresource};
 
     fn run(store: &mut Store, command: Command) -> Value {
         let now = "2026-03-01T08:00:00Z".parse().unwrap();

@@ -13,8 +13,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::families::{keep_assigned_values, settle_addresses, settle_families};
 use super::{has_node_ports, id, is_headless, needs_address, needs_health_check, node_ports};
+use crate::kind::ObjectReader;
 use crate::object::{fields, meta};
-use crate::{FieldErrors, Key, Status, Store};
+use crate::{FieldErrors, Key, Status};
 
 /// First address of the range for services, `10.96.0.0/12`.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 96, 0, 0]);
@@ -33,7 +34,7 @@ pub(super) type Spec = Map<String, Value>;
 /// 422 or 500, with the text of the real server, if the service requests an address, a port or IP
 /// families that it cannot have.
 pub(super) fn allocate(
-    store: &Store,
+    store: &dyn ObjectReader,
     service: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
@@ -61,11 +62,11 @@ pub(super) fn allocate(
 /// Returns the text whose hash selects the address and ports of a service. On the creation of the
 /// first service of a name, it consists of namespace and name. Each later creation and each update
 /// has another text, so that the store does not assign released addresses and ports again at once.
-fn seed(store: &Store, service: &Value, old: Option<&Value>) -> String {
+fn seed(store: &dyn ObjectReader, service: &Value, old: Option<&Value>) -> String {
     let (namespace, name) = (meta::text(service, "namespace"), meta::text(service, "name"));
     let key = Key::new(id(), namespace, name);
     let version = old.map_or("", |old| meta::text(old, "resourceVersion"));
-    match (store.graves.incarnation(&key, store.revision + 1), version) {
+    match (store.incarnation(&key), version) {
         (None, "") => format!("{namespace}/{name}"),
         (n_before, version) => {
             format!("{namespace}/{name}#{}@{version}", n_before.as_deref().unwrap_or("0"))
@@ -94,7 +95,7 @@ enum Refusal {
 
 /// The addresses and ports in use, and the search for free ones for one service.
 struct Pool<'a> {
-    store: &'a Store,
+    store: &'a dyn ObjectReader,
     /// The [`seed`] of the service.
     seed: &'a str,
     /// Addresses and ports in use; read from the store when first needed.

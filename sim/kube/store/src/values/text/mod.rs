@@ -110,10 +110,24 @@ pub(crate) fn go_map(map: &Map<String, Value>) -> String {
     format!("map[{}]", entries.join(" "))
 }
 
+/// Sorts the keys of all maps, as Go does when it writes an object for which it has no structure.
+pub fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<_> =
+                map.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Value::Object(entries.into_iter().collect())
+        }
+        Value::Array(list) => Value::Array(list.into_iter().map(sorted).collect()),
+        other => other,
+    }
+}
+
 /// Returns the JSON text that Go writes for a value without a Go structure: with sorted keys, and
 /// with escapes for `<`, `>`, `&`, U+2028 and U+2029.
 pub fn go_json(value: &Value) -> String {
-    let text = crate::kind::custom::sorted(value.clone()).to_string();
+    let text = sorted(value.clone()).to_string();
     let escaped = |c: char| match c {
         '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => Some(format!("\\u{:04x}", c as u32)),
         _ => None,

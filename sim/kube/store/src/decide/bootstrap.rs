@@ -1,26 +1,28 @@
-//! The RBAC roles and bindings that the real server creates on its first start.
+//! The initial objects of every cluster: system namespaces, and the RBAC roles and bindings that the
+//! real server creates on its first start.
 //!
-//! All have the first revision of the store, so that they do not shift the revisions of later
-//! objects. The data comes from a real server; see `schemas/generate.py`.
+//! All roles and bindings have the first revision of the store, so that they do not shift the
+//! revisions of later objects. Their data comes from a real server; see `schemas/generate.py`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::clusterroles::GROUP;
 use crate::object::{fields, meta};
+use crate::resources::clusterroles::GROUP;
+use crate::resources::{builtin, namespaces};
 use crate::schema::{GoDecoder, decode};
-use crate::{GroupResource, Key, Store};
+use crate::{Command, GroupResource, Ids, Key, Store};
 
 /// The roles and bindings by resource, with their fields in the order in which the real server
-/// writes them. [`found`] adds the uid, the resourceVersion and the creationTimestamp.
+/// writes them. [`add_roles`] adds the uid, the resourceVersion and the creationTimestamp.
 static OBJECTS: LazyLock<Vec<(String, Vec<Value>)>> = LazyLock::new(|| {
     let text = include_str!("../../schemas/rbac.json");
     let file: BTreeMap<String, Vec<Value>> =
         serde_json::from_str(text).expect("schemas/rbac.json is readable");
-    let builtin = super::builtin();
+    let builtin = builtin();
     let kind = |resource: &str| {
         let mut all = builtin.iter();
         all.find(|def| def.id.group == GROUP && def.id.resource == resource)
@@ -39,8 +41,24 @@ static OBJECTS: LazyLock<Vec<(String, Vec<Value>)>> = LazyLock::new(|| {
         .collect()
 });
 
+impl Store {
+    /// Returns a store with the built-in resources and the initial objects of every cluster: RBAC
+    /// roles, RBAC bindings and system namespaces, all created at the Unix epoch.
+    pub fn new(ids: Ids) -> Self {
+        Self::new_at(ids, Timestamp::UNIX_EPOCH)
+    }
+
+    /// Returns a store like that of [`Store::new`], whose initial objects were created at `now`.
+    pub fn new_at(ids: Ids, now: Timestamp) -> Self {
+        let mut store = Self::empty(ids, builtin());
+        add_roles(&mut store, now);
+        add_namespaces(&mut store, now);
+        store
+    }
+}
+
 /// Adds the roles and bindings to an empty store.
-pub(super) fn found(store: &mut Store, now: Timestamp) {
+fn add_roles(store: &mut Store, now: Timestamp) {
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
     for (resource, objects) in OBJECTS.iter() {
         let id = GroupResource { group: GROUP.into(), resource: resource.as_str().into() };
@@ -62,6 +80,17 @@ pub(super) fn found(store: &mut Store, now: Timestamp) {
             metadata.extend(rest);
             *fields::map_mut(&mut object, "metadata") = metadata;
             store.objects.entry(id.clone()).or_default().insert(key.path(), Arc::new(object));
+        }
+    }
+}
+
+fn add_namespaces(store: &mut Store, now: Timestamp) {
+    for name in namespaces::SYSTEM {
+        let object = json!({"metadata": {"name": name}});
+        let command = Command::create(GroupResource::core("namespaces"), "", object);
+        let Ok(decision) = store.decide(now, command) else { continue };
+        for event in &decision.events {
+            store.fold(event);
         }
     }
 }
