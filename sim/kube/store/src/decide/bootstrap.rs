@@ -11,8 +11,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::object::{fields, meta};
-use crate::resources::clusterroles::GROUP;
-use crate::resources::{builtin, namespaces};
+use crate::resources::builtin;
+use crate::resources::core::namespaces;
+use crate::resources::rbac::clusterroles::GROUP;
 use crate::schema::{GoDecoder, decode};
 use crate::{Command, GroupResource, Ids, Key, Store};
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::endpoints::{
+use super::core::endpoints::{
     default_protocols, refuse_special, validate_app_protocol, validate_port_name, validate_protocol,
 };
 use crate::object::{fields, names};

@@ -39,7 +39,7 @@ pub(super) fn definition() -> ResourceDef {
 }
 
 /// Sets the protocol of ports to TCP if they have none.
-pub(super) fn default_protocols(of: &mut Value) {
+pub(in crate::resources) fn default_protocols(of: &mut Value) {
     for port in fields::list_mut(of, "ports") {
         fields::default_if_empty(fields::as_map(port), "protocol", "TCP");
     }
@@ -92,7 +92,12 @@ fn validate_address(address: &Value, path: &str, errors: &mut FieldErrors) {
 /// cannot use.
 ///
 /// Follows `kubernetes: pkg/apis/core/validation/validation.go`, `ValidateNonSpecialIP`.
-pub(super) fn refuse_special(ip: IpAddr, text: &str, path: &str, errors: &mut FieldErrors) {
+pub(in crate::resources) fn refuse_special(
+    ip: IpAddr,
+    text: &str,
+    path: &str,
+    errors: &mut FieldErrors,
+) {
     let (link_local, link_local_group) = match ip {
         IpAddr::V4(ip) => (ip.is_link_local(), ip.octets()[..3] == [224, 0, 0]),
         IpAddr::V6(ip) => {
@@ -133,7 +138,11 @@ fn validate_port(port: &Value, needs_name: bool, path: &str, errors: &mut FieldE
 }
 
 /// Checks the application protocol of a port.
-pub(super) fn validate_app_protocol(port: &Value, path: &str, errors: &mut FieldErrors) {
+pub(in crate::resources) fn validate_app_protocol(
+    port: &Value,
+    path: &str,
+    errors: &mut FieldErrors,
+) {
     if let Some(protocol) = port["appProtocol"].as_str() {
         for why in names::qualified_name_problems(protocol) {
             errors.invalid(format!("{path}.appProtocol"), &protocol.into(), &why);
@@ -143,7 +152,12 @@ pub(super) fn validate_app_protocol(port: &Value, path: &str, errors: &mut Field
 
 /// Checks the name of a port of a service or a slice: an empty text or a label, which no earlier
 /// port has.
-pub(super) fn validate_port_name(ports: &[Value], at: usize, path: &str, errors: &mut FieldErrors) {
+pub(in crate::resources) fn validate_port_name(
+    ports: &[Value],
+    at: usize,
+    path: &str,
+    errors: &mut FieldErrors,
+) {
     let name = fields::text(&ports[at], "/name");
     validate_label(name, path, errors);
     if ports[..at].iter().any(|earlier| fields::text(earlier, "/name") == name) {
@@ -161,7 +175,7 @@ fn validate_label(name: &str, path: &str, errors: &mut FieldErrors) {
 }
 
 /// Checks the protocol of a port.
-pub(super) fn validate_protocol(port: &Value, path: &str, errors: &mut FieldErrors) {
+pub(in crate::resources) fn validate_protocol(port: &Value, path: &str, errors: &mut FieldErrors) {
     let protocol = fields::text(port, "/protocol");
     if protocol.is_empty() {
         errors.required(format!("{path}.protocol"), "");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::balancer::{validate_balancer, validate_class};
 use super::{family, is_external, is_headless, needs_address, needs_health_check};
 use crate::object::{fields, meta, names};
-use crate::resources::endpoints::{
+use crate::resources::core::endpoints::{
     refuse_special, validate_app_protocol, validate_port_name, validate_protocol,
 };
 use crate::values::addresses;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::object::{fields, names};
-use crate::resources::endpoints::validate_protocol;
+use crate::resources::core::endpoints::validate_protocol;
 use crate::{FieldErrors, NameRule};
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
