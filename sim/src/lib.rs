@@ -47,6 +47,7 @@ mod call_path;
 mod causes;
 pub mod cli;
 mod clock;
+mod cluster;
 mod control;
 pub mod document;
 mod driver;
@@ -55,14 +56,12 @@ mod files;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 mod handle;
-mod kubeapi;
 pub mod ledger;
 mod listen;
 mod names;
 mod recording;
 mod reply;
 mod server;
-mod signal;
 mod sim;
 mod soap;
 mod supervisor;
@@ -74,8 +73,9 @@ mod vim;
 pub use call::{Call, Caller, Class, Face, Incoming, Peer, RequestNote, Target};
 pub use call_path::Broken;
 pub use clock::Clock;
+pub use cluster::{AnswerFuture, Backing};
 pub use handle::WorldHandle;
-pub use kubeapi::{Access, AnswerFuture, Backing, Identity, Tokens};
+pub use kube_sim_api::{Access, Changes, Identity, Tokens};
 pub use listen::{
     Advertise, ClientGate, Endpoint, Endpoints, ListenError, ListenOptions, Transport,
 };
@@ -83,7 +83,6 @@ pub use names::{can_be_stale, fault_classes, operations};
 pub use recording::{Recording, RecordingError, read_recording, write_recording};
 pub use reply::{Body, Outcome, Reply};
 pub use server::{Server, Service};
-pub use signal::Changes;
 pub use sim::{Builder, CLUSTER, Sim, VIRTUAL_EPOCH};
 pub use sim_world as world;
 pub use supervisor::{

@@ -11,13 +11,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::call_path::{BodyReader, CallPath, Front};
+use crate::cluster::{Backing, BackingSlot, ClusterFace};
 use crate::control::Control;
 use crate::faults::{Faults, Rule, RuleError};
-use crate::kubeapi::{Access, Backing, BackingSlot, ClusterHandle, Identity, KubeApi, Tokens};
 use crate::ledger::{Keep, Ledger};
 use crate::server::Server;
 use crate::supervisor::{self, Profile, SUPERVISOR, Supervisor};
 use crate::{Clock, WorldHandle};
+use kube_sim_api::{Access, Identity, Tokens};
 
 /// Name of the workload cluster in the ledger and in rules.
 pub const CLUSTER: &str = "cluster";
@@ -138,10 +139,9 @@ impl Builder {
             })
             .collect();
         let access = Access::default();
-        let workload = ClusterHandle::new(world.clone(), ControlPlane::Workload);
         let backed = BackingSlot::default();
-        let api = KubeApi::new(CLUSTER, workload, tokens.clone())
-            .with_access(access.clone())
+        let (plane, allowed) = (ControlPlane::Workload, access.clone());
+        let api = ClusterFace::new(CLUSTER, world.clone(), plane, tokens.clone(), allowed)
             .with_backing(backed.clone());
         let cluster = Server::new(CLUSTER.to_owned(), path(Front::Cluster(api), &of_cluster));
         let (namespace, workload) = world
@@ -154,8 +154,8 @@ impl Builder {
             tokens.issue(&provider, supervisor::provider(&namespace), None);
             let access = Access::default();
             access.require_rbac();
-            let cluster = ClusterHandle::new(world.clone(), ControlPlane::Supervisor);
-            let api = KubeApi::new(SUPERVISOR, cluster, tokens.clone()).with_access(access.clone());
+            let (plane, allowed) = (ControlPlane::Supervisor, access.clone());
+            let api = ClusterFace::new(SUPERVISOR, world.clone(), plane, tokens.clone(), allowed);
             let path = path(Front::Cluster(api), &of_supervisor);
             (Server::new(SUPERVISOR.to_owned(), path), tokens, access)
         });

@@ -20,7 +20,7 @@ use super::waiting::{Wait, WaitStart};
 use crate::WorldHandle;
 use crate::faults::Effects;
 use crate::handle::Locked;
-use crate::signal::Signal;
+use kube_sim_api::Signal;
 
 /// The vim25 service of one vCenter, independent of SOAP.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use super::value::{Reference, Value};
 use super::views::View;
 use crate::faults::Effects;
 use crate::handle::Locked;
-use crate::signal::Changes;
+use kube_sim_api::Changes;
 
 /// Maximum duration of a wait if the client sets no limit (30 min of tokio's clock).
 const POLICY_LIMIT: Duration = Duration::from_secs(30 * 60);

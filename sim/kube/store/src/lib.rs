@@ -57,5 +57,5 @@ pub use selector::{FieldSelector, LabelSelector, Selection};
 pub use status::{Cause, Details, FieldErrors, Status};
 pub use store::{Admission, Outage, Page, Paging, Quota, Snapshot, Store, WatchEvent, WatchType};
 pub use values::ids::Ids;
-pub use values::text::{go_json, json_problem, json_type, parse_uint, sorted};
+pub use values::text::{duplicate_fields, go_json, json_problem, json_type, parse_uint, sorted};
 pub use values::time::Time;

@@ -1,5 +1,6 @@
 //! Texts in Go's formats: quoted strings, printed values, JSON, and error messages.
 
+mod duplicates;
 mod json;
 
 use std::fmt::Write as _;
@@ -8,6 +9,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
+pub use duplicates::duplicate_fields;
 pub use json::json_problem;
 
 /// Reads a decimal number of up to 64 bits as Go's `strconv.ParseUint` does.
