@@ -108,7 +108,7 @@ impl<'de> Visitor<'de> for Value<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::find;
+    use super::duplicate_fields;
 
     #[test]
     fn duplicate_fields_are_found_with_their_paths() {
@@ -121,9 +121,9 @@ mod tests {
             ),
             ("{", vec![]),
         ] {
-            assert_eq!(find(body.as_bytes()), want, "{body}");
+            assert_eq!(duplicate_fields(body.as_bytes()), want, "{body}");
         }
         let many: String = (0..500).map(|n| format!(r#""{n}":0,"{n}":1,"#)).collect();
-        assert_eq!(find(format!(r#"{{{many}"end":0}}"#).as_bytes()).len(), 100);
+        assert_eq!(duplicate_fields(format!(r#"{{{many}"end":0}}"#).as_bytes()).len(), 100);
     }
 }
