@@ -12,9 +12,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::completion::{Completion, Step};
-use crate::event::ControlPlane;
+use crate::control_plane::ControlPlane;
 use crate::objects::{self, Quota};
+use crate::reactions::{Completion, Step};
 use crate::supervisor::OperatorChange;
 use crate::vcenter::{LoginRules, MachineSpec, SessionService};
 pub use named::{Grant, Named, TagName};
