@@ -14,9 +14,8 @@ use super::queries::{name, names};
 use super::zones::{relabel, stop_zone_labels};
 use super::{Case, Check};
 use crate::backend::Backend;
-use crate::foreign::Pace;
 use crate::lab::{Exit, Run};
-use crate::scenario::Scenario;
+use crate::scenario::{Pace, Scenario};
 use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {

@@ -11,10 +11,9 @@ use super::build::{GRACE, T_INIT, T_LIFE, create_joining_machine, machine, s, va
 use super::queries::{name, names};
 use super::{Case, Check, configuration};
 use crate::backend::Backend;
-use crate::foreign::Pace;
 use crate::judge::terms;
 use crate::lab::{Exit, Run, Scrape, sum};
-use crate::scenario::{Act, Initializer, Scenario};
+use crate::scenario::{Act, Initializer, Pace, Scenario};
 use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Duration of a case in which the provider either exits at its start or initializes one node.

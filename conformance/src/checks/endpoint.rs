@@ -8,9 +8,8 @@ use sim::faults::{Action, Rule};
 use super::build::{s, world};
 use super::queries::names;
 use super::{Case, Check};
-use crate::foreign::Pace;
 use crate::lab::{Answer, Run};
-use crate::scenario::{Act, Caller, Scenario};
+use crate::scenario::{Act, Caller, Pace, Scenario};
 use crate::verdict::{AboutMoment as _, Verdict};
 
 /// Time of the first request to the endpoint.

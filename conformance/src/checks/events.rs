@@ -13,9 +13,8 @@ use super::build::{SETTLED, create_joining_machine, machine, s, with_outage, wor
 use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
-use crate::foreign::Pace;
 use crate::lab::Run;
-use crate::scenario::Act;
+use crate::scenario::{Act, Pace};
 use crate::verdict::Verdict;
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {

@@ -12,8 +12,7 @@ use super::build::{
 use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
-use crate::foreign::Pace;
-use crate::scenario::Act;
+use crate::scenario::{Act, Pace};
 use crate::verdict::{AboutMoment as _, Verdict, when};
 use sim::Face;
 use sim::faults::Rule;

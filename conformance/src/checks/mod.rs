@@ -40,10 +40,9 @@ mod zones;
 
 use crate::backend::Backend;
 use crate::catalogue::{self, Class, Entry};
-use crate::foreign::Pace;
 use crate::judge::{self, Invariant, Violation};
 use crate::lab::{Run, Stage, run};
-use crate::scenario::Scenario;
+use crate::scenario::{Pace, Scenario};
 use crate::verdict::{Reason, Verdict};
 
 pub use build::{FaultKind, fault_kinds};

@@ -15,9 +15,8 @@ use super::build::{
 use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
-use crate::foreign::Pace;
 use crate::lab::{Run, Scrape, sum};
-use crate::scenario::{Act, Initializer, Scenario};
+use crate::scenario::{Act, Initializer, Pace, Scenario};
 use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {

@@ -18,9 +18,8 @@ use super::queries::{EventFacts, name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::catalogue;
-use crate::foreign::Pace;
 use crate::lab::{Run, sum};
-use crate::scenario::{Act, Initializer, Scenario};
+use crate::scenario::{Act, Initializer, Pace, Scenario};
 use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Time by which an event of a provider that is a process may follow its cause. The event

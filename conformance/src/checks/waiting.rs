@@ -19,9 +19,8 @@ use super::build::{
 use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
-use crate::foreign::Pace;
 use crate::lab::Run;
-use crate::scenario::Act;
+use crate::scenario::{Act, Pace};
 use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Time in which a provider must not initialize a waiting node: `T_quiet` of the catalogue, which

@@ -15,10 +15,9 @@ use super::build::{
 use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
-use crate::foreign::Pace;
 use crate::judge::{Invariant, NodeFacts};
 use crate::lab::Run;
-use crate::scenario::{Act, Scenario};
+use crate::scenario::{Act, Pace, Scenario};
 use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {

@@ -9,22 +9,8 @@ use super::manifest::{Driver, Knob, Manifest};
 use super::template;
 use crate::catalogue::Entry;
 use crate::checks::Case;
-use crate::scenario::{Act, ProviderSetup, Scenario};
+use crate::scenario::{Act, Pace, ProviderSetup, Scenario};
 use crate::verdict::Verdict;
-
-/// Pace at which a case can be played with a provider on the real clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pace {
-    /// World time is compressed (`--compress`) if nothing fails in the scenario and no leader is
-    /// elected; otherwise the case runs in real time.
-    #[default]
-    Usual,
-    /// The case runs in real time, because its outcome depends on constants of providers.
-    Real,
-    /// The case runs only in virtual time, for this reason, so it is not played with a provider on
-    /// the real clock.
-    Virtual(&'static str),
-}
 
 /// Maximum number of machines per vCenter in a case. More would overload this computer, on which
 /// other cases run at the same time.

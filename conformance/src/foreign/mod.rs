@@ -34,7 +34,6 @@ pub use baseline::{Accepted, Baseline, BaselineError, BaselineVerdict, Failure, 
 pub use calibration::Calibration;
 pub use cargo_tests::{Tests, run_as_launcher};
 pub use delay_meter::Delay;
-pub use feasibility::Pace;
 pub use host::Setup;
 pub(crate) use host::{Host, Started};
 pub use manifest::{Implementation, Manifest, ManifestError};

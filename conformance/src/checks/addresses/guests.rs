@@ -11,8 +11,7 @@ use super::{
     world,
 };
 use crate::backend::Backend;
-use crate::foreign::Pace;
-use crate::scenario::{Act, Scenario};
+use crate::scenario::{Act, Pace, Scenario};
 use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Creates a case in which VMware Tools stop and vCenter keeps the last guest information. The

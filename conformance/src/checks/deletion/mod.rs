@@ -20,10 +20,9 @@ use super::canary::Canary;
 use super::queries::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
-use crate::foreign::Pace;
 use crate::judge::Invariant;
 use crate::lab::Run;
-use crate::scenario::Act;
+use crate::scenario::{Act, Pace};
 use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
