@@ -22,6 +22,7 @@ mod secrets;
 mod sessions;
 #[cfg(test)]
 mod tests;
+mod truth;
 mod writes;
 mod zones;
 
@@ -35,6 +36,7 @@ pub use invariant::Invariant;
 pub use leadership::takeovers;
 pub(crate) use leadership::{LeaseVersion, terms};
 pub(crate) use secrets::{SHORTEST, Secrets};
+pub use truth::truth;
 
 use crate::lab::{Exit, Run};
 

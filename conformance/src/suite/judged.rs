@@ -9,9 +9,8 @@ use sim::ledger::Record;
 
 use crate::backend::Backend;
 use crate::checks::Outcome;
-use crate::judge::Violation;
+use crate::judge::{Violation, truth};
 use crate::lab::Run;
-use crate::report::truth;
 use crate::verdict::Verdict;
 
 /// Maximum number of records in a transcript.
