@@ -6,7 +6,6 @@
 //! with a real one.
 
 pub mod backend;
-mod capture;
 pub mod catalogue;
 pub mod checks;
 pub mod cli;

@@ -81,7 +81,7 @@ impl Logs {
     /// Returns the last `n` lines, without their times.
     pub(crate) fn tail(&self, n: usize) -> Vec<String> {
         let text = self.text();
-        let lines: Vec<&str> = crate::capture::lines(&text).map(|(_, line)| line).collect();
+        let lines: Vec<&str> = crate::lab::capture::lines(&text).map(|(_, line)| line).collect();
         lines[lines.len().saturating_sub(n)..].iter().map(|it| (*it).to_owned()).collect()
     }
 

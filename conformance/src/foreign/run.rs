@@ -383,6 +383,6 @@ impl Subject {
 
 /// Returns the last 12 lines of a log, without their times.
 fn tail(log: &str) -> Vec<String> {
-    let lines: Vec<&str> = crate::capture::lines(log).map(|(_, line)| line).collect();
+    let lines: Vec<&str> = crate::lab::capture::lines(log).map(|(_, line)| line).collect();
     lines[lines.len().saturating_sub(12)..].iter().map(|it| (*it).to_owned()).collect()
 }

@@ -12,9 +12,9 @@ use sim::world::{Event, State, Time};
 use super::Invariant::{self, NoDeletionOnError, PredecessorOnly};
 use super::Violation;
 use super::authors;
-use super::facts::facts;
 use crate::backend::Backend;
 use crate::lab::Run;
+use crate::lab::facts::facts;
 use crate::scenario::Act;
 
 /// Name of a vCenter, and reference of a machine there.

@@ -8,8 +8,8 @@ use sim::world::vcenter::{Power, Tools};
 
 use super::Invariant::*;
 use super::Violation;
-use super::facts::{facts, machine_of, means, names_no_uuid, reported};
 use crate::lab::Run;
+use crate::lab::facts::{facts, machine_of, means, names_no_uuid, reported};
 use crate::periods::Periods;
 
 pub(super) fn violations(run: &Run) -> Vec<Violation> {

@@ -10,7 +10,6 @@
 mod authors;
 mod dead;
 mod deletions;
-mod facts;
 mod invariant;
 mod leadership;
 mod liveness;
@@ -18,7 +17,6 @@ mod metrics;
 mod order;
 mod pauses;
 mod safety;
-mod secrets;
 mod sessions;
 #[cfg(test)]
 mod tests;
@@ -31,13 +29,12 @@ use std::fmt;
 use serde::Serialize;
 use sim::world::Time;
 
-pub use facts::{NodeFacts, facts, machine_of, reported};
 pub use invariant::Invariant;
 pub use leadership::takeovers;
 pub(crate) use leadership::{LeaseVersion, terms};
-pub(crate) use secrets::{SHORTEST, Secrets};
 pub use truth::truth;
 
+pub use crate::lab::facts::{NodeFacts, facts, machine_of, reported};
 use crate::lab::{Exit, Run};
 
 /// A broken invariant.

@@ -9,8 +9,8 @@ use sim::world::{Event, State, Time};
 use super::Invariant::OneOrder;
 use super::Violation;
 use super::authors::WriteTimes;
-use super::facts::facts;
 use crate::lab::Run;
+use crate::lab::facts::facts;
 
 /// Type and value of an address.
 type Address = (String, String);

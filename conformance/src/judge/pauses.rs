@@ -12,8 +12,8 @@ use sim::{Class, Face};
 use super::Invariant::{FewAddressWrites, RetryAfter};
 use super::Violation;
 use super::authors::WriteTimes;
-use super::facts::facts;
 use crate::lab::Run;
+use crate::lab::facts::facts;
 use crate::scenario::Act;
 
 /// Window in which a provider may write the addresses of a node [`MOST`] times.

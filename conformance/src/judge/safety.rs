@@ -14,8 +14,10 @@ use uuid::Uuid;
 use super::Invariant::{self, *};
 use super::Violation;
 use super::authors::WriteTimes;
-use super::facts::{NodeFacts, facts, machine_for, machine_of, means, names_no_uuid, reported};
 use crate::backend::virtual_machines;
+use crate::lab::facts::{
+    NodeFacts, facts, machine_for, machine_of, means, names_no_uuid, reported,
+};
 use crate::lab::{ByHand, Run};
 use crate::scenario::Act;
 

@@ -9,8 +9,8 @@ use sim::world::objects::GroupResource;
 use sim::world::vcenter::{LoginEvent, SessionService, VCenter, VcEvent};
 use sim::world::{Event, PROVIDER_USER, State, Time};
 
-use super::secrets::{Kind, Secrets};
 use super::{Invariant, Violation};
+use crate::lab::secrets::{Kind, Secrets};
 use crate::lab::{Exit, Run};
 use crate::scenario::Act;
 

@@ -1,7 +1,7 @@
 //! Nodes beside their machines at the end of a run, as lines for people.
 
-use super::facts::{facts, machine_of, reported};
 use crate::lab::Run;
+use crate::lab::facts::{facts, machine_of, reported};
 
 /// Returns one line per Node that compares the Node with its machine at the end of the run. If the
 /// run has twelve Nodes or more, returns the lines of the first twelve, and a line with only `…`.

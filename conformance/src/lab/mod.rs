@@ -6,8 +6,10 @@
 
 mod acts;
 mod bounds;
+pub(crate) mod capture;
 mod election;
 mod endpoint;
+pub(crate) mod facts;
 mod front;
 mod happening;
 mod initialize;
@@ -19,6 +21,7 @@ mod replicas;
 mod run;
 mod running;
 mod scrape;
+pub(crate) mod secrets;
 mod wire;
 
 use std::sync::{Mutex, OnceLock};
@@ -137,7 +140,7 @@ pub fn run_within(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
         .start_paused(true)
         .build()
         .expect("a runtime without I/O needs nothing from the system");
-    let captured = crate::capture::Captured::of(scenario);
+    let captured = capture::Captured::of(scenario);
     let play = async {
         captured.begin();
         Lab::play(scenario, stage, bounds).await

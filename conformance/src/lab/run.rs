@@ -151,7 +151,7 @@ impl Run {
 
     /// Returns the lines that the provider logged more than `since` after the beginning of the run.
     pub fn logged_after(&self, since: Duration) -> impl Iterator<Item = &str> {
-        let lines = crate::capture::lines(&self.logs);
+        let lines = super::capture::lines(&self.logs);
         lines.filter(move |(at, _)| *at > since).map(|(_, line)| line)
     }
 

@@ -17,7 +17,7 @@ use crate::scenario::{Act, Scenario};
 
 /// Kind of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A password.
     Password,
     /// The cookie of a SOAP session, or the ID of a vAPI session.
@@ -52,7 +52,7 @@ impl Secrets {
     ///
     /// # Errors
     /// Fails if the secrets are too many for one searcher.
-    pub(super) fn of<'a>(
+    pub(crate) fn of<'a>(
         secrets: impl Iterator<Item = (Kind, &'a str)>,
     ) -> Result<Self, aho_corasick::BuildError> {
         let mut patterns: BTreeMap<String, (Kind, &'static str)> = BTreeMap::new();

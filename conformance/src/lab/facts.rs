@@ -95,7 +95,7 @@ pub fn machine_of<'a>(state: &'a State, node: &str) -> Option<(&'a str, MoRef, &
 /// Returns the machine of a Node: the one on which its kubelet runs, or else one with the UUID in
 /// the provider ID. Returns the name of its vCenter and its reference with it, or `None` if no
 /// machine is found.
-pub(super) fn machine_for<'a>(
+pub(crate) fn machine_for<'a>(
     state: &'a State,
     node: &str,
     provider_id: Option<&str>,
@@ -119,14 +119,14 @@ fn uuids_of(provider_id: &str) -> Option<[Uuid; 2]> {
 }
 
 /// True if a provider ID names a machine with this UUID, in either byte order and any spelling.
-pub(super) fn means(provider_id: &str, uuid: Uuid) -> bool {
+pub(crate) fn means(provider_id: &str, uuid: Uuid) -> bool {
     uuids_of(provider_id).is_some_and(|uuids| uuids.contains(&uuid))
 }
 
 /// True unless a provider ID consists of `vsphere://` and a UUID. Old in-tree providers and other
 /// clouds write different ones. A provider can prove nothing about such a Node, so the Node must
 /// stay whatever happens to its machine.
-pub(super) fn names_no_uuid(provider_id: &str) -> bool {
+pub(crate) fn names_no_uuid(provider_id: &str) -> bool {
     provider_id.strip_prefix("vsphere://").is_none_or(|it| it.parse::<Uuid>().is_err())
 }
 

@@ -16,7 +16,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use crate::judge::Secrets;
+use super::secrets::Secrets;
 use crate::scenario::Scenario;
 
 /// Minimum length of a word that [`Words`] keeps, in bytes.
