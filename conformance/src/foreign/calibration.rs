@@ -18,7 +18,7 @@ use sim::world::{Command, Named, Time, Topology};
 use super::host::{Host, Setup};
 use crate::backend::Backend;
 use crate::judge::facts;
-use crate::lab::{Lab, Stage};
+use crate::lab::{Lab, Provider as _, Stage};
 use crate::periods::{GRACE, Periods};
 use crate::scenario::{Act, ProviderSetup, Scenario};
 

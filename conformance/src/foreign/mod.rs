@@ -35,7 +35,5 @@ pub use calibration::Calibration;
 pub use cargo_tests::{Tests, run_as_launcher};
 pub use delay_meter::Delay;
 pub use host::Setup;
-pub(crate) use host::{Host, Started};
 pub use manifest::{Implementation, Manifest, ManifestError};
-pub(crate) use process::Process;
 pub use run::{Settings, Subject};

@@ -1,260 +1,81 @@
 //! One replica of a provider on the real clock: its process, its end, and its output.
 
-use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use sim::WorldHandle;
-use sim::world::Time;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::launch::Launcher;
 use super::processor_wait::ProcessorWaits;
 use super::remote::RemoteProvider;
-use crate::lab::Exit;
+use crate::lab::{Exit, Logs, Order, Process, ProcessControl};
 
 /// Maximum real time from SIGTERM to the end of a process. After this time the driver kills the
 /// process, as a kubelet does.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Size of a run's log, in bytes, up to which every line is kept. Of later lines, only the last
-/// [`LAST`] are kept.
-const MOST: usize = 64 << 20;
-/// Maximum number of kept lines beyond [`MOST`]: enough for the message of a crash.
-const LAST: usize = 400;
 /// Maximum length of a line, in bytes; a longer line is cut into several.
 const LONGEST: u64 = 64 << 10;
 
-/// The process of a replica, or the client process of its container or pod. Dropping this value
-/// kills the replica.
-#[derive(Debug)]
-pub(crate) struct Process {
-    index: usize,
-    /// Sequence number of the first ledger record that this process can have caused.
-    since: u64,
-    signals: mpsc::UnboundedSender<Order>,
-    stop: CancellationToken,
-    kill: CancellationToken,
-    ended: CancellationToken,
-    exit: Arc<Mutex<Option<(Exit, Time)>>>,
-    /// Address of the replica's HTTPS endpoint, if the driver knows it.
-    endpoint: Option<SocketAddr>,
-}
-
-/// A signal to send to the process, and the channel for the result.
-type Order = (Signal, oneshot::Sender<Result<(), String>>);
-
-/// Output of the processes of a run, each line with the world time of its arrival.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Logs(Arc<Mutex<LogBuffer>>);
-
-#[derive(Debug, Default)]
-struct LogBuffer {
-    text: String,
-    /// The last lines after `text` has exceeded [`MOST`], at most [`LAST`].
-    last: VecDeque<String>,
-    /// Number of all lines after `text` has exceeded [`MOST`], including dropped ones.
-    n_beyond: usize,
-}
-
-impl Logs {
-    /// Returns all kept lines, each with its time.
-    pub(crate) fn text(&self) -> String {
-        let kept = self.0.lock().expect("no writer panics");
-        let last: String = kept.last.iter().map(String::as_str).collect();
-        format!("{}{last}", kept.text)
-    }
-
-    /// Returns the number of lines that were dropped because the log was too large.
-    pub(crate) fn n_dropped(&self) -> usize {
-        let kept = self.0.lock().expect("no writer panics");
-        kept.n_beyond - kept.last.len()
-    }
-
-    /// Returns the last `n` lines, without their times.
-    pub(crate) fn tail(&self, n: usize) -> Vec<String> {
-        let text = self.text();
-        let lines: Vec<&str> = crate::lab::capture::lines(&text).map(|(_, line)| line).collect();
-        lines[lines.len().saturating_sub(n)..].iter().map(|it| (*it).to_owned()).collect()
-    }
-
-    /// Returns the last line that is not blank, without its time, or says that the output is empty.
-    pub(crate) fn last_line(&self) -> String {
-        let last = self.tail(20).into_iter().rfind(|line| !line.trim().is_empty());
-        last.unwrap_or_else(|| "its output is empty".to_owned())
-    }
-
-    fn add(&self, world: &WorldHandle, line: &str) {
-        let now = world.now().since_start().as_secs_f64();
-        self.0.lock().expect("no writer panics").add(format!("{now:.3} {line}\n"));
-    }
-}
-
-impl LogBuffer {
-    fn add(&mut self, line: String) {
-        if self.text.len() <= MOST {
-            self.text.push_str(&line);
-            return;
-        }
-        self.n_beyond += 1;
-        self.last.push_back(line);
-        if self.last.len() > LAST {
-            self.last.pop_front();
-        }
-    }
-}
-
-impl Process {
-    /// Starts the process of the replica `index`, and a task that waits for the end of the process
-    /// and records in `waits` how long the process waited for a processor.
-    /// `since` is the sequence number of the first ledger record that the process can cause.
-    /// `behind` is the container or pod of which `command` is the client process. `tasks` tracks
-    /// the waiting task, so that the end is not missed even if the returned handle is dropped.
-    ///
-    /// # Errors
-    /// Fails if the process does not start, and then removes the container or pod.
-    pub(super) async fn spawn(
-        launcher: &Launcher,
-        (index, since): (usize, u64),
-        (mut command, behind): (Command, Option<RemoteProvider>),
-        world: &WorldHandle,
-        (logs, waits): (&Logs, &ProcessorWaits),
-        tasks: &TaskTracker,
-    ) -> anyhow::Result<Self> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Signals of the terminal reach only this program, which then stops the processes.
-        command.process_group(0).kill_on_drop(true);
-        let mut child = match launcher.spawn(command).await {
-            Ok(child) => child,
-            Err(error) => {
-                if let Some(behind) = &behind {
-                    behind.remove().await;
-                }
-                return Err(error);
+/// Starts the process of a replica, and a task that waits for the end of the process and records in
+/// `waits` how long the process waited for a processor.
+/// `since` is the sequence number of the first ledger record that the process can cause.
+/// `behind` is the container or pod of which `command` is the client process. `tasks` tracks the
+/// waiting task, so that the end is not missed even if the returned handle is dropped.
+///
+/// # Errors
+/// Fails if the process does not start, and then removes the container or pod.
+pub(super) async fn spawn(
+    launcher: &Launcher,
+    (index, since): (usize, u64),
+    (mut command, behind): (Command, Option<RemoteProvider>),
+    world: &WorldHandle,
+    (logs, waits): (&Logs, &ProcessorWaits),
+    tasks: &TaskTracker,
+) -> anyhow::Result<Process> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Signals of the terminal reach only this program, which then stops the processes.
+    command.process_group(0).kill_on_drop(true);
+    let mut child = match launcher.spawn(command).await {
+        Ok(child) => child,
+        Err(error) => {
+            if let Some(behind) = &behind {
+                behind.remove().await;
             }
+            return Err(error);
+        }
+    };
+    let readers = [
+        child.stdout.take().map(|out| tasks.spawn(copy(out, world.clone(), logs.clone()))),
+        child.stderr.take().map(|err| tasks.spawn(copy(err, world.clone(), logs.clone()))),
+    ];
+    let (process, control) = Process::new(index, since);
+    let ProcessControl { orders, stop, kill, end } = control;
+    let (logs, world, waits) = (logs.clone(), world.clone(), waits.clone());
+    // The waits of a client process say nothing about the container or pod behind it.
+    let measured = if behind.is_none() { child.id() } else { None };
+    tasks.spawn(async move {
+        let how = tokio::select! {
+            biased;
+            how = ProcessTask { child, behind, orders }.keep(&stop, &kill) => how,
+            never = waits.follow(measured) => match never {},
         };
-        let readers = [
-            child.stdout.take().map(|out| tasks.spawn(copy(out, world.clone(), logs.clone()))),
-            child.stderr.take().map(|err| tasks.spawn(copy(err, world.clone(), logs.clone()))),
-        ];
-        let (signals, orders) = mpsc::unbounded_channel();
-        let process = Self {
-            index,
-            since,
-            signals,
-            stop: CancellationToken::new(),
-            kill: CancellationToken::new(),
-            ended: CancellationToken::new(),
-            exit: Arc::default(),
-            endpoint: None,
-        };
-        let (stop, kill, ended) =
-            (process.stop.clone(), process.kill.clone(), process.ended.clone());
-        let (exit, logs, world) = (Arc::clone(&process.exit), logs.clone(), world.clone());
-        // The waits of a client process say nothing about the container or pod behind it.
-        let measured = if behind.is_none() { child.id() } else { None };
-        let waits = waits.clone();
-        tasks.spawn(async move {
-            let how = tokio::select! {
-                biased;
-                how = ProcessTask { child, behind, orders }.keep(&stop, &kill) => how,
-                never = waits.follow(measured) => match never {},
-            };
-            let at = world.now();
-            for reader in readers.into_iter().flatten() {
-                // A child of the program may hold the pipe open, so this waits for the rest of the
-                // output for at most one second.
-                let _ = tokio::time::timeout(Duration::from_secs(1), reader).await;
-            }
-            let how = if crashed(&how, &logs) { Exit::Panicked } else { how };
-            *exit.lock().expect("no holder panics") = Some((how, at));
-            ended.cancel();
-        });
-        Ok(process)
-    }
-
-    /// Sets the address of the HTTPS endpoint.
-    pub(super) fn serving_at(mut self, endpoint: Option<SocketAddr>) -> Self {
-        self.endpoint = endpoint;
-        self
-    }
-
-    /// Returns the address of the replica's HTTPS endpoint, or `None` if the driver does not know
-    /// it: for a container or pod, and if neither the manifest nor the flags have `$(port)`.
-    pub(crate) fn endpoint(&self) -> Option<SocketAddr> {
-        self.endpoint
-    }
-
-    /// Returns the index of the replica.
-    pub(crate) fn index(&self) -> usize {
-        self.index
-    }
-
-    /// Returns the sequence number of the first ledger record that this process can have caused.
-    pub(crate) fn since(&self) -> u64 {
-        self.since
-    }
-
-    /// Suspends the process and its children.
-    ///
-    /// # Errors
-    /// Fails if the process has ended, if the provider runs in a container or pod, or if the system
-    /// rejects the signal.
-    pub(crate) async fn suspend(&self) -> Result<(), String> {
-        self.signal(Signal::STOP).await
-    }
-
-    /// Resumes the process and its children. Does nothing if the process has ended or is not
-    /// suspended, or if the provider runs in a container or pod.
-    pub(crate) async fn resume(&self) {
-        let _ = self.signal(Signal::CONT).await;
-    }
-
-    async fn signal(&self, signal: Signal) -> Result<(), String> {
-        let (done, result) = oneshot::channel();
-        let ended = || format!("replica {} has ended", self.index);
-        self.signals.send((signal, done)).map_err(|_| ended())?;
-        result.await.map_err(|_| ended())?
-    }
-
-    /// Waits until the process has ended for any reason.
-    ///
-    /// Cancel safe.
-    pub(crate) async fn end(&self) {
-        self.ended.cancelled().await;
-    }
-
-    /// Returns how the process ended, and at which world time, or `None` if it still runs.
-    pub(crate) fn ended(&self) -> Option<(Exit, Time)> {
-        self.exit.lock().expect("no holder panics").clone()
-    }
-
-    /// Sends SIGTERM, waits for the end of the process, and returns how it ended. Kills the process
-    /// if it still runs after 30 s.
-    pub(crate) async fn stop(self) -> Exit {
-        self.stop.cancel();
-        self.end().await;
-        self.ended().map_or(Exit::Killed, |(how, _)| how)
-    }
-
-    /// Kills the process and waits for its end.
-    pub(crate) async fn kill(self) {
-        self.kill.cancel();
-        self.end().await;
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.kill.cancel();
-    }
+        let at = world.now();
+        for reader in readers.into_iter().flatten() {
+            // A child of the program may hold the pipe open, so this waits for the rest of the
+            // output for at most one second.
+            let _ = tokio::time::timeout(Duration::from_secs(1), reader).await;
+        }
+        let how = if crashed(&how, &logs) { Exit::Panicked } else { how };
+        end.report(how, at);
+    });
+    Ok(process)
 }
 
 /// True if the program failed and one of the last 4,000 lines of the run's log begins like the
@@ -397,18 +218,6 @@ fn by_order(status: std::io::Result<ExitStatus>) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_log_beyond_its_maximum_size_keeps_the_last_lines_and_counts_the_dropped_ones() {
-        let logs = Logs::default();
-        let line = "x".repeat(1 << 20);
-        for n in 0..600 {
-            let line = if n < 70 { line.clone() } else { n.to_string() };
-            logs.0.lock().unwrap().add(format!("0.000 {line}\n"));
-        }
-        assert_eq!(logs.tail(2), ["598", "599"]);
-        assert_eq!(logs.n_dropped(), 600 - 65 - LAST + 1);
-    }
 
     #[tokio::test]
     async fn output_without_an_end_of_line_is_read_in_pieces() {

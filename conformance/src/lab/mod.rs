@@ -13,7 +13,10 @@ pub(crate) mod facts;
 mod front;
 mod happening;
 mod initialize;
+mod logs;
+mod outside;
 mod pieces;
+mod process;
 mod provider;
 mod recorded;
 mod redirect;
@@ -34,13 +37,15 @@ use sim::world::{Retain, State, Time, World};
 use sim::{Sim, WorldHandle};
 
 use crate::backend::Backend;
-use crate::foreign::Host;
 use crate::scenario::{Scenario, Step};
 pub use bounds::{Bounds, ExceededBound, peak_resident};
 use bounds::{Guard, Watchdog};
 pub(crate) use election::{Identities, unknown_leader_reason};
 pub use endpoint::Answer;
 pub use happening::{LabEvent, RecordedLabEvent};
+pub(crate) use logs::Logs;
+pub(crate) use outside::{Provider, Started};
+pub(crate) use process::{Order, Process, ProcessControl};
 use provider::Replica;
 pub use provider::{Exit, Mutants};
 pub(crate) use provider::{LEASE, cloud_config, label};
@@ -154,9 +159,9 @@ pub fn run_within(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
 pub struct Lab {
     sim: Sim,
     replicas: Vec<Running>,
-    /// Host of the replicas if they are processes, containers or pods; `None` if they run in this
-    /// process.
-    host: Option<Host>,
+    /// Provider whose replicas are processes, containers or pods; `None` if the replicas run in
+    /// this process.
+    host: Option<Box<dyn Provider>>,
     exits: Vec<Exit>,
     /// Time of each end in `exits`.
     ended_at: Vec<Time>,
@@ -223,9 +228,9 @@ impl Lab {
         }
     }
 
-    /// Makes the lab start all later replicas through this host: as processes, containers or pods.
-    pub(crate) fn use_host(&mut self, host: Host) {
-        self.host = Some(host);
+    /// Makes the lab start all later replicas through `host`: as processes, containers or pods.
+    pub(crate) fn use_host(&mut self, host: impl Provider + 'static) {
+        self.host = Some(Box::new(host));
     }
 
     /// Returns the sim.
@@ -390,11 +395,11 @@ impl Lab {
         let happened = self.happened.into_inner().expect("no holder panics");
         sim.shutdown().await;
         let hosted = host.is_some();
-        let mirrored = host.as_ref().is_some_and(Host::is_mirrored);
+        let mirrored = host.as_ref().is_some_and(|host| host.is_mirrored());
         let logs = host.as_ref().map(|host| host.logs().text()).unwrap_or_default();
         let n_lines_dropped = host.as_ref().map_or(0, |host| host.logs().n_dropped());
         let mut tokens = token.all();
-        tokens.extend(host.iter().flat_map(Host::tokens));
+        tokens.extend(host.iter().flat_map(|host| host.tokens()));
         Run {
             scenario,
             stage,

@@ -2,8 +2,7 @@
 
 use sim::world::{Time, World};
 
-use super::{Exit, Lab, LabEvent, MOST_IN_VAIN, Replica, Running, provider};
-use crate::foreign::Started;
+use super::{Exit, Lab, LabEvent, MOST_IN_VAIN, Replica, Running, Started, provider};
 
 impl Lab {
     /// Starts the replica with this index, unless it runs.

@@ -4,11 +4,11 @@ use jiff::SignedDuration;
 use sim::ledger::Ledger;
 use sim::world::Time;
 
+use super::Process;
 use super::election::Identities;
 use super::endpoint::EndpointClient;
 use super::provider::{Exit, Replica, label};
 use super::scrape::Scrape;
-use crate::foreign::Process;
 use crate::scenario::Caller;
 
 const OURS_ALONE: &str =
