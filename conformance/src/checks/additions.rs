@@ -13,10 +13,9 @@ use super::canary::Canary;
 use super::queries::{name, names};
 use super::zones::{relabel, stop_zone_labels};
 use super::{Case, Check};
-use crate::backend::Backend;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::{Exit, Run};
-use crate::scenario::{Pace, Scenario};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Backend, Pace, Scenario};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = vec![

@@ -8,9 +8,9 @@ use sim::ledger::Record;
 use super::build::{T_INIT, WRITE_NODE, WRITE_STATUS, s, world};
 use super::queries::names;
 use super::{Case, Check};
+use crate::judge::verdict::{AboutMoment as _, Verdict};
 use crate::lab::Run;
 use crate::scenario::Act;
-use crate::verdict::{AboutMoment as _, Verdict};
 
 pub(super) fn checks() -> Vec<Check> {
     let unavailable = Action::Status { code: 503, retry_after: None, message: None };

@@ -18,11 +18,10 @@ use super::build::{
 };
 use super::queries::{name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
 use crate::catalogue;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::Run;
-use crate::scenario::{Act, Scenario};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, Scenario};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let behind: &[(&str, &[&str])] = match backend {

@@ -10,11 +10,10 @@ use sim::{Class, Face};
 use super::build::{GRACE, T_INIT, T_LIFE, create_joining_machine, machine, s, vanishing, world};
 use super::queries::{name, names};
 use super::{Case, Check, configuration};
-use crate::backend::Backend;
 use crate::judge::terms;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::{Exit, Run, Scrape, sum};
-use crate::scenario::{Act, Initializer, Pace, Scenario};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, Initializer, Pace, Scenario};
 
 /// Duration of a case in which the provider either exits at its start or initializes one node.
 const SHORT: Duration = s(20);

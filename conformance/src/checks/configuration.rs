@@ -10,9 +10,9 @@ use super::Case;
 use super::build::{T_INIT, s, set_address, world};
 use super::command_line::{ended_early, logs};
 use super::queries::{name, names};
+use crate::judge::verdict::Verdict;
 use crate::lab::Run;
 use crate::scenario::Scenario;
-use crate::verdict::Verdict;
 
 /// Duration of each case.
 const SHORT: Duration = s(20);

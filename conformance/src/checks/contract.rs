@@ -13,11 +13,10 @@ use super::build::{
 use super::canary::Canary;
 use super::queries::{name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::judge::{Invariant, NodeFacts};
 use crate::lab::Run;
-use crate::scenario::{Act, Initializer};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, Initializer};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![

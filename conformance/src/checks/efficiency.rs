@@ -16,11 +16,10 @@ use super::build::{
 use super::canary::Canary;
 use super::queries::{name, names};
 use super::{Case, Check, addresses};
-use crate::backend::Backend;
 use crate::catalogue;
+use crate::judge::verdict::{AboutMoment as _, Verdict};
 use crate::lab::Run;
-use crate::scenario::Act;
-use crate::verdict::{AboutMoment as _, Verdict};
+use crate::scenario::{Act, Backend};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![

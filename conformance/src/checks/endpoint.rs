@@ -8,9 +8,9 @@ use sim::faults::{Action, Rule};
 use super::build::{s, world};
 use super::queries::names;
 use super::{Case, Check};
+use crate::judge::verdict::{AboutMoment as _, Verdict};
 use crate::lab::{Answer, Run};
 use crate::scenario::{Act, Caller, Pace, Scenario};
-use crate::verdict::{AboutMoment as _, Verdict};
 
 /// Time of the first request to the endpoint.
 const FIRST: Duration = s(20);

@@ -12,10 +12,9 @@ use sim::world::{Command, Event, Time};
 use super::build::{SETTLED, create_joining_machine, machine, s, with_outage, world};
 use super::queries::{name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
+use crate::judge::verdict::Verdict;
 use crate::lab::Run;
-use crate::scenario::{Act, Pace};
-use crate::verdict::Verdict;
+use crate::scenario::{Act, Backend, Pace};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let hours = Pace::Virtual("the case lasts hours");

@@ -14,10 +14,9 @@ use super::build::{
 use super::canary::Canary;
 use super::queries::{name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::Run;
-use crate::scenario::{Act, Scenario};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, Scenario};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = vec![

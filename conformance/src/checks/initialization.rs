@@ -7,13 +7,12 @@ use sim::world::{Command, Completion, ControlPlane, Step};
 
 use super::build::{
     GRACE, KNOWN_UUID, SETTLED, T_INIT, WRITE_NODE, WRITE_STATUS, create_joining_machine,
-    create_machine_of_early, create_node_early, fault_kinds, hidden, machine, s, world, world_with,
+    create_machine_of_early, create_node_early, hidden, machine, s, world, world_with,
 };
 use super::queries::{name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
-use crate::scenario::{Act, Pace};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, Pace, fault_kinds};
 use sim::Face;
 use sim::faults::Rule;
 use sim::ledger::Record;

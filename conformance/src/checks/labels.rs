@@ -5,9 +5,9 @@ use serde_json::json;
 use super::build::{SETTLED, T_INIT, T_STATUS, patch, s, set_address, world};
 use super::queries::{name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::Run;
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::Backend;
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![

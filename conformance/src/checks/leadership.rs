@@ -12,10 +12,10 @@ use sim::world::{Command, Time};
 use super::build::{SETTLED, T_INIT, create_joining_machine, machine, s, set_address, world};
 use super::queries::names;
 use super::{Case, Check};
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::judge::{LeaseVersion, terms};
 use crate::lab::{Exit, LEASE, Run};
 use crate::scenario::Act;
-use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Time after which a lease that its holder does not renew expires.
 const LEASE_DURATION: Duration = s(15);

@@ -38,14 +38,11 @@ mod tests;
 mod waiting;
 mod zones;
 
-use crate::backend::Backend;
 use crate::catalogue::{self, Class, Entry};
+use crate::judge::verdict::{Reason, Verdict};
 use crate::judge::{self, Invariant, Violation};
 use crate::lab::{Run, Stage, run};
-use crate::scenario::{Pace, Scenario};
-use crate::verdict::{Reason, Verdict};
-
-pub use build::{FaultKind, fault_kinds};
+use crate::scenario::{Backend, Pace, Scenario};
 
 /// A promise of the catalogue, by its ID, with the cases that test it.
 pub struct Check {

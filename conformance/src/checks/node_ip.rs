@@ -7,9 +7,9 @@ use super::build::{SETTLED, T_INIT, T_STATUS, machine, patch, s, set_address};
 use super::queries::{name, names};
 use super::{Case, Check};
 use crate::judge::NodeFacts;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
-use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Annotation with the addresses of `--node-ip`.
 const ANNOTATION: &str = "alpha.kubernetes.io/provided-node-ip";

@@ -14,10 +14,9 @@ use super::build::{
 };
 use super::queries::{name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::{Run, Scrape, sum};
-use crate::scenario::{Act, Initializer, Pace, Scenario};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, Initializer, Pace, Scenario};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut healths = vec![outage(backend), outage_from_the_start(backend)];

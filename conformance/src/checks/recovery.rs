@@ -7,19 +7,17 @@ use sim::faults::{Action, Rule};
 use sim::world::{Command, ControlPlane, objects};
 
 use super::build::{
-    FaultKind, GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, WRITE_NODE, WRITE_STATUS,
-    create_joining_machine, fault_kinds, machine, s, set_address, vanishing, with_outage, world,
-    world_with,
+    GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, WRITE_NODE, WRITE_STATUS, create_joining_machine,
+    machine, s, set_address, vanishing, with_outage, world, world_with,
 };
 use super::identity::rebuilt;
 use super::queries::{name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
 use crate::judge::liveness;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::Run;
 use crate::lives::{self, Life};
-use crate::scenario::{Act, Initializer, Scenario};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, FaultKind, Initializer, Scenario, fault_kinds};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = vec![

@@ -16,11 +16,10 @@ use super::canary::Canary;
 use super::deletion::survives;
 use super::queries::{EventFacts, name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
 use crate::catalogue;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::{Run, sum};
-use crate::scenario::{Act, Initializer, Pace, Scenario};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, Initializer, Pace, Scenario};
 
 /// Time by which an event of a provider that is a process may follow its cause. The event
 /// recorders, client-go's and ours, send events in the background.

@@ -17,11 +17,10 @@ use super::build::{SETTLED, T_STATUS, create_joining_machine, machine, s, world}
 use super::canary::Canary;
 use super::queries::{name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
 use crate::judge::NodeFacts;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::{Exit, Run};
-use crate::scenario::{Act, Scenario};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, Scenario};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let cut = |bytes| Action::Truncate { bytes };

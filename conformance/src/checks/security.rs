@@ -16,10 +16,9 @@ use super::build::{
 use super::canary::Canary;
 use super::queries::{name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
+use crate::judge::verdict::Verdict;
 use crate::lab::Run;
-use crate::scenario::{Act, Scenario};
-use crate::verdict::Verdict;
+use crate::scenario::{Act, Backend, Scenario};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut rights = vec![documented(backend)];

@@ -15,10 +15,9 @@ use super::build::{
 use super::canary::Canary;
 use super::queries::{name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::{Exit, Run};
-use crate::scenario::Act;
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = promises(backend);

@@ -16,10 +16,9 @@ use super::canary::Canary;
 use super::deletion::PATIENCE;
 use super::queries::name;
 use super::{Case, Check};
-use crate::backend::Backend;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::Run;
-use crate::scenario::Act;
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![

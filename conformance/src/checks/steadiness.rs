@@ -15,11 +15,10 @@ use super::build::{
 use super::canary::Canary;
 use super::queries::{name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
 use crate::judge::terms;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::{Exit, Run};
-use crate::scenario::{Act, Pace};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, Pace};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![

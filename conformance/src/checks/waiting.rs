@@ -18,10 +18,9 @@ use super::build::{
 };
 use super::queries::{name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::Run;
-use crate::scenario::{Act, Pace};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, Pace};
 
 /// Time in which a provider must not initialize a waiting node: `T_quiet` of the catalogue, which
 /// is 30 s because no period applies to such nodes.

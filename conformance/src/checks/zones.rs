@@ -9,16 +9,15 @@ use sim::world::{
 };
 
 use super::build::{
-    GRACE, T_INIT, T_LIFE, T_STATUS, create_joining_machine, fault_kinds, machine, machine_object,
-    s, set_address, world,
+    GRACE, T_INIT, T_LIFE, T_STATUS, create_joining_machine, machine, machine_object, s,
+    set_address, world,
 };
 use super::queries::{name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::judge::{Invariant, NodeFacts};
 use crate::lab::Run;
-use crate::scenario::{Act, Pace, Scenario};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, Pace, Scenario, fault_kinds};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     if !backend.is_vcenter() {

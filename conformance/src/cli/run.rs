@@ -8,14 +8,14 @@ use std::process::ExitCode;
 use super::args::Run;
 use super::output::Watched;
 use super::{elapsed, usage};
-use crate::backend::Backend;
 use crate::checks::Outcome;
 use crate::cost::{self, Table};
 use crate::foreign;
+use crate::judge::verdict::Verdict;
 use crate::lab::{Mode, Stage, peak_resident};
-use crate::report::{self, About, Ledgers, Tally};
+use crate::scenario::Backend;
+use crate::suite::report::{self, About, Ledgers, Tally};
 use crate::suite::{Conclusion, Filter};
-use crate::verdict::Verdict;
 
 pub(super) fn run(out: &mut impl Write, arguments: &Run) -> anyhow::Result<ExitCode> {
     // The exit code and the files matter even if the reader closes the pipe before the table ends.

@@ -14,12 +14,13 @@ use super::args::{Modes, modes};
 use super::output::Watched;
 use super::run::{or_usage, surroundings};
 use super::{elapsed, usage};
-use crate::backend::Backend;
 use crate::catalogue::nearest;
 use crate::lab::{Mode, Stage};
 use crate::lives::Life;
-use crate::sweep::{Journal, Kind, Trial, mode_name, sample, sweep, trials};
-use crate::{foreign, lives, report};
+use crate::lives::sweep::{Journal, Kind, Trial, mode_name, sample, sweep, trials};
+use crate::scenario::Backend;
+use crate::suite::report;
+use crate::{foreign, lives};
 
 /// Arguments of `conformance sweep`.
 #[derive(Parser)]

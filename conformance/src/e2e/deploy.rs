@@ -11,8 +11,8 @@ use super::cluster::Cluster;
 use super::peer::{self, Program};
 use super::simulator::{Access, Credentials, Simulator};
 use super::until;
-use crate::backend::Backend;
 use crate::lab::LEASE;
+use crate::scenario::Backend;
 
 /// Name of the provider's image in the published manifests.
 const PUBLISHED: &str = concat!("vsphere-lab/provider:", env!("CARGO_PKG_VERSION"));

@@ -16,9 +16,9 @@ use super::cluster::Machine;
 use super::deploy::{self, Deployment};
 use super::lab::Lab;
 use super::{kubelet, scenarios};
-use crate::backend::Backend;
+use crate::judge::verdict::Verdict;
 use crate::judge::{NodeFacts, facts};
-use crate::verdict::Verdict;
+use crate::scenario::Backend;
 
 /// A disturbance of the environment.
 #[derive(Clone, Copy, Debug)]

@@ -13,8 +13,8 @@ use super::shell::call;
 use super::simulator::Simulator;
 use super::usage::Usage;
 use super::{engine, kubelet, until};
-use crate::backend::Backend;
-use crate::process_identity;
+use crate::foreign::process_identity;
+use crate::scenario::Backend;
 
 /// Description of a lab to make or to open.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use super::deploy::NAMESPACE;
 use super::shell::call;
 use super::simulator::Access;
 use super::usage::Usage;
-use crate::backend::Backend;
+use crate::scenario::Backend;
 
 /// Providers of other vendors that the benchmark and the scenarios support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

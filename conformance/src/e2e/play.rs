@@ -17,10 +17,10 @@ use super::peer::{Peer, peer};
 use super::scenarios::{ALL, Scenario};
 use super::tally::Since;
 use super::usage::Usage;
-use crate::backend::Backend;
+use crate::judge::verdict::Verdict;
 use crate::lab::Stage;
+use crate::scenario::Backend;
 use crate::suite::{Conclusion, Filter};
-use crate::verdict::Verdict;
 
 /// Result of a scenario; an entry of `e2e.json`.
 #[derive(Clone, Debug, Serialize)]

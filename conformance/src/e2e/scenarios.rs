@@ -13,10 +13,10 @@ use super::peer::Peer;
 use super::shell::call;
 use super::tally::Since;
 use super::{swap, until};
-use crate::backend::Backend;
 use crate::checks::required_deletions;
+use crate::judge::verdict::Verdict;
 use crate::judge::{NodeFacts, facts};
-use crate::verdict::Verdict;
+use crate::scenario::Backend;
 
 /// A scenario: the check of the catalogue that it plays, and its actions.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ use super::cluster::Machine;
 use super::engine::{self, LABEL};
 use super::shell::{Call, call};
 use super::until;
-use crate::backend::Backend;
+use crate::scenario::Backend;
 
 /// Port on which the simulator serves vCenter.
 pub(super) const VCENTER_PORT: u16 = 8989;

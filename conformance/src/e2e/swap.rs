@@ -14,8 +14,8 @@ use super::disturbances::{AT_WORK, shown, unchanged};
 use super::lab::Lab;
 use super::peer::Peer;
 use super::scenarios;
-use crate::backend::Backend;
-use crate::verdict::Verdict;
+use crate::judge::verdict::Verdict;
+use crate::scenario::Backend;
 
 /// Status period of both providers; short, so that each makes several passes over the nodes.
 const PERIOD: Duration = Duration::from_secs(10);

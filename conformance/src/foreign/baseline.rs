@@ -16,8 +16,8 @@ use sim::document::{self, DocumentError};
 
 use crate::catalogue;
 use crate::judge::Invariant;
+use crate::judge::verdict::Verdict;
 use crate::suite::Conclusion;
-use crate::verdict::Verdict;
 
 const API_VERSION: &str = "sim.vsphere/v1alpha1";
 const KIND: &str = "Baseline";

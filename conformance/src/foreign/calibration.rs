@@ -16,11 +16,10 @@ use sim::world::objects::Key;
 use sim::world::{Command, Named, Time, Topology};
 
 use super::host::{Host, Setup};
-use crate::backend::Backend;
 use crate::judge::facts;
 use crate::lab::{Lab, Provider as _, Stage};
-use crate::periods::{GRACE, Periods};
-use crate::scenario::{Act, ProviderSetup, Scenario};
+use crate::scenario::periods::{GRACE, Periods};
+use crate::scenario::{Act, Backend, ProviderSetup, Scenario};
 
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

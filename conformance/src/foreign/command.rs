@@ -16,14 +16,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::cluster::Cluster;
-use super::container;
 use super::launch::Launcher;
 use super::manifest::Driver;
 use super::template::{self, Values};
-use super::{ApiServer, Manifest, RealApiServer, Settings, Setup, Subject, builtin};
+use super::{ApiServer, Manifest, RealApiServer, Settings, Setup, Subject, builtin, container};
 use crate::catalogue::Requirement;
 use crate::lab::Stage;
-use crate::report::{self, About, Ledgers};
+use crate::suite::report::{self, About, Ledgers};
 use crate::suite::{Conclusion, Filter};
 
 /// Default number of parallel cases.

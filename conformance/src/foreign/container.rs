@@ -189,7 +189,7 @@ mod tests {
         let label = format!("io.vsphere-lab.driver={owner}");
         let place = format!(
             "io.vsphere-lab.driver/where={}",
-            crate::process_identity::boot_and_namespace().unwrap()
+            crate::foreign::process_identity::boot_and_namespace().unwrap()
         );
         assert_eq!(
             arguments,

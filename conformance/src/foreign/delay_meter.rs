@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::catalogue::Class;
-use crate::verdict::{Reason, Verdict};
+use crate::judge::verdict::{Reason, Verdict};
 
 /// A delay of this computer, in real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +119,7 @@ mod tests {
     use sim::world::Time;
 
     use crate::judge::Invariant;
-    use crate::verdict::AboutMoment as _;
+    use crate::judge::verdict::AboutMoment as _;
 
     #[test]
     fn a_late_machine_voids_safety_passes_and_keeps_safety_failures() {

@@ -9,8 +9,8 @@ use super::manifest::{Driver, Knob, Manifest};
 use super::template;
 use crate::catalogue::Entry;
 use crate::checks::Case;
+use crate::judge::verdict::Verdict;
 use crate::scenario::{Act, Pace, ProviderSetup, Scenario};
-use crate::verdict::Verdict;
 
 /// Maximum number of machines per vCenter in a case. More would overload this computer, on which
 /// other cases run at the same time.

@@ -23,6 +23,7 @@ pub mod launch;
 mod manifest;
 mod namespace;
 mod process;
+pub(crate) mod process_identity;
 mod processor_wait;
 mod remote;
 mod run;

@@ -12,7 +12,7 @@ use std::process::ExitStatus;
 use super::cluster::Pod;
 use super::container::Running;
 use super::manifest::Container;
-use crate::process_identity;
+use crate::foreign::process_identity;
 
 /// Label of every object (container, Pod, Secret) that a `conformance` process creates for a
 /// provider. Its value contains the process ID of that `conformance` process.

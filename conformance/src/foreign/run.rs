@@ -19,11 +19,11 @@ use super::host::{Host, Setup};
 use crate::catalogue::{self, Class, Entry, Requirement};
 use crate::checks::{Case, Check, Outcome};
 use crate::cost::calls;
+use crate::judge::verdict::{Reason, Verdict};
 use crate::lab::{Lab, Run, Stage};
-use crate::report::Ledgers;
 use crate::scenario::Scenario;
+use crate::suite::report::Ledgers;
 use crate::suite::{Conclusion, Judged};
-use crate::verdict::{Reason, Verdict};
 
 /// Settings of a run that judges a provider.
 #[derive(Clone, Copy, Debug)]

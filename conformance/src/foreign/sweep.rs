@@ -27,10 +27,10 @@ use super::{Settings, Setup, Subject};
 use crate::catalogue::Class;
 use crate::judge::{Invariant, Violation};
 use crate::lab::Run;
+use crate::lives::sweep::{self, Kind, Trial, TrialResult, mode_name};
 use crate::lives::{self, Life};
-use crate::report::seconds;
 use crate::scenario::Scenario;
-use crate::sweep::{self, Kind, Trial, TrialResult, mode_name};
+use crate::suite::report::seconds;
 
 /// Parameters of a sweep.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::manifest::Manifest;
-use crate::backend::Backend;
+use crate::scenario::Backend;
 
 /// Values of placeholders, by name.
 pub(super) type Values = BTreeMap<String, String>;

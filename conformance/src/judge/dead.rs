@@ -64,7 +64,7 @@ mod tests {
     fn a_second_use_of_an_ended_session_breaks_the_invariant() {
         let topology = sim::world::Topology::zones(1).machines(2);
         let scenario = Scenario::new("", topology, Duration::from_secs(120))
-            .at(Duration::from_secs(60), crate::backend::Backend::VCenter.disconnect());
+            .at(Duration::from_secs(60), crate::scenario::Backend::VCenter.disconnect());
         let mut run = lab::run(&scenario, &Stage::default());
         let refused = run.calls().find(|call| is_refused(call)).expect("a session expires").clone();
         assert_eq!(violations(&run), []);

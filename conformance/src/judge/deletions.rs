@@ -10,12 +10,10 @@ use sim::world::vcenter::{Change, MoRef, VcEvent};
 use sim::world::{Event, State, Time};
 
 use super::Invariant::{self, NoDeletionOnError, PredecessorOnly};
-use super::Violation;
-use super::authors;
-use crate::backend::Backend;
+use super::{Violation, authors};
 use crate::lab::Run;
 use crate::lab::facts::facts;
-use crate::scenario::Act;
+use crate::scenario::{Act, Backend};
 
 /// Name of a vCenter, and reference of a machine there.
 type Machine = (String, MoRef);

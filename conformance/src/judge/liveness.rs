@@ -10,7 +10,7 @@ use super::Invariant::*;
 use super::Violation;
 use crate::lab::Run;
 use crate::lab::facts::{facts, machine_of, means, names_no_uuid, reported};
-use crate::periods::Periods;
+use crate::scenario::periods::Periods;
 
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
     let at = run.end_time();

@@ -21,6 +21,7 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 mod truth;
+pub mod verdict;
 mod writes;
 mod zones;
 

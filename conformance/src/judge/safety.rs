@@ -14,12 +14,11 @@ use uuid::Uuid;
 use super::Invariant::{self, *};
 use super::Violation;
 use super::authors::WriteTimes;
-use crate::backend::virtual_machines;
 use crate::lab::facts::{
     NodeFacts, facts, machine_for, machine_of, means, names_no_uuid, reported,
 };
 use crate::lab::{ByHand, Run};
-use crate::scenario::Act;
+use crate::scenario::{Act, virtual_machines};
 
 /// Time after a power change within which the provider must learn the new state.
 const NOTICED: Duration = Duration::from_secs(30);

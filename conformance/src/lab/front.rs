@@ -10,7 +10,7 @@ use sim::Sim;
 
 use super::provider::cloud_config;
 use super::{Mode, Stage};
-use crate::periods::go_duration;
+use crate::scenario::periods::go_duration;
 use crate::scenario::{ProviderSetup, Scenario};
 
 /// Name of the configuration file, for messages only.

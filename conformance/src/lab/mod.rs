@@ -13,6 +13,7 @@ pub(crate) mod facts;
 mod front;
 mod happening;
 mod initialize;
+pub(crate) mod ledger_file;
 mod logs;
 mod outside;
 mod pieces;
@@ -36,8 +37,7 @@ use sim::ledger::{Kind, Ledger};
 use sim::world::{Retain, State, Time, World};
 use sim::{Sim, WorldHandle};
 
-use crate::backend::Backend;
-use crate::scenario::{Scenario, Step};
+use crate::scenario::{Backend, Scenario, Step};
 pub use bounds::{Bounds, ExceededBound, peak_resident};
 use bounds::{Guard, Watchdog};
 pub(crate) use election::{Identities, unknown_leader_reason};

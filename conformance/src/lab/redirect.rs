@@ -9,7 +9,7 @@ use sim::world::objects::{self, Key, PatchKind};
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Named, State};
 
-use crate::backend::virtual_machines;
+use crate::scenario::virtual_machines;
 
 /// Returns the command with which an administrator of the Supervisor has the same effect. Returns a
 /// command without an equivalent unchanged, and also a creation if the Supervisor has no

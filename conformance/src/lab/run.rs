@@ -10,8 +10,7 @@ use sim::world::objects::{GroupResource, Op};
 use sim::world::{Event, Log, State, Time};
 
 use super::{Answer, ExceededBound, Exit, LabEvent, RecordedLabEvent, Scrape, Stage};
-use crate::backend::Backend;
-use crate::scenario::{Act, Scenario};
+use crate::scenario::{Act, Backend, Scenario};
 
 /// Result of a run.
 #[derive(Debug)]

@@ -10,9 +10,8 @@ use super::{
     Case, SETTLED, T_INIT, T_STATUS, about_machines, machine, name, names, s, set_address, steady,
     world,
 };
-use crate::backend::Backend;
-use crate::scenario::{Act, Pace, Scenario};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, Pace, Scenario};
 
 /// Creates a case in which VMware Tools stop and vCenter keeps the last guest information. The
 /// provider restarts and reads this information. The node must keep its addresses.

@@ -8,7 +8,7 @@
 use crate::checks::Case;
 use crate::checks::build::{T_INIT, s, set_address, world};
 use crate::checks::queries::{name, names};
-use crate::verdict::Verdict;
+use crate::judge::verdict::Verdict;
 
 const A: &str = "10.6.0.1";
 const B: &str = "10.7.0.1";

@@ -1,9 +1,9 @@
 //! Cases in which other clients overwrite the addresses that the provider wrote to Nodes.
 
 use super::{Case, SETTLED, T_INIT, T_STATUS, name, s, world};
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::Run;
 use crate::lives::{foreign_address, foreign_addresses};
-use crate::verdict::{AboutMoment as _, Verdict, when};
 
 /// Creates a case in which another client replaces the addresses of the first node, removes those
 /// of the second, and adds one to those of the third. The provider must restore the former

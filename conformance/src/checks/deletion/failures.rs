@@ -6,17 +6,14 @@ use sim::faults::{Action, Between, Rule};
 use sim::world::{Command, Time};
 
 use super::{HEALED, PATIENCE, survives};
-use crate::backend::Backend;
 use crate::checks::Case;
-use crate::checks::build::{
-    SETTLED, about_machines, fault_kinds, forget_reference, machine, s, world,
-};
+use crate::checks::build::{SETTLED, about_machines, forget_reference, machine, s, world};
 use crate::checks::canary::Canary;
 use crate::checks::queries::{name, names};
 use crate::judge::NodeFacts;
+use crate::judge::verdict::Verdict;
 use crate::lab::Run;
-use crate::scenario::Act;
-use crate::verdict::Verdict;
+use crate::scenario::{Act, Backend, fault_kinds};
 
 /// Creates two cases per kind of failure, one with a running and one with a restarted provider: a
 /// node is NotReady, its machine runs, and every call about machines fails. The node must stay, and

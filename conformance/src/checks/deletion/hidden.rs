@@ -9,14 +9,13 @@ use sim::world::objects::{self, GroupResource, Key};
 use sim::world::{Command, Grant, PROVIDER_USER};
 
 use super::{HEALED, PATIENCE, survives};
-use crate::backend::Backend;
 use crate::checks::Case;
 use crate::checks::build::{NAMESPACE, SETTLED, machine, s, world};
 use crate::checks::canary::Canary;
 use crate::checks::queries::name;
+use crate::judge::verdict::Verdict;
 use crate::lab::Run;
-use crate::scenario::{Act, Scenario};
-use crate::verdict::Verdict;
+use crate::scenario::{Act, Backend, Scenario};
 
 /// Revokes the provider's right to see the first machine. A Supervisor grants rights by kind, not
 /// by object, so there the provider loses all its rights until [`HEALED`].

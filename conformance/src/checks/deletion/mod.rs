@@ -19,11 +19,10 @@ use super::build::{KNOWN_UUID, SETTLED, forget_reference, known_uuid, machine, s
 use super::canary::Canary;
 use super::queries::{name, names};
 use super::{Case, Check};
-use crate::backend::Backend;
 use crate::judge::Invariant;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::Run;
-use crate::scenario::{Act, Pace};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, Pace};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = vec![

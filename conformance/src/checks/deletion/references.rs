@@ -13,7 +13,6 @@ use sim::world::{Command, Named, Topology};
 use uuid::Uuid;
 
 use super::survives;
-use crate::backend::Backend;
 use crate::checks::Case;
 use crate::checks::build::{
     KNOWN_UUID, SETTLED, known_machine_arrives, known_uuid, machine, patch, s, world,
@@ -21,8 +20,8 @@ use crate::checks::build::{
 use crate::checks::canary::Canary;
 use crate::checks::queries::name;
 use crate::judge::Invariant;
-use crate::scenario::{Act, Scenario};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, Scenario};
 
 /// Number of nodes. Two of them may be gone at once without a hold of deletions.
 const N: u32 = 20;

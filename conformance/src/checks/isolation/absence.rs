@@ -10,16 +10,15 @@ use sim::faults::{Action, Rule};
 use sim::world::{Command, Named, Topology};
 
 use super::{DOWN, other};
-use crate::backend::Backend;
 use crate::checks::Case;
 use crate::checks::build::{
     GRACE, SETTLED, T_INIT, T_STATUS, known_machine_arrives, known_uuid, machine, s, world,
 };
 use crate::checks::deletion::{PATIENCE, survives};
 use crate::checks::queries::name;
+use crate::judge::verdict::{AboutMoment as _, Verdict, when};
 use crate::lab::Run;
-use crate::scenario::{Act, Scenario};
-use crate::verdict::{AboutMoment as _, Verdict, when};
+use crate::scenario::{Act, Backend, Scenario};
 
 /// Number of machines per vCenter. Two of the twenty nodes may be gone at once without a hold of
 /// deletions.

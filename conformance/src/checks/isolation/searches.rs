@@ -9,8 +9,8 @@ use sim::world::{Command, Named};
 use crate::checks::Case;
 use crate::checks::build::{T_INIT, create_joining_machine, s, world_with};
 use crate::checks::queries::{name, names};
+use crate::judge::verdict::Verdict;
 use crate::scenario::Act;
-use crate::verdict::Verdict;
 
 pub(super) fn cases() -> [Case; 3] {
     [one_hangs(), one_fails(), failed_for_nodes_that_went()]

@@ -12,7 +12,6 @@ use super::in_cluster::{Play, Played};
 use super::plan::Plan;
 use super::report::{self, Column};
 use super::virtual_time;
-use crate::backend::Backend;
 use crate::cost::CountedMode;
 use crate::e2e::cluster::{Cluster, Machine};
 use crate::e2e::deploy::{self, Deployment};
@@ -21,6 +20,7 @@ use crate::e2e::lab::{LabRecord, LabSpec};
 use crate::e2e::peer::{Peer, peer};
 use crate::e2e::simulator::Simulator;
 use crate::e2e::{engine, kubelet};
+use crate::scenario::Backend;
 
 /// Options of the benchmark: fleets, providers and output.
 #[derive(Args, Clone, Debug)]

@@ -20,7 +20,7 @@ use sim::document::{self, DocumentError};
 
 use super::builtin;
 use super::template::{self, Values};
-use crate::backend::Backend;
+use crate::scenario::Backend;
 use run::Run;
 pub(super) use run::{Container, Driver, Process, address, user};
 

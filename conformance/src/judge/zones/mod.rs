@@ -13,9 +13,9 @@ use sim::world::{Event, REGION_CATEGORY, State, Time, ZONE_CATEGORY};
 use super::Invariant::{self, *};
 use super::Violation;
 use super::authors::WriteTimes;
-use crate::backend::virtual_machines;
 use crate::lab::Run;
 use crate::lab::facts::{facts, machine_of};
+use crate::scenario::virtual_machines;
 
 /// Zone and region, each if the Node or place has one.
 type Pair = (Option<String>, Option<String>);

@@ -11,10 +11,10 @@ use quick_junit::{
     NonSuccessKind, Report, TestCase, TestCaseStatus, TestRerun, TestSuite, XmlString,
 };
 
-use crate::backend::Backend;
 use crate::catalogue::Requirement;
+use crate::judge::verdict::Verdict;
+use crate::scenario::Backend;
 use crate::suite::{Conclusion, Judged};
-use crate::verdict::Verdict;
 
 /// Returns the JUnit report as XML.
 pub(super) fn document(conclusions: &[Conclusion]) -> anyhow::Result<String> {

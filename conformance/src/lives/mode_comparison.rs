@@ -19,10 +19,9 @@ use sim::world::objects::{GroupResource, Op};
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Named, Topology};
 
-use crate::backend::Backend;
 use crate::judge;
 use crate::lab::{Mode, Run, Stage, run};
-use crate::scenario::{Act, Scenario};
+use crate::scenario::{Act, Backend, Scenario};
 
 /// Number of machines at the beginning.
 const MACHINES: u32 = 6;

@@ -8,10 +8,9 @@ use sim::faults::{Between, Rule};
 use sim::ledger::Record;
 
 use super::{Failure, RULE, Trial};
-use crate::checks::fault_kinds;
 use crate::lab::Run;
 use crate::lives::Life;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, fault_kinds};
 
 /// A call that can fail: phase, face, operation and kind of object.
 pub(super) type Point = (String, Face, String, Option<String>);

@@ -144,7 +144,7 @@ impl Journal {
 mod tests {
     use super::*;
     use crate::lab::Mode;
-    use crate::sweep::Failure;
+    use crate::lives::sweep::Failure;
 
     fn trial(life: &'static str) -> Trial {
         let failure = Failure::Crash {

@@ -12,8 +12,8 @@ use anyhow::Context;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::backend::Backend;
 use crate::checks::Outcome;
+use crate::scenario::Backend;
 
 /// Ledgers of the cases that have ended, as temporary files below the output folder.
 #[derive(Debug)]

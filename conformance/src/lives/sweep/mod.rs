@@ -2,7 +2,7 @@
 //!
 //! The model is SQLite's "fail the n-th malloc", applied to an API. The calls come from a run of
 //! each [life](crate::lives) without failures, the healthy run. The sweep [`Kind::Faults`] makes
-//! calls fail in every way that [`fault_kinds`](crate::checks::fault_kinds) has for their face,
+//! calls fail in every way that [`fault_kinds`](crate::scenario::fault_kinds) has for their face,
 //! once per face, operation, kind of object and phase. If a failure loses the answer, the sweep
 //! tries it without and with the operation carried out. The sweep [`Kind::Crashes`] kills a replica
 //! that waits for the answer to a write to the workload cluster, once if the server has carried out

@@ -14,9 +14,9 @@ use serde::Serialize;
 pub use ledgers::Ledgers;
 
 use crate::cost::Table;
+use crate::judge::verdict::Verdict;
 use crate::lab::Stage;
 use crate::suite::{Conclusion, Summary};
-use crate::verdict::Verdict;
 
 /// Name of the simulated API server in reports.
 pub(crate) const FAKE: &str = "fake@1.36";
