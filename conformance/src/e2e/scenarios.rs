@@ -13,7 +13,7 @@ use super::peer::Peer;
 use super::shell::call;
 use super::tally::Since;
 use super::{swap, until};
-use crate::checks::required_deletions;
+use crate::checks::lifecycle::required_deletions;
 use crate::judge::verdict::Verdict;
 use crate::judge::{NodeFacts, facts};
 use crate::scenario::Backend;
