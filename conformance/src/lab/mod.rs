@@ -7,26 +7,11 @@
 mod acts;
 mod bounds;
 pub(crate) mod capture;
-mod election;
-mod endpoint;
 pub(crate) mod facts;
-mod front;
-mod happening;
-mod initialize;
-pub(crate) mod ledger_file;
-mod logs;
-mod outside;
-mod pieces;
-mod process;
 mod provider;
-mod recorded;
-mod redirect;
 mod replicas;
 mod run;
-mod running;
-mod scrape;
 pub(crate) mod secrets;
-mod wire;
 
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -40,19 +25,21 @@ use sim::{Sim, WorldHandle};
 use crate::scenario::{Backend, Scenario, Step};
 pub use bounds::{Bounds, ExceededBound, peak_resident};
 use bounds::{Guard, Watchdog};
-pub(crate) use election::{Identities, unknown_leader_reason};
-pub use endpoint::Answer;
-pub use happening::{LabEvent, RecordedLabEvent};
-pub(crate) use logs::Logs;
-pub(crate) use outside::{Provider, Started};
-pub(crate) use process::{Order, Process, ProcessControl};
 use provider::Replica;
+pub use provider::endpoint::Answer;
+use provider::endpoint::{self, ServingFiles};
+pub use provider::scrape::{Checks, Sample, Scrape, sum};
 pub use provider::{Exit, Mutants};
 pub(crate) use provider::{LEASE, cloud_config, label};
-pub use recorded::{Recorded, Unusable};
+pub(crate) use replicas::election::{Identities, unknown_leader_reason};
+pub(crate) use replicas::logs::Logs;
+pub(crate) use replicas::outside::{Provider, Started};
+pub(crate) use replicas::process::{Order, Process, ProcessControl};
+use replicas::running::Running;
+pub use run::happening::{LabEvent, RecordedLabEvent};
+pub(crate) use run::ledger_file;
+pub use run::recorded::{Recorded, Unusable};
 pub use run::{ByHand, NodeEvent, Run};
-use running::Running;
-pub use scrape::{Checks, Sample, Scrape, sum};
 
 /// World time after which the lab restarts a replica in this process that ended by itself.
 const RESTART: Duration = Duration::from_secs(1);
@@ -170,7 +157,7 @@ pub struct Lab {
     scrapes: Vec<Scrape>,
     answers: Vec<Answer>,
     /// Files of the serving certificate.
-    files: endpoint::ServingFiles,
+    files: ServingFiles,
     /// SHA-256 of each certificate that `files` has contained.
     certificates: Vec<[u8; 32]>,
     by_hand: Vec<ByHand>,
@@ -202,7 +189,7 @@ impl Lab {
         if let Some(supervisor) = sim.supervisor() {
             token.set(supervisor.current_token());
         }
-        let files = endpoint::ServingFiles::default();
+        let files = ServingFiles::default();
         let mut certificates = Vec::new();
         if scenario.reads_endpoint() {
             endpoint::set_up_access(&sim);

@@ -1,5 +1,11 @@
 //! Starts, stops, kills and restarts replicas.
 
+pub(super) mod election;
+pub(super) mod logs;
+pub(super) mod outside;
+pub(super) mod process;
+pub(super) mod running;
+
 use sim::world::{Time, World};
 
 use super::{Exit, Lab, LabEvent, MOST_IN_VAIN, Replica, Running, Started, provider};

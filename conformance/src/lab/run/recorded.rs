@@ -9,7 +9,7 @@ use sim::ledger::{Kind, Record};
 use sim::world::objects::{self, Key};
 use sim::world::{Command, Time, Topology};
 
-use super::{ByHand, Exit, LabEvent, Mode, RecordedLabEvent, Run, Stage};
+use crate::lab::{ByHand, Exit, LabEvent, Mode, RecordedLabEvent, Run, Stage};
 use crate::scenario::{ProviderSetup, Scenario};
 
 /// Tolerance for the times of starts: a start counts from 5 s before its noted time on, and may be

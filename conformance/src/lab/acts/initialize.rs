@@ -9,7 +9,7 @@ use sim::world::objects::{self, GroupResource, Key, PatchKind};
 use sim::world::vcenter::Machine;
 use sim::world::{Command, State};
 
-use super::facts::{facts, machine_of, reported};
+use crate::lab::facts::{facts, machine_of, reported};
 use crate::scenario::Initializer;
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";

@@ -8,7 +8,7 @@ use sim::world::Time;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::Exit;
+use crate::lab::Exit;
 
 /// The process of a replica, or the client process of its container or pod. Dropping this value
 /// kills the replica.

@@ -6,7 +6,7 @@ use std::fmt;
 use futures::future::BoxFuture;
 use sim::Sim;
 
-use super::{Logs, Process};
+use crate::lab::{Logs, Process};
 use crate::scenario::Scenario;
 
 /// A provider whose replicas are processes, containers or pods on the real clock, in one run.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use sim::world::Time;
 
-use super::Exit;
+use crate::lab::Exit;
 
 /// An event of the lab. Each `usize` is the index of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]

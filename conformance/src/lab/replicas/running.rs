@@ -4,11 +4,11 @@ use jiff::SignedDuration;
 use sim::ledger::Ledger;
 use sim::world::Time;
 
-use super::Process;
 use super::election::Identities;
-use super::endpoint::EndpointClient;
-use super::provider::{Exit, Replica, label};
-use super::scrape::Scrape;
+use crate::lab::Process;
+use crate::lab::provider::endpoint::EndpointClient;
+use crate::lab::provider::scrape::Scrape;
+use crate::lab::provider::{Exit, Replica, label};
 use crate::scenario::Caller;
 
 const OURS_ALONE: &str =
@@ -16,7 +16,7 @@ const OURS_ALONE: &str =
 
 /// A running replica of a provider.
 #[derive(Debug)]
-pub(super) enum Running {
+pub(in crate::lab) enum Running {
     /// Our provider, in this process.
     Here(Replica),
     /// Any provider, as a process.
@@ -25,7 +25,7 @@ pub(super) enum Running {
 
 impl Running {
     /// Returns the index of the replica.
-    pub(super) fn index(&self) -> usize {
+    pub(in crate::lab) fn index(&self) -> usize {
         match self {
             Self::Here(replica) => replica.index(),
             Self::Process(process) => process.index(),
@@ -34,7 +34,7 @@ impl Running {
 
     /// True if `holder`, the holder of the lease, is this replica. A process is recognized by the
     /// identity that it has written to the lease since its start.
-    pub(super) fn is_called(&self, holder: &str, ledger: &Ledger) -> bool {
+    pub(in crate::lab) fn is_called(&self, holder: &str, ledger: &Ledger) -> bool {
         match self {
             Self::Here(replica) => replica.identity() == holder,
             Self::Process(process) => {
@@ -50,7 +50,7 @@ impl Running {
     ///
     /// Fails for a process that has ended, for a container or pod, and if the system rejects the
     /// signal.
-    pub(super) async fn suspend(&self) -> Result<(), String> {
+    pub(in crate::lab) async fn suspend(&self) -> Result<(), String> {
         match self {
             Self::Here(replica) => replica.suspend(),
             Self::Process(process) => process.suspend().await?,
@@ -60,7 +60,7 @@ impl Running {
 
     /// Resumes the replica. If it runs in this process, resumes only its tasks; [`Self::renew`]
     /// resumes the renewal of its lease.
-    pub(super) async fn resume(&self) {
+    pub(in crate::lab) async fn resume(&self) {
         match self {
             Self::Here(replica) => replica.resume(),
             Self::Process(process) => process.resume().await,
@@ -69,7 +69,7 @@ impl Running {
 
     /// Resumes the renewal of the lease. Does nothing for a process, because [`Self::resume`]
     /// resumes the whole process.
-    pub(super) fn renew(&self) {
+    pub(in crate::lab) fn renew(&self) {
         match self {
             Self::Here(replica) => replica.renew(),
             Self::Process(_) => {}
@@ -88,7 +88,7 @@ impl Running {
     /// # Errors
     ///
     /// Fails for a process.
-    pub(super) fn step_clock(&self, by: SignedDuration) -> Result<(), String> {
+    pub(in crate::lab) fn step_clock(&self, by: SignedDuration) -> Result<(), String> {
         self.ours().map(|replica| replica.step_clock(by))
     }
 
@@ -97,13 +97,13 @@ impl Running {
     /// # Errors
     ///
     /// Fails for a process.
-    pub(super) fn is_readable(&self) -> Result<(), String> {
+    pub(in crate::lab) fn is_readable(&self) -> Result<(), String> {
         self.ours().map(drop)
     }
 
     /// Returns the current metrics and health, marked with the time `at` and with `next_seq`, the
     /// number of the ledger's next record. Returns `None` for a process.
-    pub(super) fn scrape(&self, at: Time, next_seq: u64) -> Option<Scrape> {
+    pub(in crate::lab) fn scrape(&self, at: Time, next_seq: u64) -> Option<Scrape> {
         match self {
             Self::Here(replica) => Some(replica.scrape(at, next_seq)),
             Self::Process(_) => None,
@@ -118,7 +118,7 @@ impl Running {
     ///
     /// Fails for a process whose endpoint is unknown, because neither its manifest nor its flags
     /// have `$(port)`, and for a container or pod.
-    pub(super) async fn get(
+    pub(in crate::lab) async fn get(
         &self,
         path: &str,
         by: Caller,
@@ -135,7 +135,7 @@ impl Running {
     /// Completes when the replica has ended for any reason.
     ///
     /// Cancel safe.
-    pub(super) async fn end(&self) {
+    pub(in crate::lab) async fn end(&self) {
         match self {
             Self::Here(replica) => replica.end().await,
             Self::Process(process) => process.end().await,
@@ -144,7 +144,7 @@ impl Running {
 
     /// Returns how and when the replica ended, or `None` if it runs. For a replica in this process
     /// the time is `now`, because the lab calls this function shortly after each end.
-    pub(super) fn ended(&mut self, now: Time) -> Option<(Exit, Time)> {
+    pub(in crate::lab) fn ended(&mut self, now: Time) -> Option<(Exit, Time)> {
         match self {
             Self::Here(replica) => Some((replica.ended()?, now)),
             Self::Process(process) => process.ended(),
@@ -153,7 +153,7 @@ impl Running {
 
     /// Asks the replica to stop, waits for its end, and returns how it ended. Kills a process that
     /// still runs after 30 s.
-    pub(super) async fn stop(self) -> Exit {
+    pub(in crate::lab) async fn stop(self) -> Exit {
         match self {
             Self::Here(replica) => replica.stop().await,
             Self::Process(process) => process.stop().await,
@@ -161,7 +161,7 @@ impl Running {
     }
 
     /// Kills the replica, even if it is suspended, and waits for its end.
-    pub(super) async fn kill(self) {
+    pub(in crate::lab) async fn kill(self) {
         match self {
             Self::Here(replica) => replica.kill().await,
             Self::Process(process) => process.kill().await,

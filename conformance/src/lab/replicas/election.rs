@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use sim::Class;
 use sim::ledger::Record;
 
-use super::provider::LEASE;
+use crate::lab::provider::LEASE;
 
 /// Key of an identity in the ledger's excerpt of a lease.
 const HOLDER: &str = "\"holderIdentity\":";

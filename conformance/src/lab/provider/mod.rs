@@ -1,5 +1,11 @@
 //! Our provider, as a replica in this process.
 
+pub(super) mod endpoint;
+mod front;
+mod pieces;
+pub(super) mod scrape;
+mod wire;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -21,12 +27,12 @@ use tracing::Instrument as _;
 
 use super::Stage;
 use super::bounds::Guard;
-use super::endpoint::{self, EndpointClient, PipeListener, ServingFiles};
-use super::front::{self, ProviderSettings};
-use super::pieces::chunked;
-use super::scrape::Scrape;
-use super::wire::Wire;
 use crate::scenario::{Caller, Scenario};
+use endpoint::{EndpointClient, PipeListener, ServingFiles};
+use front::ProviderSettings;
+use pieces::chunked;
+use scrape::Scrape;
+use wire::Wire;
 
 pub use ::provider::Mutant as Mutants;
 

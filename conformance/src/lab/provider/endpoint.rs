@@ -74,7 +74,7 @@ pub struct Answer {
 
 /// Turns RBAC on in the workload cluster, issues the valid tokens of callers, and allows
 /// [`MONITORING`] to read `/metrics`.
-pub(super) fn set_up_access(sim: &Sim) {
+pub(in crate::lab) fn set_up_access(sim: &Sim) {
     for caller in [Caller::NoRoles, Caller::Allowed, Caller::SystemMasters] {
         if let (Some(token), Some(identity)) = (caller.token(), caller.identity()) {
             sim.tokens().issue(token, identity, None);
@@ -103,11 +103,11 @@ pub(super) fn set_up_access(sim: &Sim) {
 
 /// The files of the serving certificate and its key, in memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ServingFiles(Arc<Mutex<(Vec<u8>, Vec<u8>)>>);
+pub(in crate::lab) struct ServingFiles(Arc<Mutex<(Vec<u8>, Vec<u8>)>>);
 
 impl ServingFiles {
     /// Replaces the certificate and its key; returns the SHA-256 of the new certificate.
-    pub(super) fn renew(&self) -> [u8; 32] {
+    pub(in crate::lab) fn renew(&self) -> [u8; 32] {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])
             .expect("the parameters are constant");
         let pem = (made.cert.pem().into_bytes(), made.signing_key.serialize_pem().into_bytes());
@@ -116,7 +116,7 @@ impl ServingFiles {
     }
 
     /// Overwrites the files with content that is not a certificate.
-    pub(super) fn spoil(&self) {
+    pub(in crate::lab) fn spoil(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (b"half".to_vec(), Vec::new());
     }
 
@@ -128,7 +128,7 @@ impl ServingFiles {
 
 /// The client side of an endpoint.
 #[derive(Clone, Debug)]
-pub(super) enum EndpointClient {
+pub(in crate::lab) enum EndpointClient {
     /// A pipe to our provider in this process.
     Pipe(mpsc::UnboundedSender<DuplexStream>),
     /// The address of a provider that is a process.
@@ -137,7 +137,7 @@ pub(super) enum EndpointClient {
 
 /// The side of an endpoint at which a provider in this process accepts connections.
 #[derive(Debug)]
-pub(super) struct PipeListener(mpsc::UnboundedReceiver<DuplexStream>);
+pub(in crate::lab) struct PipeListener(mpsc::UnboundedReceiver<DuplexStream>);
 
 impl Listener for PipeListener {
     type Connection = DuplexStream;
@@ -151,7 +151,7 @@ impl Listener for PipeListener {
 }
 
 /// Returns both sides of a new endpoint in this process.
-pub(super) fn port() -> (EndpointClient, PipeListener) {
+pub(in crate::lab) fn port() -> (EndpointClient, PipeListener) {
     let (sender, receiver) = mpsc::unbounded_channel();
     (EndpointClient::Pipe(sender), PipeListener(receiver))
 }
@@ -161,7 +161,7 @@ pub(super) fn port() -> (EndpointClient, PipeListener) {
 /// # Errors
 ///
 /// Returns the text with which a process would exit.
-pub(super) fn made(
+pub(in crate::lab) fn made(
     arguments: &ServingArguments,
     files: &ServingFiles,
     cluster: &kube::Client,
@@ -185,7 +185,7 @@ impl EndpointClient {
     /// Sends a GET request with the token of `by`. Returns status and body, or the reason why no
     /// answer came within 30 s. Also returns the SHA-256 of the served certificate, if the TLS
     /// handshake succeeded.
-    pub(super) async fn get(
+    pub(in crate::lab) async fn get(
         &self,
         path: &str,
         by: Caller,

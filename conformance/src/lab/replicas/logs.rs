@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use sim::WorldHandle;
 
-use super::capture::lines;
+use crate::lab::capture::lines;
 
 /// Size of a run's log, in bytes, up to which every line is kept. Of later lines, only the last
 /// [`LAST`] are kept.

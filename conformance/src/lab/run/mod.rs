@@ -1,5 +1,9 @@
 //! Result of a run, with queries for judges.
 
+pub(super) mod happening;
+pub(crate) mod ledger_file;
+pub(super) mod recorded;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -8,8 +8,8 @@ use ::provider::cli::{self, Arguments, ServingArguments};
 use ::provider::{Config, InstancesMode, Options, UnknownKeys};
 use sim::Sim;
 
-use super::provider::cloud_config;
-use super::{Mode, Stage};
+use super::cloud_config;
+use crate::lab::{Mode, Stage};
 use crate::scenario::periods::go_duration;
 use crate::scenario::{ProviderSetup, Scenario};
 

@@ -1,13 +1,14 @@
 //! Carries out the acts of a scenario in the lab.
 
+mod initialize;
+mod redirect;
+
 use jiff::SignedDuration;
 use serde_json::json;
 use sim::world::objects::{self, Key, PatchKind};
 use sim::world::{Command, World};
 
-use super::{
-    Answer, ByHand, Lab, LabEvent, Mode, Running, Scrape, WAKING, initialize, provider, redirect,
-};
+use super::{Answer, ByHand, Lab, LabEvent, Mode, Running, Scrape, WAKING, provider};
 use crate::scenario::{Act, Caller};
 
 impl Lab {
