@@ -7,23 +7,16 @@
 //! scenario breaks an invariant, or permits a provider to break it, declares an exemption with the
 //! reason (`Case::exempt`).
 
-mod authors;
-mod dead;
-mod deletions;
 mod invariant;
 mod leadership;
 mod liveness;
 mod metrics;
-mod order;
-mod pauses;
-mod safety;
+mod nodes;
 mod sessions;
 #[cfg(test)]
 mod tests;
 mod truth;
 pub mod verdict;
-mod writes;
-mod zones;
 
 use std::fmt;
 
@@ -37,6 +30,8 @@ pub use truth::truth;
 
 pub use crate::lab::facts::{NodeFacts, facts, machine_of, reported};
 use crate::lab::{Exit, Run};
+use nodes::{deletions, order, pauses, safety, writes, zones};
+use sessions::dead;
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

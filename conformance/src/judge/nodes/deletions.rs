@@ -9,8 +9,9 @@ use sim::world::objects::{GroupResource, Op};
 use sim::world::vcenter::{Change, MoRef, VcEvent};
 use sim::world::{Event, State, Time};
 
-use super::Invariant::{self, NoDeletionOnError, PredecessorOnly};
-use super::{Violation, authors};
+use super::authors;
+use crate::judge::Invariant::{self, NoDeletionOnError, PredecessorOnly};
+use crate::judge::Violation;
 use crate::lab::Run;
 use crate::lab::facts::facts;
 use crate::scenario::{Act, Backend};
@@ -19,7 +20,7 @@ use crate::scenario::{Act, Backend};
 type Machine = (String, MoRef);
 
 /// Checks the requests to delete Nodes, and the deletions against the loss of their machines.
-pub(super) struct Judge<'a> {
+pub(in crate::judge) struct Judge<'a> {
     run: &'a Run,
     found: Vec<Violation>,
     /// Every request of the provider to delete a Node, in order.
@@ -39,7 +40,7 @@ pub(super) struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     /// Creates the judge at the beginning of a run.
-    pub(super) fn of(run: &'a Run) -> Self {
+    pub(in crate::judge) fn of(run: &'a Run) -> Self {
         let asked = authors::deletions(run);
         let backend = run.backend();
         let heard = run.calls().filter(|call| is_answer(backend, call));
@@ -61,7 +62,7 @@ impl<'a> Judge<'a> {
 
     /// Returns all violations. For our provider in virtual time, they include requests without the
     /// UID of the Node.
-    pub(super) fn violations(mut self) -> Vec<Violation> {
+    pub(in crate::judge) fn violations(mut self) -> Vec<Violation> {
         if !self.run.hosted {
             self.without_uid();
         }
@@ -80,7 +81,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Examines the next event of the log.
-    pub(super) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
+    pub(in crate::judge) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
         match event {
             Event::KubeletSet { node, kubelet: Some(kubelet) } => {
                 self.owners.insert(node.clone(), (kubelet.vcenter.clone(), kubelet.machine));

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use sim::world::objects::{GroupResource, Op};
 use sim::world::{Event, State, Time};
 
-use super::Invariant::OneOrder;
-use super::Violation;
 use super::authors::WriteTimes;
+use crate::judge::Invariant::OneOrder;
+use crate::judge::Violation;
 use crate::lab::Run;
 use crate::lab::facts::facts;
 
@@ -16,7 +16,7 @@ use crate::lab::facts::facts;
 type Address = (String, String);
 
 /// Checks the order in which initialized Nodes show their addresses.
-pub(super) struct Judge {
+pub(in crate::judge) struct Judge {
     found: Vec<Violation>,
     /// Times at which the provider was writing each Node, without those at which the scenario
     /// itself changed Nodes. A change of the Node at any other time does not count.
@@ -27,17 +27,17 @@ pub(super) struct Judge {
 
 impl Judge {
     /// Creates the judge at the beginning of a run.
-    pub(super) fn of(run: &Run) -> Self {
+    pub(in crate::judge) fn of(run: &Run) -> Self {
         Self { found: Vec::new(), written: WriteTimes::by(run), orders: BTreeMap::new() }
     }
 
     /// Returns all violations.
-    pub(super) fn violations(self) -> Vec<Violation> {
+    pub(in crate::judge) fn violations(self) -> Vec<Violation> {
         self.found
     }
 
     /// Examines the next event of the log.
-    pub(super) fn see(&mut self, at: Time, event: &Event, before: &State) {
+    pub(in crate::judge) fn see(&mut self, at: Time, event: &Event, before: &State) {
         let Event::Cluster(event) = event else { return };
         let is_change =
             event.key.resource == GroupResource::core("nodes") && event.op == Op::Modified;

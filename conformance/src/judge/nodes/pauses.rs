@@ -9,9 +9,9 @@ use sim::world::Time;
 use sim::world::objects::Op;
 use sim::{Class, Face};
 
-use super::Invariant::{FewAddressWrites, RetryAfter};
-use super::Violation;
 use super::authors::WriteTimes;
+use crate::judge::Invariant::{FewAddressWrites, RetryAfter};
+use crate::judge::Violation;
 use crate::lab::Run;
 use crate::lab::facts::facts;
 use crate::scenario::Act;
@@ -24,7 +24,7 @@ const MOST: usize = 2;
 const EARLY: Duration = Duration::from_secs(1);
 
 /// Returns all violations.
-pub(super) fn violations(run: &Run) -> Vec<Violation> {
+pub(in crate::judge) fn violations(run: &Run) -> Vec<Violation> {
     let mut found = flapping(run);
     found.extend(impatient(run));
     found

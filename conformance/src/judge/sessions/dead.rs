@@ -6,8 +6,8 @@ use std::time::Duration;
 use sim::ledger::Record;
 use sim::world::Time;
 
-use super::Invariant::NoDeadSession;
-use super::Violation;
+use crate::judge::Invariant::NoDeadSession;
+use crate::judge::Violation;
 use crate::lab::Run;
 
 /// World time that an answer may need to reach a client on the real clock, where world time runs
@@ -20,7 +20,7 @@ const ON_THE_WAY: Duration = Duration::from_secs(30);
 ///
 /// The digest in the ledger identifies the session; two clients never share one. An answer that a
 /// fault rule made up counts too, because the client cannot distinguish it.
-pub(super) fn violations(run: &Run) -> Vec<Violation> {
+pub(in crate::judge) fn violations(run: &Run) -> Vec<Violation> {
     let slack = if run.hosted { ON_THE_WAY } else { Duration::ZERO };
     let mut dead: BTreeMap<(&str, &str), Time> = BTreeMap::new();
     for call in run.calls().filter(|call| call.is_vcenter_call() && is_refused(call)) {

@@ -8,15 +8,15 @@ use sim::ledger::Record;
 use sim::world::objects::Op;
 use sim::world::{Event, Time};
 
-use super::Invariant::NoIdleWrite;
-use super::Violation;
 use super::authors;
+use crate::judge::Invariant::NoIdleWrite;
+use crate::judge::Violation;
 use crate::lab::{NodeEvent, Run};
 use crate::scenario::Act;
 
 /// Returns the provider's writes of Nodes that succeeded without a change of the Node. Returns none
 /// if the world kept no log, or if the provider may have read old versions of Nodes.
-pub(super) fn violations(run: &Run) -> Vec<Violation> {
+pub(in crate::judge) fn violations(run: &Run) -> Vec<Violation> {
     // A provider that has read an old version of a Node may repeat a write.
     if run.log.base().is_none() || was_shown_old_nodes(run) {
         return Vec::new();

@@ -14,22 +14,22 @@ const MIRRORED: Duration = Duration::from_secs(30);
 
 /// Returns the maximum time from the answer to a write until the world has the change: zero, except
 /// with a real API server.
-pub(super) fn lag(run: &Run) -> Duration {
+pub(in crate::judge) fn lag(run: &Run) -> Duration {
     if run.mirrored { MIRRORED } else { Duration::ZERO }
 }
 
 /// Returns every call that requests the deletion of one Node by name.
-pub(super) fn deletions(run: &Run) -> impl Iterator<Item = &Record> {
+pub(in crate::judge) fn deletions(run: &Run) -> impl Iterator<Item = &Record> {
     run.calls().filter(|call| call.is_cluster_call() && call.op == "delete nodes")
 }
 
 /// Returns every call that patches or updates a Node or its status.
-pub(super) fn writes(run: &Run) -> impl Iterator<Item = &Record> {
+pub(in crate::judge) fn writes(run: &Run) -> impl Iterator<Item = &Record> {
     run.calls().filter(|call| is_write(call))
 }
 
 /// True for a patch or an update of a Node or its status.
-pub(super) fn is_write(call: &Record) -> bool {
+pub(in crate::judge) fn is_write(call: &Record) -> bool {
     call.is_cluster_call()
         && matches!(
             call.op.as_str(),
@@ -38,7 +38,7 @@ pub(super) fn is_write(call: &Record) -> bool {
 }
 
 /// True if this call may have made a change of this Node at this moment.
-pub(super) fn is_author(run: &Run, call: &Record, node: &str, at: Time) -> bool {
+pub(in crate::judge) fn is_author(run: &Run, call: &Record, node: &str, at: Time) -> bool {
     call.t <= at
         && call.target.name.as_deref() == Some(node)
         && call.ended.as_ref().is_none_or(|ended| ended.at + lag(run) >= at)
@@ -46,7 +46,7 @@ pub(super) fn is_author(run: &Run, call: &Record, node: &str, at: Time) -> bool 
 
 /// Times at which the provider was writing each Node.
 #[derive(Debug, Default)]
-pub(super) struct WriteTimes {
+pub(in crate::judge) struct WriteTimes {
     spans: BTreeMap<String, Vec<(Time, Option<Time>)>>,
     /// Changes of Nodes by the scenario itself. No change at their times counts as the provider's,
     /// although the provider may write at the same time.
@@ -55,7 +55,7 @@ pub(super) struct WriteTimes {
 
 impl WriteTimes {
     /// Collects the writes of the provider in a run.
-    pub(super) fn by(run: &Run) -> Self {
+    pub(in crate::judge) fn by(run: &Run) -> Self {
         let mut written = Self { by_hand: run.by_hand.clone(), ..Self::default() };
         for call in writes(run) {
             let Some(name) = &call.target.name else { continue };
@@ -66,7 +66,7 @@ impl WriteTimes {
     }
 
     /// True if the provider may have made a change of this Node at this moment.
-    pub(super) fn covers(&self, node: &str, at: Time) -> bool {
+    pub(in crate::judge) fn covers(&self, node: &str, at: Time) -> bool {
         let spans = self.spans.get(node).map_or(&[][..], Vec::as_slice);
         !self.by_hand.iter().any(|it| it.covers(at))
             && spans

@@ -1,6 +1,8 @@
 //! Checks sessions and logins: few sessions, no login storm, no locked account, no session left
 //! behind. Also searches the outputs of a run for secrets.
 
+pub(super) mod dead;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

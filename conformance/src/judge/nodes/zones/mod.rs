@@ -10,9 +10,9 @@ use sim::world::objects::{GroupResource, Key, Op};
 use sim::world::vcenter::{Change, MoRef, VCenter, VcEvent};
 use sim::world::{Event, REGION_CATEGORY, State, Time, ZONE_CATEGORY};
 
-use super::Invariant::{self, *};
-use super::Violation;
 use super::authors::WriteTimes;
+use crate::judge::Invariant::{self, *};
+use crate::judge::Violation;
 use crate::lab::Run;
 use crate::lab::facts::{facts, machine_of};
 use crate::scenario::virtual_machines;
@@ -40,7 +40,7 @@ enum NearestTags {
 }
 
 /// Checks the provider's zone and region labels against tags and places of machines.
-pub(super) struct Judge {
+pub(in crate::judge) struct Judge {
     found: Vec<Violation>,
     is_vcenter: bool,
     /// True for our provider in virtual time, except in `v1`: it must take the nearest tags, and
@@ -58,7 +58,7 @@ pub(super) struct Judge {
 
 impl Judge {
     /// Creates the judge at the beginning of a run.
-    pub(super) fn of(run: &Run) -> Self {
+    pub(in crate::judge) fn of(run: &Run) -> Self {
         let mut judge = Self {
             found: Vec::new(),
             is_vcenter: run.backend().is_vcenter(),
@@ -80,12 +80,12 @@ impl Judge {
     }
 
     /// Returns all violations.
-    pub(super) fn violations(self) -> Vec<Violation> {
+    pub(in crate::judge) fn violations(self) -> Vec<Violation> {
         self.found
     }
 
     /// Examines the next event of the log.
-    pub(super) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
+    pub(in crate::judge) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
         match event {
             Event::KubeletSet { node, .. } => self.note(after, node),
             Event::VCenter { event: VcEvent::Tag(_), .. } | Event::VCenterAdded { .. } => {

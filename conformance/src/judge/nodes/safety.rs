@@ -11,9 +11,9 @@ use sim::world::vcenter::{Change, MoRef, Power, Service, VcEvent};
 use sim::world::{Command, Event, State, Time};
 use uuid::Uuid;
 
-use super::Invariant::{self, *};
-use super::Violation;
 use super::authors::WriteTimes;
+use crate::judge::Invariant::{self, *};
+use crate::judge::Violation;
 use crate::lab::facts::{
     NodeFacts, facts, machine_for, machine_of, means, names_no_uuid, reported,
 };
@@ -45,7 +45,7 @@ const PROVIDED: [&str; 6] = [
 
 /// Checks each change of a Node against the machines at that time.
 #[derive(Default)]
-pub(super) struct Judge {
+pub(in crate::judge) struct Judge {
     found: Vec<Violation>,
     /// True if the operator has switched the deletion of Nodes off.
     keeps_all: bool,
@@ -79,7 +79,7 @@ pub(super) struct Judge {
 
 impl Judge {
     /// Creates the judge at the beginning of a run.
-    pub(super) fn of(run: &Run) -> Self {
+    pub(in crate::judge) fn of(run: &Run) -> Self {
         let mut judge = Self {
             monitor: run.scenario.provider.monitor_period,
             keeps_all: run.scenario.provider.skip_deletion,
@@ -97,7 +97,7 @@ impl Judge {
     }
 
     /// Returns all violations.
-    pub(super) fn violations(self) -> Vec<Violation> {
+    pub(in crate::judge) fn violations(self) -> Vec<Violation> {
         self.found
     }
 
@@ -113,7 +113,7 @@ impl Judge {
     }
 
     /// Examines the next event of the log.
-    pub(super) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
+    pub(in crate::judge) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
         match event {
             Event::VCenter { vcenter, event: VcEvent::Object { id, change } } => {
                 self.note_uuid(vcenter, *id, change, after);
