@@ -11,9 +11,8 @@ use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 
-use super::deploy;
-use super::lab::Lab;
-use super::peer::{Peer, peer};
+use super::lab::peer::{Peer, peer};
+use super::lab::{Lab, deploy};
 use super::scenarios::{ALL, Scenario};
 use super::tally::Since;
 use super::usage::Usage;

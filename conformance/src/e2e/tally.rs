@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sim::Class;
 use sim::ledger::{Kind, Record};
 
-use super::simulator::Simulator;
+use super::lab::simulator::Simulator;
 use crate::scenario::Backend;
 
 /// Numbers of calls in one phase or scenario.

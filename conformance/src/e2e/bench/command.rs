@@ -13,13 +13,13 @@ use super::plan::Plan;
 use super::report::{self, Column};
 use super::virtual_time;
 use crate::cost::CountedMode;
-use crate::e2e::cluster::{Cluster, Machine};
-use crate::e2e::deploy::{self, Deployment};
+use crate::e2e::engine;
 use crate::e2e::interrupt::guarded;
-use crate::e2e::lab::{LabRecord, LabSpec};
-use crate::e2e::peer::{Peer, peer};
-use crate::e2e::simulator::Simulator;
-use crate::e2e::{engine, kubelet};
+use crate::e2e::lab::cluster::{Cluster, Machine};
+use crate::e2e::lab::deploy::{self, Deployment};
+use crate::e2e::lab::peer::{Peer, peer};
+use crate::e2e::lab::simulator::Simulator;
+use crate::e2e::lab::{LabRecord, LabSpec, kubelet};
 use crate::scenario::Backend;
 
 /// Options of the benchmark: fleets, providers and output.

@@ -10,7 +10,7 @@ use sim_world::{Command, Completion, ControlPlane, Nodes, Step};
 
 use super::plan::{AWAY, FIRST, MONITOR, Phase, Plan, QPS, REAL, SERVICE_START, WORKERS};
 use crate::cost::CountedMode;
-use crate::e2e::simulator::addresses_of;
+use crate::e2e::lab::simulator::addresses_of;
 use crate::e2e::tally::Tally;
 use crate::lab::{Stage, run};
 use crate::scenario::{Act, Backend, Scenario};

@@ -8,8 +8,8 @@ use anyhow::{Context as _, anyhow, bail};
 use serde_json::Value;
 use sim_world::vcenter::swap_uuid;
 
-use super::engine;
-use super::shell::{Call, call};
+use crate::e2e::engine;
+use crate::e2e::shell::{Call, call};
 
 /// Comment that marks the iptables rules of [`Cluster::cut`].
 const CUT: &str = "vsphere-lab-cut";
@@ -17,7 +17,7 @@ const CUT: &str = "vsphere-lab-cut";
 const STOCK: &str = "kindest/node";
 
 /// A cluster made by kind.
-pub(super) struct Cluster {
+pub(in crate::e2e) struct Cluster {
     name: String,
     kind: PathBuf,
     kubectl: PathBuf,
@@ -27,14 +27,14 @@ pub(super) struct Cluster {
 
 /// Paths of the programs that make a cluster and talk to it.
 #[derive(Clone, Debug)]
-pub(super) struct Programs {
+pub(in crate::e2e) struct Programs {
     kind: PathBuf,
     kubectl: PathBuf,
 }
 
 impl Programs {
     /// Finds the programs in the cache, or builds them from their Go modules.
-    pub(super) async fn find(project: &Path) -> anyhow::Result<Self> {
+    pub(in crate::e2e) async fn find(project: &Path) -> anyhow::Result<Self> {
         let build = project.join("conformance/peers/build.sh");
         let peer = async |name: &str| -> anyhow::Result<PathBuf> {
             Ok(PathBuf::from(call(&build).arg(name).output_with_progress().await?))
@@ -45,7 +45,10 @@ impl Programs {
 
 /// Returns the node image: `named` if given, else kind's public one if the engine has it or can
 /// pull it, else the one that `kind/node-image/build.sh` builds.
-pub(super) async fn node_image(project: &Path, named: Option<&str>) -> anyhow::Result<String> {
+pub(in crate::e2e) async fn node_image(
+    project: &Path,
+    named: Option<&str>,
+) -> anyhow::Result<String> {
     if let Some(named) = named {
         return Ok(named.to_owned());
     }
@@ -76,7 +79,7 @@ fn kubernetes_version(project: &Path) -> anyhow::Result<String> {
 
 impl Cluster {
     /// Creates a cluster with kind, and writes its kubeconfig into `directory`.
-    pub(super) async fn create(
+    pub(in crate::e2e) async fn create(
         name: &str,
         project: &Path,
         programs: Programs,
@@ -97,7 +100,7 @@ impl Cluster {
     }
 
     /// Opens an existing cluster, whose kubeconfig is in `directory`.
-    pub(super) async fn open(
+    pub(in crate::e2e) async fn open(
         name: &str,
         programs: Programs,
         directory: &Path,
@@ -112,47 +115,47 @@ impl Cluster {
     }
 
     /// Loads images of the local engine into the nodes of the cluster.
-    pub(super) async fn load(&self, images: &[String]) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn load(&self, images: &[String]) -> anyhow::Result<()> {
         let load = call(&self.kind).args(["load", "docker-image", "--name", &self.name]);
         load.args(images).output().await.map(drop)
     }
 
     /// Returns a call of kubectl with this cluster's kubeconfig.
-    pub(super) fn kubectl(&self) -> Call {
+    pub(in crate::e2e) fn kubectl(&self) -> Call {
         call(&self.kubectl).arg("--kubeconfig").arg(&self.kubeconfig)
     }
 
     /// Returns the path of the program kubectl.
-    pub(super) fn kubectl_path(&self) -> &Path {
+    pub(in crate::e2e) fn kubectl_path(&self) -> &Path {
         &self.kubectl
     }
 
     /// Applies manifests in YAML or JSON with kubectl.
-    pub(super) async fn apply(&self, manifests: &str) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn apply(&self, manifests: &str) -> anyhow::Result<()> {
         self.kubectl().args(["apply", "-f", "-"]).with_input(manifests).await.map(drop)
     }
 
     /// Returns the API server's answer to a GET of this path.
-    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
+    pub(in crate::e2e) async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let request = http::Request::get(path).body(Vec::new())?;
         Ok(self.client.request(request).await?)
     }
 
     /// Returns a client of this cluster.
-    pub(super) fn client(&self) -> kube::Client {
+    pub(in crate::e2e) fn client(&self) -> kube::Client {
         self.client.clone()
     }
 
     /// Runs a shell command line in the container of the control plane's node and returns its
     /// output.
-    pub(super) async fn on_control_plane(&self, line: &str) -> anyhow::Result<String> {
+    pub(in crate::e2e) async fn on_control_plane(&self, line: &str) -> anyhow::Result<String> {
         let machine = format!("{}-control-plane", self.name);
         call("docker").args(["exec", &machine, "sh", "-c", line]).output().await
     }
 
     /// Cuts all nodes and their pods off from the address `from`: the containers of the nodes drop
     /// all packets to it, and its packets to the nodes themselves, without rejecting them.
-    pub(super) async fn cut(&self, from: &str) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn cut(&self, from: &str) -> anyhow::Result<()> {
         let rule = |chain: &str, side: &str| {
             format!("iptables -I {chain} {side} {from} -m comment --comment {CUT} -j DROP")
         };
@@ -161,26 +164,26 @@ impl Cluster {
     }
 
     /// Removes every rule of [`Self::cut`].
-    pub(super) async fn mend(&self) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn mend(&self) -> anyhow::Result<()> {
         let rules = format!("iptables -S | sed -n '/{CUT}/s/^-A/iptables -D/p' | sh -e");
         self.on_machines(&rules).await
     }
 
     /// Continues etcd and kubelets that an interrupted scenario may have stopped, mends the
     /// network, and waits until every Node exists.
-    pub(super) async fn recover(&self) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn recover(&self) -> anyhow::Result<()> {
         self.on_machines("pkill -CONT -x etcd; systemctl start kubelet").await?;
         self.mend().await?;
         let n = engine::nodes(&self.name).await?.len();
         let all = async || Ok(self.nodes().await.is_ok_and(|it| it.len() >= n).then_some(()));
-        if super::until(Duration::from_secs(120), all).await?.is_none() {
+        if crate::e2e::until(Duration::from_secs(120), all).await?.is_none() {
             bail!("some Nodes are still missing after two minutes");
         }
         Ok(())
     }
 
     /// True if the control plane's node can connect to this address and port within 5 s.
-    pub(super) async fn reaches(&self, address: &str, port: u16) -> bool {
+    pub(in crate::e2e) async fn reaches(&self, address: &str, port: u16) -> bool {
         let connect = format!("timeout 5 bash -c '</dev/tcp/{address}/{port}'");
         self.on_control_plane(&connect).await.is_ok()
     }
@@ -193,14 +196,14 @@ impl Cluster {
     }
 
     /// Returns the Nodes of the cluster.
-    pub(super) async fn nodes(&self) -> anyhow::Result<Vec<Value>> {
+    pub(in crate::e2e) async fn nodes(&self) -> anyhow::Result<Vec<Value>> {
         let list = self.get("/api/v1/nodes").await?;
         let items = list["items"].as_array().cloned();
         Ok(items.unwrap_or_default())
     }
 
     /// Returns the machines of the real nodes, with the addresses of the nodes on kind's network.
-    pub(super) async fn machines(&self) -> anyhow::Result<Vec<Machine>> {
+    pub(in crate::e2e) async fn machines(&self) -> anyhow::Result<Vec<Machine>> {
         let mut machines = Vec::new();
         for node in self.nodes().await? {
             let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -221,11 +224,11 @@ impl Cluster {
 /// Data of a node for its machine in the simulator. A real node is a container of the Docker
 /// engine; a node with a simulated kubelet has no container.
 #[derive(Clone, Debug)]
-pub(super) struct Machine {
+pub(in crate::e2e) struct Machine {
     /// Name of the machine, the Node and the container.
-    pub(super) name: String,
+    pub(in crate::e2e) name: String,
     /// BIOS UUID in vCenter's byte order; the kubelet reports it in the guest's byte order.
-    pub(super) uuid: uuid::Uuid,
+    pub(in crate::e2e) uuid: uuid::Uuid,
     /// Address of the guest; for a real node, its address on kind's network.
-    pub(super) address: String,
+    pub(in crate::e2e) address: String,
 }

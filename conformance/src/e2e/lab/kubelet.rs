@@ -7,10 +7,10 @@ use sim_world::vcenter::swap_uuid;
 use super::cluster::Cluster;
 
 /// Label and taint of Nodes whose kubelets are simulated.
-pub(super) const FLEET: &str = "io.vsphere-lab/fleet";
+pub(in crate::e2e) const FLEET: &str = "io.vsphere-lab/fleet";
 
 /// Creates the lease and the Node of a machine with this BIOS UUID.
-pub(super) async fn register(
+pub(in crate::e2e) async fn register(
     cluster: &Cluster,
     name: &str,
     uuid: uuid::Uuid,
@@ -25,7 +25,7 @@ pub(super) async fn register(
 
 /// Posts the condition Ready with new timestamps and no other change, as a kubelet does every five
 /// minutes.
-pub(super) async fn report(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
+pub(in crate::e2e) async fn report(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
     let heartbeat = json!({"status": {"conditions": [ready()]}}).to_string();
     let request = http::Request::patch(format!("/api/v1/nodes/{name}/status"))
         .header(http::header::CONTENT_TYPE, "application/strategic-merge-patch+json")
@@ -35,7 +35,7 @@ pub(super) async fn report(cluster: &Cluster, name: &str) -> anyhow::Result<()> 
 }
 
 /// Removes all Nodes with the label [`FLEET`], and their leases.
-pub(super) async fn remove_all(cluster: &Cluster) -> anyhow::Result<()> {
+pub(in crate::e2e) async fn remove_all(cluster: &Cluster) -> anyhow::Result<()> {
     for path in ["/api/v1/nodes", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"]
     {
         let path = format!("{path}?labelSelector={FLEET}");
@@ -47,12 +47,12 @@ pub(super) async fn remove_all(cluster: &Cluster) -> anyhow::Result<()> {
 
 /// Returns the time of the system clock.
 #[expect(clippy::disallowed_methods, reason = "a real cluster uses the wall clock")]
-pub(super) fn time() -> jiff::Timestamp {
+pub(in crate::e2e) fn time() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }
 
 /// Returns the current time with microseconds, in the format of a lease.
-pub(super) fn now() -> String {
+pub(in crate::e2e) fn now() -> String {
     time().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 

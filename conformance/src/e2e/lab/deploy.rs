@@ -10,29 +10,29 @@ use serde_json::{Value, json};
 use super::cluster::Cluster;
 use super::peer::{self, Program};
 use super::simulator::{Access, Credentials, Simulator};
-use super::until;
+use crate::e2e::until;
 use crate::lab::LEASE;
 use crate::scenario::Backend;
 
 /// Name of the provider's image in the published manifests.
 const PUBLISHED: &str = concat!("vsphere-lab/provider:", env!("CARGO_PKG_VERSION"));
 /// Namespace of the provider's objects.
-pub(super) const NAMESPACE: &str = "kube-system";
+pub(in crate::e2e) const NAMESPACE: &str = "kube-system";
 /// Name of the provider's DaemonSet.
-pub(super) const WORKLOAD: &str = "vsphere-cloud-controller-manager";
+pub(in crate::e2e) const WORKLOAD: &str = "vsphere-cloud-controller-manager";
 
 /// Description of a provider to deploy.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Deployment {
+pub(in crate::e2e) struct Deployment {
     /// Image of the provider.
-    pub(super) image: String,
+    pub(in crate::e2e) image: String,
     /// Flags in addition to those of the manifest.
-    pub(super) flags: Vec<String>,
+    pub(in crate::e2e) flags: Vec<String>,
     /// True to add a standby replica. The standby has its own DaemonSet, because both replicas run
     /// on the control plane's node and each needs its own port.
-    pub(super) second: bool,
+    pub(in crate::e2e) second: bool,
     /// Provider of another vendor to deploy in place of ours.
-    pub(super) program: Option<Program>,
+    pub(in crate::e2e) program: Option<Program>,
 }
 
 /// A replica: its DaemonSet, and the port by which its process is found.
@@ -53,7 +53,7 @@ impl Deployment {
     ///
     /// # Errors
     /// Fails if the cluster rejects a manifest, or if a replica is not ready after two minutes.
-    pub(super) async fn deploy(
+    pub(in crate::e2e) async fn deploy(
         &self,
         cluster: &Cluster,
         project: &Path,
@@ -113,7 +113,11 @@ impl Deployment {
     ///
     /// # Errors
     /// Fails if a replica is not ready in time.
-    pub(super) async fn runs(&self, cluster: &Cluster, within: Duration) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn runs(
+        &self,
+        cluster: &Cluster,
+        within: Duration,
+    ) -> anyhow::Result<()> {
         let timeout = format!("--timeout={}s", within.as_secs());
         for replica in self.replicas() {
             let status = ["rollout", "status", "daemonset", replica.workload, &timeout];
@@ -125,7 +129,7 @@ impl Deployment {
 
 /// Removes every replica, waits up to a minute until the pods are gone, and removes the Lease and
 /// the rights of peers.
-pub(super) async fn remove(cluster: &Cluster) -> anyhow::Result<()> {
+pub(in crate::e2e) async fn remove(cluster: &Cluster) -> anyhow::Result<()> {
     let kubectl = || cluster.kubectl().args(["-n", NAMESPACE, "delete", "--ignore-not-found"]);
     let both = ["daemonset", FIRST.workload, SECOND.workload];
     kubectl().args(both).args(["--cascade=foreground", "--timeout=60s"]).output().await?;
@@ -134,7 +138,7 @@ pub(super) async fn remove(cluster: &Cluster) -> anyhow::Result<()> {
 }
 
 /// Returns the last twelve log lines of every replica.
-pub(super) async fn last_words(cluster: &Cluster) -> String {
+pub(in crate::e2e) async fn last_words(cluster: &Cluster) -> String {
     let mut text = String::new();
     for replica in [FIRST, SECOND] {
         let workload = format!("daemonset/{}", replica.workload);
@@ -145,7 +149,7 @@ pub(super) async fn last_words(cluster: &Cluster) -> String {
 }
 
 /// Returns the holder of the Lease, or an empty string.
-pub(super) async fn holder(cluster: &Cluster) -> anyhow::Result<String> {
+pub(in crate::e2e) async fn holder(cluster: &Cluster) -> anyhow::Result<String> {
     let (namespace, name) = LEASE;
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}");
     let lease = cluster.get(&path).await?;
@@ -153,7 +157,7 @@ pub(super) async fn holder(cluster: &Cluster) -> anyhow::Result<String> {
 }
 
 /// Waits up to `within` for a holder of the Lease other than `first`; true if one appears.
-pub(super) async fn is_handed_on(
+pub(in crate::e2e) async fn is_handed_on(
     cluster: &Cluster,
     first: &str,
     within: Duration,
@@ -171,7 +175,7 @@ pub(super) async fn is_handed_on(
 ///
 /// # Errors
 /// Fails if no replica leads within a minute.
-pub(super) async fn leader(cluster: &Cluster) -> anyhow::Result<u32> {
+pub(in crate::e2e) async fn leader(cluster: &Cluster) -> anyhow::Result<u32> {
     let found = until(Duration::from_secs(60), async || {
         for replica in [FIRST, SECOND] {
             let workload = format!("daemonset/{}", replica.workload);
@@ -250,7 +254,7 @@ fn configuration(simulator: &Simulator, backend: Backend) -> anyhow::Result<Stri
 }
 
 /// Writes another password of the provider to its Secret.
-pub(super) async fn new_password(
+pub(in crate::e2e) async fn new_password(
     cluster: &Cluster,
     simulator: &Simulator,
     password: &str,
@@ -260,7 +264,10 @@ pub(super) async fn new_password(
 }
 
 /// Writes the provider's current token for the Supervisor to its Secret.
-pub(super) async fn new_token(cluster: &Cluster, simulator: &Simulator) -> anyhow::Result<()> {
+pub(in crate::e2e) async fn new_token(
+    cluster: &Cluster,
+    simulator: &Simulator,
+) -> anyhow::Result<()> {
     cluster.apply(&of_supervisor(&simulator.credentials()?)[1].to_string()).await
 }
 

@@ -12,17 +12,17 @@ use sim_world::vcenter::MachineSpec;
 use sim_world::{Command, Named, PROVIDER_USER};
 
 use super::cluster::Machine;
-use super::engine::{self, LABEL};
-use super::shell::{Call, call};
-use super::until;
+use crate::e2e::engine::{self, LABEL};
+use crate::e2e::shell::{Call, call};
+use crate::e2e::until;
 use crate::scenario::Backend;
 
 /// Port on which the simulator serves vCenter.
-pub(super) const VCENTER_PORT: u16 = 8989;
+pub(in crate::e2e) const VCENTER_PORT: u16 = 8989;
 /// Port on which the simulator serves a Supervisor, as in `provider/deploy/supervisor.yaml`.
-pub(super) const SUPERVISOR_PORT: u16 = 6443;
+pub(in crate::e2e) const SUPERVISOR_PORT: u16 = 6443;
 /// Number of vSphere clusters in the inventory; each is a zone.
-pub(super) const ZONES: usize = 3;
+pub(in crate::e2e) const ZONES: usize = 3;
 /// Namespace of the workload cluster on the Supervisor.
 const NAMESPACE: &str = "workloads";
 /// Directory of the simulator's files in the container. A directory of the lab is mounted there.
@@ -30,10 +30,10 @@ const STATE: &str = "/state";
 
 /// A running simulator.
 #[derive(Debug)]
-pub(super) struct Simulator {
+pub(in crate::e2e) struct Simulator {
     container: String,
     directory: PathBuf,
-    pub(super) address: String,
+    pub(in crate::e2e) address: String,
     backend: Backend,
     kubectl: PathBuf,
 }
@@ -41,7 +41,7 @@ pub(super) struct Simulator {
 impl Simulator {
     /// Starts a simulator with `vms` machines, named `node-0001` and so on, in three zones. It
     /// keeps its world and other files in `sim` below `directory`.
-    pub(super) async fn start(
+    pub(in crate::e2e) async fn start(
         name: &str,
         image: &str,
         directory: &Path,
@@ -74,7 +74,7 @@ impl Simulator {
     }
 
     /// Opens the running simulator of the lab `name`. Waits up to 30 s until it serves.
-    pub(super) async fn open(
+    pub(in crate::e2e) async fn open(
         name: &str,
         directory: &Path,
         backend: Backend,
@@ -89,7 +89,7 @@ impl Simulator {
     }
 
     /// Removes the container of the lab `name`'s simulator, if it exists, and deletes its files.
-    pub(super) async fn end(name: &str, directory: &Path) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn end(name: &str, directory: &Path) -> anyhow::Result<()> {
         call("docker").args(["rm", "-f", "-v", &format!("{name}-sim")]).output().await?;
         let files = directory.join("sim");
         match std::fs::remove_dir_all(&files) {
@@ -122,24 +122,24 @@ impl Simulator {
     }
 
     /// Applies an event to the world.
-    pub(super) async fn event(&self, command: &Command) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn event(&self, command: &Command) -> anyhow::Result<()> {
         self.events(std::slice::from_ref(command)).await
     }
 
     /// Applies events to the world, one after the other.
-    pub(super) async fn events(&self, commands: &[Command]) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn events(&self, commands: &[Command]) -> anyhow::Result<()> {
         let events = serde_json::to_string(commands)?;
         self.sim().args(["world", "event", "-"]).with_input(&events).await.map(drop)
     }
 
     /// Replaces the provider's token for the Supervisor; the old token becomes invalid.
-    pub(super) async fn new_token(&self) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn new_token(&self) -> anyhow::Result<()> {
         let rotate = r#"{"supervisor.token.rotate": {}}"#;
         self.sim().args(["world", "event", rotate]).output().await.map(drop)
     }
 
     /// Creates these machines, spread over the zones, and sets their addresses.
-    pub(super) async fn create_machines(&self, machines: &[Machine]) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn create_machines(&self, machines: &[Machine]) -> anyhow::Result<()> {
         for (n, machine) in machines.iter().enumerate() {
             self.create(machine, n % ZONES).await?;
             // Tries for up to 60 s, because VM Operator creates a machine only a while after its
@@ -190,14 +190,18 @@ impl Simulator {
     }
 
     /// Sets the addresses that the guest of a machine reports.
-    pub(super) async fn set_addresses(&self, machine: &Machine, to: &[&str]) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn set_addresses(
+        &self,
+        machine: &Machine,
+        to: &[&str],
+    ) -> anyhow::Result<()> {
         let addresses = to.iter().map(|it| Ok(it.parse()?)).collect::<anyhow::Result<_>>()?;
         self.event(&addresses_of(&machine.name, addresses)).await
     }
 
     /// Switches a machine on or off: through its VirtualMachine object in a Supervisor, or directly
     /// in vCenter.
-    pub(super) async fn power(&self, machine: &Machine, on: bool) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn power(&self, machine: &Machine, on: bool) -> anyhow::Result<()> {
         if self.backend == Backend::Supervisor {
             let state = if on { "PoweredOn" } else { "PoweredOff" };
             let patch = json!({"spec": {"powerState": state}}).to_string();
@@ -210,7 +214,7 @@ impl Simulator {
 
     /// Deletes a machine: through its VirtualMachine object in a Supervisor, or directly in
     /// vCenter.
-    pub(super) async fn delete(&self, machine: &Machine) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn delete(&self, machine: &Machine) -> anyhow::Result<()> {
         if self.backend == Backend::Supervisor {
             let delete = ["delete", "virtualmachine", &machine.name, "--timeout=60s"];
             return self.supervisor().args(delete).output().await.map(drop);
@@ -231,7 +235,10 @@ impl Simulator {
     /// Fails if the simulator has dropped some of these records, because a count of them would be
     /// too low. With `record` 0 dropped records are allowed, because the lab does not count the
     /// calls before its first read.
-    pub(super) async fn ledger_since(&self, record: &mut u64) -> anyhow::Result<Vec<Record>> {
+    pub(in crate::e2e) async fn ledger_since(
+        &self,
+        record: &mut u64,
+    ) -> anyhow::Result<Vec<Record>> {
         let since = (*record + 1).to_string();
         let text = self.sim().args(["ledger", "--since", &since]).output().await?;
         let read = |line: &str| Record::from_line(line).with_context(|| line.to_owned());
@@ -242,17 +249,17 @@ impl Simulator {
     }
 
     /// Returns the port of the provider's backend: of vCenter or of the Supervisor.
-    pub(super) fn port(&self) -> u16 {
+    pub(in crate::e2e) fn port(&self) -> u16 {
         if self.backend.is_vcenter() { VCENTER_PORT } else { SUPERVISOR_PORT }
     }
 
     /// Returns the backend of the provider.
-    pub(super) fn backend(&self) -> Backend {
+    pub(in crate::e2e) fn backend(&self) -> Backend {
         self.backend
     }
 
     /// Returns the address of vCenter, and the credentials of a provider there.
-    pub(super) fn access(&self) -> anyhow::Result<Access> {
+    pub(in crate::e2e) fn access(&self) -> anyhow::Result<Access> {
         let text = self.file("env")?;
         let value = |key: &str| {
             let prefix = format!("export {key}=");
@@ -271,7 +278,7 @@ impl Simulator {
     }
 
     /// Returns the contents of the files with which a provider accesses the Supervisor.
-    pub(super) fn credentials(&self) -> anyhow::Result<Credentials> {
+    pub(in crate::e2e) fn credentials(&self) -> anyhow::Result<Credentials> {
         let given = |name: &str| self.file(&format!("mounts/etc/cloud/ccm-provider/{name}"));
         Ok(Credentials {
             token: given("token")?,
@@ -283,7 +290,7 @@ impl Simulator {
 }
 
 /// Returns the command that sets the addresses on the only network card of a machine.
-pub(super) fn addresses_of(machine: &str, addresses: Vec<IpAddr>) -> Command {
+pub(in crate::e2e) fn addresses_of(machine: &str, addresses: Vec<IpAddr>) -> Command {
     Command::SetAddresses { machine: Named::from(machine), addresses: vec![addresses] }
 }
 
@@ -324,22 +331,22 @@ fn owner(directory: &Path) -> anyhow::Result<String> {
 
 /// Access of a provider to a vCenter.
 #[derive(Debug)]
-pub(super) struct Access {
-    pub(super) host: String,
-    pub(super) port: u16,
-    pub(super) user: String,
-    pub(super) password: String,
-    pub(super) authority: String,
+pub(in crate::e2e) struct Access {
+    pub(in crate::e2e) host: String,
+    pub(in crate::e2e) port: u16,
+    pub(in crate::e2e) user: String,
+    pub(in crate::e2e) password: String,
+    pub(in crate::e2e) authority: String,
 }
 
 /// Access of a provider to a Supervisor.
 #[derive(Debug)]
-pub(super) struct Credentials {
-    pub(super) token: String,
-    pub(super) authority: String,
-    pub(super) namespace: String,
+pub(in crate::e2e) struct Credentials {
+    pub(in crate::e2e) token: String,
+    pub(in crate::e2e) authority: String,
+    pub(in crate::e2e) namespace: String,
     /// Owner reference, as JSON.
-    pub(super) owner: String,
+    pub(in crate::e2e) owner: String,
 }
 
 /// Fails if records are missing between the sequence number `last` and the first of `records`.

@@ -12,17 +12,17 @@ use sim_world::{Command, PROVIDER_USER};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::cluster::Machine;
-use super::deploy::{self, Deployment};
-use super::lab::Lab;
-use super::{kubelet, scenarios};
+use crate::e2e::lab::cluster::Machine;
+use crate::e2e::lab::deploy::{self, Deployment};
+use crate::e2e::lab::{Lab, kubelet};
+use crate::e2e::scenarios;
 use crate::judge::verdict::Verdict;
 use crate::judge::{NodeFacts, facts};
 use crate::scenario::Backend;
 
 /// A disturbance of the environment.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Disturbance {
+pub(in crate::e2e) enum Disturbance {
     /// vCenter stops and starts again after ten seconds.
     Restart,
     /// vCenter gets a new certificate of the same authority, and restarts.
@@ -41,13 +41,13 @@ pub(super) enum Disturbance {
 
 /// Maximum time until a provider works again after any disturbance. A kubelet needs a minute or
 /// more to update a Secret in a volume.
-pub(super) const AT_WORK: Duration = Duration::from_secs(150);
+pub(in crate::e2e) const AT_WORK: Duration = Duration::from_secs(150);
 /// Number of machines that join to prove that the provider works.
 const JOINING: u8 = 3;
 
 impl Disturbance {
     /// Plays the disturbance, and checks that machines join and no other Node has changed.
-    pub(super) async fn play(self, lab: &Lab) -> anyhow::Result<Verdict> {
+    pub(in crate::e2e) async fn play(self, lab: &Lab) -> anyhow::Result<Verdict> {
         let ready = scenarios::join(lab).await?;
         if ready != Verdict::Pass {
             return Ok(ready);
@@ -95,7 +95,7 @@ impl Disturbance {
 }
 
 /// Facts of Nodes, by name.
-pub(super) type Shown = BTreeMap<String, NodeFacts>;
+pub(in crate::e2e) type Shown = BTreeMap<String, NodeFacts>;
 
 /// Returns a number that was not used before: the time in microseconds.
 fn fresh() -> u64 {
@@ -105,7 +105,7 @@ fn fresh() -> u64 {
 /// Returns the facts of each Node without its readiness, which the kubelet reports, and without
 /// its list of taints. Whether it has the uninitialized or the shutdown taint stays. The facts
 /// include the UID, because a Node that was deleted and created again has another UID.
-pub(super) async fn shown(lab: &Lab) -> anyhow::Result<Shown> {
+pub(in crate::e2e) async fn shown(lab: &Lab) -> anyhow::Result<Shown> {
     let lasting = |node: &serde_json::Value| {
         let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         (name, NodeFacts { ready: String::new(), taints: Vec::new(), ..facts(node) })
@@ -114,7 +114,7 @@ pub(super) async fn shown(lab: &Lab) -> anyhow::Result<Shown> {
 }
 
 /// Passes if every Node is unchanged, else fails with the first difference.
-pub(super) fn unchanged(before: &Shown, after: &Shown) -> Verdict {
+pub(in crate::e2e) fn unchanged(before: &Shown, after: &Shown) -> Verdict {
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let other = names.into_iter().find(|name| before.get(*name) != after.get(*name));
     other.map_or(Verdict::Pass, |name| {
@@ -125,7 +125,7 @@ pub(super) fn unchanged(before: &Shown, after: &Shown) -> Verdict {
 
 impl Lab {
     /// Creates machines whose guests run and whose kubelets have not registered yet.
-    pub(super) async fn joining(&self) -> anyhow::Result<Vec<Machine>> {
+    pub(in crate::e2e) async fn joining(&self) -> anyhow::Result<Vec<Machine>> {
         let machine = |n: u8| Machine {
             name: format!("joining-{n}"),
             // A new UUID, so that the provider cannot use what it remembers of an earlier machine.
@@ -138,7 +138,7 @@ impl Lab {
     }
 
     /// Registers the Nodes of these machines, as their kubelets would.
-    pub(super) async fn register(&self, machines: &[Machine]) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn register(&self, machines: &[Machine]) -> anyhow::Result<()> {
         for machine in machines {
             kubelet::register(&self.cluster, &machine.name, machine.uuid).await?;
         }
@@ -181,7 +181,7 @@ impl Lab {
 
     /// Passes if the provider initializes the Nodes of these machines, with the right provider IDs
     /// and addresses. Waits up to [`AT_WORK`] for each.
-    pub(super) async fn has_joined(&self, machines: &[Machine]) -> anyhow::Result<Verdict> {
+    pub(in crate::e2e) async fn has_joined(&self, machines: &[Machine]) -> anyhow::Result<Verdict> {
         for machine in machines {
             let id = format!("vsphere://{}", machine.uuid);
             let shows = |it: &NodeFacts| it.of_type("InternalIP").any(|it| it == machine.address);
@@ -202,7 +202,7 @@ impl Lab {
 
     /// Removes the Nodes and then the machines, in this order, so that the provider has nothing to
     /// delete.
-    pub(super) async fn dismiss(&self, machines: &[Machine]) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn dismiss(&self, machines: &[Machine]) -> anyhow::Result<()> {
         kubelet::remove_all(&self.cluster).await?;
         for machine in machines {
             self.simulator.delete(machine).await?;
@@ -211,7 +211,7 @@ impl Lab {
     }
 
     /// Removes the deployed provider, and deploys ours anew, alone or with a standby replica.
-    pub(super) async fn provider(&self, second: bool) -> anyhow::Result<()> {
+    pub(in crate::e2e) async fn provider(&self, second: bool) -> anyhow::Result<()> {
         deploy::remove(&self.cluster).await?;
         let image = self.made.provider_image.clone();
         let provider = Deployment { image, second, ..Deployment::default() };
@@ -253,7 +253,7 @@ impl Lab {
     async fn answers(&self) -> anyhow::Result<()> {
         let nodes = async || Ok(self.cluster.nodes().await.ok());
         anyhow::ensure!(
-            super::until(Duration::from_secs(120), nodes).await?.is_some(),
+            crate::e2e::until(Duration::from_secs(120), nodes).await?.is_some(),
             "the API server has not answered for two minutes"
         );
         Ok(())

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::deploy::NAMESPACE;
-use super::shell::call;
 use super::simulator::Access;
-use super::usage::Usage;
+use crate::e2e::shell::call;
+use crate::e2e::usage::Usage;
 use crate::scenario::Backend;
 
 /// Providers of other vendors that the benchmark and the scenarios support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Program {
+pub(in crate::e2e) enum Program {
     /// A cloud controller manager of Kubernetes' Go framework (`k8s.io/cloud-provider`) with a
     /// small client of vCenter (`conformance/peers/vsphere-ccm`).
     StockCcm,
@@ -32,7 +32,7 @@ impl Program {
     const ALL: [Self; 3] = [Self::StockCcm, Self::UpstreamVcenter, Self::UpstreamParavirtual];
 
     /// Returns the name in `--peer`.
-    pub(super) const fn name(self) -> &'static str {
+    pub(in crate::e2e) const fn name(self) -> &'static str {
         match self {
             Self::StockCcm => "stock-ccm",
             Self::UpstreamVcenter => "upstream-vcenter",
@@ -41,7 +41,7 @@ impl Program {
     }
 
     /// Returns the backend of the provider.
-    pub(super) const fn backend(self) -> Backend {
+    pub(in crate::e2e) const fn backend(self) -> Backend {
         match self {
             Self::StockCcm | Self::UpstreamVcenter => Backend::VCenter,
             Self::UpstreamParavirtual => Backend::Supervisor,
@@ -66,7 +66,7 @@ impl Program {
 
     /// Returns the JSON patch that gives our workload the arguments of this provider. Removes the
     /// probes, because the provider serves neither `/livez` nor `/readyz`. Does not set the image.
-    pub(super) fn patch(self, port: u16) -> Vec<Value> {
+    pub(in crate::e2e) fn patch(self, port: u16) -> Vec<Value> {
         let container = "/spec/template/spec/containers/0";
         let mut arguments: Vec<String> =
             self.arguments().iter().map(|it| (*it).to_owned()).collect();
@@ -82,14 +82,14 @@ impl Program {
 
 /// A provider of another vendor, and where it is.
 #[derive(Clone, Debug)]
-pub(super) struct Peer {
-    pub(super) program: Program,
+pub(in crate::e2e) struct Peer {
+    pub(in crate::e2e) program: Program,
     /// Path of a static binary, or name of an image of the engine.
     place: String,
 }
 
 /// Parses the value `NAME=PATH|IMAGE` of `--peer`.
-pub(super) fn peer(text: &str) -> Result<Peer, String> {
+pub(in crate::e2e) fn peer(text: &str) -> Result<Peer, String> {
     let known = Program::ALL.map(Program::name).join(", ");
     let (name, place) = text.split_once('=').ok_or("write NAME=PATH or NAME=IMAGE")?;
     let program = Program::ALL.into_iter().find(|it| it.name() == name);
@@ -103,7 +103,7 @@ pub(super) fn peer(text: &str) -> Result<Peer, String> {
 
 impl Peer {
     /// Returns the stock CCM; builds it from its Go module if it is not in the cache.
-    pub(super) async fn stock_ccm(project: &Path) -> anyhow::Result<Self> {
+    pub(in crate::e2e) async fn stock_ccm(project: &Path) -> anyhow::Result<Self> {
         let build = call(project.join("conformance/peers/build.sh"));
         let place = build.arg("vsphere-ccm").output_with_progress().await?;
         Ok(Self { program: Program::StockCcm, place })
@@ -114,7 +114,7 @@ impl Peer {
     ///
     /// # Errors
     /// Fails if the place is neither.
-    pub(super) async fn check(&self) -> anyhow::Result<bool> {
+    pub(in crate::e2e) async fn check(&self) -> anyhow::Result<bool> {
         let is_file = self.place.contains('/') && Path::new(&self.place).is_file();
         let is_there =
             is_file || call("docker").args(["image", "inspect", &self.place]).succeeds().await;
@@ -129,7 +129,7 @@ impl Peer {
 
     /// Builds the image if the place is a file, loads it into the nodes of the cluster, and returns
     /// its name.
-    pub(super) async fn image(&self, cluster: &Cluster) -> anyhow::Result<String> {
+    pub(in crate::e2e) async fn image(&self, cluster: &Cluster) -> anyhow::Result<String> {
         let image = if self.check().await? { self.built().await? } else { self.place.clone() };
         cluster.load(std::slice::from_ref(&image)).await?;
         Ok(image)
@@ -152,17 +152,17 @@ impl Peer {
 }
 
 /// Returns the configuration file of the stock CCM.
-pub(super) fn cloud_json(access: &Access) -> String {
+pub(in crate::e2e) fn cloud_json(access: &Access) -> String {
     let Access { host, port, user, password, .. } = access;
     let url = format!("https://{host}:{port}/sdk");
     json!({"url": url, "user": user, "password": password, "ca": "/etc/cloud/ca.pem"}).to_string()
 }
 
 /// Name of the ClusterRoleBinding of a peer.
-pub(super) const BINDING: &str = "e2e-peer";
+pub(in crate::e2e) const BINDING: &str = "e2e-peer";
 
 /// Returns the ClusterRoleBinding that gives the provider's service account all rights.
-pub(super) fn binding() -> Value {
+pub(in crate::e2e) fn binding() -> Value {
     let group = "rbac.authorization.k8s.io";
     json!({
         "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": BINDING},

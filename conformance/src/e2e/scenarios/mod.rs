@@ -1,22 +1,25 @@
 //! The scenarios of a lab and the results that they require. Each scenario restores the cluster at
 //! its end.
 
+mod disturbances;
+mod swap;
+
 use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::cluster::Machine;
-use super::disturbances::Disturbance;
 use super::lab::Lab;
-use super::peer::Peer;
+use super::lab::cluster::Machine;
+use super::lab::peer::Peer;
 use super::shell::call;
 use super::tally::Since;
-use super::{swap, until};
+use super::until;
 use crate::checks::lifecycle::required_deletions;
 use crate::judge::verdict::Verdict;
 use crate::judge::{NodeFacts, facts};
 use crate::scenario::Backend;
+use disturbances::Disturbance;
 
 /// A scenario: the check of the catalogue that it plays, and its actions.
 #[derive(Clone, Copy, Debug)]

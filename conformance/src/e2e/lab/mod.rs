@@ -1,5 +1,11 @@
 //! A lab: cluster, simulator and provider under one name, by which later commands find it.
 
+pub(super) mod cluster;
+pub(super) mod deploy;
+pub(super) mod kubelet;
+pub(super) mod peer;
+pub(super) mod simulator;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,14 +13,14 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
-use super::cluster::{self, Cluster, Machine, Programs};
-use super::deploy::{self, Deployment};
 use super::shell::call;
-use super::simulator::Simulator;
 use super::usage::Usage;
-use super::{engine, kubelet, until};
+use super::{engine, until};
 use crate::foreign::process_identity;
 use crate::scenario::Backend;
+use cluster::{Cluster, Machine, Programs};
+use deploy::Deployment;
+use simulator::Simulator;
 
 /// Description of a lab to make or to open.
 #[derive(Clone, Debug)]

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::cluster::Machine;
-use super::deploy::{self, Deployment};
 use super::disturbances::{AT_WORK, shown, unchanged};
-use super::lab::Lab;
-use super::peer::Peer;
-use super::scenarios;
+use crate::e2e::lab::Lab;
+use crate::e2e::lab::cluster::Machine;
+use crate::e2e::lab::deploy::{self, Deployment};
+use crate::e2e::lab::peer::Peer;
+use crate::e2e::scenarios;
 use crate::judge::verdict::Verdict;
 use crate::scenario::Backend;
 
@@ -21,7 +21,7 @@ use crate::scenario::Backend;
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Plays the scenario. Skipped in Supervisor mode without `--peer`.
-pub(super) async fn play(lab: &Lab, peer: Option<&Peer>) -> anyhow::Result<Verdict> {
+pub(in crate::e2e) async fn play(lab: &Lab, peer: Option<&Peer>) -> anyhow::Result<Verdict> {
     let built;
     let peer = match (peer, lab.made.backend) {
         (Some(peer), _) => peer,
