@@ -16,10 +16,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::cluster::Cluster;
-use super::launch::Launcher;
-use super::manifest::Driver;
-use super::template::{self, Values};
-use super::{ApiServer, Manifest, RealApiServer, Settings, Setup, Subject, builtin, container};
+use super::host::container;
+use super::host::launch::Launcher;
+use super::manifest::template::{self, Values};
+use super::manifest::{Driver, builtin};
+use super::{ApiServer, Manifest, RealApiServer, Settings, Setup, Subject};
 use crate::catalogue::Requirement;
 use crate::lab::Stage;
 use crate::suite::report::{self, About, Ledgers};

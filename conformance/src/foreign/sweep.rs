@@ -21,8 +21,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::command::{Surroundings, Usage, guarded, setup};
-use super::delay_meter::Delay;
-use super::feasibility::{hindrance, pace, paces_of_repetitions};
+use super::run::delay_meter::Delay;
+use super::run::feasibility::{hindrance, pace, paces_of_repetitions};
 use super::{Settings, Setup, Subject};
 use crate::catalogue::Class;
 use crate::judge::{Invariant, Violation};

@@ -1,8 +1,14 @@
 //! Environment of a provider's replicas in one run: a directory, the files of the manifest, and the
 //! sim's endpoints.
 
+pub(super) mod container;
+pub mod launch;
 mod listeners;
+mod namespace;
 mod port;
+mod process;
+mod processor_wait;
+pub(super) mod remote;
 mod values;
 
 use std::collections::BTreeMap;
@@ -19,17 +25,15 @@ use tokio_util::task::TaskTracker;
 
 use super::apiserver::{ApiServer, MirroredCluster, RealApiServer};
 use super::cluster::{Cluster, SimHandles};
-use super::container::{self, Engine};
-use super::launch::{self, Launcher};
+use super::manifest::template::Values;
 use super::manifest::{self, Driver, Manifest};
-use super::namespace;
-use super::process;
-use super::processor_wait::ProcessorWaits;
-use super::remote::{RemoteProvider, Start};
-use super::template::Values;
 use crate::lab::{Logs, Process, Provider, Started, label};
 use crate::scenario::Scenario;
+use container::Engine;
+use launch::Launcher;
 use listeners::ReplicaListeners;
+use processor_wait::ProcessorWaits;
+use remote::{RemoteProvider, Start};
 use values::expand;
 
 /// Maximum number of ports with which a replica is started while other programs take its ports.

@@ -9,7 +9,7 @@ use sim::{Endpoint, Endpoints, Sim, credentials, owner_ref};
 
 use super::{Host, port};
 use crate::foreign::manifest::Knob;
-use crate::foreign::template::{self, Values};
+use crate::foreign::manifest::template::{self, Values};
 use crate::lab::{LEASE, cloud_config};
 use crate::scenario::periods::go_duration;
 use crate::scenario::{Backend, ProviderSetup, Scenario};

@@ -10,7 +10,7 @@ use sim::faults::Rule;
 use super::run::PLACE;
 use super::{Features, Knob, Manifest};
 use crate::catalogue;
-use crate::foreign::template;
+use crate::foreign::manifest::template;
 
 /// Classes of calls that `ready.firstCall` may name, in addition to `@any`.
 const CLASSES: [&str; 5] = ["@read", "@write", "@login", "@longpoll", "@task"];

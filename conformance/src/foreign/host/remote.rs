@@ -9,64 +9,64 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use super::cluster::Pod;
 use super::container::Running;
-use super::manifest::Container;
+use crate::foreign::cluster::Pod;
+use crate::foreign::manifest::Container;
 use crate::foreign::process_identity;
 
 /// Label of every object (container, Pod, Secret) that a `conformance` process creates for a
 /// provider. Its value contains the process ID of that `conformance` process.
-pub(super) const LABEL: &str = "io.vsphere-lab.driver";
+pub(in crate::foreign) const LABEL: &str = "io.vsphere-lab.driver";
 /// Label of the same objects with the boot and PID namespace of that `conformance` process, because
 /// a process ID has no meaning elsewhere.
-pub(super) const WHERE: &str = "io.vsphere-lab.driver/where";
+pub(in crate::foreign) const WHERE: &str = "io.vsphere-lab.driver/where";
 /// Prefix of the values of [`LABEL`]; the process ID follows.
 const OWNER: &str = "conformance-";
 
 /// Returns the value of [`LABEL`] for this process.
-pub(super) fn owner() -> String {
+pub(in crate::foreign) fn owner() -> String {
     format!("{OWNER}{}", std::process::id())
 }
 
 /// Returns both labels with the values for this process.
-pub(super) fn labels() -> anyhow::Result<BTreeMap<&'static str, String>> {
+pub(in crate::foreign) fn labels() -> anyhow::Result<BTreeMap<&'static str, String>> {
     Ok(BTreeMap::from([(LABEL, owner()), (WHERE, process_identity::boot_and_namespace()?)]))
 }
 
 /// True if `owner`, a value of [`LABEL`], contains a process ID with which no process runs now. The
 /// value of [`WHERE`] must be that of this process. False if `owner` has another form.
-pub(super) fn is_gone(owner: &str) -> bool {
+pub(in crate::foreign) fn is_gone(owner: &str) -> bool {
     owner.strip_prefix(OWNER).is_some_and(|process| !Path::new("/proc").join(process).exists())
 }
 
 /// Parameters for the start of a container or pod. The placeholders of `arguments`, `env` and
 /// `binds` are expanded; `container` is as in the manifest.
 #[derive(Debug)]
-pub(super) struct Start<'a> {
-    pub(super) container: &'a Container,
+pub(in crate::foreign) struct Start<'a> {
+    pub(in crate::foreign) container: &'a Container,
     /// Directory of the run; it has the same path in the container or pod.
-    pub(super) directory: &'a Path,
+    pub(in crate::foreign) directory: &'a Path,
     /// Directory of this replica, inside the directory of the run.
-    pub(super) replica: &'a Path,
+    pub(in crate::foreign) replica: &'a Path,
     /// Name of run and replica, such as `NODE-004-0-0` (check, case, replica); valid as part of the
     /// name of a container.
-    pub(super) name: String,
-    pub(super) arguments: Vec<String>,
-    pub(super) env: Vec<(String, String)>,
+    pub(in crate::foreign) name: String,
+    pub(in crate::foreign) arguments: Vec<String>,
+    pub(in crate::foreign) env: Vec<(String, String)>,
     /// Mounts of the manifest: the path for the provider, and the path on this computer.
-    pub(super) binds: Vec<(PathBuf, PathBuf)>,
+    pub(in crate::foreign) binds: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Start<'_> {
     /// Returns the name of the container or pod: owner, run and replica, in lower case.
-    pub(super) fn full_name(&self) -> String {
+    pub(in crate::foreign) fn full_name(&self) -> String {
         format!("{}-{}", owner(), self.name).to_lowercase()
     }
 }
 
 /// A provider that runs in a container or a pod.
 #[derive(Debug)]
-pub(super) enum RemoteProvider {
+pub(in crate::foreign) enum RemoteProvider {
     /// A container of the Docker engine.
     Container(Running),
     /// A pod of a cluster.
@@ -75,7 +75,7 @@ pub(super) enum RemoteProvider {
 
 impl RemoteProvider {
     /// Sends SIGTERM to the provider.
-    pub(super) async fn terminate(&self) {
+    pub(in crate::foreign) async fn terminate(&self) {
         match self {
             Self::Container(it) => it.terminate().await,
             Self::Pod(it) => it.terminate().await,
@@ -86,7 +86,7 @@ impl RemoteProvider {
     /// For a container, returns `status` itself, because `docker run` exits as the container does.
     ///
     /// Cancel safe.
-    pub(super) async fn end(&self, status: ExitStatus) -> io::Result<ExitStatus> {
+    pub(in crate::foreign) async fn end(&self, status: ExitStatus) -> io::Result<ExitStatus> {
         match self {
             Self::Container(_) => Ok(status),
             Self::Pod(it) => it.end().await,
@@ -94,7 +94,7 @@ impl RemoteProvider {
     }
 
     /// Ends the provider if it still runs, and removes its container or pod.
-    pub(super) async fn remove(&self) {
+    pub(in crate::foreign) async fn remove(&self) {
         match self {
             Self::Container(it) => it.remove().await,
             Self::Pod(it) => it.remove().await,

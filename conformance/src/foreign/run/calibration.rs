@@ -15,7 +15,7 @@ use sim::ledger::{Kind, Record};
 use sim::world::objects::Key;
 use sim::world::{Command, Named, Time, Topology};
 
-use super::host::{Host, Setup};
+use crate::foreign::host::{Host, Setup};
 use crate::judge::facts;
 use crate::lab::{Lab, Provider as _, Stage};
 use crate::scenario::periods::{GRACE, Periods};
@@ -58,7 +58,7 @@ mod seconds {
     use serde::Serializer;
 
     #[expect(clippy::ref_option, reason = "serde's signature")]
-    pub(super) fn serialize<S: Serializer>(
+    pub(in crate::foreign) fn serialize<S: Serializer>(
         it: &Option<Duration>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
@@ -71,7 +71,7 @@ mod seconds {
 
 /// Returns the error text for a provider that made no call, with the notes of the ledger and the
 /// end of the provider's log.
-pub(super) fn silent(name: &str, records: &[Record], log: &[String]) -> String {
+pub(in crate::foreign) fn silent(name: &str, records: &[Record], log: &[String]) -> String {
     let notes = records.iter().filter(|it| it.kind == Kind::Note).map(|it| it.op.as_str());
     format!(
         "{name} made no call at all; events of the run: {}; the end of its log, which may have the reason:\n{}",
@@ -88,7 +88,7 @@ impl Calibration {
     /// Fails if the provider makes no call; the error contains the end of its log. Also fails if
     /// the environment of the provider cannot be made, or if a real API server differed from the
     /// world.
-    pub(super) async fn measure(
+    pub(in crate::foreign) async fn measure(
         setup: &Arc<Setup>,
         stage: &Stage,
         pace: u32,
@@ -153,7 +153,7 @@ impl Calibration {
     /// Returns the world time by which each case is extended, so that a slow provider can be
     /// distinguished from a stuck one; zero if no delay is long, or if a long one could not be
     /// measured.
-    pub(super) fn extra(&self) -> Duration {
+    pub(in crate::foreign) fn extra(&self) -> Duration {
         let periods = Periods::of(&ProviderSetup::default());
         let beyond = |measured: Option<Duration>, bound: Duration| match measured {
             Some(measured) if measured > bound => 3 * measured - bound,
@@ -164,7 +164,7 @@ impl Calibration {
     }
 
     /// Returns the measured delays as one line for people.
-    pub(super) fn text(&self, mode: Backend) -> String {
+    pub(in crate::foreign) fn text(&self, mode: Backend) -> String {
         let seen = |it: Option<Duration>| match it {
             Some(it) => format!("{:.0} s", it.as_secs_f64()),
             None => "never".to_owned(),

@@ -9,7 +9,9 @@
 //! }
 //! ```
 //!
-//! The test program starts itself again to become the provider (see [`super::launch`]).
+//! The test program starts itself again to become the provider (see [`crate::foreign::launch`]).
+
+pub(super) mod baseline;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,13 +25,13 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::baseline::{Baseline, ObservedResult};
 use super::command::{self, Surroundings};
-use super::launch::{self, SUBCOMMAND};
+use super::host::launch::{self, SUBCOMMAND};
 use super::{Settings, Subject};
 use crate::checks::{self, Check};
 use crate::lab::Stage;
 use crate::suite::{Conclusion, Filter};
+use baseline::{Baseline, ObservedResult};
 
 /// Default of the maximum real time of a case under `cargo test`; longer cases are skipped.
 const LONGEST: Duration = Duration::from_secs(120);

@@ -28,7 +28,7 @@ impl ProcessorWaits {
     /// for `None`. Records nothing while the system does not tell, as systems other than Linux.
     ///
     /// Cancel safe.
-    pub(super) async fn follow(&self, process: Option<u32>) -> Infallible {
+    pub(in crate::foreign) async fn follow(&self, process: Option<u32>) -> Infallible {
         let Some(process) = process else { return std::future::pending().await };
         let folder = Path::new("/proc").join(process.to_string());
         loop {
@@ -46,7 +46,7 @@ impl ProcessorWaits {
 
     /// Returns the longest wait of one process within 10 s of world time, in real time. `pace` is
     /// the number of seconds of world time per second of the clock.
-    pub(super) fn worst(&self, pace: u32) -> Duration {
+    pub(in crate::foreign) fn worst(&self, pace: u32) -> Duration {
         let all = self.0.lock().expect("no holder panics");
         let worst = all.values().map(|readings| worst(readings, WINDOW / pace.max(1)));
         worst.max().unwrap_or_default()

@@ -56,7 +56,7 @@ impl Launcher {
     }
 
     /// Returns a command that starts this program and becomes `program`.
-    pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+    pub(in crate::foreign) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(&self.program);
         command.arg(SUBCOMMAND).arg(std::process::id().to_string()).arg("--").arg(program);
         command.kill_on_drop(true);
@@ -66,7 +66,7 @@ impl Launcher {
     /// Starts a command from the launcher's thread.
     ///
     /// Cancel safe: if the caller no longer waits, the child is killed.
-    pub(super) async fn spawn(&self, command: Command) -> anyhow::Result<Child> {
+    pub(in crate::foreign) async fn spawn(&self, command: Command) -> anyhow::Result<Child> {
         let (reply, answer) = oneshot::channel();
         let order = Order { command, runtime: Handle::current(), reply };
         self.orders.send(order).ok().context("the launcher's thread has ended")?;
@@ -75,7 +75,7 @@ impl Launcher {
 }
 
 /// Returns the reason why the provider could not be started, if this line of its log has one.
-pub(super) fn refusal(line: &str) -> Option<String> {
+pub(in crate::foreign) fn refusal(line: &str) -> Option<String> {
     // `docker run` reports in this form that it cannot start a container.
     if let Some(why) = line.strip_prefix("docker: ") {
         return Some(format!("docker: {why}"));

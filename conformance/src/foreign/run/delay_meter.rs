@@ -26,7 +26,11 @@ pub enum Delay {
 
 impl Delay {
     /// Returns the longer of the two delays if it exceeds 2 s of world time, else `None`.
-    pub(super) fn worst(timers: Duration, provider: Duration, pace: u32) -> Option<Self> {
+    pub(in crate::foreign) fn worst(
+        timers: Duration,
+        provider: Duration,
+        pace: u32,
+    ) -> Option<Self> {
         let worst = timers.max(provider);
         let which = if worst == timers { Self::OfTimer } else { Self::OfProvider };
         (worst * pace > TOO_LATE).then(|| which(worst))
@@ -57,14 +61,14 @@ const BEAT: Duration = Duration::from_millis(20);
 /// Moments at which this computer was late, and the delays, as a task measures them. Dropping this
 /// value ends the task.
 #[derive(Debug)]
-pub(super) struct DelayMeter {
+pub(in crate::foreign) struct DelayMeter {
     late: Arc<Mutex<Vec<(Instant, Duration)>>>,
     _stop: DropGuard,
 }
 
 impl DelayMeter {
     /// Starts the measuring task.
-    pub(super) fn begin(tasks: &TaskTracker) -> Self {
+    pub(in crate::foreign) fn begin(tasks: &TaskTracker) -> Self {
         let late = Arc::<Mutex<Vec<(Instant, Duration)>>>::default();
         let stop = CancellationToken::new();
         let (to, stopped) = (Arc::clone(&late), stop.clone());
@@ -82,7 +86,7 @@ impl DelayMeter {
     }
 
     /// Returns the longest delay since `begin`, in real time.
-    pub(super) fn worst_since(&self, begin: Instant) -> Duration {
+    pub(in crate::foreign) fn worst_since(&self, begin: Instant) -> Duration {
         let late = self.late.lock().expect("no holder panics");
         let since = late.iter().filter(|(at, _)| *at >= begin);
         since.map(|(_, delay)| *delay).max().unwrap_or_default()
@@ -92,7 +96,7 @@ impl DelayMeter {
 /// True if a failure is final because it breaks a safety promise or a safety invariant. A delay of
 /// this computer does not force a provider to do harm, but it can make an action late, also in a
 /// check of a safety promise.
-pub(super) fn is_final(class: Class, why: &Reason) -> bool {
+pub(in crate::foreign) fn is_final(class: Class, why: &Reason) -> bool {
     (class == Class::Safety && !why.is_late)
         || why.invariant.is_some_and(|it| it.class() == Class::Safety)
 }
@@ -103,7 +107,7 @@ pub(super) fn is_final(class: Class, why: &Reason) -> bool {
 /// A final failure counts, and so does a pass of a check that requires an action. A pass of a check
 /// that requires restraint does not count, because a provider without processor time does little.
 /// All other verdicts do not count either.
-pub(super) fn doubted(class: Class, verdict: &Verdict, late: Delay) -> Option<Verdict> {
+pub(in crate::foreign) fn doubted(class: Class, verdict: &Verdict, late: Delay) -> Option<Verdict> {
     let counts = match verdict {
         Verdict::Fail(why) => is_final(class, why),
         Verdict::Pass => !class.holds_if_idle(),

@@ -1,6 +1,10 @@
 //! Judges a provider on the real clock. Each case has its own sim and provider, and several cases
 //! run in parallel.
 
+pub(super) mod calibration;
+pub(super) mod delay_meter;
+pub(super) mod feasibility;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +16,6 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::calibration::{Calibration, silent};
-use super::delay_meter::{Delay, DelayMeter, doubted, is_final};
-use super::feasibility::{Limits, Plan, pace, paces_of_repetitions};
 use super::host::{Host, Setup};
 use crate::catalogue::{self, Class, Entry, Requirement};
 use crate::checks::{Case, Check, Outcome};
@@ -24,6 +25,9 @@ use crate::lab::{Lab, Run, Stage};
 use crate::scenario::Scenario;
 use crate::suite::report::Ledgers;
 use crate::suite::{Conclusion, Judged};
+use calibration::{Calibration, silent};
+use delay_meter::{Delay, DelayMeter, doubted, is_final};
+use feasibility::{Limits, Plan, pace, paces_of_repetitions};
 
 /// Settings of a run that judges a provider.
 #[derive(Clone, Copy, Debug)]

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use super::manifest::Manifest;
+use super::Manifest;
 use crate::scenario::Backend;
 
 /// Values of placeholders, by name.
-pub(super) type Values = BTreeMap<String, String>;
+pub(in crate::foreign) type Values = BTreeMap<String, String>;
 
 /// Names of placeholders in every mode.
 const COMMON: [&str; 11] = [
@@ -55,7 +55,7 @@ const SUPERVISOR: [&str; 7] = [
 
 /// Returns the names of all placeholders that a manifest may use in every text of a replica. Leaves
 /// out environment variables, `$(knobs)` and `$(value)`.
-pub(super) fn known(manifest: &Manifest) -> Vec<String> {
+pub(in crate::foreign) fn known(manifest: &Manifest) -> Vec<String> {
     let of_mode: &[&str] = match manifest.spec.mode {
         Backend::VCenter => &VCENTER,
         Backend::Supervisor => &SUPERVISOR,
@@ -65,12 +65,12 @@ pub(super) fn known(manifest: &Manifest) -> Vec<String> {
 }
 
 /// Returns the environment variable that a placeholder name `env.NAME` stands for, or `None`.
-pub(super) fn variable(name: &str) -> Option<&str> {
+pub(in crate::foreign) fn variable(name: &str) -> Option<&str> {
     name.strip_prefix("env.").filter(|variable| !variable.is_empty())
 }
 
 /// Returns the names of all placeholders in a text, in order. Leaves out escaped ones.
-pub(super) fn names(text: &str) -> Vec<String> {
+pub(in crate::foreign) fn names(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     walk(text, |name| {
         found.push(name.to_owned());
@@ -83,7 +83,7 @@ pub(super) fn names(text: &str) -> Vec<String> {
 ///
 /// # Errors
 /// Returns the name of the first placeholder without a value.
-pub(super) fn expand(text: &str, values: &Values) -> Result<String, String> {
+pub(in crate::foreign) fn expand(text: &str, values: &Values) -> Result<String, String> {
     let mut unknown = None;
     let expanded = walk(text, |name| {
         let value = values.get(name).cloned();

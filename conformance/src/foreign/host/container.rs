@@ -17,12 +17,12 @@ use super::launch::Launcher;
 use super::remote::{self, LABEL, Start, WHERE};
 
 /// Environment variables that configure `docker`.
-pub(super) const VARIABLES: [&str; 5] =
+pub(in crate::foreign) const VARIABLES: [&str; 5] =
     ["DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"];
 
 /// The Docker engine that `docker` reaches.
 #[derive(Clone, Debug)]
-pub(super) struct Engine {
+pub(in crate::foreign) struct Engine {
     variables: BTreeMap<String, String>,
     /// Labels of the containers that this program starts.
     labels: BTreeMap<&'static str, String>,
@@ -30,7 +30,7 @@ pub(super) struct Engine {
 
 /// A container that runs or is about to run, identified by its name.
 #[derive(Clone, Debug)]
-pub(super) struct Running {
+pub(in crate::foreign) struct Running {
     engine: Engine,
     name: String,
 }
@@ -38,7 +38,7 @@ pub(super) struct Running {
 impl Engine {
     /// Returns the engine that these environment variables select; `docker` gets no other
     /// variables.
-    pub(super) fn new(variables: BTreeMap<String, String>) -> anyhow::Result<Self> {
+    pub(in crate::foreign) fn new(variables: BTreeMap<String, String>) -> anyhow::Result<Self> {
         Ok(Self { variables, labels: remote::labels()? })
     }
 
@@ -59,7 +59,7 @@ impl Engine {
     ///
     /// # Errors
     /// Fails if the engine does not answer or lacks the image; the error contains a remedy.
-    pub(super) async fn ready(&self, image: &str) -> anyhow::Result<()> {
+    pub(in crate::foreign) async fn ready(&self, image: &str) -> anyhow::Result<()> {
         let info = self.call(&["info", "--format", "{{.ServerVersion}}"]).await?;
         if !info.status.success() {
             let why = String::from_utf8_lossy(&info.stderr);
@@ -99,7 +99,11 @@ impl Engine {
     }
 
     /// Returns the command `docker run …` and the container that it will start.
-    pub(super) fn run(&self, launcher: &Launcher, start: &Start<'_>) -> (Command, Running) {
+    pub(in crate::foreign) fn run(
+        &self,
+        launcher: &Launcher,
+        start: &Start<'_>,
+    ) -> (Command, Running) {
         let Start { container, directory, arguments, env, binds, .. } = start;
         let name = start.full_name();
         let mut command = launcher.command("docker");
@@ -136,13 +140,13 @@ impl Engine {
 
 impl Running {
     /// Sends SIGTERM to the container.
-    pub(super) async fn terminate(&self) {
+    pub(in crate::foreign) async fn terminate(&self) {
         // Ignores an error: the container may have ended already, and then `docker run` ends too.
         let _ = self.engine.call(&["kill", "--signal", "TERM", &self.name]).await;
     }
 
     /// Kills the container if it still runs, and removes it.
-    pub(super) async fn remove(&self) {
+    pub(in crate::foreign) async fn remove(&self) {
         // Ignores an error: the container may be gone already. Otherwise the next `conformance`
         // process finds it by its labels.
         let _ = self.engine.call(&["rm", "-f", "-v", &self.name]).await;
@@ -154,8 +158,9 @@ mod tests {
     use std::ffi::OsStr;
     use std::path::Path;
 
-    use super::super::manifest::Container;
     use super::*;
+    use crate::foreign::manifest::Container;
+    use crate::foreign::process_identity;
 
     #[test]
     fn a_container_has_files_at_the_paths_of_a_process_and_a_label_of_its_driver() {
@@ -189,7 +194,7 @@ mod tests {
         let label = format!("io.vsphere-lab.driver={owner}");
         let place = format!(
             "io.vsphere-lab.driver/where={}",
-            crate::foreign::process_identity::boot_and_namespace().unwrap()
+            process_identity::boot_and_namespace().unwrap()
         );
         assert_eq!(
             arguments,

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use sim::world::Command;
 
-use super::apiserver::{ApiServer, needs_built_in};
-use super::manifest::{Driver, Knob, Manifest};
-use super::template;
 use crate::catalogue::Entry;
 use crate::checks::Case;
+use crate::foreign::apiserver::{ApiServer, needs_built_in};
+use crate::foreign::manifest::{Driver, Knob, Manifest, template};
 use crate::judge::verdict::Verdict;
 use crate::scenario::{Act, Pace, ProviderSetup, Scenario};
 
@@ -18,7 +17,7 @@ const MOST_MACHINES: u32 = 500;
 
 /// Decision about a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Plan {
+pub(in crate::foreign) enum Plan {
     /// The case is played, at this number of seconds of world time per second of the clock.
     Play(u32),
     /// The case is not played, and this verdict contains the reason.
@@ -27,18 +26,23 @@ pub(super) enum Plan {
 
 /// Settings of a run that [`Plan::of`] takes into account.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(in crate::foreign) struct Limits {
     /// Seconds of world time per second of the clock, in a case that need not run in real time.
-    pub(super) compress: u32,
+    pub(in crate::foreign) compress: u32,
     /// Maximum real time of a case.
-    pub(super) longest: Duration,
-    pub(super) apiserver: ApiServer,
+    pub(in crate::foreign) longest: Duration,
+    pub(in crate::foreign) apiserver: ApiServer,
 }
 
 impl Plan {
     /// Decides whether a case of the check `entry` is played with the provider of this manifest,
     /// and at which pace.
-    pub(super) fn of(case: &Case, entry: &Entry, manifest: &Manifest, limits: Limits) -> Self {
+    pub(in crate::foreign) fn of(
+        case: &Case,
+        entry: &Entry,
+        manifest: &Manifest,
+        limits: Limits,
+    ) -> Self {
         let skip = |why: String| Self::Not(Verdict::skipped(why));
         if let Some(feature) = entry.features.iter().find(|it| manifest.lacks(it)) {
             return Self::Not(Verdict::not_supported(format!(
@@ -78,7 +82,7 @@ impl Plan {
 }
 
 /// Returns the reason why a scenario cannot be played with this provider, or `None`.
-pub(super) fn hindrance(
+pub(in crate::foreign) fn hindrance(
     scenario: &Scenario,
     manifest: &Manifest,
     apiserver: ApiServer,
@@ -105,14 +109,14 @@ pub(super) fn hindrance(
 /// Returns the pace of a scenario in which nothing fails: `compress`, or 1 if replicas elect a
 /// leader. An election takes place in real time, because the duration of a lease and the periods of
 /// its holder are constants of the provider.
-pub(super) fn pace(scenario: &Scenario, compress: u32) -> u32 {
+pub(in crate::foreign) fn pace(scenario: &Scenario, compress: u32) -> u32 {
     if scenario.provider.elects() { 1 } else { compress }
 }
 
 /// Returns the paces at which a run is played until this computer keeps up: `pace`, its half, and
 /// its quarter if that is at least 1. A run in real time is repeated once. A delay counts by the
 /// world time that passed in it, so a lower pace permits a longer delay.
-pub(super) fn paces_of_repetitions(pace: u32) -> impl Iterator<Item = u32> {
+pub(in crate::foreign) fn paces_of_repetitions(pace: u32) -> impl Iterator<Item = u32> {
     [pace, (pace / 2).max(1), pace / 4].into_iter().filter(|it| *it > 0)
 }
 
