@@ -19,13 +19,6 @@ pub struct FaultKind {
 
 /// Returns the kinds of failure that cases and sweeps try on calls to this face.
 pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
-    let one = |name, action, loses_answer| FaultKind { name, actions: vec![action], loses_answer };
-    let soap = |name, class: &str| {
-        one(name, Action::SoapFault { class: class.to_owned(), message: None }, false)
-    };
-    let status = |name, code, retry_after, lost| {
-        one(name, Action::Status { code, retry_after, message: None }, lost)
-    };
     let mut kinds = vec![
         one("reset", Action::Reset, true),
         one("black hole", Action::Blackhole, true),
@@ -33,43 +26,21 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
         one("slow", Action::Delay(Duration::from_secs(12)), false),
         status("503", 503, None, true),
     ];
-    match face {
-        Face::Soap => kinds.extend([
-            soap("SystemError", "SystemError"),
-            soap("NotAuthenticated", "NotAuthenticated"),
-            soap("NoPermission", "NoPermission"),
-            soap("HostNotConnected", "HostNotConnected"),
-            soap("InvalidLogin", "InvalidLogin"),
-            soap("RequestCanceled", "RequestCanceled"),
-            soap("InvalidCollectorVersion", "InvalidCollectorVersion"),
-            one("empty result", Action::EmptyResult, false),
-            one(
-                "missing properties",
-                Action::MissingSet(MissingPaths {
-                    paths: vec![
-                        "config".into(),
-                        "guest".into(),
-                        "runtime".into(),
-                        "summary".into(),
-                    ],
-                    fault: "SystemError".into(),
-                }),
-                false,
-            ),
-        ]),
-        Face::Vapi => kinds.extend([
+    kinds.extend(match face {
+        Face::Soap => soap_kinds(),
+        Face::Vapi => vec![
             status("401", 401, None, false),
             status("429", 429, Some(2), false),
             status("500", 500, None, true),
             one("empty result", Action::EmptyResult, false),
-        ]),
-        Face::Cluster => kinds.extend([
+        ],
+        Face::Cluster => vec![
             status("429", 429, Some(2), false),
             status("500", 500, None, true),
             status("504", 504, None, true),
             status("409", 409, None, false),
-        ]),
-        Face::Supervisor => kinds.extend([
+        ],
+        Face::Supervisor => vec![
             status("401", 401, None, false),
             status("403", 403, None, false),
             // The 404 of a version that the server does not serve: it is about the collection and
@@ -79,7 +50,39 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
             status("429", 429, Some(2), false),
             status("500", 500, None, false),
             status("504", 504, None, false),
-        ]),
-    }
+        ],
+    });
     kinds
+}
+
+fn soap_kinds() -> Vec<FaultKind> {
+    let paths = ["config", "guest", "runtime", "summary"].map(str::to_owned).into();
+    let missing = MissingPaths { paths, fault: "SystemError".into() };
+    let mut kinds: Vec<FaultKind> = [
+        "SystemError",
+        "NotAuthenticated",
+        "NoPermission",
+        "HostNotConnected",
+        "InvalidLogin",
+        "RequestCanceled",
+        "InvalidCollectorVersion",
+    ]
+    .map(|class| one(class, Action::SoapFault { class: class.to_owned(), message: None }, false))
+    .into();
+    kinds.push(one("empty result", Action::EmptyResult, false));
+    kinds.push(one("missing properties", Action::MissingSet(missing), false));
+    kinds
+}
+
+fn one(name: &'static str, action: Action, loses_answer: bool) -> FaultKind {
+    FaultKind { name, actions: vec![action], loses_answer }
+}
+
+fn status(
+    name: &'static str,
+    code: u16,
+    retry_after: Option<u32>,
+    loses_answer: bool,
+) -> FaultKind {
+    one(name, Action::Status { code, retry_after, message: None }, loses_answer)
 }

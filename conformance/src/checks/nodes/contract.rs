@@ -27,114 +27,121 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("NODE-002", [Case::new(world(5, SETTLED), atomic)]),
         Check::new("NODE-004", [Case::new(world(5, SETTLED), provider_ids)]),
         Check::new("NODE-005", [preset_provider_id(backend), foreign_provider_id()]),
-        Check::new(
-            "NODE-015",
-            [Case::new(world(5, SETTLED), |run| {
-                for name in names(5) {
-                    let shown = run.when(&name, |node| node.of_type("InternalIP").next().is_some());
-                    if shown.is_none_or(|at| at.since_start() > T_INIT) {
-                        return Verdict::fail(
-                            format!("the first address on node {name} appeared {shown}; the limit is {T_INIT:?}", shown = when(shown)).late(shown),
-                        );
-                    }
-                }
-                Verdict::Pass
-            })],
-        ),
-        Check::new(
-            "NODE-016",
-            [Case::new(world(3, s(700)).at(s(100), set_address(1, &["10.5.0.1"])), |run| {
-                let shown = run.when_after(&name(1), s(100), |node| {
-                    node.ips().all(|ip| ip == "10.5.0.1") && node.ips().next().is_some()
-                });
-                Verdict::of(
-                    shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS + T_INIT),
-                    || {
-                        format!("the node showed the new address, and no other, {shown}; the limit is {limit:?}", shown = when(shown), limit = s(100) + T_STATUS + T_INIT).late(shown)
-                    },
-                )
-            })],
-        ),
-        Check::new(
-            "NODE-018",
-            [Case::new(
-                world(3, SETTLED + T_STATUS * 2 + s(30))
-                    .at(SETTLED, Command::ClearAddresses(machine(1))),
-                |run| {
-                    let left = run.node(&name(1)).map(|node| node.ips().count()).unwrap_or(0);
-                    Verdict::of(left > 0, || "at the end the Node has no address or does not exist, although its machine runs")
-                },
-            )],
-        ),
+        Check::new("NODE-015", [first_addresses()]),
+        Check::new("NODE-016", [new_address()]),
+        Check::new("NODE-018", [no_reported_address()]),
         Check::new("NODE-026", [silent(false)]),
         Check::new("NODE-027", [silent(true)]),
         Check::new("NODE-028", [absent_machine()]),
-        Check::new(
-            "NODE-031",
-            [Case::new(
-                world(3, SETTLED + T_STATUS * 2)
-                    .at(SETTLED, Command::SetHeartbeats { every: None })
-                    .at(SETTLED, hidden(backend, 1))
-                    .at(SETTLED, backend.disconnect()),
-                |run| {
-                    let before = run.versions(&name(1));
-                    let settled =
-                        before.iter().filter(|(at, _)| at.since_start() > SETTLED).count();
-                    Verdict::of(settled == 0, || {
-                        format!("the node changed {settled} times while its machine was hidden")
-                    })
-                },
-            )
-            .canary(Canary::Moved(2), SETTLED + T_STATUS)],
-        ),
+        Check::new("NODE-031", [hidden_machine(backend)]),
         Check::new("NODE-032", [conflicts(5), conflicts(12)]),
-        Check::new(
-            "NODE-033",
-            [Case::new(world(4, SETTLED), |run| {
-                let events = run.events();
-                for name in names(4) {
-                    let n = events
-                        .iter()
-                        .filter(|it| it.reason == "Synced" && it.object == name)
-                        .count();
-                    if n != 1 {
-                        return Verdict::fail(format!(
-                            "{n} events Synced are about {name}; exactly 1 is needed"
-                        ));
-                    }
-                }
-                Verdict::Pass
-            })],
-        ),
-        Check::new(
-            "NODE-034",
-            [Case::new(
-                world(4, s(200))
-                    .at(SETTLED, Act::Crash(0))
-                    .at(s(61), Act::Phase("again".into()))
-                    .at(s(61), Act::Start(0))
-                    .at(s(200), Act::Phase("after".into())),
-                |run| {
-                    let writes: Vec<String> = run
-                        .calls_in("again")
-                        .filter(|call| {
-                            call.is_cluster_call() && call.class == Some(sim::Class::Write)
-                        })
-                        .map(ToString::to_string)
-                        .collect();
-                    Verdict::of(writes.is_empty(), || {
-                        format!(
-                            "all nodes were initialized before the restart, but afterwards the provider wrote: {}",
-                            writes.join("; ")
-                        )
-                    })
-                },
-            )
-            .canary(Canary::Gone(4), s(200))],
-        ),
+        Check::new("NODE-033", [Case::new(world(4, SETTLED), one_event_each)]),
+        Check::new("NODE-034", [restarted()]),
         Check::new("NODE-035", [deleted_meanwhile(backend), deleted_unseen(backend)]),
         Check::new("NODE-036", [crash_between()]),
     ]
+}
+
+/// Each node shows its first address in time.
+fn first_addresses() -> Case {
+    Case::new(world(5, SETTLED), |run| {
+        for name in names(5) {
+            let shown = run.when(&name, |node| node.of_type("InternalIP").next().is_some());
+            if shown.is_none_or(|at| at.since_start() > T_INIT) {
+                return Verdict::fail(
+                    format!("the first address on node {name} appeared {shown}; the limit is {T_INIT:?}", shown = when(shown)).late(shown),
+                );
+            }
+        }
+        Verdict::Pass
+    })
+}
+
+/// A machine gets another address, and its node shows this address and no other.
+fn new_address() -> Case {
+    Case::new(world(3, s(700)).at(s(100), set_address(1, &["10.5.0.1"])), |run| {
+        let shown = run.when_after(&name(1), s(100), |node| {
+            node.ips().all(|ip| ip == "10.5.0.1") && node.ips().next().is_some()
+        });
+        Verdict::of(shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS + T_INIT), || {
+            format!(
+                "the node showed the new address, and no other, {shown}; the limit is {limit:?}",
+                shown = when(shown),
+                limit = s(100) + T_STATUS + T_INIT
+            )
+            .late(shown)
+        })
+    })
+}
+
+/// A machine that runs reports no address any more; its node keeps an address.
+fn no_reported_address() -> Case {
+    Case::new(
+        world(3, SETTLED + T_STATUS * 2 + s(30)).at(SETTLED, Command::ClearAddresses(machine(1))),
+        |run| {
+            let left = run.node(&name(1)).map(|node| node.ips().count()).unwrap_or(0);
+            Verdict::of(
+                left > 0,
+                || "at the end the Node has no address or does not exist, although its machine runs",
+            )
+        },
+    )
+}
+
+/// The provider can no longer see a machine and leaves its node as it is.
+fn hidden_machine(backend: Backend) -> Case {
+    Case::new(
+        world(3, SETTLED + T_STATUS * 2)
+            .at(SETTLED, Command::SetHeartbeats { every: None })
+            .at(SETTLED, hidden(backend, 1))
+            .at(SETTLED, backend.disconnect()),
+        |run| {
+            let before = run.versions(&name(1));
+            let settled = before.iter().filter(|(at, _)| at.since_start() > SETTLED).count();
+            Verdict::of(settled == 0, || {
+                format!("the node changed {settled} times while its machine was hidden")
+            })
+        },
+    )
+    .canary(Canary::Moved(2), SETTLED + T_STATUS)
+}
+
+fn one_event_each(run: &Run) -> Verdict {
+    let events = run.events();
+    for name in names(4) {
+        let n = events.iter().filter(|it| it.reason == "Synced" && it.object == name).count();
+        if n != 1 {
+            return Verdict::fail(format!(
+                "{n} events Synced are about {name}; exactly 1 is needed"
+            ));
+        }
+    }
+    Verdict::Pass
+}
+
+/// A provider that starts again with initialized nodes writes nothing.
+fn restarted() -> Case {
+    Case::new(
+        world(4, s(200))
+            .at(SETTLED, Act::Crash(0))
+            .at(s(61), Act::Phase("again".into()))
+            .at(s(61), Act::Start(0))
+            .at(s(200), Act::Phase("after".into())),
+        |run| {
+            let writes: Vec<String> = run
+                .calls_in("again")
+                .filter(|call| call.is_cluster_call() && call.class == Some(sim::Class::Write))
+                .map(ToString::to_string)
+                .collect();
+            Verdict::of(writes.is_empty(), || {
+                format!(
+                    "all nodes were initialized before the restart, but afterwards the provider wrote: {}",
+                    writes.join("; ")
+                )
+            })
+        },
+    )
+    .canary(Canary::Gone(4), s(200))
 }
 
 fn atomic(run: &Run) -> Verdict {

@@ -83,23 +83,12 @@ const POOL: &str = "resgroup-10";
 /// from the host, from the resource pool, and from the machine. On one path the tag nearest to the
 /// start has priority.
 fn nearest() -> Vec<Case> {
-    let on = |path: ClusterZoneTag,
-              name: &str,
-              tags: Vec<TagName>,
-              zone: &'static str,
-              region: &'static str| {
-        let mut scenario = Scenario::new("", Topology::zones(3).machines(3), s(120));
-        if let ClusterZoneTag::Bare = path {
-            scenario =
-                scenario.at(s(0), Command::DetachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")));
-        }
-        for tag in tags {
-            scenario = scenario.at(s(0), Command::AttachTag(tag));
-        }
-        Case::new(scenario, move |run| shows(run, &queries::name(1), zone, region)).named(name)
-    };
-    let case = |name, tags, zone, region| on(ClusterZoneTag::Tagged, name, tags, zone, region);
-    let bare = |name, tags, zone, region| on(ClusterZoneTag::Bare, name, tags, zone, region);
+    nearest_to_tagged_clusters().into_iter().chain(nearest_to_bare_clusters()).collect()
+}
+
+fn nearest_to_tagged_clusters() -> Vec<Case> {
+    let case =
+        |name, tags, zone, region| nearest_case(ClusterZoneTag::Tagged, name, tags, zone, region);
     vec![
         case("cluster and datacenter", vec![], "zone-a", "region-a"),
         case(
@@ -138,6 +127,13 @@ fn nearest() -> Vec<Case> {
             "zone-a",
             "region-a",
         ),
+    ]
+}
+
+fn nearest_to_bare_clusters() -> Vec<Case> {
+    let bare =
+        |name, tags, zone, region| nearest_case(ClusterZoneTag::Bare, name, tags, zone, region);
+    vec![
         bare(
             "the resource pool before the machine where its host has no zone",
             vec![tag(ZONE_CATEGORY, "pool", POOL), tag(ZONE_CATEGORY, "own", &queries::name(1))],
@@ -160,6 +156,24 @@ fn nearest() -> Vec<Case> {
             "region-a",
         ),
     ]
+}
+
+/// Returns the case with these tags in which the first node must show `zone` and `region`.
+fn nearest_case(
+    path: ClusterZoneTag,
+    name: &str,
+    tags: Vec<TagName>,
+    zone: &'static str,
+    region: &'static str,
+) -> Case {
+    let mut scenario = Scenario::new("", Topology::zones(3).machines(3), s(120));
+    if let ClusterZoneTag::Bare = path {
+        scenario = scenario.at(s(0), Command::DetachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")));
+    }
+    for tag in tags {
+        scenario = scenario.at(s(0), Command::AttachTag(tag));
+    }
+    Case::new(scenario, move |run| shows(run, &queries::name(1), zone, region)).named(name)
 }
 
 /// Creates a case in which the list of tags on the vSphere cluster still contains a tag that was

@@ -3,6 +3,8 @@
 mod absence;
 mod searches;
 
+use std::time::Duration;
+
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::{Command, Named, Topology};
@@ -49,64 +51,60 @@ fn one_of_two_down() -> Vec<Case> {
     let mut cases = Vec::new();
     for (case, action) in DOWN {
         for from_the_start in [false, true] {
-            let topology = Topology::zones(3).machines(4).vcenters(2);
             let begin = if from_the_start { s(0) } else { SETTLED };
-            let mut scenario = Scenario::new("", topology, s(900));
-            scenario = match &action {
-                None => scenario.at(begin, Command::StopVCenter { vcenter: Some("vc0".into()) }),
-                Some(action) => scenario.at(begin, Rule::new("down", [action.clone()]).at("vc0")),
-            };
-            let there = |n| Named { vcenter: Some("vc1".into()), name: other(n) };
-            let scenario = scenario
-                .at(
-                    s(100),
-                    Command::SetAddresses {
-                        machine: there(1),
-                        addresses: vec![build::ips(&["10.40.0.1"])],
-                    },
-                )
-                .at(s(110), Command::PowerOff(there(2)))
-                // This Node belongs to the vCenter that is down, so the provider cannot look for
-                // its machine.
-                .at(
-                    s(120),
-                    Command::StopKubelet(Named { vcenter: Some("vc0".into()), name: name(1) }),
-                )
-                .at(s(600), Act::RemoveRules)
-                .at(s(600), Command::StartVCenter { vcenter: Some("vc0".into()) });
             let label = format!("{case}{}", if from_the_start { " from the start" } else { "" });
-            let judge = move |run: &Run| {
-                let shown =
-                    run.when_after(&other(1), s(100), |it| it.ips().any(|ip| ip == "10.40.0.1"));
-                let marked = run.when_after(&other(2), s(110), |it| it.shutdown);
-                run.initializes(&(1..=4).map(other).collect::<Vec<_>>(), s(0), T_INIT * 2)
-                    .and(|| {
-                        Verdict::of(
-                            shown.is_some_and(|at| at.since_start() < s(100) + T_STATUS),
-                            || {
-                                format!("a node of the healthy vCenter shows its new address {shown}; the limit is an address period", shown = when(shown))
-                                    .late(shown)
-                            },
-                        )
-                    })
-                    .and(|| {
-                        let bound = s(110) + GRACE + T_LIFE * 2;
-                        Verdict::of(marked.is_some_and(|at| at.since_start() < bound), || {
-                            format!("a node of the healthy vCenter got the shutdown taint {marked}; that is too late", marked = when(marked))
-                                .late(marked)
-                        })
-                    })
-                    .and(|| {
-                        Verdict::of(run.nodes().len() == 8, || {
-                            format!("8 machines run, but the Nodes at the end are {:?}", run.nodes())
-                        })
-                    })
-                    .and(|| run.initializes(&names(4), s(660), s(200)))
-            };
-            cases.push(Case::new(scenario, judge).named(label));
+            let scenario = one_of_two_down_from(begin, action.as_ref());
+            cases.push(Case::new(scenario, other_vcenter_is_served).named(label));
         }
     }
     cases
+}
+
+/// Returns the scenario in which vc0 is down from `begin` on, by a rule with this action or, without
+/// one, because it stops.
+fn one_of_two_down_from(begin: Duration, action: Option<&Action>) -> Scenario {
+    let topology = Topology::zones(3).machines(4).vcenters(2);
+    let mut scenario = Scenario::new("", topology, s(900));
+    scenario = match action {
+        None => scenario.at(begin, Command::StopVCenter { vcenter: Some("vc0".into()) }),
+        Some(action) => scenario.at(begin, Rule::new("down", [action.clone()]).at("vc0")),
+    };
+    let there = |n| Named { vcenter: Some("vc1".into()), name: other(n) };
+    let addresses = vec![build::ips(&["10.40.0.1"])];
+    scenario
+        .at(s(100), Command::SetAddresses { machine: there(1), addresses })
+        .at(s(110), Command::PowerOff(there(2)))
+        // This Node belongs to the vCenter that is down, so the provider cannot look for its
+        // machine.
+        .at(s(120), Command::StopKubelet(Named { vcenter: Some("vc0".into()), name: name(1) }))
+        .at(s(600), Act::RemoveRules)
+        .at(s(600), Command::StartVCenter { vcenter: Some("vc0".into()) })
+}
+
+/// Judges a run of [`one_of_two_down_from`]: vc1 is served at once, vc0 after its return.
+fn other_vcenter_is_served(run: &Run) -> Verdict {
+    let shown = run.when_after(&other(1), s(100), |it| it.ips().any(|ip| ip == "10.40.0.1"));
+    let marked = run.when_after(&other(2), s(110), |it| it.shutdown);
+    run.initializes(&(1..=4).map(other).collect::<Vec<_>>(), s(0), T_INIT * 2)
+        .and(|| {
+            Verdict::of(shown.is_some_and(|at| at.since_start() < s(100) + T_STATUS), || {
+                format!("a node of the healthy vCenter shows its new address {shown}; the limit is an address period", shown = when(shown))
+                    .late(shown)
+            })
+        })
+        .and(|| {
+            let bound = s(110) + GRACE + T_LIFE * 2;
+            Verdict::of(marked.is_some_and(|at| at.since_start() < bound), || {
+                format!("a node of the healthy vCenter got the shutdown taint {marked}; that is too late", marked = when(marked))
+                    .late(marked)
+            })
+        })
+        .and(|| {
+            Verdict::of(run.nodes().len() == 8, || {
+                format!("8 machines run, but the Nodes at the end are {:?}", run.nodes())
+            })
+        })
+        .and(|| run.initializes(&names(4), s(660), s(200)))
 }
 
 /// Creates a case in which the provider may not list machines, so it reads each by name. The reads
