@@ -3,13 +3,15 @@
 mod initialize;
 mod redirect;
 
+use std::time::Duration;
+
 use jiff::SignedDuration;
 use serde_json::json;
 use sim::world::objects::{self, Key, PatchKind};
 use sim::world::{Command, World};
 
 use super::{Answer, ByHand, Lab, LabEvent, Mode, Running, Scrape, WAKING, provider};
-use crate::scenario::{Act, Caller};
+use crate::scenario::{Act, Caller, Initializer};
 
 impl Lab {
     /// Carries out an act now.
@@ -27,17 +29,7 @@ impl Lab {
 
     async fn carry_out(&mut self, act: &Act) {
         match act {
-            Act::World(command) => {
-                let command = match self.stage.mode {
-                    Mode::VCenter(_) => command.clone(),
-                    Mode::Supervisor(_) => self
-                        .world()
-                        .read(|world| redirect::through_the_object(command, World::state(world))),
-                };
-                if let Err(fault) = self.sim.apply(command) {
-                    self.refuse(fault);
-                }
-            }
+            Act::World(command) => self.change_world(command),
             Act::Fault(rule) => {
                 if let Err(error) = self.sim.fault(rule.clone()) {
                     self.refuse(error);
@@ -82,51 +74,72 @@ impl Lab {
                     self.start(replica).await;
                 }
             }
-            Act::Token { grace } => {
-                let rotated = self.sim.supervisor().map(|it| it.rotate_token(*grace));
-                match rotated {
-                    Some(Ok(token)) => self.token.set(token),
-                    Some(Err(error)) => self.refuse(error),
-                    None => self.refuse("the world has no Supervisor"),
-                }
-            }
-            Act::Initialize { node, by } => {
-                let commands = self
-                    .world()
-                    .read(|world| initialize::by_others(World::state(world), node, *by));
-                if commands.is_empty() {
-                    self.refuse("no uninitialized node has a machine with UUID and address");
-                }
-                for command in commands {
-                    if let Err(fault) = self.world().apply(command) {
-                        self.refuse(fault);
-                    }
-                }
-            }
-            Act::CopyAnnotation { key, from, to } => {
-                let from = Key::node(from);
-                let noted = self.world().read(|world| {
-                    let node = World::state(world).cluster.get(&from);
-                    node.and_then(|node| node["metadata"]["annotations"].get(key).cloned())
-                });
-                if let Some(noted) = noted {
-                    let patch = json!({"metadata": {"annotations": {key.as_str(): noted}}});
-                    let patch = objects::Command::patch(Key::node(to), PatchKind::Merge, patch);
-                    if let Err(fault) = self.world().apply(Command::Cluster(patch)) {
-                        self.refuse(fault);
-                    }
-                }
-            }
+            Act::Token { grace } => self.rotate_token(*grace),
+            Act::Initialize { node, by } => self.initialize(node, *by),
+            Act::CopyAnnotation { key, from, to } => self.copy_annotation(key, from, to),
             Act::Vcenters(names) => self.scenario.provider.vcenters.clone_from(names),
             Act::Datacenters(names) => self.scenario.provider.datacenters.clone_from(names),
-            Act::Secret { name, password } => {
-                let secret = self.secret(name, Some(password));
-                if let Err(fault) = self.world().apply(secret) {
-                    self.refuse(fault);
-                } else {
-                    self.note(LabEvent::SecretChanged(name.clone()));
-                }
+            Act::Secret { name, password } => self.change_secret(name, password),
+        }
+    }
+
+    /// Applies a command to the world; in Supervisor mode through the machine's object.
+    fn change_world(&self, command: &Command) {
+        let command = match self.stage.mode {
+            Mode::VCenter(_) => command.clone(),
+            Mode::Supervisor(_) => self
+                .world()
+                .read(|world| redirect::through_the_object(command, World::state(world))),
+        };
+        if let Err(fault) = self.sim.apply(command) {
+            self.refuse(fault);
+        }
+    }
+
+    fn rotate_token(&self, grace: Duration) {
+        let rotated = self.sim.supervisor().map(|it| it.rotate_token(grace));
+        match rotated {
+            Some(Ok(token)) => self.token.set(token),
+            Some(Err(error)) => self.refuse(error),
+            None => self.refuse("the world has no Supervisor"),
+        }
+    }
+
+    /// Initializes a node, or every uninitialized one, in the place of another initializer.
+    fn initialize(&self, node: &Option<String>, by: Initializer) {
+        let commands =
+            self.world().read(|world| initialize::by_others(World::state(world), node, by));
+        if commands.is_empty() {
+            self.refuse("no uninitialized node has a machine with UUID and address");
+        }
+        for command in commands {
+            if let Err(fault) = self.world().apply(command) {
+                self.refuse(fault);
             }
+        }
+    }
+
+    fn copy_annotation(&self, key: &str, from: &str, to: &str) {
+        let from = Key::node(from);
+        let noted = self.world().read(|world| {
+            let node = World::state(world).cluster.get(&from);
+            node.and_then(|node| node["metadata"]["annotations"].get(key).cloned())
+        });
+        if let Some(noted) = noted {
+            let patch = json!({"metadata": {"annotations": {key: noted}}});
+            let patch = objects::Command::patch(Key::node(to), PatchKind::Merge, patch);
+            if let Err(fault) = self.world().apply(Command::Cluster(patch)) {
+                self.refuse(fault);
+            }
+        }
+    }
+
+    fn change_secret(&self, name: &str, password: &str) {
+        let secret = self.secret(name, Some(password));
+        if let Err(fault) = self.world().apply(secret) {
+            self.refuse(fault);
+        } else {
+            self.note(LabEvent::SecretChanged(name.to_owned()));
         }
     }
 
