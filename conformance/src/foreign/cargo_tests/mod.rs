@@ -111,15 +111,11 @@ impl Tests {
     fn run(self) -> anyhow::Result<ExitCode> {
         let mut arguments = Arguments::from_args();
         let variable = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty());
-        let binary = self.binary.or_else(|| variable("PROVIDER_BINARY").map(PathBuf::from));
+        let binary = self.binary.clone().or_else(|| variable("PROVIDER_BINARY").map(PathBuf::from));
         let update = variable("UPDATE_BASELINE").is_some();
         let usage = |what: String| anyhow::Error::from(command::Usage(what));
         self.filter.validate().map_err(usage)?;
-        let baseline = match &self.baseline {
-            None => None,
-            Some(path) if update && !path.exists() => Some(Baseline::empty(path)),
-            Some(path) => Some(Baseline::load(path).map_err(|error| usage(error.to_string()))?),
-        };
+        let baseline = self.read_baseline(update)?;
         let surroundings = surroundings()?;
         let setup = command::setup(&self.provider, binary.as_deref(), &surroundings)?;
         let jobs = arguments.test_threads.unwrap_or(4);
@@ -168,6 +164,16 @@ impl Tests {
             writeln!(std::io::stdout(), "recorded the results in {}", baseline.path.display())?;
         }
         Ok(conclusion.exit_code())
+    }
+
+    /// Returns the baseline, if a file is set; an empty one if `update` will make the file.
+    fn read_baseline(&self, update: bool) -> anyhow::Result<Option<Baseline>> {
+        let Some(path) = &self.baseline else { return Ok(None) };
+        if update && !path.exists() {
+            return Ok(Some(Baseline::empty(path)));
+        }
+        let read = Baseline::load(path).map_err(|error| command::Usage(error.to_string()))?;
+        Ok(Some(read))
     }
 }
 

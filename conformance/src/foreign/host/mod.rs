@@ -199,16 +199,29 @@ impl Host {
                 return Err(error.context(format!("cannot start {program}")));
             }
         };
+        let said = self.first_call(sim, &process, scenario.provider.elects()).await;
+        sim.world().set_pace(self.pace);
+        if matches!(said, Started::Ended)
+            && let Some(why) = self.logs.tail(4).iter().find_map(|it| launch::refusal(it))
+        {
+            bail!(why);
+        }
+        Ok((process, said))
+    }
+
+    /// Waits until a replica has made its first call, has ended, or `ready.timeout` of the manifest
+    /// has passed. A call for a lease counts if the replicas elect a leader (`elects`).
+    async fn first_call(&self, sim: &Sim, process: &Process, elects: bool) -> Started {
         let ready = &self.setup.manifest.spec.ready;
         let op = ready.first_call.op.as_str();
-        let (elects, caller) = (scenario.provider.elects(), label(index));
+        let (caller, from) = (label(process.index()), process.since());
         let is_first = |record: &Record| {
             record.client.client == caller
                 && (is(record, op) || (elects && record.op.contains("leases")))
         };
         let called =
             sim.ledger().wait_for(|ledger| ledger.since(from).iter().any(is_first).then_some(()));
-        let said = tokio::select! {
+        tokio::select! {
             biased;
             () = called => Started::Called,
             () = process.end() => Started::Ended,
@@ -218,14 +231,7 @@ impl Host {
                     ready.timeout.as_secs()
                 ))
             }
-        };
-        sim.world().set_pace(self.pace);
-        if matches!(said, Started::Ended)
-            && let Some(why) = self.logs.tail(4).iter().find_map(|it| launch::refusal(it))
-        {
-            bail!(why);
         }
-        Ok((process, said))
     }
 
     /// Returns the address of the replica's own HTTPS endpoint, if the replica is a process and its

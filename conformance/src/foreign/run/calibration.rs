@@ -80,6 +80,43 @@ pub(in crate::foreign) fn silent(name: &str, records: &[Record], log: &[String])
     )
 }
 
+/// Times of the provider's reactions to both changes; `None` if they were not seen.
+#[derive(Default)]
+struct Reactions {
+    /// Time at which the Node of the first machine shows the new address.
+    shown: Option<Time>,
+    /// Time at which the Node of the destroyed machine is NotReady.
+    silent: Option<Time>,
+    /// Time at which the Node of the destroyed machine is gone.
+    gone: Option<Time>,
+}
+
+impl Reactions {
+    /// Lets world time pass until both Nodes have changed, at most until `last`.
+    async fn until(lab: &mut Lab, last: Time) -> Self {
+        let Self { mut shown, mut silent, mut gone } = Self::default();
+        while (shown.is_none() || gone.is_none()) && lab.world().now() < last {
+            lab.advance(s(1)).await;
+            let now = lab.world().now();
+            lab.world().read(|world| {
+                let node = |n: u32| {
+                    let node = world.cluster.get(&Key::node(format!("node-{n:04}")))?;
+                    Some(facts(node))
+                };
+                if node(1).is_some_and(|it| it.ips().any(|ip| ip == ADDRESS)) {
+                    shown.get_or_insert(now);
+                }
+                match node(4) {
+                    None => drop(gone.get_or_insert(now)),
+                    Some(node) if !node.is_ready() => drop(silent.get_or_insert(now)),
+                    Some(_) => {}
+                }
+            });
+        }
+        Self { shown, silent, gone }
+    }
+}
+
 impl Calibration {
     /// Measures the provider with a world of four machines, of which one gets a new address and one
     /// is destroyed.
@@ -114,26 +151,8 @@ impl Calibration {
         ] {
             lab.act(&Act::World(command)).await;
         }
-        let (mut shown, mut silent, mut gone) = (None, None, None);
         let last = changed + (PATIENCE * pace).max(GRACE + s(600));
-        while (shown.is_none() || gone.is_none()) && lab.world().now() < last {
-            lab.advance(s(1)).await;
-            let now = lab.world().now();
-            lab.world().read(|world| {
-                let node = |n: u32| {
-                    let node = world.cluster.get(&Key::node(format!("node-{n:04}")))?;
-                    Some(facts(node))
-                };
-                if node(1).is_some_and(|it| it.ips().any(|ip| ip == ADDRESS)) {
-                    shown.get_or_insert(now);
-                }
-                match node(4) {
-                    None => drop(gone.get_or_insert(now)),
-                    Some(node) if !node.is_ready() => drop(silent.get_or_insert(now)),
-                    Some(_) => {}
-                }
-            });
-        }
+        let Reactions { shown, silent, gone } = Reactions::until(&mut lab, last).await;
         let mut calls = BTreeMap::new();
         for record in lab.ledger().since(from).iter().filter(|it| it.kind == Kind::Call) {
             *calls.entry(record.op.clone()).or_default() += 1;

@@ -150,36 +150,37 @@ fn something_fails(scenario: &Scenario) -> bool {
 /// Returns the reason why the manifest cannot express the scenario's set-up of the provider, or
 /// `None`.
 fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
-    let ProviderSetup {
-        zones,
-        nodes,
-        datacenters,
-        families,
-        secret,
-        skip_deletion,
-        replicas,
-        kube_qps,
-        node_labels,
-        workers,
-        flags,
-        config,
-        ..
-    } = &scenario.provider;
-    let several = scenario.topology.vcenters > 1;
-    if several && secret.is_some() {
+    cannot_start(scenario, manifest)
+        .or_else(|| cannot_configure(scenario, manifest))
+        .or_else(|| cannot_set_flags(&scenario.provider, manifest))
+}
+
+/// Returns the reason why the manifest cannot start the replicas of a scenario with its flags,
+/// election and endpoint, or `None`.
+fn cannot_start(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
+    let ProviderSetup { secret, replicas, flags, .. } = &scenario.provider;
+    if scenario.topology.vcenters > 1 && secret.is_some() {
         return Some("the Secret has the credentials by the address of each vCenter, but all vCenters of this run have the same address".to_owned());
     }
-    let has = |knob: Knob| manifest.spec.knobs.contains_key(&knob);
-    if !flags.is_empty() && !has(Knob::Flags) {
+    if !flags.is_empty() && !manifest.spec.knobs.contains_key(&Knob::Flags) {
         return Some("the manifest has no knob flags".to_owned());
     }
-    let elects = has(Knob::LeaderElection) || manifest.placeholders().contains("leaderElect");
+    let elects = manifest.spec.knobs.contains_key(&Knob::LeaderElection)
+        || manifest.placeholders().contains("leaderElect");
     if (*replicas > 1 || scenario.provider.elects()) && !elects {
         return Some("an election needs the knob leaderElection or the placeholder $(leaderElect), but the manifest has neither".to_owned());
     }
     if scenario.reads_endpoint() && !matches!(manifest.driver(), Driver::Process(_)) {
         return Some("the HTTPS endpoint of a container or a pod is not read".to_owned());
     }
+    None
+}
+
+/// Returns the reason why no file of the manifest can have the configuration of a scenario, or
+/// `None`.
+fn cannot_configure(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
+    let ProviderSetup { zones, nodes, datacenters, families, secret, config, .. } =
+        &scenario.provider;
     let written = |placeholder: &str| {
         let mut files = manifest.spec.files.keys();
         files.any(|name| {
@@ -190,7 +191,7 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     let is_vcenter = manifest.spec.mode.is_vcenter();
     let in_file = is_vcenter && !families.is_empty();
     let elsewhere = is_vcenter && *datacenters != ProviderSetup::default().datacenters;
-    let special = several
+    let special = scenario.topology.vcenters > 1
         || !nodes.is_empty()
         || in_file
         || elsewhere
@@ -204,22 +205,23 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     if !zones && !written("config.yaml") && !written("config.labels") {
         return Some("no file of the manifest has $(config.yaml) or $(config.labels), so zones cannot be switched off".to_owned());
     }
-    if !is_vcenter && !families.is_empty() && !has(Knob::IpFamily) {
-        return Some("the manifest has no knob ipFamily".to_owned());
-    }
-    if *skip_deletion && !has(Knob::SkipDeletion) {
-        return Some("the manifest has no knob skipDeletion".to_owned());
-    }
-    if *kube_qps != ProviderSetup::default().kube_qps && !has(Knob::Qps) {
-        return Some("the manifest has no knob qps".to_owned());
-    }
-    if !node_labels.is_empty() && !has(Knob::NodeLabels) {
-        return Some("the manifest has no knob nodeLabels".to_owned());
-    }
-    if *workers != ProviderSetup::default().workers && !has(Knob::Workers) {
-        return Some("the manifest has no knob workers".to_owned());
-    }
     None
+}
+
+/// Returns the reason why the manifest cannot set a flag of the provider, or `None`.
+fn cannot_set_flags(setup: &ProviderSetup, manifest: &Manifest) -> Option<String> {
+    let usual = ProviderSetup::default();
+    let in_flag = !manifest.spec.mode.is_vcenter() && !setup.families.is_empty();
+    [
+        (in_flag, Knob::IpFamily, "ipFamily"),
+        (setup.skip_deletion, Knob::SkipDeletion, "skipDeletion"),
+        (setup.kube_qps != usual.kube_qps, Knob::Qps, "qps"),
+        (!setup.node_labels.is_empty(), Knob::NodeLabels, "nodeLabels"),
+        (setup.workers != usual.workers, Knob::Workers, "workers"),
+    ]
+    .into_iter()
+    .find(|(is_needed, knob, _)| *is_needed && !manifest.spec.knobs.contains_key(knob))
+    .map(|(_, _, name)| format!("the manifest has no knob {name}"))
 }
 
 /// Returns the reason why an act of the scenario cannot be carried out with replicas of this

@@ -88,6 +88,17 @@ struct Job {
     pace: u32,
 }
 
+/// A check whose cases are being played.
+struct WaitingCheck {
+    entry: &'static Entry,
+    /// Result of each case that is played, by its index; `None` until the case has ended.
+    cases: BTreeMap<usize, Option<Judged>>,
+    /// Cases that are not played, by name, with the verdict that says why.
+    not_run: Vec<(String, Verdict)>,
+    /// Sum of the times of the cases.
+    took: Duration,
+}
+
 impl Subject {
     /// Prepares to judge a provider, without calibration.
     ///
@@ -139,43 +150,20 @@ impl Subject {
         stop: &CancellationToken,
         mut done: impl FnMut(&Conclusion) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<Conclusion>> {
-        let manifest = &self.setup.manifest;
-        let limits = self.limits();
         let room = Arc::new(Semaphore::new(self.settings.jobs));
         let mut set = JoinSet::new();
-        let mut waiting = Vec::new();
-        for (n, check) in checks.into_iter().enumerate() {
-            let entry = catalogue::entry(check.id).expect("every check is in the catalogue");
-            let check = Arc::new(check);
-            let mut not_run = Vec::new();
-            let mut cases = BTreeMap::new();
-            for (case, it) in check.cases.iter().enumerate() {
-                match Plan::of(it, entry, manifest, limits) {
-                    Plan::Not(verdict) => not_run.push((it.name.clone(), verdict)),
-                    Plan::Play(pace) => {
-                        cases.insert(case, None);
-                        let job = Job { check: Arc::clone(&check), entry, case, pace };
-                        let (subject, room) = (Arc::clone(self), Arc::clone(&room));
-                        set.spawn(async move {
-                            let _permit = room.acquire().await.expect("it is never closed");
-                            let begin = Instant::now();
-                            let outcome = subject.conclude(&job).await;
-                            let kept = subject.keep(n, &job, &outcome);
-                            (n, job.case, kept.map(|()| Judged::of(outcome, begin.elapsed())))
-                        });
-                    }
-                }
-            }
-            waiting.push((entry, cases, not_run, Duration::ZERO));
-        }
+        let checks = checks.into_iter().enumerate();
+        let mut waiting: Vec<WaitingCheck> =
+            checks.map(|(n, check)| self.begin_check(n, check, &room, &mut set)).collect();
         let mut conclusions = Vec::new();
         loop {
-            while let Some((_, cases, _, _)) = waiting.get(conclusions.len())
-                && cases.values().all(Option::is_some)
+            while let Some(check) = waiting.get_mut(conclusions.len())
+                && check.cases.values().all(Option::is_some)
             {
-                let (entry, cases, not_run, took) = &mut waiting[conclusions.len()];
-                let outcomes: Vec<Judged> = std::mem::take(cases).into_values().flatten().collect();
-                let conclusion = self.concluded(entry, outcomes, std::mem::take(not_run), *took);
+                let outcomes: Vec<Judged> =
+                    std::mem::take(&mut check.cases).into_values().flatten().collect();
+                let not_run = std::mem::take(&mut check.not_run);
+                let conclusion = self.concluded(check.entry, outcomes, not_run, check.took);
                 done(&conclusion)?;
                 conclusions.push(conclusion);
             }
@@ -192,11 +180,49 @@ impl Subject {
                 Some(ended) => {
                     let (n, case, judged) = ended?;
                     let judged = judged?;
-                    waiting[n].3 += judged.took;
-                    waiting[n].1.insert(case, Some(judged));
+                    waiting[n].took += judged.took;
+                    waiting[n].cases.insert(case, Some(judged));
                 }
             }
         }
+    }
+
+    /// Begins the cases of the check with index `n` that the provider can play, each as a task that
+    /// waits for a place in `room`.
+    fn begin_check(
+        self: &Arc<Self>,
+        n: usize,
+        check: Check,
+        room: &Arc<Semaphore>,
+        set: &mut JoinSet<(usize, usize, anyhow::Result<Judged>)>,
+    ) -> WaitingCheck {
+        let (manifest, limits) = (&self.setup.manifest, self.limits());
+        let entry = catalogue::entry(check.id).expect("every check is in the catalogue");
+        let check = Arc::new(check);
+        let (mut cases, mut not_run) = (BTreeMap::new(), Vec::new());
+        for (case, it) in check.cases.iter().enumerate() {
+            match Plan::of(it, entry, manifest, limits) {
+                Plan::Not(verdict) => not_run.push((it.name.clone(), verdict)),
+                Plan::Play(pace) => {
+                    cases.insert(case, None);
+                    let job = Job { check: Arc::clone(&check), entry, case, pace };
+                    let (subject, room) = (Arc::clone(self), Arc::clone(room));
+                    set.spawn(async move {
+                        let _permit = room.acquire().await.expect("it is never closed");
+                        (n, job.case, subject.judge_case(n, &job).await)
+                    });
+                }
+            }
+        }
+        WaitingCheck { entry, cases, not_run, took: Duration::ZERO }
+    }
+
+    /// Plays and judges one case of the check with index `n`, and keeps its ledger.
+    async fn judge_case(&self, n: usize, job: &Job) -> anyhow::Result<Judged> {
+        let begin = Instant::now();
+        let outcome = self.conclude(job).await;
+        self.keep(n, job, &outcome)?;
+        Ok(Judged::of(outcome, begin.elapsed()))
     }
 
     fn concluded(
