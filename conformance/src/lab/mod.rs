@@ -12,17 +12,17 @@ mod provider;
 mod replicas;
 mod run;
 pub(crate) mod secrets;
+mod stage;
 
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use ::provider::InstancesMode;
 use jiff::Timestamp;
 use sim::ledger::{Kind, Ledger};
 use sim::world::{Retain, State, Time, World};
 use sim::{Sim, WorldHandle};
 
-use crate::scenario::{Backend, Scenario, Step};
+use crate::scenario::{Scenario, Step};
 pub use bounds::{Bounds, ExceededBound, peak_resident};
 use bounds::{Guard, Watchdog};
 use provider::Replica;
@@ -40,6 +40,7 @@ pub use run::happening::{LabEvent, RecordedLabEvent};
 pub(crate) use run::ledger_file;
 pub use run::recorded::{Recorded, Unusable};
 pub use run::{ByHand, NodeEvent, Run};
+pub use stage::{Mode, Stage};
 
 /// World time after which the lab restarts a replica in this process that ended by itself.
 const RESTART: Duration = Duration::from_secs(1);
@@ -53,72 +54,6 @@ const WAKING: Duration = Duration::from_millis(200);
 /// Number of consecutive processes that end before their first call, after which the lab no longer
 /// restarts a process that ends by itself.
 const MOST_IN_VAIN: usize = 6;
-
-/// Backend and instances mode of the provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// The provider reads machines from vCenter.
-    VCenter(InstancesMode),
-    /// The provider reads machines from a Supervisor.
-    Supervisor(InstancesMode),
-}
-
-impl Default for Mode {
-    fn default() -> Self {
-        Self::VCenter(InstancesMode::default())
-    }
-}
-
-impl Mode {
-    /// Returns the backend.
-    pub const fn backend(self) -> Backend {
-        match self {
-            Self::VCenter(_) => Backend::VCenter,
-            Self::Supervisor(_) => Backend::Supervisor,
-        }
-    }
-}
-
-impl Mode {
-    /// Returns a mode with this backend and instances mode.
-    pub const fn of(backend: Backend, instances: InstancesMode) -> Self {
-        match backend {
-            Backend::VCenter => Self::VCenter(instances),
-            Backend::Supervisor => Self::Supervisor(instances),
-        }
-    }
-
-    /// Returns the instances mode.
-    pub const fn instances(self) -> InstancesMode {
-        let (Self::VCenter(mode) | Self::Supervisor(mode)) = self;
-        mode
-    }
-
-    /// True for the instances mode `v1`: the provider makes upstream's calls one by one, with
-    /// upstream's side effects.
-    pub const fn is_v1(self) -> bool {
-        matches!(self.instances(), InstancesMode::V1)
-    }
-}
-
-impl From<Backend> for Mode {
-    fn from(backend: Backend) -> Self {
-        Self::of(backend, InstancesMode::Auto)
-    }
-}
-
-/// Settings of a run.
-#[derive(Clone, Debug, Default)]
-pub struct Stage {
-    /// Backend and instances mode of the provider.
-    pub mode: Mode,
-    /// Seed of all random draws.
-    pub seed: u64,
-    /// Deliberate defect of our provider, if any.
-    pub mutant: Option<::provider::Mutant>,
-    /// True if the world keeps no log, so that judges get none. Otherwise the log has every event.
-    pub light: bool,
-}
 
 /// Plays a scenario with our provider in virtual time, in a new single-threaded runtime.
 pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
