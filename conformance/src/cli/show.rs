@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use super::usage;
-use crate::backend::Backend;
+use crate::scenario::Backend;
 use crate::suite::Filter;
 use crate::{catalogue, checks};
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use conformance::backend::Backend;
 use conformance::catalogue::{self, Class};
 use conformance::checks::{self, Check};
+use conformance::judge::verdict::Verdict;
 use conformance::lab::{Mutants, Stage};
-use conformance::verdict::Verdict;
+use conformance::scenario::Backend;
 
 /// Defects in vCenter mode, with the check that catches each.
 const KILLS: &[(Mutants, &str)] = &[
