@@ -122,6 +122,9 @@ def markdown_problems():
                 yield f"{file.relative_to(ROOT)}: {link['target']}: this file does not exist"
             elif anchor and target.suffix == ".md" and anchor[1:] not in headings(target):
                 yield f"{file.relative_to(ROOT)}: {link['target']}: {target.relative_to(ROOT)} has no such heading"
+    listed = {(DOCS / link["target"]).resolve() for link in LINK.finditer((DOCS / "SUMMARY.md").read_text())}
+    for page in sorted(set(DOCS.rglob("*.md")) - listed - {DOCS / "SUMMARY.md"}):
+        yield f"{page.relative_to(ROOT)}: the book does not list this page; remedy: add it to docs/SUMMARY.md"
     print(f"{n} links in {len(files)} Markdown files")
 
 

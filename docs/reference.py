@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "reference"
+RULES = "sim/rules sim/src/faults"
 NOTE = "<!-- docs/reference.py writes this page; do not edit it. -->\n\n"
 
 
@@ -82,6 +83,7 @@ def commands(folder, command):
 
 
 def sources(folder):
+    """The files of a folder, without tests; none if the folder does not exist."""
     return sorted(path for path in (ROOT / folder).rglob("*.rs") if "tests" not in path.relative_to(ROOT).parts and path.name != "tests.rs")
 
 
@@ -156,8 +158,7 @@ def names(all_names):
 
 
 def rules(folder):
-    faults = "sim/src/faults"
-    rule = {name: doc for name, doc, *_ in items(body(faults, "struct", "Rule"))}
+    rule = {name: doc for name, doc, *_ in items(body(RULES, "struct", "Rule"))}
     page = (
         "# Rules\n\nA rule states which calls it matches, when it fires, and what it does then. `sim serve --faults FILE` and `sim fault add`\n"
         "read a list of rules as YAML or JSON. [How to inject a failure](../how-to/inject-a-failure.md) has examples.\n\n"
@@ -170,16 +171,16 @@ def rules(folder):
         ("when", "When", "All given conditions must hold. Matches are counted from 1, beginning with the addition of the rule."),
     ]
     for key, name, about in parts:
-        rows = ([f"`{field}`", doc] for field, doc, *_ in items(body(faults, "struct", name)))
+        rows = ([f"`{field}`", doc] for field, doc, *_ in items(body(RULES, "struct", name)))
         page += f"\n## {key}\n\n{about}\n\n{table(['key', 'meaning'], rows)}"
-    text = body(faults, "enum", "Action")
+    text = body(RULES, "enum", "Action")
     rows = [[f"`{argument(name, rest, text[end:])}`", doc] for name, doc, rest, end in items(text)]
     page += "\n## do\n\nThe actions happen in order. The first one that replaces, breaks or corrupts the answer is the last one that takes effect.\n\n"
     page += table(["action", "effect"], rows)
-    text = body(faults, "enum", "Spoil")
+    text = body(RULES, "enum", "Spoil")
     page += "\n## spoil\n\n" + table(["way", "effect"], ([f"`{argument(name, rest, '')}`", doc] for name, doc, rest, _ in items(text)))
     page += "\n## effect\n\nEffect on the world of an operation whose answer an action replaces.\n\n"
-    page += table(["value", "meaning"], ([f"`{name}`", doc] for name, doc, *_ in items(body(faults, "enum", "Effect"))))
+    page += table(["value", "meaning"], ([f"`{name}`", doc] for name, doc, *_ in items(body(RULES, "enum", "Effect"))))
     known = [line.split(None, 1) for line in output(folder, "sim", "fault", "known").splitlines()[1:]]
     page += "\n## Named failures\n\n`sim fault add NAME` adds one. In a file, its name stands for the rule, and `{use: NAME, …}` replaces keys of the rule.\n\n"
     return page + table(["name", "effect"], ([f"`{name}`", about] for name, about in known))
@@ -194,7 +195,7 @@ def argument(name, rest, following):
     words = {"Duration": "DURATION", "String": "NAME", "usize": "N", "u64": "N", "u8": "PERCENT", "u32": "MIB", "Spoil": "WAY"}
     if not kind or "(" not in rest:
         return name
-    return f"{name}: {words.get(kind[1]) or braces(items(body('sim/src/faults', 'struct', kind[1])))}"
+    return f"{name}: {words.get(kind[1]) or braces(items(body(RULES, 'struct', kind[1])))}"
 
 
 def braces(fields):

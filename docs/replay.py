@@ -9,12 +9,13 @@ A comment before a block ```console marks it:
   <!-- replay -->                 each command must exit with 0
   <!-- replay: fails -->          the last command must exit with another code
   <!-- replay: until -->          the block is repeated for up to 60 s, until its output is as expected
-  <!-- replay: serve -->          the command runs until the end of the page; its output must come within 60 s
-  <!-- replay: needs govc -->     without this program, in PATH or in the cache of conformance/peers, the rest of the page is skipped
+  <!-- replay: serve -->          the last command runs until the end of the page; its output must come within 60 s
+  <!-- replay: needs govc -->     without this program, in PATH or in the cache of conformance/peers, the block is skipped
 
-The blocks of a page run in one shell, in an empty folder. The programs of the folder are in PATH and in target/release; `cargo run -p NAME --`
-starts them too, and every other command of cargo does nothing. Each page has ports of its own in place of the usual ones. The lines of output
-in the page must be in the real output, in this order. `…` stands for any text, on a line of its own for any lines. Runs of blanks are equal.
+The blocks of a page run one after the other, in an empty folder, with the variables of those before. The programs of the folder are in PATH and
+in target/release. `cargo run -p NAME --` and `--bin NAME` start them too; every other command of cargo does nothing. Each page has ports of its
+own in place of the usual ones. The lines of output in the page must be in the real output, in this order. `…` stands for any text, on a line of
+its own for any lines. Runs of blanks are equal.
 """
 
 import os
@@ -47,11 +48,11 @@ exec {program} "$@"
 CARGO = """#!/bin/sh
 [ "$1" = run ] || exit 0
 while [ "$1" != -- ]; do
-  [ "$1" != -p ] || name=$2
+  case $1 in -p | --bin) name=$2 ;; esac
   shift
 done
 shift
-exec "$name" "$@"
+exec "${{name##*-}}" "$@"
 """
 
 
@@ -120,20 +121,23 @@ class Shell:
                 os.killpg(process.pid, signal.SIGKILL)
 
     def replay(self, blocks):
-        """Replays the blocks of a page. Returns the number of blocks before the first one that needs a missing program."""
-        for done, block in enumerate(blocks):
+        """Replays the blocks of a page, except those that need a missing program. Returns their number."""
+        done = 0
+        for block in blocks:
             how = block["how"] or ""
             if how == "needs" and (missing := [name for name in block["tools"].split() if not self.has(name)]):
-                print(f"  skipped from here on: {', '.join(missing)} is missing; how to get it: conformance/peers/build.sh {missing[0]}")
-                return done
+                print(f"  a block is skipped: {missing[0]} is missing; how to get it: conformance/peers/build.sh {missing[0]}")
+                continue
             commands = list(split(block["text"]))
             if how == "serve":
-                self.serve(*commands[0])
+                self.run(commands[:-1])
+                self.serve(*commands[-1])
             elif how == "until":
                 self.until(commands)
             else:
                 self.run(commands, fails=how == "fails")
-        return len(blocks)
+            done += 1
+        return done
 
     def has(self, name):
         """True if PATH has the program, or if the cache has it; puts that one into PATH."""
