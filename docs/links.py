@@ -4,8 +4,8 @@
   docs/links.py check          checks the links of every Markdown file of the repository: files and headings
   docs/links.py check FOLDER   also checks every link and anchor of the built book
 
-mdBook runs the script as a preprocessor (book.toml). A chapter that consists of one `{{#include ../FILE.md}}` shows this file of the
-repository, with its links adapted. A link to a file that has a page leads to the page. Any other link out of docs becomes the name of the file,
+mdBook runs the script as a preprocessor (book.toml). A chapter that consists of one link to a file in Markdown shows this file, with
+its links adapted. A link to a file that has a page leads to the page. Any other link out of docs becomes the name of the file,
 because the book is published without the repository.
 """
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 CODE = re.compile(r"(^(?P<fence>```|~~~).*?^(?P=fence)[^\n]*$|`[^`\n]*`)", re.M | re.S)
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?P<target>[^()\s]+)\)")
-INCLUDED = re.compile(r"\s*\{\{#include (?P<path>\S+\.md)\}\}\s*")
+INCLUDED = re.compile(r"\s*\[[^\]]*\]\((?P<path>\S+\.md)\)\s*")
 REMOTE = re.compile(r"[a-z]+:", re.I)
 
 
