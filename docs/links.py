@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Links of the documents: checks them, and adapts them to the book.
 
-  docs/links.py check          checks the links of every Markdown file of the repository: files and headings
+  docs/links.py check          checks the links of every Markdown file of the repository, and the paths in it that name a file of the repository
   docs/links.py check FOLDER   also checks every link and anchor of the built book
 
 mdBook runs the script as a preprocessor (book.toml). A chapter that consists of one link to a file in Markdown shows this file, with
@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 CODE = re.compile(r"(^(?P<fence>```|~~~).*?^(?P=fence)[^\n]*$|`[^`\n]*`)", re.M | re.S)
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?P<target>[^()\s]+)\)")
+FENCED = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.M | re.S)
+PATH = re.compile(r"`((?:sim|provider|conformance|docs|kind|mutants|fixtures|benches|fuzz)/[\w./-]+)`")
 INCLUDED = re.compile(r"\s*\[[^\]]*\]\((?P<path>\S+\.md)\)\s*")
 REMOTE = re.compile(r"[a-z]+:", re.I)
 
@@ -122,6 +124,9 @@ def markdown_problems():
                 yield f"{file.relative_to(ROOT)}: {link['target']}: this file does not exist"
             elif anchor and target.suffix == ".md" and anchor[1:] not in headings(target):
                 yield f"{file.relative_to(ROOT)}: {link['target']}: {target.relative_to(ROOT)} has no such heading"
+        for path in PATH.findall(FENCED.sub("", file.read_text())):
+            if not (ROOT / path).exists() and not (file.parent / path).exists():
+                yield f"{file.relative_to(ROOT)}: {path}: this file does not exist"
     listed = {(DOCS / link["target"]).resolve() for link in LINK.finditer((DOCS / "SUMMARY.md").read_text())}
     for page in sorted(set(DOCS.rglob("*.md")) - listed - {DOCS / "SUMMARY.md"}):
         yield f"{page.relative_to(ROOT)}: the book does not list this page; remedy: add it to docs/SUMMARY.md"
@@ -133,7 +138,7 @@ def headings(file):
     text = file.read_text()
     if found := INCLUDED.fullmatch(text):
         return headings((file.parent / found["path"]).resolve())
-    text = re.sub(r"^(```|~~~).*?^\1[^\n]*$", "", text, flags=re.M | re.S)
+    text = FENCED.sub("", text)
     anchors, counts = set(), {}
     for title in re.findall(r"^#{1,6} +(.*?)\s*#*$", text, re.M):
         title = LINK.sub(lambda it: it["text"], title)
