@@ -140,8 +140,8 @@ def table(head, rows):
 
 
 def operations():
-    soap = re.findall(r'^\s*[A-Za-z]+ = "([^"]+)",', body("sim/src/vim", "enum", "Operation"), re.M)
-    vapi = re.findall(r'^\s*[A-Za-z]+ = "([^"]+)",', body("sim/src/vapi", "enum", "Operation"), re.M)
+    soap = declared("sim/src/vim", "RetrieveServiceContent")
+    vapi = declared("sim/src/vapi", "cis.session.create")
     text = next(path.read_text() for path in sources("sim/src/vim") if "const FAULTS: &[&str]" in path.read_text())
     faults = re.findall(r'"([A-Za-z]+)"', text.split("const FAULTS: &[&str] = &[")[1].split("];")[0])
     return (
@@ -151,6 +151,12 @@ def operations():
         f"## SOAP\n\n{names(soap)}\n## vAPI\n\nServed below `/rest/com/vmware/cis` and `/api/cis`, sessions also at `/api/session`.\n\n{names(vapi)}\n"
         "## Fault classes\n\nThe classes that `soapFault: {type: CLASS}` accepts in a rule:\n\n" + names(faults)
     )
+
+
+def declared(folder, first):
+    """The names on the wire in the table of operations that begins with this one."""
+    text = next(text for path in sources(folder) if f'= "{first}"' in (text := path.read_text()))
+    return re.findall(r'^\s*[A-Za-z]+ = "([^"]+)"', text, re.M)
 
 
 def names(all_names):
