@@ -7,6 +7,7 @@ mod budgets;
 mod certificates;
 mod clusters;
 mod command_line;
+mod controller;
 mod cost_calls;
 mod determinism;
 mod histories;

@@ -1,7 +1,7 @@
 //! Commands to a world: requests of clients through a face, and commands of tests and of the admin
 //! port.
 //!
-//! The serialized form is that of the admin port: `{"vm.powerOff": {"machine": "node-0001"}}`.
+//! The serialized form is that of the admin port: `{"vm.powerOff": "node-0001"}`.
 
 mod named;
 mod request;
