@@ -16,6 +16,7 @@ mod modes;
 mod mutants;
 mod recordings;
 mod replicas;
+mod repository;
 mod shipped;
 mod snapshots;
 mod supervisor;
