@@ -26,3 +26,8 @@ pub mod scenario;
 pub mod suite;
 pub mod sweep;
 pub mod verdict;
+
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -60,3 +60,8 @@ pub use topology::{
     ZONE_CATEGORY,
 };
 pub use world::World;
+
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -83,3 +83,8 @@ pub use store::Store;
 pub use text::go_json;
 pub use text::{json_problem, json_type, parse_uint};
 pub use time::Time;
+
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
