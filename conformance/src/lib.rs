@@ -20,3 +20,8 @@ pub mod lab;
 pub mod lives;
 pub mod scenario;
 pub mod suite;
+
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

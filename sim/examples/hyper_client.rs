@@ -1,6 +1,6 @@
 //! A sim and an HTTP client of hyper in one process, over a socket without TLS.
 //!
-//! `cargo run -p sim --example hyper_client` reads the content of a simulated vCenter, makes the
+//! `cargo run -p vsphere-sim --example hyper_client` reads the content of a simulated vCenter, makes the
 //! next call fail, and counts the calls.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]

@@ -155,7 +155,7 @@ mod tests {
 
     /// Calls `play` with each committed input of a fuzz target.
     fn replay(target: &str, play: fn(&[u8])) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/inputs").join(target);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz").join(target);
         let inputs = fs::read_dir(&folder).expect("a directory of inputs");
         let mut n_played = 0;
         for input in inputs {

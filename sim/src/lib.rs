@@ -88,3 +88,8 @@ pub use sim_world as world;
 pub use supervisor::{
     Profile, SUPERVISOR, SUPERVISOR_HOST, Supervisor, SupervisorError, credentials, owner_ref,
 };
+
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

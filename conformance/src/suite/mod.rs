@@ -297,7 +297,7 @@ impl Conclusion {
                 format!(" --instances-mode {}", how.as_str())
             };
             format!(
-                "cargo run --release -p conformance -- run {id} --mode {mode}{how} --seed {seed}{mutant}"
+                "cargo run --release -p vsphere-conformance -- run {id} --mode {mode}{how} --seed {seed}{mutant}"
             )
         };
         let _ = writeln!(out, "  again: {}", self.again.clone().unwrap_or_else(ours));

@@ -17,6 +17,7 @@ mod modes;
 mod mutants;
 mod recordings;
 mod replicas;
+mod repository;
 mod shipped;
 mod snapshots;
 mod supervisor;

@@ -54,3 +54,8 @@ pub use state::State;
 pub use supervisor::SupervisorTopology;
 pub use topology::{ADMINISTRATOR, Nodes, PROVIDER_USER, REGION_CATEGORY, Topology, ZONE_CATEGORY};
 pub use world::{Log, Retain, World};
+
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

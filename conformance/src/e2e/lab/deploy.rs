@@ -309,7 +309,11 @@ mod tests {
 
     #[test]
     fn the_published_manifests_split_into_one_workload_and_its_rights() {
-        let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+        if package.join("Cargo.toml.orig").exists() {
+            return; // An unpacked package: it contains no manifests.
+        }
+        let project = package.parent().unwrap();
         for backend in Backend::ALL {
             let text = without_configuration(&manifests(project, backend).unwrap());
             assert!(!text.contains("kind: Secret") && !text.contains("kind: ConfigMap"), "{text}");

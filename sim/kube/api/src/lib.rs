@@ -49,3 +49,8 @@ pub use auth::{Access, Identity, Tokens};
 pub use backend::{Backend, Changes, Memory, Signal};
 pub use request::{Class, Client, MAX_BODY_BYTES, Request, Summary};
 pub use server::{Effects, KubeApi, Service, WatchEffects};
+
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -59,3 +59,8 @@ pub use store::{Admission, Outage, Page, Paging, Quota, Snapshot, Store, WatchEv
 pub use values::ids::Ids;
 pub use values::text::{duplicate_fields, go_json, json_problem, json_type, parse_uint, sorted};
 pub use values::time::Time;
+
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
