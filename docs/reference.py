@@ -146,21 +146,22 @@ def operations():
     faults = re.findall(r'"([A-Za-z]+)"', text.split("const FAULTS: &[&str] = &[")[1].split("];")[0])
     return (
         "# Operations of a vCenter\n\n"
-        "Rules match these names (`match.op`), and the ledger records them. A simulated vCenter refuses every other operation of SOAP, with\n"
+        "Rules match these names and classes (`match.op`), and the ledger records them. A simulated vCenter refuses every other operation of SOAP, with\n"
         "`NotSupported` if the caller is logged in and the object exists, and every other path of vAPI with 404. The ledger records these calls too.\n\n"
         f"## SOAP\n\n{names(soap)}\n## vAPI\n\nServed below `/rest/com/vmware/cis` and `/api/cis`, sessions also at `/api/session`.\n\n{names(vapi)}\n"
-        "## Fault classes\n\nThe classes that `soapFault: {type: CLASS}` accepts in a rule:\n\n" + names(faults)
+        "## Fault classes\n\nThe classes that `soapFault: {type: CLASS}` accepts in a rule:\n\n" + names(f"`{fault}`" for fault in faults)
     )
 
 
 def declared(folder, first):
-    """The names on the wire in the table of operations that begins with this one."""
+    """The names on the wire in the table of operations that begins with this one, with their classes if the table has them."""
     text = next(text for path in sources(folder) if f'= "{first}"' in (text := path.read_text()))
-    return re.findall(r'^\s*[A-Za-z]+ = "([^"]+)"', text, re.M)
+    rows = re.findall(r'^\s*[A-Za-z]+ = "([^"]+)"(?:, ([A-Z][a-z]+), )?', text, re.M)
+    return [f"`{name}`, `@{kind.lower()}`" if kind else f"`{name}`" for name, kind in rows]
 
 
 def names(all_names):
-    return "".join(f"- `{name}`\n" for name in all_names)
+    return "".join(f"- {name}\n" for name in all_names)
 
 
 def rules(folder):
