@@ -22,6 +22,7 @@ CASES = [
         /* crate::high /* crate::high::x */ crate::high::x */
         pub(in crate::high) fn f<'a>(x: &'a str) { "crate::high::x"; r#"" crate::high::x "#; '"'; b'\\''; }
         #[cfg(test)] use crate::high::a;
+        #[cfg(doctest)] #[doc = include_str!("../README.md")] mod readme { use crate::high::a; }
         #[cfg(test)] #[derive(A)] fn g() -> [u8; 3] { crate::high::x() }
         #[cfg(test)] mod tests { use super::super::high::x; #[test] fn f() { crate::high::x() } }
         #[test] fn h() { crate::high::x() }"""}, ORDER, []),

@@ -216,7 +216,7 @@ def closing(found, at):
 def only_tests(attribute):
     """True if the attribute leaves its item out of builds that are not tests."""
     text = "".join(attribute)
-    return text in ("#[cfg(test)]", "#[test]") or text.startswith("#[cfg(all(test,")
+    return text in ("#[cfg(test)]", "#[cfg(doctest)]", "#[test]") or text.startswith("#[cfg(all(test,")
 
 
 def item_end(found, at):
