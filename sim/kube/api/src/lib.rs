@@ -38,17 +38,20 @@ pub mod fuzzing;
 mod objects;
 mod openapi;
 mod protobuf;
+mod query;
 mod request;
 mod server;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{AnswerFacts, Body, Outcome, Reply};
+pub use answer::{Body, Outcome, Reply};
 pub use auth::{Access, Identity, Tokens};
 pub use backend::{Backend, Changes, Memory, Signal};
+pub use objects::{Effects, WatchEffects};
+pub use protobuf::AnswerFacts;
 pub use request::{Class, Client, MAX_BODY_BYTES, Request, Summary};
-pub use server::{Effects, KubeApi, Service, WatchEffects};
+pub use server::{KubeApi, Service};
 
 /// The examples of the README, which are tested with those of this documentation.
 #[cfg(doctest)]

@@ -2,16 +2,8 @@
 
 use serde_json::Value;
 
-use crate::{answer, protobuf};
-
-/// Facts about the body of an answer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AnswerFacts {
-    /// Reason of a failure `Status`; empty if the answer has none.
-    pub reason: String,
-    /// Number of items in a list; 1 for any other answer.
-    pub objects: u64,
-}
+use crate::answer;
+use crate::protobuf::{self, AnswerFacts};
 
 impl AnswerFacts {
     /// Reads the facts from a JSON or protobuf body; `None` for another content type, or if the

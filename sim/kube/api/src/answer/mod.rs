@@ -2,12 +2,10 @@
 
 mod facts;
 pub(crate) mod failure;
-mod not_found;
 pub(crate) mod render;
 mod reply;
 pub(crate) mod warnings;
 
-pub use facts::AnswerFacts;
 pub(crate) use reply::full;
 pub use reply::{Body, Outcome, Reply};
 

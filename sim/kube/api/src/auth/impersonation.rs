@@ -11,10 +11,9 @@ use http::HeaderMap;
 use kube_sim_store::{NameRule, Status};
 use serde_json::{Value, json};
 
-use crate::auth::access::{self, Attributes, Object};
+use crate::auth::access::{self, Attributes, Object, Verdict};
 use crate::auth::tokens::Identity;
-use crate::request::query;
-use crate::server::KubeApi;
+use crate::query;
 
 /// Identity as which the client of a request asks to act.
 #[derive(Clone, Debug, Default)]
@@ -162,6 +161,48 @@ impl Impersonators {
     /// Maximum number of users that the set holds, as in the real server.
     const MAX: usize = 10_000;
 
+    /// Returns the identity of `other` if `identity` may act as it. `decide` returns the verdict of
+    /// the authorizer about `identity`.
+    ///
+    /// # Errors
+    /// 400 if no user is named, 403 if a permission is missing.
+    pub(crate) fn permit(
+        &self,
+        identity: &Identity,
+        other: &Impersonated,
+        what: Attributes,
+        decide: impl Fn(&Attributes) -> Verdict,
+    ) -> Result<Identity, Status> {
+        if other.user.is_empty() {
+            let message =
+                format!("requested {} without impersonating a user name", other.printed());
+            return Err(Status::bad_request(message));
+        }
+        for object in other.objects() {
+            let asked = Attributes {
+                verb: "impersonate".into(),
+                object: Some(object),
+                ..Attributes::default()
+            };
+            let verdict = decide(&asked);
+            if verdict.is_allowed {
+                continue;
+            }
+            let mode = other.mode().filter(|_| !self.know(&identity.user));
+            return Err(match mode {
+                // The real server then looks for a permission to make just this kind of request as
+                // `other`.
+                Some(mode) => {
+                    let verb = format!("impersonate-on:{mode}:{}", what.verb);
+                    access::forbidden(identity, &Attributes { verb, ..what }, "")
+                }
+                None => access::forbidden(identity, &asked, &verdict.reason),
+            });
+        }
+        self.add(&identity.user);
+        Ok(other.identity().authenticated())
+    }
+
     fn know(&self, user: &str) -> bool {
         self.lock().contains(user)
     }
@@ -175,47 +216,5 @@ impl Impersonators {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
         self.0.lock().expect("no task panics while it holds the lock of the impersonators")
-    }
-}
-
-impl KubeApi {
-    /// Returns the identity of `other` if `identity` may act as it.
-    ///
-    /// # Errors
-    /// 400 if no user is named, 403 if a permission is missing.
-    pub(crate) fn impersonate(
-        &self,
-        identity: &Identity,
-        other: &Impersonated,
-        what: Attributes,
-    ) -> Result<Identity, Status> {
-        if other.user.is_empty() {
-            let message =
-                format!("requested {} without impersonating a user name", other.printed());
-            return Err(Status::bad_request(message));
-        }
-        for object in other.objects() {
-            let asked = Attributes {
-                verb: "impersonate".into(),
-                object: Some(object),
-                ..Attributes::default()
-            };
-            let verdict = self.cluster.read(|store| self.access.decide(identity, &asked, store));
-            if verdict.is_allowed {
-                continue;
-            }
-            let mode = other.mode().filter(|_| !self.impersonators.know(&identity.user));
-            return Err(match mode {
-                // The real server then looks for a permission to make just this kind of request as
-                // `other`.
-                Some(mode) => {
-                    let verb = format!("impersonate-on:{mode}:{}", what.verb);
-                    access::forbidden(identity, &Attributes { verb, ..what }, "")
-                }
-                None => access::forbidden(identity, &asked, &verdict.reason),
-            });
-        }
-        self.impersonators.add(&identity.user);
-        Ok(other.identity().authenticated())
     }
 }

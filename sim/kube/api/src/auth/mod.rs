@@ -2,7 +2,6 @@
 
 pub(crate) mod access;
 pub(crate) mod impersonation;
-mod reviews;
 pub(crate) mod tokens;
 
 pub use access::Access;

@@ -1,7 +1,6 @@
 //! Discovery of versions, groups and resources. Plain and aggregated documents show the same rows.
 
 mod rows;
-pub(crate) mod served;
 
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};

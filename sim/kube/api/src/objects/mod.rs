@@ -1,7 +1,10 @@
 //! Answers requests for objects: reads, lists, watches, writes and deletions.
 
+mod effects;
 pub(crate) mod encodings;
 mod watch;
+
+pub use effects::{Effects, WatchEffects};
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,22 +18,54 @@ use serde_json::Value;
 
 use crate::answer::render::Rendering;
 use crate::answer::{self, Reply, failure, warnings};
+use crate::backend::Cluster;
 use crate::request::Request;
 use crate::request::options::{self, DeleteOptions, WriteOptions};
 use crate::request::route::{Target, Verb};
-use crate::server::{Effects, KubeApi};
+use encodings::EncodingCache;
 
-impl KubeApi {
-    pub(crate) fn resource(&self, request: &Request, target: &Target, effects: &Effects) -> Reply {
-        let def = self.cluster.read(|store| store.resource(&target.resource).cloned());
+/// Handler of the requests for objects.
+#[derive(Clone, Debug)]
+pub(crate) struct Objects {
+    cluster: Cluster,
+    encodings: EncodingCache,
+}
+
+impl Objects {
+    pub(crate) fn new(cluster: Cluster) -> Self {
+        Self { cluster, encodings: EncodingCache::default() }
+    }
+
+    /// Serialized objects that watches share.
+    #[cfg(test)]
+    pub(crate) fn encodings(&self) -> &EncodingCache {
+        &self.encodings
+    }
+
+    /// Answers a request for objects; `None` if the server does not serve the resource in the
+    /// version and scope of the path.
+    pub(crate) fn answer(
+        &self,
+        request: &Request,
+        target: &Target,
+        effects: &Effects,
+    ) -> Option<Reply> {
         // True if the path has an empty namespace.
         let is_of_namespace = request.path.contains("/namespaces//");
         let fits =
             |def: &ResourceDef| is_served(def, target) && (def.namespaced || !is_of_namespace);
-        let Some(def) = def.filter(fits) else {
-            return self.misplaced(request, target);
-        };
-        let def = def.in_version(&target.version);
+        let def = self.cluster.read(|store| store.resource(&target.resource).cloned());
+        let def = def.filter(fits)?.in_version(&target.version);
+        Some(self.answer_with(&def, request, target, effects))
+    }
+
+    fn answer_with(
+        &self,
+        def: &ResourceDef,
+        request: &Request,
+        target: &Target,
+        effects: &Effects,
+    ) -> Reply {
         if target.verb == Verb::DeleteCollection && def.id == GroupResource::core("namespaces") {
             return answer::failure(&failure::not_allowed());
         }
@@ -45,20 +80,20 @@ impl KubeApi {
             return answer::failure(&Status::bad_request(message));
         }
         if let Some(outage) = &effects.conversion_outage {
-            let lost = |store: &Store| store.conversion_outage_error(&def, &target.version, outage);
+            let lost = |store: &Store| store.conversion_outage_error(def, &target.version, outage);
             if let Some(status) = self.cluster.read(lost) {
                 return answer::failure(&status);
             }
         }
         let answered = match target.verb {
-            Verb::Get => self.get(&def, request, target, effects),
-            Verb::List => self.list(&def, request, target, effects),
+            Verb::Get => self.get(def, request, target, effects),
+            Verb::List => self.list(def, request, target, effects),
             Verb::Watch => {
-                watch::answer(&self.cluster, &self.encodings, &def, request, target, effects)
+                watch::answer(&self.cluster, &self.encodings, def, request, target, effects)
             }
-            Verb::Create | Verb::Update | Verb::Patch => self.write(&def, request, target),
-            Verb::Delete => self.delete(&def, request, target),
-            Verb::DeleteCollection => self.delete_collection(&def, request, target),
+            Verb::Create | Verb::Update | Verb::Patch => self.write(def, request, target),
+            Verb::Delete => self.delete(def, request, target),
+            Verb::DeleteCollection => self.delete_collection(def, request, target),
         };
         let reply = answered.unwrap_or_else(|status| {
             tracing::trace!(path = %request.path, code = status.code, "request refused");

@@ -20,11 +20,11 @@ use crate::answer::{self, Body, Outcome, Reply};
 use crate::backend::{Changes, Cluster};
 use crate::objects::encodings::{self, EncodingCache, EncodingKey, TableInputs};
 use crate::objects::{self, name_of, selection};
+use crate::objects::{Effects, WatchEffects};
+use crate::query::Query;
 use crate::request::Request;
 use crate::request::accept::Form;
-use crate::request::query::Query;
 use crate::request::route::Target;
-use crate::server::{Effects, WatchEffects};
 
 /// Duration of a watch without a timeout: 30 minutes. The real server draws 30 to 60 minutes at
 /// random.

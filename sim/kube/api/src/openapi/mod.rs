@@ -15,8 +15,8 @@ use serde_json::{Map, json};
 use crate::answer::{self, Reply};
 use crate::backend::Cluster;
 use crate::discovery;
+use crate::query::Query;
 use crate::request::Request;
-use crate::request::query::Query;
 use document::Document;
 
 const YEAR: jiff::SignedDuration = jiff::SignedDuration::from_hours(365 * 24);

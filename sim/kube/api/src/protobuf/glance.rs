@@ -3,12 +3,20 @@
 
 use super::wire::{Field, Reader, WireError};
 use super::{MAGIC, Unknown, lossy};
-use crate::answer::AnswerFacts;
 
 /// Number of the items field in every Kubernetes list.
 const ITEMS: i32 = 2;
 /// Number of the reason field in a `Status`.
 const REASON: i32 = 4;
+
+/// Facts about the body of an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AnswerFacts {
+    /// Reason of a failure `Status`; empty if the answer has none.
+    pub reason: String,
+    /// Number of items in a list; 1 for any other answer.
+    pub objects: u64,
+}
 
 /// Reads the facts from an answer; `None` if it is not a valid protobuf body of Kubernetes.
 pub(crate) fn glance(body: &[u8]) -> Option<AnswerFacts> {

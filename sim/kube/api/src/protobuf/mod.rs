@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 
 #[cfg(any(test, fuzzing))]
 pub(crate) use encode::encode;
+pub use glance::AnswerFacts;
 pub(crate) use glance::glance;
 use schema::{Field, Kind, Message, SCHEMA, Special};
 use wire::{Reader, WireError};

@@ -5,8 +5,8 @@ pub(crate) mod accept;
 mod body;
 pub(crate) mod json;
 pub(crate) mod options;
-pub(crate) mod query;
 pub(crate) mod route;
+pub(crate) mod served;
 pub(crate) mod summary;
 
 pub use body::MAX_BODY_BYTES;
@@ -22,9 +22,9 @@ use kube_sim_store::{ResourceDef, Status};
 
 use crate::auth::impersonation::{Impersonated, impersonated};
 use crate::auth::tokens::Identity;
+use crate::query::{self, Query};
 use crate::request::route::{Route, Target, Verb};
 use accept::{Representation, ResourceClass};
-use query::Query;
 /// Client side of a connection, as the transport sees it.
 #[derive(Clone, Debug, Default)]
 pub struct Client {

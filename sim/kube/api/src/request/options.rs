@@ -7,8 +7,8 @@ use kube_sim_store::{
 };
 use serde_json::Value;
 
+use crate::query::Query;
 use crate::request::Request;
-use crate::request::query::Query;
 use crate::request::route::Verb;
 
 const GROUP: &str = "meta.k8s.io";

@@ -3,8 +3,8 @@
 use http::Method;
 use kube_sim_store::GroupResource;
 
-use crate::discovery::served;
-use crate::request::query::Query;
+use crate::query::Query;
+use crate::request::served;
 
 /// Part of the API that a request addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]

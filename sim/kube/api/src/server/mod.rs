@@ -1,7 +1,8 @@
 //! The API server: parses, admits and dispatches requests.
 
-mod effects;
 mod health;
+mod not_found;
+mod reviews;
 mod service;
 
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use kube_sim_store::{ResourceDef, Status};
 
-pub use effects::{Effects, WatchEffects};
 pub use service::Service;
 
 use crate::answer::{self, Reply, failure};
@@ -19,7 +19,7 @@ use crate::auth::access::{self, Access, Attributes};
 use crate::auth::impersonation::Impersonators;
 use crate::auth::tokens::{Identity, Tokens};
 use crate::backend::{Backend, Cluster};
-use crate::objects::encodings::EncodingCache;
+use crate::objects::{Effects, Objects};
 use crate::request::route::Route;
 use crate::request::{Client, Request, Summary, summary};
 use crate::{discovery, openapi};
@@ -30,7 +30,7 @@ pub struct KubeApi {
     pub(crate) cluster: Cluster,
     pub(crate) tokens: Tokens,
     pub(crate) access: Access,
-    pub(crate) encodings: EncodingCache,
+    pub(crate) objects: Objects,
     pub(crate) impersonators: Impersonators,
 }
 
@@ -39,8 +39,9 @@ impl KubeApi {
     /// `tokens`.
     pub fn new(backend: Arc<dyn Backend>, tokens: Tokens) -> Self {
         let access = Access::default();
-        let (encodings, impersonators) = Default::default();
-        Self { cluster: Cluster::new(backend), tokens, access, encodings, impersonators }
+        let cluster = Cluster::new(backend);
+        let objects = Objects::new(cluster.clone());
+        Self { cluster, tokens, access, objects, impersonators: Impersonators::default() }
     }
 
     /// Sets the authorizer of requests. By default every authenticated user may do everything.
@@ -126,7 +127,10 @@ impl KubeApi {
             None => identity,
             Some(other) => {
                 let what = Attributes::of(method, path, query);
-                self.impersonate(&identity, other, what)?
+                let decide = |what: &_| {
+                    self.cluster.read(|store| self.access.decide(&identity, what, store))
+                };
+                self.impersonators.permit(&identity, other, what, decide)?
             }
         };
         // Without RBAC a request that passes the checks above is allowed.
@@ -185,7 +189,10 @@ impl KubeApi {
             Route::Review(review, namespace) => self
                 .review(*review, namespace, &request, identity)
                 .unwrap_or_else(|status| answer::failure(&status)),
-            Route::Resource(target) => self.resource(&request, target, effects),
+            Route::Resource(target) => self
+                .objects
+                .answer(&request, target, effects)
+                .unwrap_or_else(|| self.misplaced(&request, target)),
             Route::EmptyNamespace => self.unplaced(&request),
             Route::NotImplemented(_) if self.unserved_resource(&request).is_some() => {
                 self.absent(&request)

@@ -13,8 +13,9 @@ use tower_service::Service as TowerService;
 
 use crate::MAX_BODY_BYTES;
 use crate::answer::{Body, Reply};
+use crate::objects::Effects;
 use crate::request::Client;
-use crate::server::{Effects, KubeApi};
+use crate::server::KubeApi;
 
 /// One connection to an API server.
 #[derive(Clone, Debug)]

@@ -19,8 +19,8 @@ use kube_sim_store::{FieldErrors, Key, ResourceDef, Status, Store};
 use serde_json::{Map, Value, json};
 
 use self::jsonpath::Path;
+use crate::query::Query;
 use crate::request::accept::Meta;
-use crate::request::query::Query;
 
 /// Resource of the definitions of custom resources.
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::{JSON, JSON_PATCH, MERGE, STRATEGIC, TestServer, get};
 use crate::auth::Identity;
+use crate::objects::Effects;
 use crate::request::{Class, Client};
-use crate::server::Effects;
 
 #[tokio::test(start_paused = true)]
 async fn a_node_is_created_patched_and_deleted() {

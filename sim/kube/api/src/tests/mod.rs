@@ -19,8 +19,9 @@ use crate::Backend as _;
 use crate::answer::Reply;
 use crate::auth::{Identity, Tokens};
 use crate::backend::Memory;
+use crate::objects::Effects;
 use crate::request::Client;
-use crate::server::{Effects, KubeApi};
+use crate::server::KubeApi;
 
 /// A cluster with an API server, and the client that sends the requests of a test.
 struct TestServer {

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{Answer, JSON, TestServer, get, trusted};
 use crate::auth::Identity;
+use crate::objects::Effects;
 use crate::request::Client;
-use crate::server::Effects;
 
 fn stranger() -> TestServer {
     let mut lab = TestServer::new();

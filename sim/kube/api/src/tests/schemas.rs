@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{JSON, STRATEGIC, TestServer};
-use crate::server::Effects;
+use crate::objects::Effects;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 

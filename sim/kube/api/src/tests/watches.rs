@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{TestServer, get};
 use crate::answer::Body;
-use crate::server::{Effects, WatchEffects};
+use crate::objects::{Effects, WatchEffects};
 
 /// A watch's body, line by line.
 struct Lines(Body);
@@ -170,7 +170,7 @@ async fn the_encoding_of_an_object_is_kept_for_a_minute() {
         tokio::time::advance(Duration::from_secs(seconds)).await;
         let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
         assert!(lines.next().await.starts_with("ADDED a"));
-        assert_eq!(lab.api.encodings.n_written(), n_written, "{seconds} s later");
+        assert_eq!(lab.api.objects.encodings().n_written(), n_written, "{seconds} s later");
     }
 }
 
@@ -272,12 +272,12 @@ async fn an_object_is_serialized_once_for_all_watches() {
             assert!(watcher.next().await.starts_with("ADDED n"));
         }
     }
-    assert_eq!(lab.api.encodings.n_written(), N_NODES);
+    assert_eq!(lab.api.objects.encodings().n_written(), N_NODES);
     label(&lab, "n007", "x");
     for watcher in &mut watchers {
         assert!(watcher.next().await.starts_with("MODIFIED n007"));
     }
-    assert_eq!(lab.api.encodings.n_written(), N_NODES + 1);
+    assert_eq!(lab.api.objects.encodings().n_written(), N_NODES + 1);
     // Another form is another encoding, again shared by all watches.
     let accept = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
     for _ in 0..3 {
@@ -290,12 +290,12 @@ async fn an_object_is_serialized_once_for_all_watches() {
             assert!(lines.next().await.starts_with("ADDED n"));
         }
     }
-    assert_eq!(lab.api.encodings.n_written(), 2 * N_NODES + 1);
+    assert_eq!(lab.api.objects.encodings().n_written(), 2 * N_NODES + 1);
     delete(&lab, "n007");
     for watcher in &mut watchers {
         assert!(watcher.next().await.starts_with("DELETED n007"));
     }
-    assert_eq!(lab.api.encodings.n_written(), 2 * N_NODES + 2);
+    assert_eq!(lab.api.objects.encodings().n_written(), 2 * N_NODES + 2);
 }
 
 /// The roles that every cluster begins with all have the first revision.
@@ -500,7 +500,7 @@ async fn five_thousand_nodes_are_written_once_per_encoding_for_fifty_watchers() 
         drain(watcher, N_NODES, "ADDED").await;
     }
     let mut n_written = N_FORMS * N_NODES as u64;
-    assert_eq!(lab.api.encodings.n_written(), n_written);
+    assert_eq!(lab.api.objects.encodings().n_written(), n_written);
     for (kind, change) in [
         ("MODIFIED", &(|n: &str| label(&lab, n, "changed")) as &dyn Fn(&str)),
         ("DELETED", &(|n: &str| delete(&lab, n)) as &dyn Fn(&str)),
@@ -512,7 +512,7 @@ async fn five_thousand_nodes_are_written_once_per_encoding_for_fifty_watchers() 
             }
             n_written += N_FORMS;
             assert_eq!(
-                lab.api.encodings.n_written(),
+                lab.api.objects.encodings().n_written(),
                 n_written,
                 "the event is serialized once per form"
             );
@@ -529,7 +529,7 @@ async fn five_thousand_nodes_are_written_once_per_encoding_for_fifty_watchers() 
     for watcher in late {
         drain(watcher, 1, "MODIFIED").await;
     }
-    assert_eq!(lab.api.encodings.n_written(), n_written + N_FORMS + 1);
+    assert_eq!(lab.api.objects.encodings().n_written(), n_written + N_FORMS + 1);
 }
 
 #[test]
@@ -551,7 +551,7 @@ fn concurrent_readers_of_one_object_share_one_encoding() {
         for _ in 0..8 {
             scope.spawn(|| {
                 all.wait();
-                let bytes = lab.api.encodings.bytes(edition(), || {
+                let bytes = lab.api.objects.encodings().bytes(edition(), || {
                     std::thread::yield_now();
                     "x".into()
                 });
@@ -559,7 +559,7 @@ fn concurrent_readers_of_one_object_share_one_encoding() {
             });
         }
     });
-    assert_eq!(lab.api.encodings.n_written(), 1);
+    assert_eq!(lab.api.objects.encodings().n_written(), 1);
 }
 
 #[tokio::test(start_paused = true)]

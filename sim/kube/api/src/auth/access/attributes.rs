@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::request::query::Query;
+use crate::query::Query;
 
 /// Attributes of a request that the rules of roles refer to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Access, Attributes, Object, forbidden};
 use crate::auth::tokens::Identity;
-use crate::request::query::Query;
+use crate::query::Query;
 
 fn store(objects: &[(&'static str, Value)]) -> Store {
     let mut store = Store::new_at(Ids::new(7), "2026-03-01T08:00:00Z".parse().unwrap());

@@ -11,9 +11,9 @@ use kube_sim_store::{GroupResource, ResourceDef, Status};
 
 use crate::answer::{self, Reply, failure};
 use crate::auth::access::{Attributes, Object};
-use crate::discovery::served;
 use crate::request::Request;
 use crate::request::route::{Review, Target, Verb};
+use crate::request::served;
 use crate::server::KubeApi;
 
 impl KubeApi {
