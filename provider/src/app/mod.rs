@@ -4,6 +4,7 @@ mod access;
 mod backend;
 mod build;
 mod certificate;
+mod controllers;
 mod credentials;
 mod leader;
 mod options;
