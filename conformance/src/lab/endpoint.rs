@@ -179,6 +179,7 @@ pub(super) fn made(
             refused_ttl: arguments.refused_ttl,
         },
     })
+    .map_err(|err| err.to_string())
 }
 
 impl EndpointClient {

@@ -1,7 +1,7 @@
 //! Runs the provider in the process: with signals, the watched configuration file and the HTTPS
 //! endpoint.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use provider::{Clock, Config, Deps, Options, TimeSource, VcenterConfig, cli::Arguments};
@@ -52,7 +52,9 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
             found.ok_or_else(|| "the process made no transport for it".to_owned())
         }),
         supervisor,
-        secret_files: Some(Arc::new(read_secrets)),
+        secret_files: Some(Arc::new(|path: &Path| {
+            read_secrets(path).map_err(|err| format!("{}: {err}", path.display()))
+        })),
         clock: clock(),
         seed: seed(),
         identity: identity(),
@@ -105,7 +107,7 @@ async fn run_until_stopped(
     let name = watched.name();
     // The files are small, and the runtime has no other work.
     let read = async || watched.read();
-    let check = |text: &str| watched.check(text);
+    let check = |text: &str| watched.check(text).map_err(|err| err.to_string());
     let changed = provider::configuration_changed(text, RELOAD_PERIOD, read, check);
     let run = provider::run(config, options, deps);
     tokio::pin!(run, changed);

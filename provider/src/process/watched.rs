@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use provider::{Config, MountPaths, UnknownKeys};
+use provider::{Config, InputError, MountPaths, UnknownKeys};
 
 use super::{files::read_text, load, supervisor};
 
@@ -32,7 +32,7 @@ impl Watched {
 
     /// Reads all files and returns their content as one text, for comparison.
     pub(super) fn read(&self) -> Result<String, String> {
-        let mut text = read_text(&self.file)?;
+        let mut text = read_text(&self.file).map_err(|err| err.to_string())?;
         for path in self.mounted.iter().flat_map(MountPaths::constant) {
             text.push('\0');
             text.push_str(&read(&path)?);
@@ -42,7 +42,7 @@ impl Watched {
 
     /// Checks that the provider could start with the configuration file in `text`; otherwise a
     /// restart would fail. In Supervisor mode also checks the mounted files, which it reads again.
-    pub(super) fn check(&self, text: &str) -> Result<(), String> {
+    pub(super) fn check(&self, text: &str) -> Result<(), InputError> {
         let text = text.split('\0').next().unwrap_or_default();
         let Some(paths) = &self.mounted else {
             return load(&self.file, text.to_owned(), self.unknown_keys).map(drop);
@@ -53,8 +53,8 @@ impl Watched {
 }
 
 /// Checks the syntax of a configuration file that the provider does not use.
-pub(super) fn check_unused(file: &Path, text: &str) -> Result<(), String> {
-    Config::check_unused(&file.display().to_string(), text).map_err(|err| err.to_string())
+pub(super) fn check_unused(file: &Path, text: &str) -> Result<(), InputError> {
+    Config::check_unused(&file.display().to_string(), text)
 }
 
 /// Reads a mounted file; replaces bytes that are not UTF-8.

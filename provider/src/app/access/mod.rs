@@ -23,7 +23,7 @@ use crate::{
     telemetry::RequestCounter,
 };
 
-pub use paths::{AllowedPaths, ParseAllowedPathsError};
+pub use paths::AllowedPaths;
 
 /// Requests per second and burst of each client that sends reviews, as in upstream.
 const PACE: (f64, u32) = (50.0, 100);
