@@ -99,9 +99,9 @@ pub use provider_vcenter::{
     ProxyError, ProxyRules, TlsError, TlsTrust, Transport, from_service, https, https_through,
 };
 pub use supervisor::{
-    ClusterFamily, InstancesMode, MountPaths, Mounted, OwnerReference, ParseOwnerError, PodIpPool,
-    SupervisorFlags, SupervisorSettings, TokenError, TokenReader, TokenSource, VmOperatorVersion,
-    authenticated, read_mounted,
+    ClusterFamily, InstancesMode, MountPaths, MountedFiles, OwnerReference, ParseOwnerError,
+    PodIpPool, SupervisorFlags, SupervisorSettings, TokenError, TokenReader, TokenSource,
+    VmOperatorVersion, authenticated, read_mounted,
 };
 pub use telemetry::Telemetry;
 #[cfg(feature = "mutants")]

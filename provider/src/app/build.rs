@@ -54,7 +54,7 @@ pub(super) fn connect_v1(
 /// of the client, and the client shares `pauses`.
 pub(super) fn cluster(options: &Options, deps: &Deps, pauses: &Pauses) -> Cluster {
     let cluster = Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
-    cluster.counted(deps.telemetry.cluster_requests()).sharing(pauses)
+    cluster.with_counter(deps.telemetry.cluster_requests()).with_pauses(pauses)
 }
 
 /// Makes a client for every vCenter, in the order of the configuration.

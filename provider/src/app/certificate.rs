@@ -60,7 +60,7 @@ impl Certificate {
             None => self_signed()?,
             Some(source) => {
                 let (chain, key) = source()?;
-                certified(&chain, &key)?
+                certified_key(&chain, &key)?
             }
         };
         Ok(Arc::new(Self { current: RwLock::new(Arc::new(key)), source }))
@@ -74,7 +74,7 @@ impl Certificate {
         let mut told = None;
         loop {
             tokio::time::sleep(PERIOD).await;
-            match source().and_then(|(chain, key)| certified(&chain, &key)) {
+            match source().and_then(|(chain, key)| certified_key(&chain, &key)) {
                 Ok(new) => {
                     told = None;
                     let mut current = self.current.write().expect("nothing panics under this lock");
@@ -129,7 +129,7 @@ impl Certificate {
 }
 
 /// Parses a chain and its key, and checks that they belong together.
-fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, InputError> {
+fn certified_key(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, InputError> {
     let chain: Vec<_> =
         CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().map_err(|err| {
             let err = InputError::new(format!("invalid PEM: {err}"));

@@ -85,7 +85,7 @@ impl<'a> Controllers<'a> {
             },
         );
         controller.spawn(controllers);
-        deps.telemetry.set_controller("cloud-node", true);
+        deps.telemetry.controller_started("cloud-node");
         deps.telemetry.set_check("cloud-node-controller", Ok(()));
         controller
     }
@@ -108,7 +108,7 @@ impl<'a> Controllers<'a> {
             },
         )
         .spawn(controllers);
-        deps.telemetry.set_controller("cloud-node-lifecycle", true);
+        deps.telemetry.controller_started("cloud-node-lifecycle");
         deps.telemetry.set_check("cloud-node-lifecycle-controller", Ok(()));
     }
 

@@ -78,7 +78,7 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
     }
     deps.telemetry.set_leader(true);
     deps.telemetry.set_settled();
-    let mut running = Running::start(backend, candidate, crash, &options, &deps, active);
+    let mut running = ActiveRun::start(backend, candidate, crash, &options, &deps, active);
     let outcome = running.until_end(&deps.stop).await;
     match &outcome {
         Ok(()) => tracing::info!("stopping"),
@@ -103,7 +103,7 @@ fn candidate(election: &LeaderElection, deps: &Deps) -> Candidate {
 }
 
 /// A run whose tasks are spawned.
-struct Running {
+struct ActiveRun {
     backend: Backend,
     /// The holder of the lease; `None` without leader election.
     candidate: Option<Candidate>,
@@ -116,7 +116,7 @@ struct Running {
     panicked: CancellationToken,
 }
 
-impl Running {
+impl ActiveRun {
     /// Spawns the tasks of the backend and the controllers.
     fn start(
         backend: Backend,

@@ -4,7 +4,7 @@ use crate::InputError;
 
 /// True for each controller that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Selected {
+pub(super) struct ControllerSelection {
     pub(super) cloud_node: bool,
     pub(super) cloud_node_lifecycle: bool,
 }
@@ -21,7 +21,7 @@ const KNOWN: [(&str, &str, bool); 4] = [
 /// controllers without an entry.
 ///
 /// Upstream: `k8s.io/controller-manager: app/helper.go`, `IsControllerEnabled`.
-pub(super) fn select(list: &str) -> Result<Selected, InputError> {
+pub(super) fn select(list: &str) -> Result<ControllerSelection, InputError> {
     let entries: Vec<&str> = list.split(',').map(str::trim).filter(|e| !e.is_empty()).collect();
     for entry in &entries {
         let name = entry.strip_prefix('-').unwrap_or(entry);
@@ -47,7 +47,7 @@ pub(super) fn select(list: &str) -> Result<Selected, InputError> {
         let first = entries.iter().find(|e| names(e.strip_prefix('-').unwrap_or(e)));
         first.map_or_else(|| entries.contains(&"*"), |entry| !entry.starts_with('-'))
     };
-    Ok(Selected {
+    Ok(ControllerSelection {
         cloud_node: is_enabled(KNOWN[0].0, KNOWN[0].1),
         cloud_node_lifecycle: is_enabled(KNOWN[1].0, KNOWN[1].1),
     })

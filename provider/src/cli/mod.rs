@@ -16,7 +16,7 @@ use std::{borrow::Cow, collections::BTreeMap, net::IpAddr, path::PathBuf, time::
 
 use clap::{Arg, ArgAction, ArgMatches, Command, parser::ValueSource};
 
-use self::flags::{FALSE, FLAGS, Fate, Flag, Kind, TRUE};
+use self::flags::{FALSE, FLAGS, Fate, Flag, FlagKind, TRUE};
 use crate::{
     InputError, InstancesMode, LeaderElection, Options, UnknownKeys, controllers::node::valid_label,
 };
@@ -85,12 +85,12 @@ pub fn command() -> Command {
     for flag in FLAGS {
         let mut arg = Arg::new(flag.name).long(flag.name).help(flag.help);
         arg = match flag.kind {
-            Kind::Bool => arg
+            FlagKind::Bool => arg
                 .num_args(0..=1)
                 .require_equals(true)
                 .default_missing_value("true")
                 .value_name("BOOL"),
-            Kind::Value(name) | Kind::List(name) => {
+            FlagKind::Value(name) | FlagKind::List(name) => {
                 arg.num_args(1).value_name(name).allow_hyphen_values(true)
             }
         };
@@ -98,7 +98,7 @@ pub fn command() -> Command {
             arg = arg.short('v');
         }
         command = match (flag.fate, flag.kind) {
-            (Fate::Read, Kind::List(_)) => {
+            (Fate::Read, FlagKind::List(_)) => {
                 command.arg(arg.action(ArgAction::Append).default_value(flag.default))
             }
             (Fate::Read, _) => command.arg(arg.action(ArgAction::Set).default_value(flag.default)),
@@ -304,11 +304,12 @@ fn notes(flags: Flags<'_>) -> Result<Vec<String>, ArgumentsError> {
             Fate::Noted(values) | Fate::Refused(values, _) => values,
         };
         let texts = flags.all(name);
-        if let (Kind::Bool, Some(text)) = (kind, texts.last()) {
+        if let (FlagKind::Bool, Some(text)) = (kind, texts.last()) {
             boolean(name, text)?;
         }
         // Only the last value of a boolean counts, as in Go.
-        let counted = if matches!(kind, Kind::Bool) { texts.len().saturating_sub(1) } else { 0 };
+        let counted =
+            if matches!(kind, FlagKind::Bool) { texts.len().saturating_sub(1) } else { 0 };
         if texts[counted..].iter().all(|text| values.contains(&text.as_str())) {
             continue;
         }

@@ -24,9 +24,9 @@ struct Header {
 /// merges a repeated section with the earlier one and takes the last value of a repeated key, but
 /// most repetitions are mistakes.
 #[derive(Default)]
-struct Seen(BTreeMap<(Section, Option<String>, Option<&'static str>), usize>);
+struct FirstLines(BTreeMap<(Section, Option<String>, Option<&'static str>), usize>);
 
-impl Seen {
+impl FirstLines {
     fn section(&mut self, header: &Header, line: usize) -> Option<Warning> {
         let first = self.first(header, None, line)?;
         let text = &header.text;
@@ -61,7 +61,7 @@ impl Seen {
 pub(super) fn read(file: &str, text: &str) -> Result<Raw, InputError> {
     let mut raw = Raw::default();
     let mut header: Option<Header> = None;
-    let mut seen = Seen::default();
+    let mut seen = FirstLines::default();
     let mut lines = text.lines().enumerate();
     while let Some((index, line)) = lines.next() {
         let in_line = |err: InputError| err.at_key(format!("line {}", index + 1)).in_source(file);

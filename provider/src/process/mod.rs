@@ -50,7 +50,7 @@ pub(crate) fn start_logging(arguments: &Arguments) {
 }
 
 /// Everything that the process prepares from files before the first call.
-pub(crate) struct Prepared {
+pub(crate) struct Preparation {
     read: LoadedConfig,
     supervisor: Option<SupervisorLink>,
     kube: ::kube::Client,
@@ -69,7 +69,7 @@ struct LoadedConfig {
 
 /// Reads the configuration and the files that it names, and makes the clients and the HTTPS
 /// endpoint.
-pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepared, InputError> {
+pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Preparation, InputError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let path = &arguments.cloud_config;
     let in_flag = |err: InputError| err.in_source(format!("--cloud-config {}", path.display()));
@@ -88,7 +88,7 @@ pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepar
     };
     let kube = runtime.block_on(kube::client(arguments))?;
     let endpoint = runtime.block_on(endpoint::endpoint(arguments))?;
-    Ok(Prepared { read, supervisor, kube, endpoint })
+    Ok(Preparation { read, supervisor, kube, endpoint })
 }
 
 /// Parses a configuration, and makes the transports to its vCenters from the files that it names.
@@ -113,7 +113,7 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<LoadedCo
         }
         check_secrets(vcenter).map_err(in_section)?;
         let trust = trust(vcenter, &mut system).map_err(in_section)?;
-        let proxy = proxies.of(&vcenter.endpoint);
+        let proxy = proxies.proxy_for(&vcenter.endpoint);
         if proxy.is_some() {
             tracing::info!(vcenter = %name, "connecting through the proxy that HTTPS_PROXY or https_proxy names");
         }

@@ -5,14 +5,14 @@ use std::{path::Path, sync::Arc};
 
 use http::HeaderValue;
 use provider::{
-    InputError, MountPaths, Mounted, SupervisorLink, TokenSource, cli::SupervisorArguments,
+    InputError, MountPaths, MountedFiles, SupervisorLink, TokenSource, cli::SupervisorArguments,
 };
 
 /// Environment variable with the Supervisor's port.
 const PORT: &str = "SUPERVISOR_APISERVER_PORT";
 
 /// Reads and checks the mounted files and the environment variable [`PORT`].
-pub(super) fn mounted(paths: &MountPaths) -> Result<Mounted, InputError> {
+pub(super) fn read_mounts(paths: &MountPaths) -> Result<MountedFiles, InputError> {
     let port = std::env::var(PORT).ok();
     let read = |path: &Path| std::fs::read(path);
     provider::read_mounted(paths, port.as_deref(), &read)
@@ -21,7 +21,7 @@ pub(super) fn mounted(paths: &MountPaths) -> Result<Mounted, InputError> {
 /// Reads the mounted files and makes the client of the Supervisor, without sending a request. Must
 /// run inside a runtime.
 pub(super) fn link(arguments: &SupervisorArguments) -> Result<SupervisorLink, InputError> {
-    let Mounted { server, roots, namespace, owner, warnings } = mounted(&arguments.paths)?;
+    let MountedFiles { server, roots, namespace, owner, warnings } = read_mounts(&arguments.paths)?;
     for warning in warnings {
         tracing::warn!("{warning}");
     }

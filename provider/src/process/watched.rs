@@ -10,14 +10,14 @@ use provider::{Config, InputError, MountPaths, UnknownKeys};
 use super::{files::read_text, load, supervisor};
 
 /// The paths of the files, and the setting with which the provider parses the configuration.
-pub(super) struct Watched {
+pub(super) struct WatchedFiles {
     pub(super) file: PathBuf,
     pub(super) unknown_keys: UnknownKeys,
     /// Paths of the files mounted for the Supervisor, in Supervisor mode.
     pub(super) mounted: Option<MountPaths>,
 }
 
-impl Watched {
+impl WatchedFiles {
     /// Returns the paths of the files as one text, for messages.
     pub(super) fn name(&self) -> String {
         let file = self.file.display();
@@ -48,7 +48,7 @@ impl Watched {
             return load(&self.file, text.to_owned(), self.unknown_keys).map(drop);
         };
         check_unused(&self.file, text)?;
-        supervisor::mounted(paths).map(drop)
+        supervisor::read_mounts(paths).map(drop)
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
     /// The mounted files in a temporary directory, and beside them a directory with a similar name.
     struct Mount {
         directory: tempfile::TempDir,
-        watched: Watched,
+        watched: WatchedFiles,
     }
 
     impl Mount {
@@ -91,7 +91,7 @@ mod tests {
                 server: None,
             };
             let (file, unknown_keys) = (at("vsphere.conf"), UnknownKeys::Warn);
-            Self { watched: Watched { file, unknown_keys, mounted: Some(mounted) }, directory }
+            Self { watched: WatchedFiles { file, unknown_keys, mounted: Some(mounted) }, directory }
         }
 
         fn write(&self, name: &str, text: &str) {

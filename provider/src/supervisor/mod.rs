@@ -10,7 +10,7 @@ mod token;
 mod transport;
 
 pub use family::ClusterFamily;
-pub use files::{MountPaths, Mounted, read_mounted};
+pub use files::{MountPaths, MountedFiles, read_mounted};
 pub use owner::{OwnerReference, ParseOwnerError};
 pub use settings::{
     InstancesMode, PodIpPool, SupervisorFlags, SupervisorSettings, VmOperatorVersion,

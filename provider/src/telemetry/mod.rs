@@ -188,8 +188,9 @@ impl CallObserver for Telemetry {
 }
 
 impl Telemetry {
-    pub(crate) fn set_controller(&self, name: &str, runs: bool) {
-        self.controllers.get_or_create(&NameLabel { name: name.to_owned() }).set(i64::from(runs));
+    /// Shows that the controller runs.
+    pub(crate) fn controller_started(&self, name: &str) {
+        self.controllers.get_or_create(&NameLabel { name: name.to_owned() }).set(1);
     }
 
     pub(crate) fn set_leader(&self, leads: bool) {
@@ -257,12 +258,12 @@ impl Telemetry {
 
     /// Returns the counter of requests to the workload cluster.
     pub(crate) fn cluster_requests(&self) -> RequestCounter {
-        self.requests.of("cluster")
+        self.requests.counter("cluster")
     }
 
     /// Returns the counter of requests to the Supervisor.
     pub(crate) fn supervisor_requests(&self) -> RequestCounter {
-        self.requests.of("supervisor")
+        self.requests.counter("supervisor")
     }
 
     /// Creates the metrics of a work queue with this name.

@@ -48,4 +48,4 @@ pub use types::{
     UpdateSet,
 };
 pub use vapi::{Category, CategoryId, Tag, TagId};
-pub use views::InventoryRead;
+pub use views::{InventoryExtent, InventoryRead};

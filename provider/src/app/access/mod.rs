@@ -84,7 +84,7 @@ impl Access {
     pub(super) fn new(settings: AccessSettings, requests: RequestCounter) -> Self {
         let client = |client: &Option<kube::Client>| {
             let paced = client.clone().map(|client| Cluster::new(client, PACE.0, PACE.1));
-            paced.map(|cluster| cluster.counted(requests.clone()))
+            paced.map(|cluster| cluster.with_counter(requests.clone()))
         };
         Self {
             authentication: client(&settings.authentication),

@@ -99,7 +99,7 @@ fn answer_from_state(
 ) -> Result<Option<Link>, Lookup<()>> {
     shared.with(|state, effects| {
         state.track(node, effects);
-        let is_shown = Shared::linked(state, &node.name).is_some();
+        let is_shown = Shared::link_and_machine(state, &node.name).is_some();
         if is_shown || Shared::lacks_uuid(state, &node.name) {
             if let Some(tracked) = state.nodes.get_mut(&node.name) {
                 tracked.found_outside_view = None;

@@ -100,7 +100,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     loop {
         shared.vcenters[index].zones.notified().await;
         tokio::time::sleep(shared.tuning.join_window).await;
-        let (wanted, placements) = requests(shared, index);
+        let (wanted, placements) = take_wanted(shared, index);
         if wanted.is_empty() {
             continue;
         }
@@ -123,13 +123,13 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
 }
 
 /// Takes the nodes that need a zone, and returns them with the placements of their machines.
-fn requests(shared: &Shared, index: VcenterIndex) -> (BTreeSet<String>, Vec<Placement>) {
+fn take_wanted(shared: &Shared, index: VcenterIndex) -> (BTreeSet<String>, Vec<Placement>) {
     let mut state = shared.lock();
     let wanted = std::mem::take(&mut state.vcenters[index].zone_wanted);
     let placements = wanted
         .iter()
         .filter_map(|name| {
-            let (link, machine) = Shared::linked(&state, name)?;
+            let (link, machine) = Shared::link_and_machine(&state, name)?;
             Some(machine.placement(&link.machine))
         })
         .collect();

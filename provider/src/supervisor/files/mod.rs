@@ -58,7 +58,7 @@ impl MountPaths {
 
 /// Address of the Supervisor, and content of the mounted files without the token.
 #[derive(Clone, Debug)]
-pub struct Mounted {
+pub struct MountedFiles {
     /// Address of the Supervisor.
     pub server: Uri,
     /// Trusted root certificates of the Supervisor, in DER.
@@ -81,7 +81,7 @@ pub fn read_mounted(
     paths: &MountPaths,
     port: Option<&str>,
     read: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
-) -> Result<Mounted, InputError> {
+) -> Result<MountedFiles, InputError> {
     let open = |path: &Path, remedy: &'static str| {
         read(path).map_err(|err| content(path, format!("cannot be read: {err}"), remedy))
     };
@@ -108,7 +108,7 @@ pub fn read_mounted(
     let roots = roots(&ca, &open(&ca, remedy)?)?;
     let namespace_bytes = open(&namespace, remedy)?;
     let namespace = self::namespace(&namespace, &namespace_bytes, &mut warnings)?;
-    Ok(Mounted { server, roots, namespace, owner, warnings })
+    Ok(MountedFiles { server, roots, namespace, owner, warnings })
 }
 
 fn content(path: &Path, problem: impl Into<Cow<'static, str>>, remedy: &'static str) -> InputError {

@@ -6,7 +6,8 @@ use std::{collections::BTreeSet, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    Attempt, Effects, JoinRequest, Link, Outcome, State, Tracked, VcenterIndex, VcenterState,
+    Attempt, Effects, JoinRequest, Link, State, TrackedNode, VcenterAnswer, VcenterIndex,
+    VcenterState,
 };
 use crate::model::Unknown;
 
@@ -17,7 +18,7 @@ const ABSENCE_HOLDS: Duration = Duration::from_secs(60);
 /// after that starts a new lookup.
 const OUTSIDE_PAUSE: Duration = Duration::from_secs(60);
 
-impl Tracked {
+impl TrackedNode {
     /// Returns the time of the first hit, if other vCenters have not answered yet.
     fn hit_at(&self) -> Option<Instant> {
         self.attempt.as_ref()?.hit_at
@@ -71,7 +72,7 @@ impl State {
         }
         tracked.attempt = Some(Attempt {
             number: self.attempts,
-            answers: known.into_iter().map(|index| (index, Outcome::Absent)).collect(),
+            answers: known.into_iter().map(|index| (index, VcenterAnswer::Absent)).collect(),
             waiting,
             hit_at: None,
         });
@@ -90,7 +91,7 @@ impl State {
         vcenter: VcenterIndex,
         name: &str,
         number: u64,
-        outcome: Outcome,
+        outcome: VcenterAnswer,
         now: Instant,
         effects: &mut Effects,
     ) {
@@ -98,7 +99,7 @@ impl State {
         let Some(attempt) = tracked.attempt.as_mut().filter(|a| a.number == number) else {
             // The lookup was decided without this vCenter. If it has a second machine with the same
             // UUID, the link was wrong.
-            if let (Outcome::Hit(machine, uuid), Some(link)) = (&outcome, &tracked.link)
+            if let (VcenterAnswer::Hit(machine, uuid), Some(link)) = (&outcome, &tracked.link)
                 && (link.vcenter != vcenter || link.machine != *machine)
                 && link.uuid == *uuid
             {
@@ -112,7 +113,7 @@ impl State {
             return;
         };
         attempt.waiting.remove(&vcenter);
-        if outcome == Outcome::Absent {
+        if outcome == VcenterAnswer::Absent {
             tracked.absent_in.insert(vcenter, now);
         } else {
             tracked.absent_in.remove(&vcenter);
@@ -120,7 +121,7 @@ impl State {
         attempt.answers.insert(vcenter, outcome);
         if attempt.waiting.is_empty() {
             self.decide(name, now, effects);
-        } else if attempt.answers.values().any(|o| matches!(o, Outcome::Hit(..))) {
+        } else if attempt.answers.values().any(|o| matches!(o, VcenterAnswer::Hit(..))) {
             attempt.hit_at.get_or_insert(now);
             let all_troubled =
                 attempt.waiting.iter().all(|index| self.vcenters[*index].last_call_failed);
@@ -139,7 +140,7 @@ impl State {
         grace: Duration,
         effects: &mut Effects,
     ) {
-        let is_due = |tracked: &Tracked| tracked.hit_at().is_some_and(|at| now >= at + grace);
+        let is_due = |tracked: &TrackedNode| tracked.hit_at().is_some_and(|at| now >= at + grace);
         let due = self.nodes.iter().filter(|(_, tracked)| is_due(tracked));
         let due: Vec<String> = due.map(|(name, _)| name.clone()).collect();
         for name in due {
@@ -149,7 +150,7 @@ impl State {
 
     /// Returns the time of the oldest hit that waits for slower vCenters.
     pub(in crate::instances::vcenter) fn oldest_hit(&self) -> Option<Instant> {
-        self.nodes.values().filter_map(Tracked::hit_at).min()
+        self.nodes.values().filter_map(TrackedNode::hit_at).min()
     }
 
     /// Ends a lookup with the answers that have arrived: links the node to its machine, or stores
@@ -247,11 +248,11 @@ impl From<Attempt> for Findings {
         let mut hits = Vec::new();
         for (vcenter, outcome) in attempt.answers {
             match outcome {
-                Outcome::Hit(machine, uuid) => hits.push(Link { vcenter, machine, uuid }),
-                Outcome::Absent => {}
-                Outcome::Ambiguous(text) => findings.ambiguous = Some(text),
-                Outcome::Outside(text) => findings.outside = Some(text),
-                Outcome::Failed(text) => findings.failure = Some(text),
+                VcenterAnswer::Hit(machine, uuid) => hits.push(Link { vcenter, machine, uuid }),
+                VcenterAnswer::Absent => {}
+                VcenterAnswer::Ambiguous(text) => findings.ambiguous = Some(text),
+                VcenterAnswer::Outside(text) => findings.outside = Some(text),
+                VcenterAnswer::Failed(text) => findings.failure = Some(text),
             }
         }
         if hits.len() > 1 {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{
     course::{CallOutcome, LossKind, NextCall, ViewProgress},
     deliveries::{deliver, settle},
-    members::{Built, abandon, adjust},
+    members::{ServerView, abandon, adjust},
 };
 use crate::{
     instances::vcenter::{Shared, reread::Reread, state::VcenterIndex},
@@ -26,7 +26,7 @@ type Delivery = Result<Option<UpdateSet>, CallError>;
 pub(super) struct ViewWatch<'a> {
     shared: &'a Shared,
     index: VcenterIndex,
-    built: &'a Built,
+    built: &'a ServerView,
     course: ViewProgress,
     /// Pauses before another try to change the members.
     pauses: Backoff,
@@ -40,7 +40,7 @@ pub(super) struct ViewWatch<'a> {
 
 impl<'a> ViewWatch<'a> {
     /// Makes the watch without sending a call.
-    pub(super) fn new(shared: &'a Shared, index: VcenterIndex, built: &'a Built) -> Self {
+    pub(super) fn new(shared: &'a Shared, index: VcenterIndex, built: &'a ServerView) -> Self {
         let name = shared.vcenters[index].client.name();
         let jitter = Jitter::new(shared.tuning.seed, &format!("{name}/members"));
         Self {
@@ -134,7 +134,7 @@ impl<'a> ViewWatch<'a> {
                     };
                     let outcome = match &result {
                         Ok(()) => CallOutcome::Changed,
-                        Err(err) => CallOutcome::ChangeFailed(LossKind::of(err)),
+                        Err(err) => CallOutcome::ChangeFailed(LossKind::from(err)),
                     };
                     let next = course.next(outcome, pauses);
                     reread.plan(course.is_whole());
@@ -160,7 +160,7 @@ impl<'a> ViewWatch<'a> {
             Ok(set) => {
                 CallOutcome::Delivered { truncated: set.as_ref().is_some_and(|set| set.truncated) }
             }
-            Err(err) => CallOutcome::WaitFailed(LossKind::of(err)),
+            Err(err) => CallOutcome::WaitFailed(LossKind::from(err)),
         };
         let was_whole = self.course.is_whole();
         let next = self.course.next(outcome, &mut self.pauses);
