@@ -118,15 +118,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
     let arguments = arguments.filter(|argument| argument != "--version=false");
     let matches = command().try_get_matches_from(arguments)?;
     let flags = Flags(&matches);
-    let is_supervisor = match flags.text("cloud-provider").as_str() {
-        "vsphere" => false,
-        "vsphere-paravirtual" => true,
-        other => {
-            let err = InputError::unknown("unknown cloud provider", other);
-            let err = err.remedy("expected vsphere or vsphere-paravirtual");
-            return Err(err.in_flag("cloud-provider").into());
-        }
-    };
+    let is_supervisor = is_supervisor(flags)?;
     let cloud_config = flags.text("cloud-config");
     if cloud_config.is_empty() {
         let err = InputError::new("is required").remedy("give the path of vsphere.conf");
@@ -176,6 +168,19 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
         options,
         notes,
     })
+}
+
+/// Parses `--cloud-provider`; returns true for Supervisor mode.
+fn is_supervisor(flags: Flags<'_>) -> Result<bool, ArgumentsError> {
+    match flags.text("cloud-provider").as_str() {
+        "vsphere" => Ok(false),
+        "vsphere-paravirtual" => Ok(true),
+        other => {
+            let err = InputError::unknown("unknown cloud provider", other);
+            let err = err.remedy("expected vsphere or vsphere-paravirtual");
+            Err(err.in_flag("cloud-provider").into())
+        }
+    }
 }
 
 /// Parses `--logging-format`, or its older name `--log-format`; returns true for JSON.

@@ -230,7 +230,7 @@ async fn a_node_gets_the_same_metadata_as_in_v1_mode() {
         };
         assert_eq!((metadata.provider_id.as_str(), how), (want_id, want_match), "{name}");
         assert_eq!(metadata.addresses.unwrap().len(), 2, "{name}");
-        let zone = Zone { zone: "zone-a".to_owned(), region: String::new() };
+        let zone = Zone { zone: "zone-a".to_owned(), region: None };
         assert_eq!(metadata.zone, Ok(Some(zone)), "{name}");
         assert_eq!((metadata.instance_type, metadata.reference), (None, None), "{name}");
         // A match by name alone counts for metadata, not for existence.
