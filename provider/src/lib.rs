@@ -65,6 +65,7 @@ mod config;
 mod controllers;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
+mod input;
 mod instances;
 mod model;
 mod mutant;
@@ -74,13 +75,13 @@ mod telemetry;
 
 pub use app::{
     AccessSettings, AllowedPaths, CertificateSource, Connector, Deps, HealthEndpoint,
-    LeaderElection, Listener, Options, ParseAllowedPathsError, RunError, SecretFiles, Serving,
-    ServingTls, SupervisorLink, configuration_changed, run,
+    LeaderElection, Listener, Options, RunError, SecretFiles, Serving, ServingTls, SupervisorLink,
+    configuration_changed, run,
 };
 pub use config::{
-    Config, ConfigError, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning,
-    parse_secret,
+    Config, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning, parse_secret,
 };
+pub use input::InputError;
 pub use instances::{
     AddressError, AddressPolicy, Ancestors, Datacenters, Family, Guest, HostnameEntry, Instances,
     LateZone, Nic, NoneWanted, PathUp, Placement, Selection, SupervisorInstances, SupervisorTuning,
@@ -98,10 +99,9 @@ pub use provider_vcenter::{
     ProxyError, ProxyRules, TlsError, TlsTrust, Transport, from_service, https, https_through,
 };
 pub use supervisor::{
-    ClusterFamily, InstancesMode, MountError, MountPaths, Mounted, OwnerReference,
-    ParseClusterFamilyError, ParseOwnerError, PodIpPool, SupervisorFlags, SupervisorSettings,
-    SupervisorSettingsError, TokenError, TokenReader, TokenSource, VmOperatorVersion,
-    authenticated, read_mounted,
+    ClusterFamily, InstancesMode, MountPaths, MountedFiles, OwnerReference, ParseOwnerError,
+    PodIpPool, SupervisorFlags, SupervisorSettings, TokenError, TokenReader, TokenSource,
+    VmOperatorVersion, authenticated, read_mounted,
 };
 pub use telemetry::Telemetry;
 #[cfg(feature = "mutants")]

@@ -26,8 +26,8 @@ fn main() -> ExitCode {
     };
     let prepared = match process::prepare(&runtime, &arguments) {
         Ok(prepared) => prepared,
-        Err(what) => {
-            process::print_error(&what);
+        Err(err) => {
+            process::print_error(&err.to_string());
             return ExitCode::from(BAD_INPUT);
         }
     };

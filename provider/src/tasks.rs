@@ -86,18 +86,18 @@ impl Tasks {
 /// happen, but the tasks notice them only after [`Suspension::resume`].
 #[cfg(feature = "mutants")]
 #[derive(Clone, Debug, Default)]
-pub struct Suspension(std::sync::Arc<std::sync::Mutex<Suspended>>);
+pub struct Suspension(std::sync::Arc<std::sync::Mutex<SuspensionState>>);
 
 #[cfg(feature = "mutants")]
 #[derive(Debug, Default)]
-struct Suspended {
+struct SuspensionState {
     is_suspended: bool,
     waiting: Vec<std::task::Waker>,
 }
 
 #[cfg(feature = "mutants")]
 impl Suspension {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Suspended> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, SuspensionState> {
         self.0.lock().expect("nothing panics under this lock")
     }
 

@@ -15,11 +15,13 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
+use crate::InputError;
+
 /// Period between two reads of the certificate and key files, which are small.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Function that returns the certificate chain and the key, both in PEM.
-pub type CertificateSource = Arc<dyn Fn() -> Result<(Vec<u8>, Vec<u8>), String> + Send + Sync>;
+pub type CertificateSource = Arc<dyn Fn() -> Result<(Vec<u8>, Vec<u8>), InputError> + Send + Sync>;
 
 /// TLS settings of the endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,12 +55,12 @@ impl ResolvesServerCert for Certificate {
 impl Certificate {
     /// Reads the certificate from the source; without a source makes a self-signed one for this
     /// run.
-    pub(super) fn new(source: Option<CertificateSource>) -> Result<Arc<Self>, String> {
+    pub(super) fn new(source: Option<CertificateSource>) -> Result<Arc<Self>, InputError> {
         let key = match &source {
             None => self_signed()?,
             Some(source) => {
                 let (chain, key) = source()?;
-                certified(&chain, &key)?
+                certified_key(&chain, &key)?
             }
         };
         Ok(Arc::new(Self { current: RwLock::new(Arc::new(key)), source }))
@@ -72,7 +74,7 @@ impl Certificate {
         let mut told = None;
         loop {
             tokio::time::sleep(PERIOD).await;
-            match source().and_then(|(chain, key)| certified(&chain, &key)) {
+            match source().and_then(|(chain, key)| certified_key(&chain, &key)) {
                 Ok(new) => {
                     told = None;
                     let mut current = self.current.write().expect("nothing panics under this lock");
@@ -94,7 +96,7 @@ impl Certificate {
         }
     }
 
-    pub(super) fn config(self: Arc<Self>, tls: &ServingTls) -> Result<ServerConfig, String> {
+    pub(super) fn config(self: Arc<Self>, tls: &ServingTls) -> Result<ServerConfig, InputError> {
         let all = ring::default_provider();
         let is_chosen = |suite: CipherSuite, version: &SupportedProtocolVersion| {
             *version == TLS13 || tls.suites.as_ref().is_none_or(|it| it.contains(&suite))
@@ -119,36 +121,42 @@ impl Certificate {
         let builder = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(versions)
             .map_err(|err| {
-                format!("cannot serve TLS with these cipher suites and groups: {err}")
+                let what = "cannot serve TLS with these cipher suites and groups";
+                InputError::new(format!("{what}: {err}"))
             })?;
         Ok(builder.with_no_client_auth().with_cert_resolver(self))
     }
 }
 
 /// Parses a chain and its key, and checks that they belong together.
-fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
+fn certified_key(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, InputError> {
     let chain: Vec<_> =
         CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().map_err(|err| {
-            format!("--tls-cert-file: invalid PEM: {err}; give a PEM file with certificates")
+            let err = InputError::new(format!("invalid PEM: {err}"));
+            err.remedy("give a PEM file with certificates").in_flag("tls-cert-file")
         })?;
     if chain.is_empty() {
-        return Err("--tls-cert-file: no certificate in it; give a PEM file with one".to_owned());
+        let err = InputError::new("no certificate in it").remedy("give a PEM file with one");
+        return Err(err.in_flag("tls-cert-file"));
     }
     let unusable = |err: &dyn std::fmt::Display| {
-        format!("--tls-private-key-file: no usable key in PEM: {err}; give a PEM file with one")
+        let err = InputError::new(format!("no usable key in PEM: {err}"));
+        err.remedy("give a PEM file with one").in_flag("tls-private-key-file")
     };
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|err| unusable(&err))?;
     let key = ring::sign::any_supported_type(&key).map_err(|err| unusable(&err))?;
     let certified = CertifiedKey::new(chain, key);
     certified.keys_match().map_err(|err| {
-        format!("--tls-private-key-file: not the key of the certificate in --tls-cert-file: {err}; give a matching pair")
+        let what = format!("not the key of the certificate in --tls-cert-file: {err}");
+        InputError::new(what).remedy("give a matching pair").in_flag("tls-private-key-file")
     })?;
     Ok(certified)
 }
 
-fn self_signed() -> Result<CertifiedKey, String> {
+fn self_signed() -> Result<CertifiedKey, InputError> {
     let fail = |err: &dyn std::fmt::Display| {
-        format!("cannot make a self-signed certificate for the HTTPS endpoint: {err}")
+        let what = "cannot make a self-signed certificate for the HTTPS endpoint";
+        InputError::new(format!("{what}: {err}"))
     };
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).map_err(|err| fail(&err))?;

@@ -47,7 +47,7 @@ impl Candidate {
     ) -> Self {
         let deadline = (election.renew_deadline / 2).max(Duration::from_secs(1));
         let jitter = Jitter::new(seed, &format!("leader/{identity}"));
-        let cluster = Cluster::unpaced(kube, deadline).counted(telemetry.cluster_requests());
+        let cluster = Cluster::unpaced(kube, deadline).with_counter(telemetry.cluster_requests());
         let lease = WritePermission::new(clock.clone(), election.renew_deadline);
         Self { cluster, election, identity, clock, lease, jitter, seen: None, telemetry }
     }

@@ -4,6 +4,7 @@ mod access;
 mod backend;
 mod build;
 mod certificate;
+mod controllers;
 mod credentials;
 mod leader;
 mod options;
@@ -11,7 +12,7 @@ mod reload;
 mod run;
 mod server;
 
-pub use access::{AccessSettings, AllowedPaths, ParseAllowedPathsError};
+pub use access::{AccessSettings, AllowedPaths};
 pub use certificate::{CertificateSource, ServingTls};
 pub use credentials::SecretFiles;
 pub use options::{Connector, Deps, LeaderElection, Options, SupervisorLink};

@@ -5,12 +5,14 @@ use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Deps, Options,
-    backend::Backend,
-    build::{active, spawn_controllers},
+    Deps, LeaderElection, Options, backend::Backend, build::active, controllers::Controllers,
     leader::Candidate,
 };
-use crate::{config::Config, mutant::mutant, tasks::Tasks};
+use crate::{
+    config::Config,
+    mutant::{Active, mutant},
+    tasks::Tasks,
+};
 
 /// Longest time for which the stop waits until the controllers have finished their current work,
 /// and again until the tasks of the backend have ended.
@@ -59,7 +61,6 @@ pub enum RunError {
 /// Cancel safe in the sense of a crash: dropping the future stops every task, and leaves the lease
 /// and the sessions to expire.
 pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), RunError> {
-    let clock = deps.clock.clone();
     let active = active(&options);
     let backend = Backend::new(&config, &options, &deps, active)?;
     let crash = CancellationToken::new();
@@ -67,86 +68,127 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
     // writing.
     let _abort = crash.clone().drop_guard();
 
-    let mut candidate = None;
-    if let Some(election) = &options.leader_election {
-        let mut new = Candidate::new(
-            deps.kube.clone(),
-            election.clone(),
-            deps.identity.clone(),
-            clock.clone(),
-            deps.seed,
-            Arc::clone(&deps.telemetry),
-        );
-        deps.telemetry.set_election(&election.name, election.lease_duration);
+    let mut candidate = options.leader_election.as_ref().map(|it| candidate(it, &deps));
+    if let Some(candidate) = &mut candidate {
         tracing::info!(identity = %deps.identity, "waiting for the lease");
-        if deps.stop.run_until_cancelled(new.acquire()).await.is_none() {
+        if deps.stop.run_until_cancelled(candidate.acquire()).await.is_none() {
             return Ok(());
         }
         tracing::info!(identity = %deps.identity, "leading");
-        candidate = Some(new);
     }
     deps.telemetry.set_leader(true);
     deps.telemetry.set_settled();
-
-    let panicked = CancellationToken::new();
-    let tasks = || {
-        let tasks = Tasks::new(&crash, &panicked);
-        #[cfg(feature = "mutants")]
-        let tasks = tasks.suspended_by(&deps.suspension);
-        tasks
-    };
-    let (controllers, backends) = (tasks(), tasks());
-    let lease = candidate.as_ref().map(Candidate::lease);
-    if let Some(candidate) = &candidate {
-        let announcing = candidate.announce("became leader");
-        backends.spawn_droppable(tracing::info_span!("leader-event"), announcing);
-    }
-    backend.show(&deps.telemetry);
-    if !mutant!(active, Idle) {
-        backend.spawn(&backends);
-        let instances = backend.instances();
-        let held = lease.clone();
-        spawn_controllers(&options, &deps, &instances, held, active, &controllers, &backends);
-    }
-
-    let lost = async {
-        match &mut candidate {
-            None => std::future::pending().await,
-            Some(candidate) => candidate.renew_until_lost().await,
-        }
-    };
-    let outcome = tokio::select! {
-        // A requested stop takes precedence over a lost lease at the same moment.
-        biased;
-        () = deps.stop.cancelled() => Ok(()),
-        () = panicked.cancelled() => Err(RunError::Panicked),
-        () = lost => Err(RunError::LeadershipLost),
-    };
+    let mut running = ActiveRun::start(backend, candidate, crash, &options, &deps, active);
+    let outcome = running.until_end(&deps.stop).await;
     match &outcome {
         Ok(()) => tracing::info!("stopping"),
         Err(err) => tracing::error!(error = %err, "the run failed; stopping"),
     }
     deps.telemetry.set_leader(false);
-    if outcome.is_ok() && !controllers.stop(GRACE).await {
-        tracing::warn!("controllers did not stop within the grace period; dropping their tasks");
-    }
-    // The permission to write ends before the provider releases the Lease, so that a controller
-    // that has not stopped does not write beside the next leader.
-    if let Some(lease) = &lease {
-        lease.end();
-    }
-    crash.cancel();
-    if let (Ok(()), Some(candidate)) = (&outcome, &mut candidate) {
-        candidate.release().await;
-    }
-    backends.stop(GRACE).await;
-    if !mutant!(active, NoLogout) {
-        backend.close().await;
-    }
-    if let Some(candidate) = &candidate {
-        // The event is the last step, so that it delays nothing else.
-        let announcing = candidate.announce("stopped leading");
-        let _ = tokio::time::timeout(FAREWELL, announcing).await;
-    }
+    running.stop(&outcome, active).await;
     outcome
+}
+
+/// Makes the candidate for the lease, and shows the election in telemetry.
+fn candidate(election: &LeaderElection, deps: &Deps) -> Candidate {
+    deps.telemetry.set_election(&election.name, election.lease_duration);
+    Candidate::new(
+        deps.kube.clone(),
+        election.clone(),
+        deps.identity.clone(),
+        deps.clock.clone(),
+        deps.seed,
+        Arc::clone(&deps.telemetry),
+    )
+}
+
+/// A run whose tasks are spawned.
+struct ActiveRun {
+    backend: Backend,
+    /// The holder of the lease; `None` without leader election.
+    candidate: Option<Candidate>,
+    controllers: Tasks,
+    /// Tasks of the backend, and those that send events.
+    backends: Tasks,
+    /// Drops all tasks when cancelled.
+    crash: CancellationToken,
+    /// Cancelled after a panic in a task.
+    panicked: CancellationToken,
+}
+
+impl ActiveRun {
+    /// Spawns the tasks of the backend and the controllers.
+    fn start(
+        backend: Backend,
+        candidate: Option<Candidate>,
+        crash: CancellationToken,
+        options: &Options,
+        deps: &Deps,
+        active: Active,
+    ) -> Self {
+        let panicked = CancellationToken::new();
+        let tasks = || {
+            let tasks = Tasks::new(&crash, &panicked);
+            #[cfg(feature = "mutants")]
+            let tasks = tasks.suspended_by(&deps.suspension);
+            tasks
+        };
+        let (controllers, backends) = (tasks(), tasks());
+        if let Some(candidate) = &candidate {
+            let announcing = candidate.announce("became leader");
+            backends.spawn_droppable(tracing::info_span!("leader-event"), announcing);
+        }
+        backend.show(&deps.telemetry);
+        if !mutant!(active, Idle) {
+            backend.spawn(&backends);
+            let lease = candidate.as_ref().map(Candidate::lease);
+            let parts = Controllers::new(options, deps, backend.instances(), lease, active);
+            parts.spawn(&controllers, &backends);
+        }
+        Self { backend, candidate, controllers, backends, crash, panicked }
+    }
+
+    /// Waits until `stop` is cancelled or the run fails.
+    async fn until_end(&mut self, stop: &CancellationToken) -> Result<(), RunError> {
+        let lost = async {
+            match &mut self.candidate {
+                None => std::future::pending().await,
+                Some(candidate) => candidate.renew_until_lost().await,
+            }
+        };
+        tokio::select! {
+            // A requested stop takes precedence over a lost lease at the same moment.
+            biased;
+            () = stop.cancelled() => Ok(()),
+            () = self.panicked.cancelled() => Err(RunError::Panicked),
+            () = lost => Err(RunError::LeadershipLost),
+        }
+    }
+
+    /// Stops the tasks in the order that [`run`] promises for this outcome.
+    async fn stop(mut self, outcome: &Result<(), RunError>, active: Active) {
+        if outcome.is_ok() && !self.controllers.stop(GRACE).await {
+            tracing::warn!(
+                "controllers did not stop within the grace period; dropping their tasks"
+            );
+        }
+        // The permission to write ends before the provider releases the Lease, so that a controller
+        // that has not stopped does not write beside the next leader.
+        if let Some(candidate) = &self.candidate {
+            candidate.lease().end();
+        }
+        self.crash.cancel();
+        if let (Ok(()), Some(candidate)) = (outcome, &mut self.candidate) {
+            candidate.release().await;
+        }
+        self.backends.stop(GRACE).await;
+        if !mutant!(active, NoLogout) {
+            self.backend.close().await;
+        }
+        if let Some(candidate) = &self.candidate {
+            // The event is the last step, so that it delays nothing else.
+            let announcing = candidate.announce("stopped leading");
+            let _ = tokio::time::timeout(FAREWELL, announcing).await;
+        }
+    }
 }

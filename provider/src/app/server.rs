@@ -20,7 +20,7 @@ use super::{
     access::{Access, AccessSettings},
     certificate::{Certificate, CertificateSource, ServingTls},
 };
-use crate::telemetry::Telemetry;
+use crate::{InputError, telemetry::Telemetry};
 
 /// Time for which the stop waits for the tasks of connections. It drops established connections at
 /// once, so that only a TLS handshake may take longer.
@@ -73,7 +73,7 @@ impl HealthEndpoint {
     ///
     /// If the certificate, its key or the TLS settings are invalid; the text names the problem and
     /// the remedy.
-    pub fn new(serving: Serving) -> Result<Self, String> {
+    pub fn new(serving: Serving) -> Result<Self, InputError> {
         let certificate = Certificate::new(serving.certificate)?;
         let tls = Arc::new(Arc::clone(&certificate).config(&serving.tls)?);
         Ok(Self { certificate, tls, access: serving.access })

@@ -1,8 +1,10 @@
 //! Parser of `--controllers`: selects the controllers that run.
 
+use crate::InputError;
+
 /// True for each controller that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Selected {
+pub(super) struct ControllerSelection {
     pub(super) cloud_node: bool,
     pub(super) cloud_node_lifecycle: bool,
 }
@@ -19,7 +21,7 @@ const KNOWN: [(&str, &str, bool); 4] = [
 /// controllers without an entry.
 ///
 /// Upstream: `k8s.io/controller-manager: app/helper.go`, `IsControllerEnabled`.
-pub(super) fn select(list: &str) -> Result<Selected, String> {
+pub(super) fn select(list: &str) -> Result<ControllerSelection, InputError> {
     let entries: Vec<&str> = list.split(',').map(str::trim).filter(|e| !e.is_empty()).collect();
     for entry in &entries {
         let name = entry.strip_prefix('-').unwrap_or(entry);
@@ -30,15 +32,14 @@ pub(super) fn select(list: &str) -> Result<Selected, String> {
             KNOWN.iter().find(|(canonical, alias, _)| name == *canonical || name == *alias)
         else {
             let names: Vec<&str> = KNOWN.iter().map(|(_, alias, _)| *alias).collect();
-            return Err(format!(
-                "{name:?} is not a controller: expected *, NAME or -NAME, with NAME one of {}",
-                names.join(", ")
-            ));
+            let names = names.join(", ");
+            let err = InputError::invalid(name, "is not a controller");
+            let condition = format!("expected *, NAME or -NAME, with NAME one of {names}");
+            return Err(err.condition(condition));
         };
         if !exists && !entry.starts_with('-') {
-            return Err(format!(
-                "{canonical} does not exist in this provider; omit it, or write * for all that exist"
-            ));
+            let err = InputError::new(format!("{canonical} does not exist in this provider"));
+            return Err(err.remedy("omit it, or write * for all that exist"));
         }
     }
     let is_enabled = |canonical: &str, alias: &str| {
@@ -46,7 +47,7 @@ pub(super) fn select(list: &str) -> Result<Selected, String> {
         let first = entries.iter().find(|e| names(e.strip_prefix('-').unwrap_or(e)));
         first.map_or_else(|| entries.contains(&"*"), |entry| !entry.starts_with('-'))
     };
-    Ok(Selected {
+    Ok(ControllerSelection {
         cloud_node: is_enabled(KNOWN[0].0, KNOWN[0].1),
         cloud_node_lifecycle: is_enabled(KNOWN[1].0, KNOWN[1].1),
     })
@@ -80,7 +81,7 @@ mod tests {
         let selected = |list: &str| select(list).map(|s| (s.cloud_node, s.cloud_node_lifecycle));
         assert_eq!(selected("*,-node-route-controller"), Ok((true, true)));
         assert_eq!(selected("cloud-node-lifecycle"), Ok((false, true)));
-        let said = selected("*,node-route-controller").unwrap_err();
+        let said = selected("*,node-route-controller").unwrap_err().to_string();
         assert!(said.starts_with("node-route-controller does not exist"), "{said}");
     }
 }

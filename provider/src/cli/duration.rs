@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-/// Error for a text that is not a duration.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a duration; write it without a sign, like 5s, 1m30s or 300ms")]
-pub struct ParseDurationError(pub String);
+use crate::InputError;
 
 /// Parses a duration as Go's `time.ParseDuration` does, but refuses negative ones.
 ///
@@ -13,8 +10,11 @@ pub struct ParseDurationError(pub String);
 ///
 /// If the text is neither `0` nor a sequence of numbers with units, or if the duration is negative
 /// or longer than about 290 years.
-pub fn parse_duration(text: &str) -> Result<Duration, ParseDurationError> {
-    let fail = || ParseDurationError(text.to_owned());
+pub fn parse_duration(text: &str) -> Result<Duration, InputError> {
+    let fail = || {
+        let err = InputError::invalid(text, "is not a duration");
+        err.remedy("write it without a sign, like 5s, 1m30s or 300ms")
+    };
     if text == "0" {
         return Ok(Duration::ZERO);
     }

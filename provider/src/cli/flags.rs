@@ -3,7 +3,7 @@
 
 /// Type of a flag's value.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum FlagKind {
     Bool,
     Value(&'static str),
     List(&'static str),
@@ -25,14 +25,14 @@ pub(super) enum Fate {
 /// One flag.
 pub(super) struct Flag {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: FlagKind,
     pub(super) default: &'static str,
     pub(super) fate: Fate,
     pub(super) help: &'static str,
 }
 
 const fn flag(name: &'static str, default: &'static str, help: &'static str) -> Flag {
-    Flag { name, kind: Kind::Bool, default, fate: Fate::Read, help }
+    Flag { name, kind: FlagKind::Bool, default, fate: Fate::Read, help }
 }
 
 const fn value(
@@ -41,7 +41,7 @@ const fn value(
     default: &'static str,
     help: &'static str,
 ) -> Flag {
-    Flag { name, kind: Kind::Value(what), default, fate: Fate::Read, help }
+    Flag { name, kind: FlagKind::Value(what), default, fate: Fate::Read, help }
 }
 
 /// A flag with a list as value; if it is repeated, its lists are joined, as in Go.
@@ -51,15 +51,15 @@ const fn list(
     default: &'static str,
     help: &'static str,
 ) -> Flag {
-    Flag { name, kind: Kind::List(what), default, fate: Fate::Read, help }
+    Flag { name, kind: FlagKind::List(what), default, fate: Fate::Read, help }
 }
 
 const fn idle_flag(name: &'static str) -> Flag {
-    Flag { kind: Kind::Bool, ..idle(name) }
+    Flag { kind: FlagKind::Bool, ..idle(name) }
 }
 
 const fn idle(name: &'static str) -> Flag {
-    let kind = Kind::Value("VALUE");
+    let kind = FlagKind::Value("VALUE");
     Flag { name, kind, default: "", fate: Fate::Noted(&[]), help: "No effect" }
 }
 
@@ -220,7 +220,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "leader-elect-resource-lock",
         "KIND",
         "leases",
-        "Kind of the lock; only leases is supported",
+        "FlagKind of the lock; only leases is supported",
     ),
     value("leader-elect-resource-name", "NAME", "cloud-controller-manager", "Name of the Lease"),
     value("leader-elect-resource-namespace", "NAME", "kube-system", "Namespace of the Lease"),

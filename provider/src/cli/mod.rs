@@ -12,17 +12,16 @@ mod flags;
 mod serving;
 mod supervisor;
 
-use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
+use std::{borrow::Cow, collections::BTreeMap, net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, parser::ValueSource};
 
-use self::flags::{FALSE, FLAGS, Fate, Flag, Kind, TRUE};
+use self::flags::{FALSE, FLAGS, Fate, Flag, FlagKind, TRUE};
 use crate::{
-    InstancesMode, LeaderElection, Options, SupervisorSettingsError, UnknownKeys,
-    controllers::node::valid_label,
+    InputError, InstancesMode, LeaderElection, Options, UnknownKeys, controllers::node::valid_label,
 };
 
-pub use duration::{ParseDurationError, parse_duration};
+pub use duration::parse_duration;
 pub use serving::ServingArguments;
 pub use supervisor::SupervisorArguments;
 
@@ -61,21 +60,20 @@ pub enum ArgumentsError {
     /// A request for help or version, or a command line that clap cannot parse; the text is clap's.
     #[error("{0}")]
     Clap(#[from] clap::Error),
-    /// Flags of Supervisor mode that are invalid or contradict each other.
+    /// A flag with an invalid value, flags that contradict each other, or a flag that this provider
+    /// refuses.
     #[error("{0}")]
-    Supervisor(#[from] SupervisorSettingsError),
-    /// A flag with an invalid value, or a flag that this provider refuses.
-    #[error("--{flag}: {what}")]
-    Value {
-        /// Name of the flag.
-        flag: &'static str,
-        /// The problem and the remedy.
-        what: String,
-    },
+    Input(#[from] InputError),
 }
 
-fn fail(flag: &'static str, what: impl Into<String>) -> ArgumentsError {
-    ArgumentsError::Value { flag, what: what.into() }
+/// Returns the error about a flag that shows no value.
+fn fail(flag: &str, problem: impl Into<Cow<'static, str>>) -> ArgumentsError {
+    InputError::new(problem).in_flag(flag).into()
+}
+
+/// Adds the flag to the error about its value.
+fn in_flag(flag: &str) -> impl Fn(InputError) -> ArgumentsError {
+    move |err| err.in_flag(flag).into()
 }
 
 /// Returns the clap command with all flags, for parsing, help and completion.
@@ -87,12 +85,12 @@ pub fn command() -> Command {
     for flag in FLAGS {
         let mut arg = Arg::new(flag.name).long(flag.name).help(flag.help);
         arg = match flag.kind {
-            Kind::Bool => arg
+            FlagKind::Bool => arg
                 .num_args(0..=1)
                 .require_equals(true)
                 .default_missing_value("true")
                 .value_name("BOOL"),
-            Kind::Value(name) | Kind::List(name) => {
+            FlagKind::Value(name) | FlagKind::List(name) => {
                 arg.num_args(1).value_name(name).allow_hyphen_values(true)
             }
         };
@@ -100,7 +98,7 @@ pub fn command() -> Command {
             arg = arg.short('v');
         }
         command = match (flag.fate, flag.kind) {
-            (Fate::Read, Kind::List(_)) => {
+            (Fate::Read, FlagKind::List(_)) => {
                 command.arg(arg.action(ArgAction::Append).default_value(flag.default))
             }
             (Fate::Read, _) => command.arg(arg.action(ArgAction::Set).default_value(flag.default)),
@@ -120,30 +118,22 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
     let arguments = arguments.filter(|argument| argument != "--version=false");
     let matches = command().try_get_matches_from(arguments)?;
     let flags = Flags(&matches);
-    let is_supervisor = match flags.text("cloud-provider").as_str() {
-        "vsphere" => false,
-        "vsphere-paravirtual" => true,
-        other => {
-            let what = format!(
-                "unknown cloud provider {other:?}; expected vsphere or vsphere-paravirtual"
-            );
-            return Err(fail("cloud-provider", what));
-        }
-    };
+    let is_supervisor = is_supervisor(flags)?;
     let cloud_config = flags.text("cloud-config");
     if cloud_config.is_empty() {
-        return Err(fail("cloud-config", "is required; give the path of vsphere.conf"));
+        let err = InputError::new("is required").remedy("give the path of vsphere.conf");
+        return Err(err.in_flag("cloud-config").into());
     }
     let path = |name| Some(flags.text(name)).filter(|t| !t.is_empty());
     let mut notes = notes(flags)?;
-    let secure_port = flags.parsed("secure-port", "a port number")?;
+    let secure_port = flags.parsed("secure-port", "is not a port number")?;
     let serving = serving::read(flags, &mut notes)?;
     if secure_port == 0 {
         notes.extend(serving::notes_without_port(flags));
     }
     let mut options = options(flags, &mut notes)?;
     let mode = flags.text("instances-mode");
-    let mode = mode.parse::<InstancesMode>().map_err(|what| fail("instances-mode", what))?;
+    let mode = mode.parse::<InstancesMode>().map_err(in_flag("instances-mode"))?;
     if mode == InstancesMode::V1 && options.concurrent_node_syncs > 1 {
         let note = "--concurrent-node-syncs has no effect on the look-ups of machines: --instances-mode=v1 makes one at a time";
         notes.push(note.to_owned());
@@ -164,7 +154,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
         cloud_config: cloud_config.into(),
         kubeconfig: path("kubeconfig").map(PathBuf::from),
         master: path("master"),
-        bind_address: flags.parsed("bind-address", "an IP address")?,
+        bind_address: flags.parsed("bind-address", "is not an IP address")?,
         secure_port,
         serving,
         unknown_keys: if flags.flag("strict-config")? {
@@ -172,7 +162,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
         } else {
             UnknownKeys::Warn
         },
-        verbosity: flags.parsed("v", "a number from 0 to 255")?,
+        verbosity: flags.parsed("v", "is not a number from 0 to 255")?,
         json_logs: is_json(flags)?,
         supervisor,
         options,
@@ -180,38 +170,47 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
     })
 }
 
+/// Parses `--cloud-provider`; returns true for Supervisor mode.
+fn is_supervisor(flags: Flags<'_>) -> Result<bool, ArgumentsError> {
+    match flags.text("cloud-provider").as_str() {
+        "vsphere" => Ok(false),
+        "vsphere-paravirtual" => Ok(true),
+        other => {
+            let err = InputError::unknown("unknown cloud provider", other);
+            let err = err.remedy("expected vsphere or vsphere-paravirtual");
+            Err(err.in_flag("cloud-provider").into())
+        }
+    }
+}
+
 /// Parses `--logging-format`, or its older name `--log-format`; returns true for JSON.
 fn is_json(flags: Flags<'_>) -> Result<bool, ArgumentsError> {
     let (format, older) = (flags.text("logging-format"), flags.text("log-format"));
     if !older.is_empty() && flags.is_given("logging-format") && older != format {
-        let what = format!("{older:?} contradicts --logging-format; omit --log-format");
-        return Err(fail("log-format", what));
+        let err = InputError::invalid(&older, "contradicts --logging-format");
+        return Err(err.remedy("omit --log-format").in_flag("log-format").into());
     }
     let (flag, text) =
         if older.is_empty() { ("logging-format", format) } else { ("log-format", older) };
     match text.as_str() {
         "text" => Ok(false),
         "json" => Ok(true),
-        other => Err(fail(flag, format!("{other:?} is neither text nor json"))),
+        other => Err(in_flag(flag)(InputError::invalid(other, "is neither text nor json"))),
     }
 }
 
 fn options(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<Options, ArgumentsError> {
-    let controllers = controllers::select(&flags.all("controllers").join(","))
-        .map_err(|what| fail("controllers", what))?;
-    let period = |name: &'static str| {
-        parse_duration(&flags.text(name)).map_err(|err| fail(name, err.to_string()))
-    };
+    let controllers =
+        controllers::select(&flags.all("controllers").join(",")).map_err(in_flag("controllers"))?;
+    let period = |name: &'static str| flags.duration(name);
     let positive = |name: &'static str| match period(name)? {
         period if period.is_zero() => Err(fail(name, "must be more than zero")),
         period => Ok(period),
     };
-    let workers: usize = flags.parsed("concurrent-node-syncs", "a number of workers")?;
+    let workers: usize = flags.parsed("concurrent-node-syncs", "is not a number of workers")?;
     if workers == 0 {
-        return Err(fail(
-            "concurrent-node-syncs",
-            "must be at least 1: with 0 no node is initialized",
-        ));
+        let err = InputError::new("must be at least 1").condition("with 0 no node is initialized");
+        return Err(err.in_flag("concurrent-node-syncs").into());
     }
     let (kube_api_qps, kube_api_burst) = pace(flags)?;
     let leader_election =
@@ -236,16 +235,16 @@ fn options(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<Options, Argumen
 /// Parses `--kube-api-qps` and `--kube-api-burst`. As in client-go, a positive rate needs a
 /// positive burst.
 fn pace(flags: Flags<'_>) -> Result<(f64, u32), ArgumentsError> {
-    let qps: f64 = flags.parsed("kube-api-qps", "a number of requests per second")?;
+    let qps: f64 = flags.parsed("kube-api-qps", "is not a number of requests per second")?;
     if !qps.is_finite() {
         return Err(fail("kube-api-qps", format!("{qps} is not a number of requests per second")));
     }
     // A negative rate means no limit, and then the burst does not matter; it may be negative,
     // because it is signed in Go.
     let burst = if qps < 0.0 {
-        flags.parsed::<i32>("kube-api-burst", "a number of requests")?.max(0).unsigned_abs()
+        flags.parsed::<i32>("kube-api-burst", "is not a number of requests")?.max(0).unsigned_abs()
     } else {
-        flags.parsed("kube-api-burst", "a number of requests")?
+        flags.parsed("kube-api-burst", "is not a number of requests")?
     };
     if qps > 0.0 && burst == 0 {
         let what = "must be more than 0, because --kube-api-qps is";
@@ -256,7 +255,7 @@ fn pace(flags: Flags<'_>) -> Result<(f64, u32), ArgumentsError> {
 
 fn leader_election(
     flags: Flags<'_>,
-    period: &dyn Fn(&'static str) -> Result<std::time::Duration, ArgumentsError>,
+    period: &dyn Fn(&'static str) -> Result<Duration, ArgumentsError>,
 ) -> Result<LeaderElection, ArgumentsError> {
     if flags.text("leader-elect-resource-lock") != "leases" {
         return Err(fail("leader-elect-resource-lock", "only the value leases is supported"));
@@ -283,13 +282,13 @@ fn node_labels(text: &str) -> Result<BTreeMap<String, String>, ArgumentsError> {
     let mut labels = BTreeMap::new();
     for pair in text.split(',').filter(|pair| !pair.is_empty()) {
         let Some((key, value)) = pair.split_once('=') else {
-            return Err(fail("node-labels", format!("{pair:?} is not of the form KEY=VALUE")));
+            let err = InputError::invalid(pair, "is not of the form KEY=VALUE");
+            return Err(err.in_flag("node-labels").into());
         };
         if !valid_label(key) {
-            return Err(fail(
-                "node-labels",
-                format!("invalid key {key:?} of a label; write it like role or example.com/role"),
-            ));
+            let err = InputError::new(format!("invalid key {key:?} of a label"));
+            let err = err.remedy("write it like role or example.com/role");
+            return Err(err.in_flag("node-labels").into());
         }
         labels.insert(key.to_owned(), value.to_owned());
     }
@@ -310,19 +309,18 @@ fn notes(flags: Flags<'_>) -> Result<Vec<String>, ArgumentsError> {
             Fate::Noted(values) | Fate::Refused(values, _) => values,
         };
         let texts = flags.all(name);
-        if let (Kind::Bool, Some(text)) = (kind, texts.last()) {
+        if let (FlagKind::Bool, Some(text)) = (kind, texts.last()) {
             boolean(name, text)?;
         }
         // Only the last value of a boolean counts, as in Go.
-        let counted = if matches!(kind, Kind::Bool) { texts.len().saturating_sub(1) } else { 0 };
+        let counted =
+            if matches!(kind, FlagKind::Bool) { texts.len().saturating_sub(1) } else { 0 };
         if texts[counted..].iter().all(|text| values.contains(&text.as_str())) {
             continue;
         }
         if let Fate::Refused(_, remedy) = fate {
-            return Err(fail(
-                name,
-                format!("has no effect in this provider and is about security; {remedy}"),
-            ));
+            let err = InputError::new("has no effect in this provider and is about security");
+            return Err(err.remedy(*remedy).in_flag(name).into());
         }
         notes.push(format!("--{name} has no effect in this provider"));
     }
@@ -368,10 +366,14 @@ impl Flags<'_> {
     fn parsed<T: std::str::FromStr>(
         self,
         name: &'static str,
-        expected: &str,
+        predicate: &'static str,
     ) -> Result<T, ArgumentsError> {
         let text = self.text(name);
-        text.parse().map_err(|_| fail(name, format!("{text:?} is not {expected}")))
+        text.parse().map_err(|_| in_flag(name)(InputError::invalid(&text, predicate)))
+    }
+
+    fn duration(self, name: &'static str) -> Result<Duration, ArgumentsError> {
+        parse_duration(&self.text(name)).map_err(in_flag(name))
     }
 }
 
@@ -380,7 +382,7 @@ fn boolean(name: &'static str, text: &str) -> Result<bool, ArgumentsError> {
     match text {
         text if TRUE.contains(&text) => Ok(true),
         text if FALSE.contains(&text) => Ok(false),
-        other => Err(fail(name, format!("{other:?} is neither true nor false"))),
+        other => Err(in_flag(name)(InputError::invalid(other, "is neither true nor false"))),
     }
 }
 

@@ -4,8 +4,8 @@ use std::{path::PathBuf, time::Duration};
 
 use rustls::{CipherSuite, NamedGroup};
 
-use super::{ArgumentsError, Flags, fail, parse_duration};
-use crate::{AllowedPaths, ServingTls};
+use super::{ArgumentsError, Flags, in_flag};
+use crate::{AllowedPaths, InputError, ServingTls};
 
 /// Settings of the endpoint from a command line.
 #[derive(Clone, Debug)]
@@ -122,25 +122,24 @@ pub(super) fn read(
         (None, None) => None,
         (Some(certificate), Some(key)) => Some((certificate, key)),
         (Some(_), None) => {
-            return Err(fail("tls-cert-file", "needs --tls-private-key-file; give both"));
+            let err = InputError::new("needs --tls-private-key-file").remedy("give both");
+            return Err(err.in_flag("tls-cert-file").into());
         }
         (None, Some(_)) => {
-            return Err(fail("tls-private-key-file", "needs --tls-cert-file; give both"));
+            let err = InputError::new("needs --tls-cert-file").remedy("give both");
+            return Err(err.in_flag("tls-private-key-file").into());
         }
     };
-    let ttl = |name| parse_duration(&flags.text(name)).map_err(|err| fail(name, err.to_string()));
     let allowed = flags.all("authorization-always-allow-paths").join(",");
     Ok(ServingArguments {
         certificate,
         tls: tls(flags, notes)?,
         authentication_kubeconfig: path("authentication-kubeconfig"),
         authorization_kubeconfig: path("authorization-kubeconfig"),
-        always_allowed: allowed
-            .parse()
-            .map_err(|err| fail("authorization-always-allow-paths", format!("{err}")))?,
-        token_ttl: ttl("authentication-token-webhook-cache-ttl")?,
-        allowed_ttl: ttl("authorization-webhook-cache-authorized-ttl")?,
-        refused_ttl: ttl("authorization-webhook-cache-unauthorized-ttl")?,
+        always_allowed: allowed.parse().map_err(in_flag("authorization-always-allow-paths"))?,
+        token_ttl: flags.duration("authentication-token-webhook-cache-ttl")?,
+        allowed_ttl: flags.duration("authorization-webhook-cache-authorized-ttl")?,
+        refused_ttl: flags.duration("authorization-webhook-cache-unauthorized-ttl")?,
     })
 }
 
@@ -155,8 +154,9 @@ fn tls(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<ServingTls, Argument
             false
         }
         other => {
-            let what = format!("unknown version {other:?}; write VersionTLS12 or VersionTLS13");
-            return Err(fail("tls-min-version", what));
+            let err = InputError::unknown("unknown version", other);
+            let err = err.remedy("write VersionTLS12 or VersionTLS13");
+            return Err(err.in_flag("tls-min-version").into());
         }
     };
     let (suites, has_13) = suites(&items(flags, "tls-cipher-suites"), notes)?;
@@ -190,14 +190,14 @@ fn suites(names: &[String], notes: &mut Vec<String>) -> Result<Suites, Arguments
         } else if NOT_SERVED.contains(&name.as_str()) {
             notes.push(format!("--{flag}: {name} is never served"));
         } else {
-            let what = format!("unknown suite {name:?}; write the names that Go uses");
-            return Err(fail(flag, what));
+            let err = InputError::unknown("unknown suite", name);
+            return Err(err.remedy("write the names that Go uses").in_flag(flag).into());
         }
     }
     if suites.is_empty() && !has_13 {
         let names: Vec<&str> = SUITES.iter().map(|(name, _)| *name).collect();
-        let what = format!("none of these suites is served; name one of {}", names.join(", "));
-        return Err(fail(flag, what));
+        let err = InputError::new("none of these suites is served");
+        return Err(err.remedy(format!("name one of {}", names.join(", "))).in_flag(flag).into());
     }
     Ok((Some(suites), has_13))
 }
@@ -215,22 +215,24 @@ fn groups(
         let number = text.trim().parse::<u16>().ok();
         match number.and_then(|number| GROUPS.iter().find(|(known, _)| *known == number)) {
             Some((_, group)) if groups.contains(group) => {
-                return Err(fail(flag, format!("{text} occurs twice; write it once")));
+                let err = InputError::new(format!("{text} occurs twice"));
+                return Err(err.remedy("write it once").in_flag(flag).into());
             }
             Some((_, group)) => groups.push(*group),
             None if number.is_some_and(|number| GROUPS_NOT_SERVED.contains(&number)) => {
                 notes.push(format!("--{flag}: {text} is never served"));
             }
             None => {
-                let what =
-                    format!("unknown group {text:?}; write 23 (P-256), 24 (P-384) or 29 (X25519)");
-                return Err(fail(flag, what));
+                let err = InputError::unknown("unknown group", text);
+                let err = err.remedy("write 23 (P-256), 24 (P-384) or 29 (X25519)");
+                return Err(err.in_flag(flag).into());
             }
         }
     }
     if groups.is_empty() {
-        let what = "none of these groups is served; name 23 (P-256), 24 (P-384) or 29 (X25519)";
-        return Err(fail(flag, what));
+        let err = InputError::new("none of these groups is served");
+        let err = err.remedy("name 23 (P-256), 24 (P-384) or 29 (X25519)");
+        return Err(err.in_flag(flag).into());
     }
     Ok(Some(groups))
 }

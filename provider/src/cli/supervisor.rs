@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, parser::ValueSource};
 
-use super::{ArgumentsError, Flags, fail, parse_duration};
+use super::{ArgumentsError, Flags};
 use crate::{
-    AddressPolicy, HostnameEntry, InstancesMode, LateZone, MountPaths, NoneWanted, SupervisorFlags,
-    SupervisorSettings, SupervisorTuning,
+    AddressPolicy, HostnameEntry, InputError, InstancesMode, LateZone, MountPaths, NoneWanted,
+    SupervisorFlags, SupervisorSettings, SupervisorTuning,
 };
 
 /// Flags that have an effect only in Supervisor mode.
@@ -50,10 +50,11 @@ pub(super) fn read(
         routes: false,
     };
     let settings = raw.check()?;
-    let sync_timeout = parse_duration(&flags.text("vm-cache-sync-timeout"))
-        .map_err(|err| fail("vm-cache-sync-timeout", err.to_string()))?;
+    let sync_timeout = flags.duration("vm-cache-sync-timeout")?;
     let path = |name: &'static str| match flags.text(name) {
-        text if text.is_empty() => Err(fail(name, "is empty; give a path, or omit the flag")),
+        text if text.is_empty() => {
+            Err(InputError::new("is empty").remedy("give a path, or omit the flag").in_flag(name))
+        }
         text => Ok(PathBuf::from(text)),
     };
     let paths = MountPaths {

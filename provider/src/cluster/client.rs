@@ -143,13 +143,13 @@ impl Cluster {
     }
 
     /// Returns the client, which counts its requests with `counter`.
-    pub(crate) fn counted(self, counter: RequestCounter) -> Self {
+    pub(crate) fn with_counter(self, counter: RequestCounter) -> Self {
         Self { counter: Some(counter), ..self }
     }
 
     /// Returns the client, which shares `pauses`: a request also waits for the pause of another
     /// request for the same path.
-    pub(crate) fn sharing(self, pauses: &Pauses) -> Self {
+    pub(crate) fn with_pauses(self, pauses: &Pauses) -> Self {
         Self { pauses: Some(pauses.clone()), ..self }
     }
 
@@ -430,7 +430,7 @@ mod tests {
         });
         let kube = kube::Client::new(service, "default");
         let (pauses, new) = (Pauses::default(), || Cluster::new(kube.clone(), -1.0, 0));
-        let first = new().sharing(&pauses);
+        let first = new().with_pauses(&pauses);
         let later = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             second(new(), &pauses).get("/vms").await
@@ -444,11 +444,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_shared_pause_delays_requests_of_other_clients_for_the_same_path() {
         assert_eq!(arrivals(|client, _| client).await, [0, 1, 5]);
-        assert_eq!(arrivals(Cluster::sharing).await, [0, 5, 5]);
+        assert_eq!(arrivals(Cluster::with_pauses).await, [0, 5, 5]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_impatient_request_ignores_the_pauses_of_other_requests() {
-        assert_eq!(arrivals(|client, all| client.sharing(all).without_retries()).await, [0, 1, 5]);
+        assert_eq!(
+            arrivals(|client, all| client.with_pauses(all).without_retries()).await,
+            [0, 1, 5]
+        );
     }
 }

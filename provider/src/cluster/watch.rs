@@ -140,12 +140,11 @@ async fn list(
     on_change: &(dyn Fn(NodeChange) + Send + Sync),
 ) -> Result<String, ClusterError> {
     let mut listed: BTreeMap<String, Node> = BTreeMap::new();
-    let mut token = String::new();
+    let mut token: Option<String> = None;
     let version = loop {
-        let path = if token.is_empty() {
-            format!("/api/v1/nodes?limit={PAGE}")
-        } else {
-            format!("/api/v1/nodes?limit={PAGE}&continue={token}")
+        let path = match &token {
+            None => format!("/api/v1/nodes?limit={PAGE}"),
+            Some(token) => format!("/api/v1/nodes?limit={PAGE}&continue={token}"),
         };
         let page = cluster.get(&path).await?;
         let malformed = |what: String| ClusterError::Malformed { path: path.clone(), what };
@@ -161,10 +160,10 @@ async fn list(
         if next.is_empty() {
             break text("resourceVersion").to_owned();
         }
-        if next == token {
+        if token.as_ref() == Some(&next) {
             return Err(malformed("the continue token leads to the same page again".to_owned()));
         }
-        token = next;
+        token = Some(next);
     };
     let names: BTreeSet<&String> = listed.keys().collect();
     let gone: Vec<Arc<Node>> =

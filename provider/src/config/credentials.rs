@@ -11,7 +11,7 @@ use provider_vcenter::{Credential, CredentialError};
 pub type SecretData = BTreeMap<String, Vec<u8>>;
 
 #[derive(Default)]
-struct Found {
+struct PartialCredential {
     username: Option<String>,
     password: Option<String>,
 }
@@ -28,8 +28,8 @@ pub fn parse_secret(data: &SecretData, server: &str) -> Result<Credential, Crede
     if data.is_empty() {
         return Err(fail("it is empty: username and password are missing".to_owned()));
     }
-    let mut by_server: BTreeMap<String, Found> = BTreeMap::new();
-    let mut by_id: BTreeMap<String, (Option<String>, Found)> = BTreeMap::new();
+    let mut by_server: BTreeMap<String, PartialCredential> = BTreeMap::new();
+    let mut by_id: BTreeMap<String, (Option<String>, PartialCredential)> = BTreeMap::new();
     for (key, value) in data {
         let text = String::from_utf8(value.clone())
             .map_err(|_| fail(format!("the value of key {key:?} is not UTF-8")))?;

@@ -2,30 +2,32 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::InputError;
+
 /// Returns the host that a value of `server` names, without the brackets of an IPv6 address.
 ///
 /// # Errors
 ///
 /// If the value is not a host alone; the text has the problem and the remedy.
-pub(super) fn host(text: &str) -> Result<String, String> {
+pub(super) fn host(text: &str) -> Result<String, InputError> {
     // This check comes first, because such a value may contain a password, and its error shows no
     // part of the value.
     if text.contains('@') {
-        let what = "has a user name in it; write the host alone, and the login under the keys user and password";
-        return Err(what.to_owned());
+        let remedy = "write the host alone, and the login under the keys user and password";
+        return Err(InputError::new("has a user name in it").remedy(remedy));
     }
+    let invalid =
+        |predicate, remedy: &'static str| Err(InputError::invalid(text, predicate).remedy(remedy));
     if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err(format!(
-            "{text:?} has a blank, a line break or a control character in it; remove it"
-        ));
+        let what = "has a blank, a line break or a control character in it";
+        return invalid(what, "remove it");
     }
     if !text.is_ascii() {
-        return Err(format!("{text:?} is not ASCII; write the name in its ASCII form, xn--…"));
+        return invalid("is not ASCII", "write the name in its ASCII form, xn--…");
     }
     if text.contains(['/', '?', '#']) {
-        return Err(format!(
-            "{text:?} is a URL or a path; write the host alone, without https:// and what follows the host"
-        ));
+        let remedy = "write the host alone, without https:// and what follows the host";
+        return invalid("is a URL or a path", remedy);
     }
     if let Some(rest) = text.strip_prefix('[') {
         return bracketed(text, rest);
@@ -34,35 +36,39 @@ pub(super) fn host(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     if text.contains('%') {
-        return Err(format!("{text:?} has an IPv6 zone in it; write the address without %ZONE"));
+        return invalid("has an IPv6 zone in it", "write the address without %ZONE");
     }
     match text.split_once(':') {
         Some((_, rest)) if rest.contains(':') => {
-            Err(format!("{text:?} is not an IPv6 address; write it like fd00::1"))
+            invalid("is not an IPv6 address", "write it like fd00::1")
         }
         Some((host, port)) => Err(port_apart(text, host, port)),
         None => name(text),
     }
 }
 
-fn bracketed(text: &str, rest: &str) -> Result<String, String> {
+fn bracketed(text: &str, rest: &str) -> Result<String, InputError> {
     let address = |inside: &str| inside.parse::<Ipv6Addr>().is_ok();
     match rest.split_once(']') {
         Some((inside, "")) if address(inside) => Ok(inside.to_owned()),
         Some((inside, port)) if address(inside) && port.starts_with(':') => {
             Err(port_apart(text, inside, &port[1..]))
         }
-        _ => Err(format!("{text:?} is not an IPv6 address in brackets; write it like fd00::1")),
+        _ => {
+            let err = InputError::invalid(text, "is not an IPv6 address in brackets");
+            Err(err.remedy("write it like fd00::1"))
+        }
     }
 }
 
-fn port_apart(text: &str, host: &str, port: &str) -> String {
-    format!("{text:?} has a port in it; write {host:?} here, and {port:?} under the key port")
+fn port_apart(text: &str, host: &str, port: &str) -> InputError {
+    let err = InputError::invalid(text, "has a port in it");
+    err.remedy(format!("write {host:?} here, and {port:?} under the key port"))
 }
 
 /// Returns the text if it is a host name or an IPv4 address, by the rules of resolvers. Underscores
 /// are allowed, because they occur in private zones.
-fn name(text: &str) -> Result<String, String> {
+fn name(text: &str) -> Result<String, InputError> {
     let without_root = text.strip_suffix('.').unwrap_or(text);
     let labels = || without_root.split('.');
     let is_label = |label: &str| {
@@ -72,11 +78,13 @@ fn name(text: &str) -> Result<String, String> {
             && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
     };
     if without_root.len() > 253 || !labels().all(is_label) {
-        return Err(format!("{text:?} is not a host name; write a DNS name or an address"));
+        let err = InputError::invalid(text, "is not a host name");
+        return Err(err.remedy("write a DNS name or an address"));
     }
     let is_number = |label: &str| label.bytes().all(|b| b.is_ascii_digit());
     if labels().next_back().is_some_and(is_number) && text.parse::<Ipv4Addr>().is_err() {
-        return Err(format!("{text:?} is not an IPv4 address; write it like 10.0.0.1"));
+        let err = InputError::invalid(text, "is not an IPv4 address");
+        return Err(err.remedy("write it like 10.0.0.1"));
     }
     Ok(text.to_owned())
 }
@@ -125,7 +133,8 @@ mod tests {
         ] {
             match (host(text), want) {
                 (Ok(got), Ok(want)) => assert_eq!(got, want, "{text:?}"),
-                (Err(said), Err(want)) => {
+                (Err(err), Err(want)) => {
+                    let said = err.to_string();
                     assert!(said.contains(want) && said.contains("; "), "{text:?}: {said}");
                     assert!(!said.contains("hunter2"), "{said}");
                 }

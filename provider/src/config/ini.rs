@@ -7,11 +7,14 @@
 use std::collections::{BTreeMap, btree_map::Entry};
 
 use super::{
-    ConfigError, Raw, Value, Warning,
+    Raw, Value, Warning,
     keys::{Fate, KEYS, NOT_YET, Section, closest, unknown},
 };
+use crate::InputError;
 
 struct Header {
+    /// Name of the section as written, without the subsection.
+    name: String,
     section: Option<Section>,
     subsection: Option<String>,
     text: String,
@@ -21,9 +24,9 @@ struct Header {
 /// merges a repeated section with the earlier one and takes the last value of a repeated key, but
 /// most repetitions are mistakes.
 #[derive(Default)]
-struct Seen(BTreeMap<(Section, Option<String>, Option<&'static str>), usize>);
+struct FirstLines(BTreeMap<(Section, Option<String>, Option<&'static str>), usize>);
 
-impl Seen {
+impl FirstLines {
     fn section(&mut self, header: &Header, line: usize) -> Option<Warning> {
         let first = self.first(header, None, line)?;
         let text = &header.text;
@@ -55,25 +58,20 @@ impl Seen {
 }
 
 /// Parses a whole file; `file` is its name in messages.
-pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
+pub(super) fn read(file: &str, text: &str) -> Result<Raw, InputError> {
     let mut raw = Raw::default();
     let mut header: Option<Header> = None;
-    let mut seen = Seen::default();
+    let mut seen = FirstLines::default();
     let mut lines = text.lines().enumerate();
     while let Some((index, line)) = lines.next() {
-        let fail = |what: &str| ConfigError::Syntax {
-            file: file.to_owned(),
-            what: format!("line {}: {what}", index + 1),
-        };
+        let in_line = |err: InputError| err.at_key(format!("line {}", index + 1)).in_source(file);
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') || line.starts_with(';') {
             continue;
         }
         if let Some(inner) = line.strip_prefix('[') {
-            let read = read_header(file, inner, &mut raw).map_err(|err| match err {
-                Ok(what) => fail(&what),
-                Err(err) => err,
-            })?;
+            let read = read_header(inner).map_err(in_line)?;
+            take_section(file, &read, &mut raw)?;
             raw.warnings.extend(seen.section(&read, index + 1));
             header = Some(read);
             continue;
@@ -87,7 +85,8 @@ pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
         let is_name = !name.is_empty()
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
         if !is_name {
-            return Err(fail("neither `key = value` nor `[section]`; write one of them"));
+            let err = InputError::new("neither `key = value` nor `[section]`");
+            return Err(in_line(err.remedy("write one of them")));
         }
         let mut value = match rest {
             None => Some("true".to_owned()),
@@ -103,12 +102,11 @@ pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
                     None => break,
                 }
             }
-            value = Some(read_value(&text).map_err(fail)?);
+            value = Some(read_value(&text).map_err(in_line)?);
         }
         let Some(header) = &header else {
-            return Err(fail(
-                "a key before the first section; begin with [Global] or [VirtualCenter \"ADDRESS\"]",
-            ));
+            let err = InputError::new("a key before the first section");
+            return Err(in_line(err.remedy("begin with [Global] or [VirtualCenter \"ADDRESS\"]")));
         };
         raw.warnings.extend(seen.key(header, name, index + 1));
         take(header, name, value.unwrap_or_default(), &mut raw);
@@ -116,66 +114,68 @@ pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
     Ok(raw)
 }
 
-type HeaderError = Result<String, ConfigError>;
+/// Sections of the INI dialect.
+const SECTIONS: [(&str, Section); 4] = [
+    ("Global", Section::Global),
+    ("VirtualCenter", Section::VirtualCenter),
+    ("Labels", Section::Labels),
+    ("Nodes", Section::Nodes),
+];
 
-fn read_header(file: &str, inner: &str, raw: &mut Raw) -> Result<Header, HeaderError> {
-    let name_end = inner
-        .find([']', '"', ' ', '\t'])
-        .ok_or(Ok("a section without `]`; write [SECTION] or [SECTION \"NAME\"]".to_owned()))?;
+/// Parses the header of a section after its `[`.
+fn read_header(inner: &str) -> Result<Header, InputError> {
+    let unclosed = || {
+        let err = InputError::new("a section without `]`");
+        err.remedy("write [SECTION] or [SECTION \"NAME\"]")
+    };
+    let name_end = inner.find([']', '"', ' ', '\t']).ok_or_else(unclosed)?;
     let name = inner[..name_end].trim();
     let rest = inner[name_end..].trim_start();
     let (subsection, rest) = match rest.strip_prefix('"') {
         Some(quoted) => {
-            let end = quoted
-                .find('"')
-                .ok_or(Ok("a quote that is not closed; close it before `]`".to_owned()))?;
+            let end = quoted.find('"').ok_or_else(|| {
+                InputError::new("a quote that is not closed").remedy("close it before `]`")
+            })?;
             (Some(quoted[..end].to_owned()), quoted[end + 1..].trim_start())
         }
         None => (None, rest),
     };
-    let tail = rest
-        .strip_prefix(']')
-        .ok_or(Ok("a section without `]`; write [SECTION] or [SECTION \"NAME\"]".to_owned()))?
-        .trim();
+    let tail = rest.strip_prefix(']').ok_or_else(unclosed)?.trim();
     if !(tail.is_empty() || tail.starts_with('#') || tail.starts_with(';')) {
-        return Err(Ok("text after the section header; write it in a line of its own".to_owned()));
+        let err = InputError::new("text after the section header");
+        return Err(err.remedy("write it in a line of its own"));
     }
     let text = match &subsection {
         Some(sub) => format!("[{name} \"{sub}\"]"),
         None => format!("[{name}]"),
     };
-    let sections = [
-        ("Global", Section::Global),
-        ("VirtualCenter", Section::VirtualCenter),
-        ("Labels", Section::Labels),
-        ("Nodes", Section::Nodes),
-    ];
-    let section = sections.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-    if section.is_none() {
-        if NOT_YET.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-            return Err(Err(not_yet(file, &text)));
-        }
-        let hint = closest(name, sections.iter().map(|(known, _)| *known));
-        raw.warnings.push(unknown(&text, hint.map(|h| format!("[{h}]"))));
-    }
+    let section = SECTIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     let section = section.map(|(_, section)| *section);
-    if section == Some(Section::VirtualCenter) {
-        let name = subsection.clone().unwrap_or_default();
-        raw.vcenters.insert(name);
+    Ok(Header { name: name.to_owned(), section, subsection, text })
+}
+
+/// Notes the name of a vCenter's section, or warns about an unknown section.
+fn take_section(file: &str, header: &Header, raw: &mut Raw) -> Result<(), InputError> {
+    if header.section.is_none() {
+        if NOT_YET.iter().any(|known| known.eq_ignore_ascii_case(&header.name)) {
+            return Err(not_yet(file, &header.text));
+        }
+        let hint = closest(&header.name, SECTIONS.iter().map(|(known, _)| *known));
+        raw.warnings.push(unknown(&header.text, hint.map(|h| format!("[{h}]"))));
     }
-    Ok(Header { section, subsection, text })
+    if header.section == Some(Section::VirtualCenter) {
+        raw.vcenters.insert(header.subsection.clone().unwrap_or_default());
+    }
+    Ok(())
 }
 
 /// Returns the error for a section that upstream reads and this provider does not; `path` names the
 /// section.
-pub(super) fn not_yet(file: &str, path: &str) -> ConfigError {
-    ConfigError::Key {
-        file: file.to_owned(),
-        key: path.to_owned(),
-        what: "load balancers and routes through NSX-T are not supported yet; remove this section, or \
-               use another provider for them"
-            .to_owned(),
-    }
+pub(super) fn not_yet(file: &str, path: &str) -> InputError {
+    InputError::new("load balancers and routes through NSX-T are not supported yet")
+        .remedy("remove this section, or use another provider for them")
+        .at_key(path)
+        .in_source(file)
 }
 
 fn take(header: &Header, name: &str, value: String, raw: &mut Raw) {
@@ -200,9 +200,14 @@ fn take(header: &Header, name: &str, value: String, raw: &mut Raw) {
     });
 }
 
+fn unknown_escape() -> InputError {
+    let err = InputError::new("unknown escape after a backslash inside quotes");
+    err.remedy("write two backslashes for one")
+}
+
 /// Parses the text after `=`: resolves quotes and the escapes in them, and removes the comment and
 /// the blanks around the value.
-fn read_value(text: &str) -> Result<String, &'static str> {
+fn read_value(text: &str) -> Result<String, InputError> {
     let mut out = String::new();
     // Length of the part of the value that must not be trimmed.
     let mut kept = 0;
@@ -220,7 +225,7 @@ fn read_value(text: &str) -> Result<String, &'static str> {
                     Some('\\') => '\\',
                     Some('n') => '\n',
                     Some('t') => '\t',
-                    _ => return Err("unknown escape after a backslash inside quotes; write two backslashes for one"),
+                    _ => return Err(unknown_escape()),
                 });
                 kept = out.len();
             }
@@ -234,7 +239,8 @@ fn read_value(text: &str) -> Result<String, &'static str> {
         }
     }
     if is_quoted {
-        return Err("a quote that is not closed; close it in the same line");
+        let err = InputError::new("a quote that is not closed");
+        return Err(err.remedy("close it in the same line"));
     }
     let trimmed = out.trim_end().len().max(kept);
     out.truncate(trimmed);
@@ -258,7 +264,8 @@ mod tests {
             ("empty", "", Ok("")),
             ("open quote", "\"a", Err("a quote that is not closed; close it in the same line")),
         ] {
-            assert_eq!(read_value(text).as_deref(), want.as_ref().map(|w| *w), "{name}");
+            let got = read_value(text).map_err(|err| err.to_string());
+            assert_eq!(got.as_deref().map_err(String::as_str), want, "{name}");
         }
     }
 }

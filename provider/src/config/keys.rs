@@ -94,26 +94,10 @@ pub(crate) const NOT_YET: &[&str] = &[
 /// every known word differs in more than one letter and in more than a third of its letters.
 pub(crate) fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
-        .map(|k| (distance(&word.to_lowercase(), &k.to_lowercase()), k))
+        .map(|k| (strsim::levenshtein(&word.to_lowercase(), &k.to_lowercase()), k))
         .filter(|(d, k)| *d <= k.len().max(3) / 3)
         .min()
         .map(|(_, k)| k)
-}
-
-/// Edit distance (Levenshtein) of two words.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let cost = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = cost.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// Returns the warning about an unknown key or section.

@@ -15,7 +15,10 @@ use std::{collections::BTreeSet, path::PathBuf};
 
 use provider_vcenter::{Credential, Endpoint};
 
-use crate::instances::{Datacenters, Family, Selection, ZoneCategories};
+use crate::{
+    InputError,
+    instances::{Datacenters, Family, Selection, ZoneCategories},
+};
 
 pub use credentials::{SecretData, parse_secret};
 
@@ -78,31 +81,6 @@ impl std::fmt::Display for Warning {
     }
 }
 
-/// Reason why the provider refuses a configuration. Its text names the file, the place and the
-/// remedy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// A file that does not parse, or that is refused as a whole.
-    #[error("{file}: {what}")]
-    Syntax {
-        /// Name of the file.
-        file: String,
-        /// The problem, its place and the remedy.
-        what: String,
-    },
-    /// A key with an invalid value, a missing key, or a section that this provider does not
-    /// support.
-    #[error("{file}: {key}: {what}")]
-    Key {
-        /// Name of the file.
-        file: String,
-        /// Path of the key, as the dialect writes it.
-        key: String,
-        /// The problem and the remedy.
-        what: String,
-    },
-}
-
 /// Treatment of unknown keys, and of everything else that causes a [`Warning`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownKeys {
@@ -156,8 +134,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Syntax`] if it is none of these.
-    pub fn check_unused(file: &str, text: &str) -> Result<(), ConfigError> {
+    /// If it is none of these.
+    pub fn check_unused(file: &str, text: &str) -> Result<(), InputError> {
         let text = without_mark(text);
         let first =
             text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
@@ -177,32 +155,30 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// See [`ConfigError`]; with [`UnknownKeys::Refuse`] a warning is an error too.
+    /// If the file does not parse, or has an invalid value, too few keys, or a section that this
+    /// provider does not support; with [`UnknownKeys::Refuse`] a warning is an error too.
     pub fn parse(
         file: &str,
         text: &str,
         unknown: UnknownKeys,
-    ) -> Result<(Config, Vec<Warning>), ConfigError> {
+    ) -> Result<(Config, Vec<Warning>), InputError> {
         let text = without_mark(text);
         let first = text
             .lines()
             .map(str::trim)
             .find(|line| !line.is_empty() && !line.starts_with('#') && !line.starts_with(';'));
         let Some(first) = first else {
-            let what =
-                "no vSphere cloud provider config given: the file has no key; add a vcenter section"
-                    .to_owned();
-            return Err(ConfigError::Syntax { file: file.to_owned(), what });
+            let what = "no vSphere cloud provider config given: the file has no key";
+            return Err(InputError::new(what).remedy("add a vcenter section").in_source(file));
         };
         let raw =
             if first.starts_with('[') { ini::read(file, text)? } else { yaml::read(file, text)? };
         if unknown == UnknownKeys::Refuse
             && let Some(warning) = raw.warnings.first()
         {
-            let what = format!(
-                "--strict-config refuses a file with a warning: {warning}; correct or remove the key"
-            );
-            return Err(ConfigError::Syntax { file: file.to_owned(), what });
+            let what = format!("--strict-config refuses a file with a warning: {warning}");
+            let err = InputError::new(what).remedy("correct or remove the key");
+            return Err(err.in_source(file));
         }
         validate::validate(file, raw)
     }

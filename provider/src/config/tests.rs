@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn parse(text: &str) -> Result<(Config, Vec<Warning>), ConfigError> {
+fn parse(text: &str) -> Result<(Config, Vec<Warning>), InputError> {
     Config::parse("vsphere.conf", text, UnknownKeys::Warn)
 }
 

@@ -7,11 +7,17 @@ use ipnet::IpNet;
 use provider_vcenter::{Credential, Endpoint};
 
 use super::{
-    Config, ConfigError, CredentialRef, Raw, Value, VcenterConfig, Warning,
+    Config, CredentialRef, Raw, Value, VcenterConfig, Warning,
     host::host,
     keys::{Section, is_secret},
 };
-use crate::instances::{Datacenters, Family, Selection, ZoneCategories};
+use crate::{
+    InputError,
+    instances::{Datacenters, Family, Selection, ZoneCategories},
+};
+
+/// Problem of a section without an address, in upstream's words.
+const NO_ADDRESS: &str = "vsphere.conf does not have the VirtualCenter IP address specified";
 
 /// Paths and values of one section, by key.
 type ByKey<'a> = BTreeMap<&'static str, (&'a str, &'a Value)>;
@@ -46,19 +52,22 @@ struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    fn fail(&self, key: &str, what: impl Into<String>) -> ConfigError {
-        ConfigError::Key { file: self.file.to_owned(), key: key.to_owned(), what: what.into() }
+    /// Adds the key and the file to an error.
+    fn fail(&self, key: &str, err: InputError) -> InputError {
+        err.at_key(key).in_source(self.file)
     }
 
     /// Text of a key; `None` if the key is missing or empty, an error if its value is a list.
-    fn text(&self, key: &str) -> Result<Option<String>, ConfigError> {
+    fn text(&self, key: &str) -> Result<Option<String>, InputError> {
         match self.by_key.get(key) {
             Some((path, Value::List(items))) => {
-                let shown = if is_secret(key) { String::new() } else { format!("{items:?}: ") };
-                Err(self.fail(
-                    path,
-                    format!("{shown}expected a single value, not a list; write one value"),
-                ))
+                let what = "expected a single value, not a list";
+                let err = if is_secret(key) {
+                    InputError::new(what)
+                } else {
+                    InputError::list(items, what)
+                };
+                Err(self.fail(path, err.remedy("write one value")))
             }
             Some((_, Value::Text(text))) if !text.is_empty() => Ok(Some(text.clone())),
             _ => Ok(None),
@@ -75,36 +84,38 @@ impl<'a> Entries<'a> {
         parts.into_iter().map(|p| p.trim().to_owned()).filter(|p| !p.is_empty()).collect()
     }
 
-    fn flag(&self, key: &str) -> Result<Option<bool>, ConfigError> {
+    fn flag(&self, key: &str) -> Result<Option<bool>, InputError> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         match text.to_lowercase().as_str() {
             "true" | "yes" | "on" | "1" => Ok(Some(true)),
             "false" | "no" | "off" | "0" => Ok(Some(false)),
-            _ => Err(self.fail(
-                self.path(key),
-                format!("{text:?} is neither true nor false; write one of them"),
-            )),
+            _ => {
+                let err = InputError::invalid(&text, "is neither true nor false");
+                Err(self.fail(self.path(key), err.remedy("write one of them")))
+            }
         }
     }
 
-    fn port(&self, key: &str) -> Result<Option<u16>, ConfigError> {
+    fn port(&self, key: &str) -> Result<Option<u16>, InputError> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         match text.trim().parse::<u16>() {
             Ok(port) if port > 0 => Ok(Some(port)),
-            _ => Err(self
-                .fail(self.path(key), format!("{text:?} is not a port number; write 1 to 65535"))),
+            _ => {
+                let err = InputError::invalid(&text, "is not a port number");
+                Err(self.fail(self.path(key), err.remedy("write 1 to 65535")))
+            }
         }
     }
 
-    fn families(&self, key: &str) -> Result<Option<Vec<Family>>, ConfigError> {
+    fn families(&self, key: &str) -> Result<Option<Vec<Family>>, InputError> {
         let mut families = Vec::new();
         for text in self.list(key) {
             let family = match text.to_lowercase().as_str() {
                 "ipv4" => Family::V4,
                 "ipv6" => Family::V6,
                 other => {
-                    let what = format!("invalid IP family {other:?}; write ipv4 or ipv6");
-                    return Err(self.fail(self.path(key), what));
+                    let err = InputError::unknown("invalid IP family", other);
+                    return Err(self.fail(self.path(key), err.remedy("write ipv4 or ipv6")));
                 }
             };
             if !families.contains(&family) {
@@ -114,13 +125,13 @@ impl<'a> Entries<'a> {
         Ok(Some(families).filter(|f| !f.is_empty()))
     }
 
-    fn subnets(&self, key: &str) -> Result<Vec<IpNet>, ConfigError> {
+    fn subnets(&self, key: &str) -> Result<Vec<IpNet>, InputError> {
         self.list(key)
             .iter()
             .map(|text| {
                 text.parse().map_err(|_| {
-                    let what = format!("{text:?} is not a subnet; write it like 10.0.0.0/8");
-                    self.fail(self.path(key), what)
+                    let err = InputError::invalid(text, "is not a subnet");
+                    self.fail(self.path(key), err.remedy("write it like 10.0.0.0/8"))
                 })
             })
             .collect()
@@ -136,7 +147,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-pub(super) fn validate(file: &str, raw: Raw) -> Result<(Config, Vec<Warning>), ConfigError> {
+pub(super) fn validate(file: &str, raw: Raw) -> Result<(Config, Vec<Warning>), InputError> {
     let sections = Sections::of(file, &raw);
     let global = sections.get(Section::Global, None);
     let mut vcenters = Vec::new();
@@ -145,8 +156,8 @@ pub(super) fn validate(file: &str, raw: Raw) -> Result<(Config, Vec<Warning>), C
     let legacy = global.text("server")?.filter(|server| !names.contains(server));
     names.extend(legacy.clone());
     if names.is_empty() {
-        let what = "no Virtual Center hosts defined; add a vcenter section".to_owned();
-        return Err(ConfigError::Syntax { file: file.to_owned(), what });
+        let err = InputError::new("no Virtual Center hosts defined");
+        return Err(err.remedy("add a vcenter section").in_source(file));
     }
     for name in &names {
         let is_legacy = legacy.as_ref() == Some(name);
@@ -187,27 +198,13 @@ fn vcenter(
     own: &Entries<'_>,
     global: &Entries<'_>,
     server_required: bool,
-) -> Result<VcenterConfig, ConfigError> {
+) -> Result<VcenterConfig, InputError> {
     if name.is_empty() {
-        let what = "vsphere.conf does not have the VirtualCenter IP address specified; \
-                    write [VirtualCenter \"address\"]";
-        return Err(own.fail("VirtualCenter", what));
+        let err = InputError::new(NO_ADDRESS).remedy("write [VirtualCenter \"address\"]");
+        return Err(own.fail("VirtualCenter", err));
     }
-    let (key, server) = match own.text("server")? {
-        Some(server) => (own.path("server").to_owned(), server),
-        None if server_required => {
-            let what = "vsphere.conf does not have the VirtualCenter IP address specified; write \
-                        server: ADDRESS";
-            return Err(own.fail(&format!("{place}server"), what));
-        }
-        None => (place.trim_end().to_owned(), name.to_owned()),
-    };
-    let host = host(&server).map_err(|what| {
-        // The name of a section may be an address with a password in it.
-        let is_shown = !key.contains('@');
-        own.fail(if is_shown { &key } else { "VirtualCenter" }, what)
-    })?;
-    let or_global = |key: &str| -> Result<Option<String>, ConfigError> {
+    let host = server(name, place, own, server_required)?;
+    let or_global = |key: &str| -> Result<Option<String>, InputError> {
         Ok(own.text(key)?.or(global.text(key)?))
     };
     let credentials = credential_ref(own, global)?;
@@ -215,23 +212,20 @@ fn vcenter(
         (Some(user), Some(password)) => Some(Credential::new(user, password)),
         (user, _) if credentials == CredentialRef::None => {
             let (key, what) = if user.is_none() {
-                (
-                    "user",
-                    "Username is missing; give user and password, or either a Secret or a directory of secrets",
-                )
+                ("user", "Username is missing")
             } else {
-                (
-                    "password",
-                    "Password is missing; give user and password, or either a Secret or a directory of secrets",
-                )
+                ("password", "Password is missing")
             };
-            return Err(own.fail(&format!("{place}{key}"), what));
+            let remedy = "give user and password, or either a Secret or a directory of secrets";
+            let err = InputError::new(what).remedy(remedy);
+            return Err(own.fail(&format!("{place}{key}"), err));
         }
         _ => None,
     };
     if inline.as_ref().is_some_and(|credential| credential.username.contains("-----BEGIN")) {
-        let what = "certificate logins are not supported yet; use a user name and a password";
-        return Err(own.fail(&format!("{place}user"), what));
+        let err = InputError::new("certificate logins are not supported yet");
+        let err = err.remedy("use a user name and a password");
+        return Err(own.fail(&format!("{place}user"), err));
     }
     let port = own.port("port")?.or(global.port("port")?).unwrap_or(443);
     Ok(VcenterConfig {
@@ -250,10 +244,33 @@ fn vcenter(
     })
 }
 
+/// Returns the host of a vCenter: the key `server`, or the name of the section where the dialect
+/// permits to omit the key.
+fn server(
+    name: &str,
+    place: &str,
+    own: &Entries<'_>,
+    server_required: bool,
+) -> Result<String, InputError> {
+    let (key, server) = match own.text("server")? {
+        Some(server) => (own.path("server").to_owned(), server),
+        None if server_required => {
+            let err = InputError::new(NO_ADDRESS).remedy("write server: ADDRESS");
+            return Err(own.fail(&format!("{place}server"), err));
+        }
+        None => (place.trim_end().to_owned(), name.to_owned()),
+    };
+    host(&server).map_err(|err| {
+        // The name of a section may be an address with a password in it.
+        let is_shown = !key.contains('@');
+        own.fail(if is_shown { &key } else { "VirtualCenter" }, err)
+    })
+}
+
 /// Returns the source of the credential: the Secret that the vCenter's section names, else the
 /// global Secret or directory. If the global section names both a Secret and a directory, neither
 /// counts.
-fn credential_ref(own: &Entries<'_>, global: &Entries<'_>) -> Result<CredentialRef, ConfigError> {
+fn credential_ref(own: &Entries<'_>, global: &Entries<'_>) -> Result<CredentialRef, InputError> {
     if let (Some(name), Some(namespace)) = (own.text("secret-name")?, own.text("secret-namespace")?)
     {
         return Ok(CredentialRef::Secret { namespace, name });

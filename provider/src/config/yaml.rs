@@ -3,10 +3,11 @@
 use serde_json::{Map, Value as Json};
 
 use super::{
-    ConfigError, Entry, Raw, Value, Warning,
+    Entry, Raw, Value, Warning,
     ini::not_yet,
     keys::{Fate, KEYS, NOT_YET, Section, closest, is_secret, unknown},
 };
+use crate::InputError;
 
 const SECTIONS: [(&str, Section); 4] = [
     ("global", Section::Global),
@@ -16,31 +17,28 @@ const SECTIONS: [(&str, Section); 4] = [
 ];
 
 /// Checks that the text is a YAML mapping, whatever its content.
-pub(super) fn check_syntax(file: &str, text: &str) -> Result<(), ConfigError> {
+pub(super) fn check_syntax(file: &str, text: &str) -> Result<(), InputError> {
     mapping(file, text).map(drop)
 }
 
-fn mapping(file: &str, text: &str) -> Result<Map<String, Json>, ConfigError> {
-    let syntax = |what: String| ConfigError::Syntax { file: file.to_owned(), what };
+fn mapping(file: &str, text: &str) -> Result<Map<String, Json>, InputError> {
     let document: Json = serde_saphyr::from_str(text).map_err(|err| {
         // The first line has no text of the file. Further lines quote the text around the error,
         // which may contain a password.
         let text = err.to_string();
-        syntax(format!(
-            "not valid YAML: {}; check the syntax there",
-            text.lines().next().unwrap_or_default()
-        ))
+        let first = text.lines().next().unwrap_or_default();
+        let err = InputError::new(format!("not valid YAML: {first}"));
+        err.remedy("check the syntax there").in_source(file)
     })?;
     let Json::Object(document) = document else {
-        return Err(syntax(
-            "expected a YAML mapping; begin with `global:` or `vcenter:`".to_owned(),
-        ));
+        let err = InputError::new("expected a YAML mapping");
+        return Err(err.remedy("begin with `global:` or `vcenter:`").in_source(file));
     };
     Ok(document)
 }
 
 /// Parses a whole file; `file` is its name in messages.
-pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
+pub(super) fn read(file: &str, text: &str) -> Result<Raw, InputError> {
     let document = mapping(file, text)?;
     let mut raw = Raw { is_yaml: true, ..Raw::default() };
     for (name, value) in &document {
@@ -76,11 +74,10 @@ fn expect_mapping<'a>(
     file: &str,
     path: &str,
     value: &'a Json,
-) -> Result<&'a Map<String, Json>, ConfigError> {
-    value.as_object().ok_or_else(|| ConfigError::Key {
-        file: file.to_owned(),
-        key: path.to_owned(),
-        what: format!("expected a mapping, not {}; write its keys below it", kind(value)),
+) -> Result<&'a Map<String, Json>, InputError> {
+    value.as_object().ok_or_else(|| {
+        let err = InputError::new(format!("expected a mapping, not {}", kind(value)));
+        err.remedy("write its keys below it").at_key(path).in_source(file)
     })
 }
 
@@ -103,7 +100,7 @@ fn read_section(
     path: &str,
     mapping: &Map<String, Json>,
     raw: &mut Raw,
-) -> Result<(), ConfigError> {
+) -> Result<(), InputError> {
     let of_section = || KEYS.iter().filter(|key| key.section == section);
     for (name, value) in mapping {
         let path = format!("{path}.{name}");
@@ -118,18 +115,15 @@ fn read_section(
         if value.is_null() {
             continue;
         }
-        let value = read_value(key.ini, value).map_err(|what| ConfigError::Key {
-            file: file.to_owned(),
-            key: path.clone(),
-            what,
-        })?;
+        let value =
+            read_value(key.ini, value).map_err(|err| err.at_key(path.as_str()).in_source(file))?;
         let subsection = subsection.cloned();
         raw.entries.push(Entry { section, subsection, key: key.ini, path, value });
     }
     Ok(())
 }
 
-fn read_value(key: &str, value: &Json) -> Result<Value, String> {
+fn read_value(key: &str, value: &Json) -> Result<Value, InputError> {
     match value {
         Json::String(text) => Ok(Value::Text(text.clone())),
         Json::Bool(flag) => Ok(Value::Text(flag.to_string())),
@@ -138,20 +132,22 @@ fn read_value(key: &str, value: &Json) -> Result<Value, String> {
         }
         // One YAML parser reads `012` as 12 and another as 10, but the password is the text.
         Json::Number(_) if is_secret(key) => {
-            Err("the value is not a plain integer; put it in quotes".to_owned())
+            Err(InputError::new("the value is not a plain integer").remedy("put it in quotes"))
         }
         Json::Number(number) => {
-            Err(format!("{number} is not a plain integer; put the value that you mean in quotes"))
+            let err = InputError::new(format!("{number} is not a plain integer"));
+            Err(err.remedy("put the value that you mean in quotes"))
         }
         Json::Array(items) => {
             let texts: Option<Vec<String>> =
                 items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
-            texts
-                .map(Value::List)
-                .ok_or_else(|| "expected a list of strings; put every item in quotes".to_owned())
+            texts.map(Value::List).ok_or_else(|| {
+                InputError::new("expected a list of strings").remedy("put every item in quotes")
+            })
         }
         Json::Null | Json::Object(_) => {
-            Err(format!("expected a value, not {}; write one value", kind(value)))
+            let err = InputError::new(format!("expected a value, not {}", kind(value)));
+            Err(err.remedy("write one value"))
         }
     }
 }

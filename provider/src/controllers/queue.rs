@@ -23,14 +23,14 @@ const MAX_DELAY: Duration = Duration::from_secs(1000);
 /// A queue of keys, such as names of nodes.
 #[derive(Debug)]
 pub(crate) struct WorkQueue {
-    state: Mutex<Queued>,
+    state: Mutex<QueueState>,
     changed: Notify,
     overall: TokenBucket,
     metrics: Arc<QueueMetrics>,
 }
 
 #[derive(Debug, Default)]
-struct Queued {
+struct QueueState {
     ready: VecDeque<String>,
     dirty: BTreeSet<String>,
     processing: BTreeSet<String>,
@@ -42,14 +42,14 @@ struct Queued {
 impl WorkQueue {
     pub(crate) fn new(metrics: Arc<QueueMetrics>) -> Self {
         Self {
-            state: Mutex::new(Queued::default()),
+            state: Mutex::new(QueueState::default()),
             changed: Notify::new(),
             overall: TokenBucket::new(10.0, 100),
             metrics,
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Queued> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, QueueState> {
         self.state.lock().expect("nothing panics under this lock")
     }
 
@@ -142,7 +142,7 @@ impl WorkQueue {
     }
 }
 
-impl Queued {
+impl QueueState {
     fn add(&mut self, key: &str, metrics: &QueueMetrics) {
         if let Some(at) = self.due.remove(key) {
             self.delayed.remove(&(at, key.to_owned()));

@@ -194,7 +194,7 @@ fn on_path(path: &PathUp, tags: &TagNames, categories: &ZoneCategories) -> Resul
     };
     let region = nearest(&categories.region)?;
     let zone = nearest(&categories.zone)?;
-    Ok(Zone { zone, region })
+    Ok(Zone { zone, region: Some(region) })
 }
 
 #[cfg(test)]
@@ -301,7 +301,7 @@ mod tests {
             ),
         ] {
             let got = match resolve(&placement, &ancestors(), &tags(list), &categories) {
-                Ok(zone) => format!("{}/{}", zone.region, zone.zone),
+                Ok(zone) => format!("{}/{}", zone.region.unwrap_or_default(), zone.zone),
                 Err(err) => err.to_string(),
             };
             assert_eq!(got, want, "{name}");
@@ -334,7 +334,7 @@ mod tests {
             let mut ancestors = ancestors();
             ancestors.remove(&object(hidden));
             let got = match resolve(&placement, &ancestors, &tags(&list), &categories) {
-                Ok(zone) => format!("{}/{}", zone.region, zone.zone),
+                Ok(zone) => format!("{}/{}", zone.region.unwrap_or_default(), zone.zone),
                 Err(ZoneError::NotVisible(object)) => object.id().to_owned(),
                 Err(err) => err.to_string(),
             };

@@ -72,8 +72,8 @@ pub enum Unknown {
 pub struct Zone {
     /// Value of the zone labels.
     pub zone: String,
-    /// Value of the region labels; empty in Supervisor mode, where the node gets no region labels.
-    pub region: String,
+    /// Value of the region labels; `None` in Supervisor mode, where the node gets no region labels.
+    pub region: Option<String>,
 }
 
 /// Meaning of the order of a node's addresses.

@@ -7,14 +7,17 @@ use std::{
 };
 
 use provider::{
-    AccessSettings, CertificateSource, HealthEndpoint, Serving,
+    AccessSettings, CertificateSource, HealthEndpoint, InputError, Serving,
     cli::{Arguments, ServingArguments},
 };
 
-use super::kube::{in_cluster_client, of_file};
+use super::{
+    files::unreadable,
+    kube::{client_from_file, in_cluster_client},
+};
 
 /// Makes the endpoint; `None` with `--secure-port=0`. Must run inside a runtime.
-pub(super) async fn endpoint(arguments: &Arguments) -> Result<Option<HealthEndpoint>, String> {
+pub(super) async fn endpoint(arguments: &Arguments) -> Result<Option<HealthEndpoint>, InputError> {
     if arguments.secure_port == 0 {
         return Ok(None);
     }
@@ -23,7 +26,7 @@ pub(super) async fn endpoint(arguments: &Arguments) -> Result<Option<HealthEndpo
         Arc::new(move || {
             let read = |flag: &str, path: &Path| {
                 std::fs::read(path).map_err(|err| {
-                    format!("--{flag} {}: cannot be read: {err}; check the path", path.display())
+                    unreadable(&err).in_source(format!("--{flag} {}", path.display()))
                 })
             };
             Ok((read("tls-cert-file", &certificate)?, read("tls-private-key-file", &key)?))
@@ -33,9 +36,9 @@ pub(super) async fn endpoint(arguments: &Arguments) -> Result<Option<HealthEndpo
     HealthEndpoint::new(Serving { certificate, tls: tls.clone(), access }).map(Some)
 }
 
-async fn access(arguments: &ServingArguments) -> Result<AccessSettings, String> {
+async fn access(arguments: &ServingArguments) -> Result<AccessSettings, InputError> {
     let client = async |flag: &str, path: &Option<PathBuf>| match path {
-        Some(path) => of_file(flag, path, None).await.map(Some),
+        Some(path) => client_from_file(flag, path, None).await.map(Some),
         // As in upstream, the client uses the account of this pod, not `--kubeconfig`.
         None => Ok(in_cluster_client()),
     };

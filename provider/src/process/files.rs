@@ -2,7 +2,7 @@
 
 use std::{io, path::Path};
 
-use provider::{SecretData, TlsTrust, VcenterConfig};
+use provider::{InputError, SecretData, TlsTrust, VcenterConfig};
 
 /// Paths at which the usual distributions keep their bundle of trusted roots.
 const SYSTEM_ROOTS: [&str; 4] = [
@@ -36,7 +36,10 @@ impl SystemRoots {
 /// Makes the TLS trust settings for a vCenter. The trusted roots are the certificates in the files
 /// of `ca-file`. If `ca-file` is not set, they are the system roots, or none if the vCenter is
 /// `insecure`.
-pub(super) fn trust(vcenter: &VcenterConfig, system: &mut SystemRoots) -> Result<TlsTrust, String> {
+pub(super) fn trust(
+    vcenter: &VcenterConfig,
+    system: &mut SystemRoots,
+) -> Result<TlsTrust, InputError> {
     let mut trust = TlsTrust {
         thumbprint: vcenter.thumbprint.clone(),
         insecure: vcenter.insecure,
@@ -44,9 +47,8 @@ pub(super) fn trust(vcenter: &VcenterConfig, system: &mut SystemRoots) -> Result
     };
     if let Some(paths) = &vcenter.ca_file {
         for path in std::env::split_paths(paths) {
-            let pem = std::fs::read(&path).map_err(|err| {
-                format!("ca-file {}: cannot be read: {err}; check the path", path.display())
-            })?;
+            let pem = std::fs::read(&path)
+                .map_err(|err| unreadable(&err).at_key(format!("ca-file {}", path.display())))?;
             trust.roots_pem.extend(pem);
             trust.roots_pem.push(b'\n');
         }
@@ -56,25 +58,30 @@ pub(super) fn trust(vcenter: &VcenterConfig, system: &mut SystemRoots) -> Result
     Ok(trust)
 }
 
+/// Returns the error about a file that cannot be read.
+pub(super) fn unreadable(err: &io::Error) -> InputError {
+    InputError::new(format!("cannot be read: {err}")).remedy("check the path")
+}
+
 /// Reads a text file; an error names the first line that is not UTF-8. Replacing such bytes could
 /// change a password, and logins with a wrong password lock the account.
-pub(super) fn read_text(path: &Path) -> Result<String, String> {
-    let bytes = std::fs::read(path)
-        .map_err(|err| format!("{}: cannot be read: {err}; check the path", path.display()))?;
+pub(super) fn read_text(path: &Path) -> Result<String, InputError> {
+    let in_file = |err: InputError| err.in_source(path.display().to_string());
+    let bytes = std::fs::read(path).map_err(|err| in_file(unreadable(&err)))?;
     String::from_utf8(bytes).map_err(|err| {
         let good = err.utf8_error().valid_up_to();
         let line = err.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
-        format!("{}: line {line} is not UTF-8; save the file as UTF-8", path.display())
+        let err = InputError::new(format!("line {line} is not UTF-8"));
+        in_file(err.remedy("save the file as UTF-8"))
     })
 }
 
 /// Reads a directory of credentials; returns the content by file name. Leaves out unreadable files,
 /// subdirectories and entries whose names begin with `..`.
-pub(super) fn read_secrets(directory: &Path) -> Result<SecretData, String> {
-    let fail = |err: io::Error| format!("{}: {err}", directory.display());
+pub(super) fn read_secrets(directory: &Path) -> io::Result<SecretData> {
     let mut data = SecretData::new();
-    for entry in std::fs::read_dir(directory).map_err(fail)? {
-        let path = entry.map_err(fail)?.path();
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         // Kubernetes mounts Secrets through entries such as `..data`.
         if name.starts_with("..") || !path.is_file() {

@@ -5,19 +5,22 @@ use std::path::Path;
 
 use http::Uri;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
-use provider::cli::Arguments;
+use provider::{InputError, cli::Arguments};
+
+use super::files::unreadable;
 
 /// Makes the client of the workload cluster, without sending a request. Must run inside a runtime.
-pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, String> {
+pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, InputError> {
     let master = arguments.master.as_deref().map(address).transpose()?;
     match (&arguments.kubeconfig, master) {
-        (Some(path), master) => of_file("kubeconfig", path, master).await,
+        (Some(path), master) => client_from_file("kubeconfig", path, master).await,
         // As in client-go, this client has no credentials, even inside a cluster: the token of the
         // pod is only for the API server of that cluster.
         (None, Some(master)) => make_client(kube::Config::new(master), "--master"),
         (None, None) => {
             let config = kube::Config::incluster().map_err(|err| {
-                format!("no in-cluster configuration: {err}; give a kubeconfig: --kubeconfig FILE")
+                let err = InputError::new(format!("no in-cluster configuration: {err}"));
+                err.remedy("give a kubeconfig: --kubeconfig FILE")
             })?;
             make_client(config, "the configuration of this cluster")
         }
@@ -25,13 +28,13 @@ pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, String
 }
 
 /// Makes a client from the kubeconfig that a flag names; `master` replaces the address in it.
-pub(super) async fn of_file(
+pub(super) async fn client_from_file(
     flag: &str,
     path: &Path,
     master: Option<Uri>,
-) -> Result<kube::Client, String> {
+) -> Result<kube::Client, InputError> {
     let origin = format!("--{flag} {}", path.display());
-    let mut config = read(path).await.map_err(|what| format!("{origin}: {what}"))?;
+    let mut config = read(path).await.map_err(|err| err.in_source(origin.as_str()))?;
     if let Some(master) = master {
         config.cluster_url = master;
     }
@@ -44,12 +47,12 @@ pub(super) fn in_cluster_client() -> Option<kube::Client> {
     let origin = "the configuration of this cluster";
     let made = match kube::Config::incluster() {
         Err(InClusterError::ReadEnvironmentVariable(_)) => return None,
-        Err(err) => Err(format!("{origin} cannot be used: {err}")),
+        Err(err) => Err(InputError::new(format!("{origin} cannot be used: {err}"))),
         Ok(config) => make_client(config, origin),
     };
     // As in upstream, the endpoint starts without this client, and then serves only paths that need
     // no review.
-    let warn = |what: &String| {
+    let warn = |what: &InputError| {
         tracing::warn!(
             "no reviews of callers of the HTTPS endpoint: {what}; starting without them"
         );
@@ -57,27 +60,28 @@ pub(super) fn in_cluster_client() -> Option<kube::Client> {
     made.inspect_err(warn).ok()
 }
 
-fn make_client(mut config: kube::Config, origin: &str) -> Result<kube::Client, String> {
+fn make_client(mut config: kube::Config, origin: &str) -> Result<kube::Client, InputError> {
     // The provider implements retries and deadlines itself. A retry of kube could repeat a write
     // that the API server has already applied.
     config.default_retry = false;
     config.read_timeout = None;
-    kube::Client::try_from(config)
-        .map_err(|err| format!("{origin}: cannot make a client from it: {err}; correct it"))
+    kube::Client::try_from(config).map_err(|err| {
+        let err = InputError::new(format!("cannot make a client from it: {err}"));
+        err.remedy("correct it").in_source(origin)
+    })
 }
 
-async fn read(path: &Path) -> Result<kube::Config, String> {
+async fn read(path: &Path) -> Result<kube::Config, InputError> {
+    let usable = "give a file that kubectl can use";
     let read = Kubeconfig::read_from(path).map_err(|err| match err {
-        KubeconfigError::ReadConfig(source, _) => {
-            format!("cannot be read: {source}; check the path")
-        }
+        KubeconfigError::ReadConfig(source, _) => unreadable(&source),
         KubeconfigError::Parse(err) => {
             // The library's error quotes the file, which may contain a token.
             let place =
                 err.location().map(|it| format!(", line {}", it.line())).unwrap_or_default();
-            format!("is not a kubeconfig{place}; give a file that kubectl can use")
+            InputError::new(format!("is not a kubeconfig{place}")).remedy(usable)
         }
-        err => format!("cannot be used: {err}; give a file that kubectl can use"),
+        err => InputError::new(format!("cannot be used: {err}")).remedy(usable),
     })?;
     let is_proxied = read.clusters.iter().any(|it| {
         it.cluster.as_ref().and_then(|it| it.proxy_url.as_ref()).is_some_and(|url| !url.is_empty())
@@ -85,7 +89,7 @@ async fn read(path: &Path) -> Result<kube::Config, String> {
     // The errors of the library already contain their causes.
     let mut config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
         .await
-        .map_err(|err| format!("cannot be used: {err}; give a file that kubectl can use"))?;
+        .map_err(|err| InputError::new(format!("cannot be used: {err}")).remedy(usable))?;
     // The library uses HTTPS_PROXY for the API server and ignores NO_PROXY. In this provider
     // HTTPS_PROXY is for vCenters only.
     if !is_proxied {
@@ -95,14 +99,15 @@ async fn read(path: &Path) -> Result<kube::Config, String> {
 }
 
 /// Parses `--master`: scheme, host and an optional port.
-fn address(text: &str) -> Result<Uri, String> {
+fn address(text: &str) -> Result<Uri, InputError> {
     let uri = text.parse::<Uri>().ok();
     let is_address = |uri: &Uri| {
         matches!(uri.scheme_str(), Some("http" | "https"))
             && uri.host().is_some_and(|h| !h.is_empty())
     };
     uri.filter(is_address).ok_or_else(|| {
-        format!("--master {text}: is not the address of an API server; write https://HOST:PORT")
+        let err = InputError::new("is not the address of an API server");
+        err.remedy("write https://HOST:PORT").in_source(format!("--master {text}"))
     })
 }
 

@@ -16,8 +16,8 @@ use std::{
 };
 
 use provider::{
-    Config, CredentialRef, HealthEndpoint, ProxyRules, SupervisorLink, Transport, UnknownKeys,
-    VcenterConfig, cli::Arguments,
+    Config, CredentialRef, HealthEndpoint, InputError, ProxyRules, SupervisorLink, Transport,
+    UnknownKeys, VcenterConfig, cli::Arguments,
 };
 use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
@@ -50,7 +50,7 @@ pub(crate) fn start_logging(arguments: &Arguments) {
 }
 
 /// Everything that the process prepares from files before the first call.
-pub(crate) struct Prepared {
+pub(crate) struct Preparation {
     read: LoadedConfig,
     supervisor: Option<SupervisorLink>,
     kube: ::kube::Client,
@@ -69,10 +69,11 @@ struct LoadedConfig {
 
 /// Reads the configuration and the files that it names, and makes the clients and the HTTPS
 /// endpoint.
-pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepared, String> {
+pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Preparation, InputError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let path = &arguments.cloud_config;
-    let text = read_text(path).map_err(|what| format!("--cloud-config {what}"))?;
+    let in_flag = |err: InputError| err.in_source(format!("--cloud-config {}", path.display()));
+    let text = read_text(path).map_err(in_flag)?;
     for note in &arguments.notes {
         tracing::info!("{note}");
     }
@@ -87,14 +88,13 @@ pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepar
     };
     let kube = runtime.block_on(kube::client(arguments))?;
     let endpoint = runtime.block_on(endpoint::endpoint(arguments))?;
-    Ok(Prepared { read, supervisor, kube, endpoint })
+    Ok(Preparation { read, supervisor, kube, endpoint })
 }
 
 /// Parses a configuration, and makes the transports to its vCenters from the files that it names.
-fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<LoadedConfig, String> {
+fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<LoadedConfig, InputError> {
     let file = path.display().to_string();
-    let (mut config, warnings) =
-        Config::parse(&file, &text, unknown_keys).map_err(|err| err.to_string())?;
+    let (mut config, warnings) = Config::parse(&file, &text, unknown_keys)?;
     for warning in warnings {
         tracing::warn!(file = %file, "{warning}");
     }
@@ -104,63 +104,70 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<LoadedCo
     let (mut transports, mut system) = (BTreeMap::new(), SystemRoots::default());
     for vcenter in &config.vcenters {
         let name = &vcenter.endpoint.name;
+        let in_section =
+            |err: InputError| err.at_key(format!("vCenter {name:?}")).in_source(file.as_str());
         if vcenter.families.len() > 1 && !dual_stack {
-            return Err(format!(
-                "{file}: vCenter {name:?}: more than one IP family needs the environment variable \
-                 ENABLE_ALPHA_DUAL_STACK; set it, or name one family"
-            ));
+            let what =
+                "more than one IP family needs the environment variable ENABLE_ALPHA_DUAL_STACK";
+            return Err(in_section(InputError::new(what).remedy("set it, or name one family")));
         }
-        check_secrets(vcenter).map_err(|what| format!("{file}: vCenter {name:?}: {what}"))?;
-        let trust = trust(vcenter, &mut system)
-            .map_err(|what| format!("{file}: vCenter {name:?}: {what}"))?;
-        let proxy = proxies.of(&vcenter.endpoint);
+        check_secrets(vcenter).map_err(in_section)?;
+        let trust = trust(vcenter, &mut system).map_err(in_section)?;
+        let proxy = proxies.proxy_for(&vcenter.endpoint);
         if proxy.is_some() {
             tracing::info!(vcenter = %name, "connecting through the proxy that HTTPS_PROXY or https_proxy names");
         }
         let transport = provider::https_through(&vcenter.endpoint, &trust, proxy)
-            .map_err(|err| format!("{file}: vCenter {name:?}: {}", unusable(vcenter, &err)))?;
+            .map_err(|err| in_section(unusable(vcenter, &err)))?;
         transports.insert(name.clone(), transport);
     }
     Ok(LoadedConfig { config, text, transports })
 }
 
 /// Reads `HTTPS_PROXY` and `NO_PROXY`, or their names in lower case, from the environment.
-fn proxies() -> Result<ProxyRules, String> {
+fn proxies() -> Result<ProxyRules, InputError> {
     let is_set = |name: &&str| std::env::var(name).is_ok_and(|text| !text.is_empty());
     let variable = |names: [&'static str; 2]| names.into_iter().find(is_set);
     let text = |name: Option<&str>| name.and_then(|name| std::env::var(name).ok());
     let proxy = variable(["HTTPS_PROXY", "https_proxy"]);
     let exceptions = text(variable(["NO_PROXY", "no_proxy"])).unwrap_or_default();
     ProxyRules::parse(&text(proxy).unwrap_or_default(), &exceptions)
-        .map_err(|err| format!("{}: {err}", proxy.unwrap_or("HTTPS_PROXY")))
+        .map_err(|err| InputError::new(err.to_string()).in_source(proxy.unwrap_or("HTTPS_PROXY")))
 }
 
 /// Describes a problem with trusted roots or thumbprint. Names the remedy and the key with its
 /// value, or both keys if either may be the cause.
-fn unusable(vcenter: &VcenterConfig, err: &provider::TlsError) -> String {
+fn unusable(vcenter: &VcenterConfig, err: &provider::TlsError) -> InputError {
     let ca_file = vcenter.ca_file.as_deref().unwrap_or(Path::new("(trusted roots of this host)"));
     let ca_file = ca_file.display();
     match (err, &vcenter.thumbprint) {
-        (provider::TlsError::BadThumbprint, Some(thumbprint)) => format!(
-            "thumbprint {thumbprint:?}: {err}; write the hex digits that `openssl x509 -fingerprint` prints after the ="
-        ),
-        (provider::TlsError::NoCertificate | provider::TlsError::BadCertificate(_), _) => {
-            format!("ca-file {ca_file}: {err}; give a PEM file with certificates")
+        (provider::TlsError::BadThumbprint, Some(thumbprint)) => {
+            let remedy = "write the hex digits that `openssl x509 -fingerprint` prints after the =";
+            let err = InputError::new(err.to_string()).remedy(remedy);
+            err.at_key(format!("thumbprint {thumbprint:?}"))
         }
-        _ => format!("{}; check ca-file and thumbprint", provider::Chain(err)),
+        (provider::TlsError::NoCertificate | provider::TlsError::BadCertificate(_), _) => {
+            let err = InputError::new(err.to_string());
+            err.remedy("give a PEM file with certificates").at_key(format!("ca-file {ca_file}"))
+        }
+        _ => {
+            InputError::new(provider::Chain(err).to_string()).remedy("check ca-file and thumbprint")
+        }
     }
 }
 
 /// Checks that the provider can read the secrets directory, if the configuration names one. Without
 /// user and password in the file a failure is an error, else a warning.
-fn check_secrets(vcenter: &VcenterConfig) -> Result<(), String> {
+fn check_secrets(vcenter: &VcenterConfig) -> Result<(), InputError> {
     let CredentialRef::Directory(path) = &vcenter.credentials else { return Ok(()) };
-    let Err(what) = read_secrets(path.as_path()) else { return Ok(()) };
-    let what = format!("secrets-directory {what}; mount the secret there, or correct the path");
+    let Err(err) = read_secrets(path.as_path()) else { return Ok(()) };
+    let err = InputError::new(err.to_string())
+        .remedy("mount the secret there, or correct the path")
+        .at_key(format!("secrets-directory {}", path.display()));
     if vcenter.inline.is_none() {
-        return Err(what);
+        return Err(err);
     }
-    tracing::warn!(vcenter = %vcenter.endpoint.name, "{what}; using user and password of the configuration file for now");
+    tracing::warn!(vcenter = %vcenter.endpoint.name, "{err}; using user and password of the configuration file for now");
     Ok(())
 }
 

@@ -1,17 +1,17 @@
 //! Runs the provider in the process: with signals, the watched configuration file and the HTTPS
 //! endpoint.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use provider::{Clock, Config, Deps, Options, TimeSource, VcenterConfig, cli::Arguments};
 use tokio::runtime::Runtime;
 
 use super::{
-    LoadedConfig, Prepared,
+    LoadedConfig, Preparation,
     files::read_secrets,
-    signals::{Request, Signals},
-    watched::Watched,
+    signals::{SignalAction, Signals},
+    watched::WatchedFiles,
 };
 
 /// Period between two reads of the watched files, which are small.
@@ -33,7 +33,7 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
 pub(crate) fn run(
     runtime: Runtime,
     arguments: Arguments,
-    prepared: Prepared,
+    prepared: Preparation,
 ) -> anyhow::Result<()> {
     let result = runtime.block_on(serve(arguments, prepared));
     // The run has ended in order, so tasks that still run no longer matter.
@@ -41,10 +41,10 @@ pub(crate) fn run(
     result
 }
 
-async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
+async fn serve(arguments: Arguments, prepared: Preparation) -> anyhow::Result<()> {
     let mut options = arguments.options;
     options.skip_node_deletion = std::env::var_os("SKIP_NODE_DELETION").is_some();
-    let Prepared { read, supervisor, kube, endpoint } = prepared;
+    let Preparation { read, supervisor, kube, endpoint } = prepared;
     let LoadedConfig { config, text, transports } = read;
     let deps = Deps {
         connect: Arc::new(move |vcenter: &VcenterConfig| {
@@ -52,7 +52,9 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
             found.ok_or_else(|| "the process made no transport for it".to_owned())
         }),
         supervisor,
-        secret_files: Some(Arc::new(read_secrets)),
+        secret_files: Some(Arc::new(|path: &Path| {
+            read_secrets(path).map_err(|err| format!("{}: {err}", path.display()))
+        })),
         clock: clock(),
         seed: seed(),
         identity: identity(),
@@ -76,7 +78,7 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
         }
         std::future::pending().await
     };
-    let watched = Watched {
+    let watched = WatchedFiles {
         file: arguments.cloud_config,
         unknown_keys: arguments.unknown_keys,
         mounted: arguments.supervisor.map(|it| it.paths),
@@ -97,7 +99,7 @@ async fn run_until_stopped(
     config: Config,
     options: Options,
     deps: Deps,
-    watched: &Watched,
+    watched: &WatchedFiles,
     text: &str,
 ) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
@@ -105,7 +107,7 @@ async fn run_until_stopped(
     let name = watched.name();
     // The files are small, and the runtime has no other work.
     let read = async || watched.read();
-    let check = |text: &str| watched.check(text);
+    let check = |text: &str| watched.check(text).map_err(|err| err.to_string());
     let changed = provider::configuration_changed(text, RELOAD_PERIOD, read, check);
     let run = provider::run(config, options, deps);
     tokio::pin!(run, changed);
@@ -125,7 +127,7 @@ async fn run_until_stopped(
                 return Ok(());
             }
             request = signals.next() => {
-                anyhow::ensure!(request == Request::Stop, "stopped at once by a second signal");
+                anyhow::ensure!(request == SignalAction::Stop, "stopped at once by a second signal");
             }
             () = &mut changed, if !is_outdated && !stop.is_cancelled() => {
                 tracing::info!(file = %name, "the configuration has changed; stopping");

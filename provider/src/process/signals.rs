@@ -13,9 +13,9 @@ use tokio::{
 /// a terminal's Ctrl-C send one signal to the process and one to its group, at the same moment.
 const ONE_MOMENT: Duration = Duration::from_secs(1);
 
-/// Request of a signal to the provider.
+/// SignalAction of a signal to the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
+pub(super) enum SignalAction {
     /// Stop in order: finish writes, release the lease, log out.
     Stop,
     /// End at once.
@@ -51,7 +51,7 @@ impl Signals {
     /// request.
     ///
     /// Cancel safe.
-    pub(super) async fn next(&mut self) -> Request {
+    pub(super) async fn next(&mut self) -> SignalAction {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => {}
@@ -81,14 +81,14 @@ struct Moment(Option<Instant>);
 impl Moment {
     /// Returns the request of a signal that arrives at `now`; `None` if the signal counts as the
     /// first one again.
-    fn meaning(&mut self, now: Instant) -> Option<Request> {
+    fn meaning(&mut self, now: Instant) -> Option<SignalAction> {
         match self.0 {
             None => {
                 self.0 = Some(now);
-                Some(Request::Stop)
+                Some(SignalAction::Stop)
             }
             Some(first) if now.duration_since(first) < ONE_MOMENT => None,
-            Some(_) => Some(Request::Abort),
+            Some(_) => Some(SignalAction::Abort),
         }
     }
 }
@@ -101,10 +101,10 @@ mod tests {
     async fn signals_within_a_second_of_the_first_count_as_one() {
         let (mut moment, start) = (Moment::default(), Instant::now());
         for (name, after, want) in [
-            ("the first", 0, Some(Request::Stop)),
+            ("the first", 0, Some(SignalAction::Stop)),
             ("sent with it", 0, None),
             ("a moment later", 999, None),
-            ("a second later", 1000, Some(Request::Abort)),
+            ("a second later", 1000, Some(SignalAction::Abort)),
         ] {
             assert_eq!(moment.meaning(start + Duration::from_millis(after)), want, "{name}");
         }

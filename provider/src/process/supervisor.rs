@@ -4,22 +4,24 @@
 use std::{path::Path, sync::Arc};
 
 use http::HeaderValue;
-use provider::{MountPaths, Mounted, SupervisorLink, TokenSource, cli::SupervisorArguments};
+use provider::{
+    InputError, MountPaths, MountedFiles, SupervisorLink, TokenSource, cli::SupervisorArguments,
+};
 
 /// Environment variable with the Supervisor's port.
 const PORT: &str = "SUPERVISOR_APISERVER_PORT";
 
 /// Reads and checks the mounted files and the environment variable [`PORT`].
-pub(super) fn mounted(paths: &MountPaths) -> Result<Mounted, String> {
+pub(super) fn read_mounts(paths: &MountPaths) -> Result<MountedFiles, InputError> {
     let port = std::env::var(PORT).ok();
     let read = |path: &Path| std::fs::read(path);
-    provider::read_mounted(paths, port.as_deref(), &read).map_err(|err| err.to_string())
+    provider::read_mounted(paths, port.as_deref(), &read)
 }
 
 /// Reads the mounted files and makes the client of the Supervisor, without sending a request. Must
 /// run inside a runtime.
-pub(super) fn link(arguments: &SupervisorArguments) -> Result<SupervisorLink, String> {
-    let Mounted { server, roots, namespace, owner, warnings } = mounted(&arguments.paths)?;
+pub(super) fn link(arguments: &SupervisorArguments) -> Result<SupervisorLink, InputError> {
+    let MountedFiles { server, roots, namespace, owner, warnings } = read_mounts(&arguments.paths)?;
     for warning in warnings {
         tracing::warn!("{warning}");
     }
@@ -37,7 +39,8 @@ pub(super) fn link(arguments: &SupervisorArguments) -> Result<SupervisorLink, St
     config.default_retry = false;
     config.read_timeout = None;
     let client = ::kube::Client::try_from(config).map_err(|err| {
-        format!("cannot make a client of the Supervisor: {err}; check its ca.crt")
+        let err = InputError::new(format!("cannot make a client of the Supervisor: {err}"));
+        err.remedy("check its ca.crt")
     })?;
     let token = arguments.paths.token();
     let tokens = TokenSource::new(Arc::new(move || {

@@ -5,19 +5,19 @@
 
 use std::path::{Path, PathBuf};
 
-use provider::{Config, MountPaths, UnknownKeys};
+use provider::{Config, InputError, MountPaths, UnknownKeys};
 
 use super::{files::read_text, load, supervisor};
 
 /// The paths of the files, and the setting with which the provider parses the configuration.
-pub(super) struct Watched {
+pub(super) struct WatchedFiles {
     pub(super) file: PathBuf,
     pub(super) unknown_keys: UnknownKeys,
     /// Paths of the files mounted for the Supervisor, in Supervisor mode.
     pub(super) mounted: Option<MountPaths>,
 }
 
-impl Watched {
+impl WatchedFiles {
     /// Returns the paths of the files as one text, for messages.
     pub(super) fn name(&self) -> String {
         let file = self.file.display();
@@ -32,7 +32,7 @@ impl Watched {
 
     /// Reads all files and returns their content as one text, for comparison.
     pub(super) fn read(&self) -> Result<String, String> {
-        let mut text = read_text(&self.file)?;
+        let mut text = read_text(&self.file).map_err(|err| err.to_string())?;
         for path in self.mounted.iter().flat_map(MountPaths::constant) {
             text.push('\0');
             text.push_str(&read(&path)?);
@@ -42,19 +42,19 @@ impl Watched {
 
     /// Checks that the provider could start with the configuration file in `text`; otherwise a
     /// restart would fail. In Supervisor mode also checks the mounted files, which it reads again.
-    pub(super) fn check(&self, text: &str) -> Result<(), String> {
+    pub(super) fn check(&self, text: &str) -> Result<(), InputError> {
         let text = text.split('\0').next().unwrap_or_default();
         let Some(paths) = &self.mounted else {
             return load(&self.file, text.to_owned(), self.unknown_keys).map(drop);
         };
         check_unused(&self.file, text)?;
-        supervisor::mounted(paths).map(drop)
+        supervisor::read_mounts(paths).map(drop)
     }
 }
 
 /// Checks the syntax of a configuration file that the provider does not use.
-pub(super) fn check_unused(file: &Path, text: &str) -> Result<(), String> {
-    Config::check_unused(&file.display().to_string(), text).map_err(|err| err.to_string())
+pub(super) fn check_unused(file: &Path, text: &str) -> Result<(), InputError> {
+    Config::check_unused(&file.display().to_string(), text)
 }
 
 /// Reads a mounted file; replaces bytes that are not UTF-8.
@@ -70,7 +70,7 @@ mod tests {
     /// The mounted files in a temporary directory, and beside them a directory with a similar name.
     struct Mount {
         directory: tempfile::TempDir,
-        watched: Watched,
+        watched: WatchedFiles,
     }
 
     impl Mount {
@@ -91,7 +91,7 @@ mod tests {
                 server: None,
             };
             let (file, unknown_keys) = (at("vsphere.conf"), UnknownKeys::Warn);
-            Self { watched: Watched { file, unknown_keys, mounted: Some(mounted) }, directory }
+            Self { watched: WatchedFiles { file, unknown_keys, mounted: Some(mounted) }, directory }
         }
 
         fn write(&self, name: &str, text: &str) {

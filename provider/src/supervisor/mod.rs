@@ -9,12 +9,11 @@ mod settings;
 mod token;
 mod transport;
 
-pub use family::{ClusterFamily, ParseClusterFamilyError};
-pub use files::{MountError, MountPaths, Mounted, read_mounted};
+pub use family::ClusterFamily;
+pub use files::{MountPaths, MountedFiles, read_mounted};
 pub use owner::{OwnerReference, ParseOwnerError};
 pub use settings::{
-    InstancesMode, PodIpPool, SupervisorFlags, SupervisorSettings, SupervisorSettingsError,
-    VmOperatorVersion,
+    InstancesMode, PodIpPool, SupervisorFlags, SupervisorSettings, VmOperatorVersion,
 };
 pub use token::{TokenError, TokenReader, TokenSource};
 pub use transport::authenticated;

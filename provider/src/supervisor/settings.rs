@@ -3,8 +3,8 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{ClusterFamily, ParseClusterFamilyError};
-use crate::instances::Family;
+use super::ClusterFamily;
+use crate::{InputError, instances::Family};
 
 /// `--vm-operator-api-version`: the API version in which the provider reads VirtualMachines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,10 +43,13 @@ impl fmt::Display for VmOperatorVersion {
 }
 
 impl FromStr for VmOperatorVersion {
-    type Err = SupervisorSettingsError;
+    type Err = InputError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let unknown = || SupervisorSettingsError::Version(text.to_owned());
+        let unknown = || {
+            let err = InputError::unknown("unsupported version", text);
+            err.condition("expected v1alpha2, v1alpha5 or v1alpha6")
+        };
         Self::ALL.into_iter().find(|version| version.as_str() == text).ok_or_else(unknown)
     }
 }
@@ -92,7 +95,7 @@ impl InstancesMode {
 }
 
 impl FromStr for InstancesMode {
-    type Err = String;
+    type Err = InputError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
@@ -100,7 +103,10 @@ impl FromStr for InstancesMode {
             "watch" => Ok(Self::Watch),
             "poll" => Ok(Self::Poll),
             "v1" => Ok(Self::V1),
-            other => Err(format!("invalid mode {other:?}: expected auto, watch, poll or v1")),
+            other => {
+                let err = InputError::unknown("invalid mode", other);
+                Err(err.condition("expected auto, watch, poll or v1"))
+            }
         }
     }
 }
@@ -143,42 +149,6 @@ pub struct SupervisorSettings {
     pub pod_ip_pool: Option<PodIpPool>,
 }
 
-/// Reason why the provider refuses the flags of Supervisor mode.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SupervisorSettingsError {
-    /// An unsupported version.
-    #[error(
-        "--vm-operator-api-version: unsupported version {0:?}: expected v1alpha2, v1alpha5 or v1alpha6"
-    )]
-    Version(String),
-    /// An invalid IP family.
-    #[error("--cluster-ip-family: {0}")]
-    Family(#[from] ParseClusterFamilyError),
-    /// IPv6 with a version that has no fields for it.
-    #[error(
-        "--cluster-ip-family: {family} needs --vm-operator-api-version=v1alpha6; {version} has no IPv6 services"
-    )]
-    FamilyNeedsVersion {
-        /// The requested family.
-        family: ClusterFamily,
-        /// The requested version.
-        version: VmOperatorVersion,
-    },
-    /// IPv6 with a route controller outside VPC mode, where the routes of NSX-T are IPv4 only.
-    #[error("--cluster-ip-family: {0} with routes needs --enable-vpc-mode=true")]
-    FamilyNeedsVpc(ClusterFamily),
-    /// VPC mode without a valid pool.
-    #[error(
-        "--pod-ip-pool-type: {0:?} is neither Public nor Private; with --enable-vpc-mode set one of them"
-    )]
-    Pool(String),
-    /// A pool without VPC mode.
-    #[error(
-        "--pod-ip-pool-type: {0:?} needs --enable-vpc-mode=true; set that, or omit --pod-ip-pool-type"
-    )]
-    PoolWithoutVpc(String),
-}
-
 impl SupervisorFlags {
     /// Checks the flags in upstream's order.
     ///
@@ -188,24 +158,36 @@ impl SupervisorFlags {
     /// # Errors
     ///
     /// The first problem; the error names the flag and the remedy.
-    pub fn check(&self) -> Result<SupervisorSettings, SupervisorSettingsError> {
+    pub fn check(&self) -> Result<SupervisorSettings, InputError> {
         let pod_ip_pool = match (self.vpc, self.pod_ip_pool.as_str()) {
             (true, "Public") => Some(PodIpPool::Public),
             (true, "Private") => Some(PodIpPool::Private),
-            (true, other) => return Err(SupervisorSettingsError::Pool(other.to_owned())),
+            (true, other) => {
+                let err = InputError::invalid(other, "is neither Public nor Private");
+                let err = err.remedy("with --enable-vpc-mode set one of them");
+                return Err(err.in_flag("pod-ip-pool-type"));
+            }
             (false, "") => None,
             (false, other) => {
-                return Err(SupervisorSettingsError::PoolWithoutVpc(other.to_owned()));
+                let err = InputError::invalid(other, "needs --enable-vpc-mode=true");
+                let err = err.remedy("set that, or omit --pod-ip-pool-type");
+                return Err(err.in_flag("pod-ip-pool-type"));
             }
         };
-        let family: ClusterFamily = self.family.parse()?;
-        let version: VmOperatorVersion = self.version.parse()?;
+        let in_family = |err: InputError| err.in_flag("cluster-ip-family");
+        let in_version = |err: InputError| err.in_flag("vm-operator-api-version");
+        let family: ClusterFamily = self.family.parse().map_err(in_family)?;
+        let version: VmOperatorVersion = self.version.parse().map_err(in_version)?;
         if family.has(Family::V6) {
             if !version.has_dual_stack() {
-                return Err(SupervisorSettingsError::FamilyNeedsVersion { family, version });
+                let needs = format!("{family} needs --vm-operator-api-version=v1alpha6");
+                let remedy = format!("{version} has no IPv6 services");
+                return Err(in_family(InputError::new(needs).remedy(remedy)));
             }
             if self.routes && !self.vpc {
-                return Err(SupervisorSettingsError::FamilyNeedsVpc(family));
+                // The routes of NSX-T outside VPC mode are IPv4 only.
+                let needs = format!("{family} with routes needs --enable-vpc-mode=true");
+                return Err(in_family(InputError::new(needs)));
             }
         }
         Ok(SupervisorSettings { version, family, pod_ip_pool })
@@ -235,26 +217,34 @@ mod tests {
         }
         for text in ["v1alpha7", "v1alpha1", "v1alpha3", "", "V1ALPHA2", " v1alpha2", "garbage"] {
             let flags = SupervisorFlags { version: text.to_owned(), ..flags() };
-            let want = Err(SupervisorSettingsError::Version(text.to_owned()));
-            assert_eq!(flags.check(), want, "{text:?}");
+            let said = flags.check().unwrap_err().to_string();
+            let want =
+                format!("--vm-operator-api-version: unsupported version {text:?}: expected ");
+            assert!(said.starts_with(&want), "{said}");
         }
     }
 
     #[test]
     fn a_pod_ip_pool_is_accepted_in_vpc_mode_alone() {
-        use SupervisorSettingsError::{Pool, PoolWithoutVpc};
         for (vpc, pool, want) in [
             (true, "Public", Ok(Some(PodIpPool::Public))),
             (true, "Private", Ok(Some(PodIpPool::Private))),
-            (true, "", Err(Pool(String::new()))),
-            (true, "public", Err(Pool("public".to_owned()))),
-            (true, "Other", Err(Pool("Other".to_owned()))),
+            (true, "", Err("\"\" is neither")),
+            (true, "public", Err("\"public\" is neither")),
+            (true, "Other", Err("\"Other\" is neither")),
             (false, "", Ok(None)),
-            (false, "Public", Err(PoolWithoutVpc("Public".to_owned()))),
-            (false, "x", Err(PoolWithoutVpc("x".to_owned()))),
+            (false, "Public", Err("\"Public\" needs --enable-vpc-mode=true")),
+            (false, "x", Err("\"x\" needs --enable-vpc-mode=true")),
         ] {
             let flags = SupervisorFlags { vpc, pod_ip_pool: pool.to_owned(), ..flags() };
-            assert_eq!(flags.check().map(|it| it.pod_ip_pool), want, "{vpc} {pool:?}");
+            match (flags.check(), want) {
+                (Ok(settings), want) => assert_eq!(Ok(settings.pod_ip_pool), want, "{pool:?}"),
+                (Err(err), Ok(_)) => panic!("{vpc} {pool:?}: {err}"),
+                (Err(err), Err(want)) => {
+                    let want = format!("--pod-ip-pool-type: {want}");
+                    assert!(err.to_string().starts_with(&want), "{err}");
+                }
+            }
         }
     }
 
@@ -274,13 +264,17 @@ mod tests {
                     };
                     let is_v6 = family != ClusterFamily::V4;
                     let want = if is_v6 && version != VmOperatorVersion::V1Alpha6 {
-                        Err(SupervisorSettingsError::FamilyNeedsVersion { family, version })
+                        Err(format!(
+                            "{family} needs --vm-operator-api-version=v1alpha6; {version} has no IPv6 services"
+                        ))
                     } else if is_v6 && routes && !vpc {
-                        Err(SupervisorSettingsError::FamilyNeedsVpc(family))
+                        Err(format!("{family} with routes needs --enable-vpc-mode=true"))
                     } else {
                         Ok(family)
                     };
-                    assert_eq!(flags.check().map(|it| it.family), want, "{flags:?}");
+                    let want = want.map_err(|text| format!("--cluster-ip-family: {text}"));
+                    let got = flags.check().map(|it| it.family).map_err(|err| err.to_string());
+                    assert_eq!(got, want, "{flags:?}");
                 }
             }
         }

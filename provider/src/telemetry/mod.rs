@@ -116,61 +116,68 @@ impl Default for Telemetry {
             supervisor: Mutex::new(None),
             registry: Registry::default(),
         };
+        telemetry.register(&mut registry);
+        Self { registry, ..telemetry }
+    }
+}
+
+impl Telemetry {
+    /// Registers all metrics, in the order in which `/metrics` shows them.
+    fn register(&self, registry: &mut Registry) {
         registry.register(
             "running_managed_controllers",
             "1 if the controller runs in this process, else 0",
-            telemetry.controllers.clone(),
+            self.controllers.clone(),
         );
         registry.register(
             "leader_election_master_status",
             "1 if this process holds the leader lease, else 0",
-            telemetry.leader.clone(),
+            self.leader.clone(),
         );
         registry.register(
             "vsphere_view_current",
             "1 if the calls to a vCenter succeed and its view, if needed, is current, else 0",
-            telemetry.views.clone(),
+            self.views.clone(),
         );
         registry.register(
             "vsphere_nodes_held",
             "Nodes whose deletion is held back because too many are gone at once",
-            telemetry.held.clone(),
+            self.held.clone(),
         );
         registry.register(
             "vsphere_nodes_troubled",
             "Nodes that the provider cannot manage, by kind of trouble",
-            telemetry.troubled.clone(),
+            self.troubled.clone(),
         );
         registry.register(
             "vsphere_nodes_initialized",
             "Nodes initialized",
-            telemetry.initialized.clone(),
+            self.initialized.clone(),
         );
         registry.register(
             "vsphere_nodes_deleted",
             "Nodes deleted because their machine is gone",
-            telemetry.deleted.clone(),
+            self.deleted.clone(),
         );
         registry.register(
             "vsphere_node_sync_failures",
             "Syncs of a node that failed because a request to the API server failed",
-            telemetry.failed.clone(),
+            self.failed.clone(),
         );
         registry.register(
             "vsphere_node_deletions_held",
             "Times that the deletion of a node was held back",
-            telemetry.holds.clone(),
+            self.holds.clone(),
         );
         registry.register(
             "vsphere_node_watch_events",
             "Changes of nodes that the node watch reported, by kind",
-            telemetry.node_news.clone(),
+            self.node_news.clone(),
         );
-        telemetry.vcenter_metrics.register(&mut registry);
-        telemetry.supervisor_metrics.register(&mut registry);
-        telemetry.queues.register(&mut registry);
-        telemetry.requests.register(&mut registry);
-        Self { registry, ..telemetry }
+        self.vcenter_metrics.register(registry);
+        self.supervisor_metrics.register(registry);
+        self.queues.register(registry);
+        self.requests.register(registry);
     }
 }
 
@@ -181,8 +188,9 @@ impl CallObserver for Telemetry {
 }
 
 impl Telemetry {
-    pub(crate) fn set_controller(&self, name: &str, runs: bool) {
-        self.controllers.get_or_create(&NameLabel { name: name.to_owned() }).set(i64::from(runs));
+    /// Shows that the controller runs.
+    pub(crate) fn controller_started(&self, name: &str) {
+        self.controllers.get_or_create(&NameLabel { name: name.to_owned() }).set(1);
     }
 
     pub(crate) fn set_leader(&self, leads: bool) {
@@ -250,12 +258,12 @@ impl Telemetry {
 
     /// Returns the counter of requests to the workload cluster.
     pub(crate) fn cluster_requests(&self) -> RequestCounter {
-        self.requests.of("cluster")
+        self.requests.counter("cluster")
     }
 
     /// Returns the counter of requests to the Supervisor.
     pub(crate) fn supervisor_requests(&self) -> RequestCounter {
-        self.requests.of("supervisor")
+        self.requests.counter("supervisor")
     }
 
     /// Creates the metrics of a work queue with this name.

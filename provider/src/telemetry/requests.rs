@@ -39,7 +39,7 @@ impl RequestFamily {
     }
 
     /// Returns the counter of requests to one server.
-    pub(super) fn of(&self, server: &'static str) -> RequestCounter {
+    pub(super) fn counter(&self, server: &'static str) -> RequestCounter {
         RequestCounter { server, requests: self.0.clone() }
     }
 }

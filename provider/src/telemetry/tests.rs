@@ -17,7 +17,7 @@ fn scrape(telemetry: &Telemetry, names: &[&str]) -> String {
 #[test]
 fn metrics_are_text_in_a_fixed_order() {
     let telemetry = Telemetry::default();
-    telemetry.set_controller("cloud-node", true);
+    telemetry.controller_started("cloud-node");
     telemetry.set_held(3);
     telemetry.deletion_held();
     telemetry.sync_failed();

@@ -1,4 +1,9 @@
 //! Growing pauses with jitter from a seed: the same seed gives the same pauses on every computer.
+//!
+//! Written by hand although kube brings the crate `backon`: its jitter adds up to the whole pause,
+//! from a generator of its own, and it has no full jitter. The bounds in SPECIFICATION.md and the
+//! recorded ledgers need a stretch by up to half, rounded to milliseconds, and one stream of random
+//! numbers per purpose.
 
 use std::time::Duration;
 

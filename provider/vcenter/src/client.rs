@@ -15,6 +15,7 @@ use http::{HeaderValue, header};
 use http_body_util::{BodyExt as _, Full};
 use tokio::time::Instant;
 use tower::ServiceExt as _;
+use tracing::Instrument as _;
 
 use crate::{
     Call, CallError, CallErrorKind, CallObserver, CredentialSource, Jitter, Session, Transport,
@@ -211,18 +212,22 @@ impl Vcenter {
     pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);
         let (soap, rest) = (self.inner.soap.take(), self.inner.rest.take());
-        let ((), ()) = futures::join!(
-            async {
-                if let Some(session) = soap {
-                    self.logout_soap(&session).await;
+        let span = tracing::info_span!("vcenter", vcenter = %self.inner.name, task = "logout");
+        let logouts = async {
+            let ((), ()) = futures::join!(
+                async {
+                    if let Some(session) = soap {
+                        self.logout_soap(&session).await;
+                    }
+                },
+                async {
+                    if let Some(session) = rest {
+                        self.logout_rest(&session).await;
+                    }
                 }
-            },
-            async {
-                if let Some(session) = rest {
-                    self.logout_rest(&session).await;
-                }
-            }
-        );
+            );
+        };
+        logouts.instrument(span).await;
     }
 
     /// Returns the error of a call to this vCenter.

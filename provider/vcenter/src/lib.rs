@@ -48,7 +48,7 @@ pub use types::{
     UpdateSet,
 };
 pub use vapi::{Category, CategoryId, Tag, TagId};
-pub use views::InventoryRead;
+pub use views::{InventoryExtent, InventoryRead};
 
 /// The examples of the README, which are tested with those of this documentation.
 #[cfg(doctest)]

@@ -71,7 +71,7 @@ impl ProxyRules {
 
     /// Returns the proxy for this vCenter; `None` for a direct connection. The connection to
     /// localhost and to loopback addresses is always direct.
-    pub fn of(&self, endpoint: &Endpoint) -> Option<&Proxy> {
+    pub fn proxy_for(&self, endpoint: &Endpoint) -> Option<&Proxy> {
         let proxy = self.proxy.as_ref()?;
         let host = endpoint.host.trim_end_matches('.').to_ascii_lowercase();
         let address = host.parse::<IpAddr>().ok();
@@ -154,9 +154,9 @@ impl Proxy {
 /// Returns the value of `Proxy-Authorization` for a percent-encoded `user:password`.
 fn authorization(login: &str) -> Result<HeaderValue, ProxyError> {
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
-    let mut plain = decoded(user)?;
+    let mut plain = percent_decode(user)?;
     plain.push(b':');
-    plain.extend(decoded(password)?);
+    plain.extend(percent_decode(password)?);
     let text = format!("Basic {}", STANDARD.encode(plain));
     let mut value = HeaderValue::from_str(&text).map_err(|_| ProxyError::NotAnAddress)?;
     value.set_sensitive(true);
@@ -164,7 +164,7 @@ fn authorization(login: &str) -> Result<HeaderValue, ProxyError> {
 }
 
 /// Decodes percent-encoding.
-fn decoded(text: &str) -> Result<Vec<u8>, ProxyError> {
+fn percent_decode(text: &str) -> Result<Vec<u8>, ProxyError> {
     let mut bytes = text.bytes();
     let mut plain = Vec::new();
     while let Some(byte) = bytes.next() {
@@ -186,7 +186,7 @@ mod tests {
 
     fn is_proxied(no_proxy: &str, host: &str, port: u16) -> bool {
         let rules = ProxyRules::parse("proxy:3128", no_proxy).unwrap();
-        rules.of(&Endpoint { name: "vc".to_owned(), host: host.to_owned(), port }).is_some()
+        rules.proxy_for(&Endpoint { name: "vc".to_owned(), host: host.to_owned(), port }).is_some()
     }
 
     #[test]

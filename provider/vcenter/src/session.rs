@@ -162,10 +162,10 @@ impl<T: Login> Slot<T> {
 
 /// Record of the last rejected credential, so that the client does not send it again too soon.
 #[derive(Debug, Default)]
-pub(crate) struct Lockout(Mutex<Option<Rejected>>);
+pub(crate) struct Lockout(Mutex<Option<Rejection>>);
 
 #[derive(Debug)]
-struct Rejected {
+struct Rejection {
     credential: Credential,
     attempts: u32,
     not_before: Instant,
@@ -195,7 +195,7 @@ impl Lockout {
             _ => 1,
         };
         let pause = if attempts < 3 { LOCKOUT_SPACING * attempts } else { LOCKOUT_PAUSE };
-        *slot = Some(Rejected {
+        *slot = Some(Rejection {
             credential: credential.clone(),
             attempts,
             not_before: Instant::now() + pause,

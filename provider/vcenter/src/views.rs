@@ -19,6 +19,15 @@ const POLL_MARGIN: Duration = Duration::from_secs(15);
 /// per thousand nodes.
 const MAX_UPDATES: &str = "1000";
 
+/// Objects that a read of the inventory returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InventoryExtent {
+    /// The virtual machines.
+    Machines,
+    /// The datacenters and the folders above them, and then the virtual machines.
+    DatacentersAndMachines,
+}
+
 /// State of a paged read of the same properties of all virtual machines, or of those in one
 /// container.
 #[derive(Debug)]
@@ -43,14 +52,14 @@ impl Vcenter {
         objects: &[MoRef],
     ) -> Result<MoRef, CallError> {
         let answer = self
-            .bound("CreateListView", session, |out| {
+            .call_in_session("CreateListView", session, |out| {
                 out.reference("_this", &session.content.view_manager);
                 for object in objects {
                     out.reference("obj", object);
                 }
             })
             .await?;
-        self.returned("CreateListView", &answer)
+        self.returned_reference("CreateListView", &answer)
     }
 
     /// `ModifyListView`: adds objects to a view and removes others. Returns the references that the
@@ -67,7 +76,7 @@ impl Vcenter {
         remove: &[MoRef],
     ) -> Result<Vec<MoRef>, CallError> {
         let answer = self
-            .bound("ModifyListView", session, |out| {
+            .call_in_session("ModifyListView", session, |out| {
                 out.reference("_this", view);
                 for object in add {
                     out.reference("add", object);
@@ -86,7 +95,7 @@ impl Vcenter {
     ///
     /// As every call; see [`CallError::retry`].
     pub async fn destroy_view(&self, session: &Session, view: &MoRef) -> Result<(), CallError> {
-        self.bound("DestroyView", session, |out| {
+        self.call_in_session("DestroyView", session, |out| {
             out.reference("_this", view);
         })
         .await?;
@@ -104,13 +113,13 @@ impl Vcenter {
         spec: &FilterSpec,
     ) -> Result<MoRef, CallError> {
         let answer = self
-            .bound("CreateFilter", session, |out| {
+            .call_in_session("CreateFilter", session, |out| {
                 out.reference("_this", &session.content.property_collector);
                 spec.write("spec", out);
                 out.text("partialUpdates", "false");
             })
             .await?;
-        self.returned("CreateFilter", &answer)
+        self.returned_reference("CreateFilter", &answer)
     }
 
     /// `DestroyPropertyFilter`: destroys a filter.
@@ -119,7 +128,7 @@ impl Vcenter {
     ///
     /// As every call; see [`CallError::retry`].
     pub async fn destroy_filter(&self, session: &Session, filter: &MoRef) -> Result<(), CallError> {
-        self.bound("DestroyPropertyFilter", session, |out| {
+        self.call_in_session("DestroyPropertyFilter", session, |out| {
             out.reference("_this", filter);
         })
         .await?;
@@ -165,8 +174,7 @@ impl Vcenter {
     }
 
     /// Begins a paged read of `paths` of all virtual machines that the login can see, or of those
-    /// in `container`: creates a view of them. With `with_datacenters`, the read also returns the
-    /// folders above datacenters and the datacenters, before the machines.
+    /// in `container`: creates a view of them.
     ///
     /// # Errors
     ///
@@ -175,7 +183,7 @@ impl Vcenter {
         &self,
         paths: &[&str],
         container: Option<&MoRef>,
-        with_datacenters: bool,
+        extent: InventoryExtent,
     ) -> Result<InventoryRead, CallError> {
         let mut session = self.session().await?;
         let mut created = self.create_inventory_view(&session, container).await;
@@ -187,7 +195,7 @@ impl Vcenter {
         }
         let view = created?;
         let mut spec = FilterSpec::of_view(&view, "VirtualMachine", paths);
-        if with_datacenters {
+        if extent == InventoryExtent::DatacentersAndMachines {
             spec = spec.with_datacenters(session.content.root_folder.clone());
         }
         Ok(InventoryRead { session, view, spec, token: None, started: false })
@@ -201,14 +209,14 @@ impl Vcenter {
     ) -> Result<MoRef, CallError> {
         let container = container.unwrap_or(&session.content.root_folder);
         let answer = self
-            .bound("CreateContainerView", session, |out| {
+            .call_in_session("CreateContainerView", session, |out| {
                 out.reference("_this", &session.content.view_manager);
                 out.reference("container", container);
                 out.text("type", "VirtualMachine");
                 out.text("recursive", "true");
             })
             .await?;
-        self.returned("CreateContainerView", &answer)
+        self.returned_reference("CreateContainerView", &answer)
     }
 
     /// Returns the next page of an inventory read; `None` after the last page.
@@ -238,7 +246,7 @@ impl Vcenter {
     }
 
     /// Makes a call in exactly this session.
-    async fn bound(
+    async fn call_in_session(
         &self,
         operation: &'static str,
         session: &Session,
@@ -249,7 +257,11 @@ impl Vcenter {
     }
 
     /// Returns the reference in `returnval`.
-    fn returned(&self, operation: &'static str, answer: &Element) -> Result<MoRef, CallError> {
+    fn returned_reference(
+        &self,
+        operation: &'static str,
+        answer: &Element,
+    ) -> Result<MoRef, CallError> {
         answer
             .child("returnval")
             .and_then(MoRef::read)

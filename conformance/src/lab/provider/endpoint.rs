@@ -179,6 +179,7 @@ pub(in crate::lab) fn made(
             refused_ttl: arguments.refused_ttl,
         },
     })
+    .map_err(|err| err.to_string())
 }
 
 impl EndpointClient {

@@ -23,7 +23,7 @@ use crate::{
     telemetry::RequestCounter,
 };
 
-pub use paths::{AllowedPaths, ParseAllowedPathsError};
+pub use paths::AllowedPaths;
 
 /// Requests per second and burst of each client that sends reviews, as in upstream.
 const PACE: (f64, u32) = (50.0, 100);
@@ -84,7 +84,7 @@ impl Access {
     pub(super) fn new(settings: AccessSettings, requests: RequestCounter) -> Self {
         let client = |client: &Option<kube::Client>| {
             let paced = client.clone().map(|client| Cluster::new(client, PACE.0, PACE.1));
-            paced.map(|cluster| cluster.counted(requests.clone()))
+            paced.map(|cluster| cluster.with_counter(requests.clone()))
         };
         Self {
             authentication: client(&settings.authentication),

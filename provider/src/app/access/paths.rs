@@ -2,17 +2,14 @@
 
 use std::str::FromStr;
 
+use crate::InputError;
+
 /// The paths and prefixes of paths that need no authorization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedPaths {
     exact: Vec<String>,
     prefixes: Vec<String>,
 }
-
-/// Error for a path with a `*` before its last character.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} has a * that is not its last character; remove it")]
-pub struct ParseAllowedPathsError(String);
 
 impl Default for AllowedPaths {
     /// Allows the health paths, as upstream does.
@@ -23,7 +20,7 @@ impl Default for AllowedPaths {
 }
 
 impl FromStr for AllowedPaths {
-    type Err = ParseAllowedPathsError;
+    type Err = InputError;
 
     /// Parses a comma-separated list; a slash at the beginning of a path makes no difference.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -38,7 +35,8 @@ impl FromStr for AllowedPaths {
                 None => (path, &mut allowed.exact),
             };
             if path.contains('*') {
-                return Err(ParseAllowedPathsError(given.to_owned()));
+                let err = InputError::invalid(given, "has a * that is not its last character");
+                return Err(err.remedy("remove it"));
             }
             paths.push(path.to_owned());
         }

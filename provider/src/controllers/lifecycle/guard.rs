@@ -28,12 +28,12 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Guard {
     pub(super) held: BTreeMap<String, Instant>,
-    refused: BTreeMap<String, Refused>,
+    refused: BTreeMap<String, Refusal>,
 }
 
 /// Number of refused deletions of one node, and the end of the wait before the next attempt.
 #[derive(Clone, Copy, Debug)]
-struct Refused {
+struct Refusal {
     times: u32,
     until: Instant,
 }
@@ -60,7 +60,7 @@ impl Guard {
             _ => period.saturating_mul(1 << doublings).min(MAX_WAIT),
         };
         let wait = wait.max(asked.min(MAX_WAIT));
-        self.refused.insert(uid.to_owned(), Refused { times, until: now + wait });
+        self.refused.insert(uid.to_owned(), Refusal { times, until: now + wait });
     }
 
     /// True if the controller may try to delete this node now.

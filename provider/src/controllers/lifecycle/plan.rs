@@ -63,6 +63,16 @@ pub(super) enum Step {
 }
 
 impl Step {
+    /// The node of the step.
+    pub(super) fn node(&self) -> &Arc<Node> {
+        match self {
+            Self::RemoveShutdownTaint(node)
+            | Self::AddShutdownTaint(node)
+            | Self::Delete { node, .. }
+            | Self::Hold { node, .. } => node,
+        }
+    }
+
     /// True if the step deletes a Node.
     pub(super) fn deletes(&self) -> bool {
         matches!(self, Self::Delete { .. })

@@ -12,6 +12,7 @@ use provider_vcenter::{Chain, Jitter};
 use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use super::ages::Ages;
 use super::guard::Guard;
@@ -50,6 +51,20 @@ pub(crate) struct Settings {
     pub skip_deletion: bool,
     pub seed: u64,
     pub active: Active,
+}
+
+/// Change of the shutdown taint of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TaintChange {
+    /// The machine is off.
+    Add,
+    /// The node is ready again.
+    Remove,
+}
+
+/// Returns the span of the work for one node.
+fn node_span(node: &Node) -> Span {
+    tracing::info_span!("node", node = %node.name)
 }
 
 /// The cloud-node-lifecycle controller.
@@ -107,7 +122,9 @@ impl LifecycleController {
                 log_kept_nodes(&steps, &mut spared);
             }
             for batch in steps.chunks(BATCH) {
-                let confirming = join_all(batch.iter().map(|step| self.confirm(step)));
+                let confirming =
+                    batch.iter().map(|step| self.confirm(step).instrument(node_span(step.node())));
+                let confirming = join_all(confirming);
                 let Some(confirmed) = stop.run_until_cancelled(confirming).await else { return };
                 for (step, mut confirmed) in batch.iter().zip(confirmed) {
                     if stop.is_cancelled() {
@@ -116,10 +133,11 @@ impl LifecycleController {
                     // The proof may be old by now, because the other lookups and the earlier writes
                     // took time.
                     if step.deletes() && confirmed.is_some_and(|at| at.elapsed() > MAX_PROOF_AGE) {
-                        confirmed = self.confirm(step).await;
+                        confirmed = self.confirm(step).instrument(node_span(step.node())).await;
                     }
                     let refused = if confirmed.is_some() {
-                        self.act(step, &mut n_hold_events, &mut jitter).await.err()
+                        let acting = self.act(step, &mut n_hold_events, &mut jitter);
+                        acting.instrument(node_span(step.node())).await.err()
                     } else {
                         Some(Duration::ZERO)
                     };
@@ -189,21 +207,25 @@ impl LifecycleController {
         let now = Instant::now();
         let (ready, not_ready): (Vec<_>, Vec<_>) =
             self.store.all().into_iter().partition(|node| node.ready);
-        let questions = not_ready.into_iter().map(|node| async move {
-            let identity = node.identity();
-            let exists =
-                self.exists(&node, guard.proof_after(&node.uid, now), LOOKUP_TIMEOUT).await;
-            let may_be_off = matches!(exists, Lookup::Found(()))
-                || mutant!(self.settings.active, ShutdownOnUnknown);
-            let shutdown = may_be_off.then(|| self.instances.shutdown(&identity));
-            let exists = match exists {
-                Lookup::Unknown(_) if mutant!(self.settings.active, ShutdownOnUnknown) => {
-                    Lookup::Found(())
-                }
-                other => other,
+        let questions = not_ready.into_iter().map(|node| {
+            let span = node_span(&node);
+            let question = async move {
+                let identity = node.identity();
+                let exists =
+                    self.exists(&node, guard.proof_after(&node.uid, now), LOOKUP_TIMEOUT).await;
+                let may_be_off = matches!(exists, Lookup::Found(()))
+                    || mutant!(self.settings.active, ShutdownOnUnknown);
+                let shutdown = may_be_off.then(|| self.instances.shutdown(&identity));
+                let exists = match exists {
+                    Lookup::Unknown(_) if mutant!(self.settings.active, ShutdownOnUnknown) => {
+                        Lookup::Found(())
+                    }
+                    other => other,
+                };
+                let age = ages.age(&node, now);
+                JudgedNode { node, judgement: NodeState::NotReady { exists, shutdown, age } }
             };
-            let age = ages.age(&node, now);
-            JudgedNode { node, judgement: NodeState::NotReady { exists, shutdown, age } }
+            question.instrument(span)
         });
         let asking =
             futures::stream::iter(questions).buffered(self.instances.max_concurrent_exists());
@@ -226,8 +248,12 @@ impl LifecycleController {
         jitter: &mut Jitter,
     ) -> Result<(), Duration> {
         let (node, result) = match step {
-            Step::RemoveShutdownTaint(node) => (node, self.set_taint(node, false, jitter).await),
-            Step::AddShutdownTaint(node) => (node, self.set_taint(node, true, jitter).await),
+            Step::RemoveShutdownTaint(node) => {
+                (node, self.set_taint(node, TaintChange::Remove, jitter).await)
+            }
+            Step::AddShutdownTaint(node) => {
+                (node, self.set_taint(node, TaintChange::Add, jitter).await)
+            }
             Step::Delete { node, .. } => (node, self.delete(node).await),
             Step::Hold { node, n_gone, n_nodes } => {
                 tracing::warn!(node = %node.name, n_gone, n_nodes, "the machines of too many nodes are gone at once; holding the deletion until a second check at least 30 s later");
@@ -298,9 +324,10 @@ impl LifecycleController {
     async fn set_taint(
         &self,
         node: &Arc<Node>,
-        is_off: bool,
+        change: TaintChange,
         jitter: &mut Jitter,
     ) -> Result<(), ClusterError> {
+        let is_off = change == TaintChange::Add;
         let path = format!("/api/v1/nodes/{}", node.name);
         let mut current = Arc::clone(node);
         for conflicts in 0..=MAX_CONFLICTS {

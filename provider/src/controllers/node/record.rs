@@ -30,16 +30,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 const PACE: Duration = Duration::from_millis(100);
 
 /// UID of a node, and the reference of its machine.
-type Wanted = (String, MachineReference);
+type NodeReference = (String, MachineReference);
 
 /// References that the recorder has yet to write, by name of the node.
 #[derive(Default)]
 struct Waiting {
     /// References to write next.
-    next: BTreeMap<String, Wanted>,
+    next: BTreeMap<String, NodeReference>,
     /// References whose write failed. The recorder tries them again together after a pause, so that
     /// a reference that the API server always refuses does not delay others.
-    failed: BTreeMap<String, Wanted>,
+    failed: BTreeMap<String, NodeReference>,
     /// Name of the node whose reference the recorder has taken to write, and that reference, until
     /// the recorder takes the next one. `None` while no reference waits.
     writing: Option<(String, MachineReference)>,

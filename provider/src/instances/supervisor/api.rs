@@ -112,7 +112,7 @@ impl Api {
         version: VmOperatorVersion,
         counter: RequestCounter,
     ) -> Self {
-        let cluster = Cluster::new(client, QPS, BURST).sharing(&Pauses::default());
+        let cluster = Cluster::new(client, QPS, BURST).with_pauses(&Pauses::default());
         Self::over(cluster, namespace, version, counter)
     }
 
@@ -124,7 +124,7 @@ impl Api {
     ) -> Self {
         let path =
             format!("/apis/vmoperator.vmware.com/{version}/namespaces/{namespace}/virtualmachines");
-        Self { cluster: cluster.counted(counter), path, active: Active::default() }
+        Self { cluster: cluster.with_counter(counter), path, active: Active::default() }
     }
 
     /// Reads one machine; `None` if the namespace has no machine of that name.

@@ -136,7 +136,7 @@ impl SupervisorInstances {
         for _ in 0..MAX_ROUNDS {
             let (answer, deadline) = {
                 let state = self.shared.lock();
-                let asked = state.asked(node, Instant::now());
+                let asked = state.question(node, Instant::now());
                 (answers::exists(asked), state.sync_deadline)
             };
             match answer {
@@ -259,7 +259,7 @@ impl Instances for SupervisorInstances {
         let answer = {
             let mut state = self.shared.lock();
             state.track(node);
-            let asked = state.asked(node, Instant::now());
+            let asked = state.question(node, Instant::now());
             let answer = answers::metadata(asked, zone, self.shared.tuning.addresses);
             let name = node.name.clone();
             match &answer {
@@ -309,7 +309,7 @@ impl Instances for SupervisorInstances {
     fn shutdown(&self, node: &NodeIdentity) -> Lookup<bool> {
         let mut state = self.shared.lock();
         state.track(node);
-        match answers::shutdown(state.asked(node, Instant::now())) {
+        match answers::shutdown(state.question(node, Instant::now())) {
             Answer::Found(is_off) => Lookup::Found(is_off),
             Answer::Unknown(why) => Lookup::Unknown(why),
             // The controller asks about existence first, and that answer is recent enough.

@@ -217,7 +217,7 @@ impl Follower<'_> {
         let lasting = if is_trusting { RELIST } else { self.jitter.stretch(WATCH, 1.0) };
         let mut events = match self.shared.api.watch(&version, lasting).await {
             Ok(events) => events,
-            Err(err) => return self.not_watched(version, &err).await,
+            Err(err) => return self.after_failed_watch(version, &err).await,
         };
         self.shared.fold(ViewEvent::WatchOpened);
         let opened_at = Instant::now();
@@ -230,16 +230,16 @@ impl Follower<'_> {
                 () = sleep_until(self.relist_at) => return Next::Relist(version),
             };
             match heard {
-                Ok(WatchItem::Event(event)) => match self.take(&event, &mut version) {
+                Ok(WatchItem::Event(event)) => match self.apply_event(&event, &mut version) {
                     EventResult::Told => {
                         self.has_expired = false;
                         self.lists_work = false;
                         self.failing_since = None;
                         self.backoff.reset();
                     }
-                    EventResult::Expired => return self.expired().await,
+                    EventResult::Expired => return self.after_expiry().await,
                     EventResult::Refused(what) => {
-                        if let Some(next) = self.polled(&what) {
+                        if let Some(next) = self.switch_to_polling(&what) {
                             return next;
                         }
                         self.shared.fold(ViewEvent::Failed(what.clone()));
@@ -250,7 +250,7 @@ impl Follower<'_> {
                     }
                 },
                 Ok(WatchItem::End) if opened_at.elapsed() < LIVED => {
-                    if let Some(next) = self.polled("the watch ended at once") {
+                    if let Some(next) = self.switch_to_polling("the watch ended at once") {
                         return next;
                     }
                     let pause = self.backoff.next_pause();
@@ -262,14 +262,14 @@ impl Follower<'_> {
                     self.failing_since = None;
                     return Next::Watch(version);
                 }
-                Err(err) => return self.not_watched(version, &err.into()).await,
+                Err(err) => return self.after_failed_watch(version, &err.into()).await,
             }
         }
     }
 
     /// Decides to make a new list because the resource version is too old, or an event has an
     /// unknown type. Pauses first if no event has arrived since the last such decision.
-    async fn expired(&mut self) -> Next {
+    async fn after_expiry(&mut self) -> Next {
         if mutant!(self.shared.active, StaleViewAfterGone) {
             self.shared.fold(ViewEvent::Heard);
             sleep(self.backoff.next_pause()).await;
@@ -284,9 +284,9 @@ impl Follower<'_> {
     }
 
     /// Decides the next step after a watch failed.
-    async fn not_watched(&mut self, version: String, err: &ApiError) -> Next {
+    async fn after_failed_watch(&mut self, version: String, err: &ApiError) -> Next {
         match err.meaning() {
-            Meaning::Expired => return self.expired().await,
+            Meaning::Expired => return self.after_expiry().await,
             Meaning::Forbidden if self.shared.tuning.mode == InstancesMode::Auto => {
                 return self.poll(
                     &Chain(err).to_string(),
@@ -294,7 +294,7 @@ impl Follower<'_> {
                 );
             }
             _ => {
-                if let Some(next) = self.polled(&Chain(err).to_string()) {
+                if let Some(next) = self.switch_to_polling(&Chain(err).to_string()) {
                     return next;
                 }
             }
@@ -316,7 +316,7 @@ impl Follower<'_> {
     /// and returns `None`. The instances mode `watch` also polls then, because its operator asked
     /// to wait for a permission and not for a failing watch. A watch that stays forbidden in that
     /// mode counts as failing, too.
-    fn polled(&mut self, why: &str) -> Option<Next> {
+    fn switch_to_polling(&mut self, why: &str) -> Option<Next> {
         self.failing_since.get_or_insert_with(Instant::now);
         self.lists_work
             .then(|| self.poll(why, "watching VirtualMachines keeps failing; polling instead"))
@@ -336,7 +336,7 @@ impl Follower<'_> {
 
     /// Applies one event of the watch. Sets `version` to that of the event, unless the result is
     /// `Expired` or `Refused`.
-    fn take(&self, event: &Value, version: &mut String) -> EventResult {
+    fn apply_event(&self, event: &Value, version: &mut String) -> EventResult {
         let object = event.get("object").unwrap_or(&Value::Null);
         let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
         if kind == "ERROR" {

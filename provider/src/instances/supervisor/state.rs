@@ -28,7 +28,7 @@ const MANY: usize = 3;
 
 /// State of one node.
 #[derive(Clone, Debug)]
-pub(super) struct Tracked {
+pub(super) struct TrackedNode {
     pub identity: NodeIdentity,
     /// True if the view has ever had the node's machine.
     pub matched: bool,
@@ -67,7 +67,7 @@ pub(super) struct State {
     pub freshness: Freshness,
     /// Time until which questions wait for the first list.
     pub sync_deadline: Instant,
-    pub nodes: BTreeMap<String, Tracked>,
+    pub nodes: BTreeMap<String, TrackedNode>,
     /// Names of nodes by the UUID in their provider ID, in both byte orders.
     nodes_by_uuid: BTreeMap<String, BTreeSet<String>>,
     /// True if any node was matched to a machine since the start.
@@ -150,7 +150,7 @@ impl State {
                 self.nodes_by_uuid.entry(key).or_default().insert(node.name.clone());
             }
         }
-        let tracked = Tracked { identity: node.clone(), matched, machine, mismatch_logged };
+        let tracked = TrackedNode { identity: node.clone(), matched, machine, mismatch_logged };
         self.nodes.insert(node.name.clone(), tracked);
         self.note_match(&node.name);
     }
@@ -218,7 +218,7 @@ impl State {
     }
 
     /// Builds a question about a node, with the state that answers it.
-    pub(super) fn asked<'a>(&'a self, node: &'a NodeIdentity, now: Instant) -> Question<'a> {
+    pub(super) fn question<'a>(&'a self, node: &'a NodeIdentity, now: Instant) -> Question<'a> {
         Question {
             view: &self.view,
             freshness: &self.freshness,
@@ -264,7 +264,7 @@ impl State {
         if is_empty && mutant!(self.active, EmptyListBelieved) {
             return 0;
         }
-        let is_missing = |tracked: &&Tracked| {
+        let is_missing = |tracked: &&TrackedNode| {
             let node = &tracked.identity;
             let Ok(it) = identity(node) else { return false };
             if !tracked.matched {

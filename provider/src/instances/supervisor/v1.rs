@@ -195,7 +195,7 @@ impl Shared {
             ZoneWanted::Yes => self.by_id_or_name(&id, &node.name).await?.zone,
             ZoneWanted::No => None,
         };
-        let zone = Ok(zone.map(|zone| Zone { zone, region: String::new() }));
+        let zone = Ok(zone.map(|zone| Zone { zone, region: None }));
         let id = if id.is_empty() { provider_id(&machine.bios_uuid) } else { id };
         Ok(Metadata {
             provider_id: id,

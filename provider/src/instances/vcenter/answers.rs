@@ -119,7 +119,7 @@ impl Instances for VcenterInstances {
             // recent enough for that question may be older than the limit by now, because the
             // controller waited for other machines, so its age counts from that question.
             let asked_at = state.nodes.get_mut(&node.name).and_then(|it| it.asked_at.take());
-            let Some((link, machine)) = Shared::linked(state, &node.name) else {
+            let Some((link, machine)) = Shared::link_and_machine(state, &node.name) else {
                 if mutant!(active, ShutdownOnUnknown) {
                     return Lookup::Found(true);
                 }

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use provider_vcenter::{CallError, Chain, FilterSpec, Vcenter};
+use provider_vcenter::{CallError, Chain, FilterSpec, InventoryExtent, Vcenter};
 use tokio::{sync::Notify, time::Instant};
 
 use super::{Shared, state::VcenterIndex};
@@ -65,7 +65,7 @@ impl Censuses {
         let slot = &self.0[index];
         loop {
             slot.wanted.notified().await;
-            let census = take(client).await;
+            let census = take_census(client).await;
             *slot.last() = Some(census);
             slot.ended.notify_waiters();
         }
@@ -163,7 +163,7 @@ fn has_lost_all(shared: &Shared, index: VcenterIndex) -> bool {
 }
 
 /// Reads the UUIDs of all machines of a vCenter.
-async fn take(client: &Vcenter) -> Census {
+async fn take_census(client: &Vcenter) -> Census {
     let began = Instant::now();
     let mut census =
         Census { began, ended: began, machines: BTreeSet::new(), n_unknown: 0, failure: None };
@@ -185,7 +185,7 @@ async fn take(client: &Vcenter) -> Census {
 
 /// Reads the inventory page by page, and adds its machines to the census.
 async fn read_all(client: &Vcenter, census: &mut Census) -> Result<(), CallError> {
-    let mut read = client.read_inventory(&["config.uuid"], None, false).await?;
+    let mut read = client.read_inventory(&["config.uuid"], None, InventoryExtent::Machines).await?;
     let outcome = loop {
         match client.next_page(&mut read).await {
             Ok(Some(page)) => {

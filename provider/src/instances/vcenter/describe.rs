@@ -70,7 +70,7 @@ impl Shared {
         wanted: ZoneWanted,
         wake_zones: &mut Option<usize>,
     ) -> Option<Metadata> {
-        let (link, machine) = Self::linked(state, name)?;
+        let (link, machine) = Self::link_and_machine(state, name)?;
         let (link, machine) = (link.clone(), machine.clone());
         let active = self.policy.active;
         let mut addresses = addresses(&self.policy, link.vcenter, &machine);

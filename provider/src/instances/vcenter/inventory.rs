@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use provider_vcenter::{CallError, MoRef, ObjectContent};
+use provider_vcenter::{CallError, InventoryExtent, MoRef, ObjectContent};
 
 use super::{
     Shared,
     lookups::{Batch, answer},
     scope::{self, DatacenterFilter},
-    state::{JoinRequest, Outcome, VcenterIndex},
+    state::{JoinRequest, VcenterAnswer, VcenterIndex},
 };
 use crate::{
     instances::datacenters::Tree,
@@ -68,13 +68,15 @@ pub(super) async fn search(
         max_pages: names.len() + OVERHEAD,
     };
     let with_tree = scope::wants_tree(shared, index);
+    let extent =
+        if with_tree { InventoryExtent::DatacentersAndMachines } else { InventoryExtent::Machines };
     let limited_to = scope::containers(shared, index);
     let containers = match &limited_to {
         Some(datacenters) => datacenters.iter().map(Some).collect(),
         None => vec![None],
     };
     for container in containers {
-        if !scan.read(shared, index, container, with_tree).await? {
+        if !scan.read(shared, index, container, extent).await? {
             // The inventory is too large for so few nodes. This guess of its size suffices for the
             // next decision.
             let at_least = scan.n_machines.max(PAGE) * 2;
@@ -108,10 +110,10 @@ impl Scan {
         shared: &Shared,
         index: VcenterIndex,
         container: Option<&MoRef>,
-        with_tree: bool,
+        extent: InventoryExtent,
     ) -> Result<bool, CallError> {
         let client = &shared.vcenters[index].client;
-        let mut read = client.read_inventory(&["config.uuid"], container, with_tree).await?;
+        let mut read = client.read_inventory(&["config.uuid"], container, extent).await?;
         let outcome = loop {
             match client.next_page(&mut read).await {
                 Ok(Some(page)) => {
@@ -147,7 +149,12 @@ impl Scan {
 
     /// Returns the outcome for one node: that of the first candidate UUID that a machine inside the
     /// configured datacenters has. Otherwise the outcome says why no machine counts.
-    fn outcome(&self, shared: &Shared, sieve: &DatacenterFilter, request: &JoinRequest) -> Outcome {
+    fn outcome(
+        &self,
+        shared: &Shared,
+        sieve: &DatacenterFilter,
+        request: &JoinRequest,
+    ) -> VcenterAnswer {
         let mut outcome = sieve.absent();
         for uuid in &request.candidates {
             let Some(machines) = self.found.get(uuid) else { continue };

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::{
     Shared, inventory, scope,
     search::SlowSearches,
-    state::{JoinRequest, Outcome, VcenterIndex},
+    state::{JoinRequest, VcenterAnswer, VcenterIndex},
 };
 use crate::{instances::datacenters::Tree, model::parse_uuid};
 
@@ -51,7 +51,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
                 if let Err(err) = &result {
                     let text = Chain(err).to_string();
                     for (name, request) in &batch {
-                        answer(shared, index, name, request, Outcome::Failed(text.clone()));
+                        answer(shared, index, name, request, VcenterAnswer::Failed(text.clone()));
                     }
                 }
                 asked = batch;
@@ -123,7 +123,7 @@ async fn fail_fast(
         }
         let batch = std::mem::take(&mut shared.lock().vcenters[index].pending);
         for (name, request) in &batch {
-            answer(shared, index, name, request, Outcome::Failed(why.to_owned()));
+            answer(shared, index, name, request, VcenterAnswer::Failed(why.to_owned()));
         }
     }
     backend.join.notify_one();
@@ -135,7 +135,7 @@ pub(super) fn answer(
     index: VcenterIndex,
     name: &str,
     request: &JoinRequest,
-    outcome: Outcome,
+    outcome: VcenterAnswer,
 ) {
     shared.with(|state, effects| {
         state.answer(index, name, request.attempt, outcome, Instant::now(), effects);
@@ -198,7 +198,7 @@ async fn search_each(
     }
     for (name, err) in failed {
         tracing::warn!(node = %name, error = %Chain(&err), "looking up the machine failed; retrying");
-        answer(shared, index, name, &batch[name], Outcome::Failed(Chain(&err).to_string()));
+        answer(shared, index, name, &batch[name], VcenterAnswer::Failed(Chain(&err).to_string()));
     }
     Ok(())
 }

@@ -64,47 +64,9 @@ pub(super) async fn exists(
     {
         return Lookup::Unknown(why);
     }
-    let link = {
-        let known = shared.with(|state, effects| {
-            state.track(node, effects);
-            let is_shown = Shared::linked(state, &node.name).is_some();
-            if is_shown || Shared::lacks_uuid(state, &node.name) {
-                if let Some(tracked) = state.nodes.get_mut(&node.name) {
-                    tracked.found_outside_view = None;
-                }
-                return Err(Lookup::Found(()));
-            }
-            let Some(tracked) = state.nodes.get(&node.name) else {
-                return Err(Lookup::Unknown(Unknown::Pending));
-            };
-            if tracked.was_just_seen(Instant::now()) {
-                return Err(Lookup::Found(()));
-            }
-            // The machine exists outside the configured datacenters. That answer holds for a while
-            // without a read.
-            if let Some(why) = tracked.outside(Instant::now()) {
-                return Err(Lookup::Unknown(Unknown::Outside(why)));
-            }
-            match tracked.absence_proved_at {
-                Some(proved_at) if proved_at >= proof_after => {
-                    Err(Lookup::Gone { proved_at, matched: tracked.matched })
-                }
-                _ => match &tracked.unprovable {
-                    // A person has confirmed that the machine is gone: the pause ends.
-                    Some((Unknown::Unproven(_), _)) if node.confirmed_gone => {
-                        Ok(tracked.link.clone())
-                    }
-                    Some((why, until)) if Instant::now() < *until => {
-                        Err(Lookup::Unknown(why.clone()))
-                    }
-                    _ => Ok(tracked.link.clone()),
-                },
-            }
-        });
-        match known {
-            Ok(link) => link,
-            Err(answer) => return answer,
-        }
+    let link = match answer_from_state(shared, node, proof_after) {
+        Err(answer) => return answer,
+        Ok(link) => link,
     };
     // This provider did not initialize a node without a provider ID, so it may not delete that node
     // (upstream: an error, not "no").
@@ -128,6 +90,47 @@ pub(super) async fn exists(
     }
 }
 
+/// Returns the answer about existence as the error, if the state suffices for one. Else returns the
+/// link of the node, if it has one, for a proof.
+fn answer_from_state(
+    shared: &Shared,
+    node: &NodeIdentity,
+    proof_after: Instant,
+) -> Result<Option<Link>, Lookup<()>> {
+    shared.with(|state, effects| {
+        state.track(node, effects);
+        let is_shown = Shared::link_and_machine(state, &node.name).is_some();
+        if is_shown || Shared::lacks_uuid(state, &node.name) {
+            if let Some(tracked) = state.nodes.get_mut(&node.name) {
+                tracked.found_outside_view = None;
+            }
+            return Err(Lookup::Found(()));
+        }
+        let Some(tracked) = state.nodes.get(&node.name) else {
+            return Err(Lookup::Unknown(Unknown::Pending));
+        };
+        if tracked.was_just_seen(Instant::now()) {
+            return Err(Lookup::Found(()));
+        }
+        // The machine exists outside the configured datacenters. That answer holds for a while
+        // without a read.
+        if let Some(why) = tracked.outside(Instant::now()) {
+            return Err(Lookup::Unknown(Unknown::Outside(why)));
+        }
+        match tracked.absence_proved_at {
+            Some(proved_at) if proved_at >= proof_after => {
+                Err(Lookup::Gone { proved_at, matched: tracked.matched })
+            }
+            _ => match &tracked.unprovable {
+                // A person has confirmed that the machine is gone: the pause ends.
+                Some((Unknown::Unproven(_), _)) if node.confirmed_gone => Ok(tracked.link.clone()),
+                Some((why, until)) if Instant::now() < *until => Err(Lookup::Unknown(why.clone())),
+                _ => Ok(tracked.link.clone()),
+            },
+        }
+    })
+}
+
 /// Makes the proof with calls. Answers `Found`, `Gone`, or why neither can be proved.
 async fn prove(
     shared: &Shared,
@@ -139,29 +142,9 @@ async fn prove(
     // The proof is as old as its first read, because a later registration of the machine in a place
     // that the proof has already searched stays unnoticed.
     let began_at = Instant::now();
-    let noted = node.reference.as_ref().filter(|_| !mutant!(active, EmptySearchIsGone));
-    // If the vCenter reported its instance UUID only after the first login, the reference may be
-    // one of another server.
-    let link = link.filter(|link| !shared.vcenters[link.vcenter].client.was_identified_late());
-    let reference = match (link, noted) {
-        (Some(link), _) => Some(link),
-        (None, Some(noted)) => {
-            let Some(vcenter) = locate(shared, noted).await? else {
-                // A running lookup may still find the machine in a configured vCenter, because a
-                // restored vCenter has another instance UUID.
-                if is_looked_for(shared, node) {
-                    return Ok(Lookup::Unknown(Unknown::Pending));
-                }
-                return Ok(store_unprovable(
-                    shared,
-                    node,
-                    Unknown::Elsewhere(unknown_vcenter_message(noted)),
-                ));
-            };
-            let machine = MoRef::new("VirtualMachine", noted.machine.clone());
-            Some(Link { vcenter, machine, uuid })
-        }
-        (None, None) => None,
+    let reference = match reference_to_read(shared, node, link, uuid).await? {
+        Ok(reference) => reference,
+        Err(answer) => return Ok(answer),
     };
     let mut was_seen = reference.is_some();
     if let Some(reference) = &reference {
@@ -181,14 +164,9 @@ async fn prove(
             }
         }
     }
-    for backend in &shared.vcenters {
-        for uuid in [uuid, swap_byte_order(uuid)] {
-            let text = uuid.hyphenated().to_string();
-            if !backend.client.find_all_by_uuid(&text).await?.is_empty() {
-                note_found_outside_view(shared, node);
-                return Ok(Lookup::Found(()));
-            }
-        }
+    if is_found_by_uuid(shared, uuid).await? {
+        note_found_outside_view(shared, node);
+        return Ok(Lookup::Found(()));
     }
     if !was_seen && !mutant!(active, EmptySearchIsGone) {
         if !node.confirmed_gone {
@@ -208,6 +186,50 @@ async fn prove(
         tracked.matched || was_seen || mutant!(active, EmptySearchIsGone)
     });
     Ok(Lookup::Gone { proved_at: began_at, matched })
+}
+
+/// Returns the reference that the proof reads: that of the link, else that of the node's annotation;
+/// `None` if the node has neither. Returns an answer as the error if the annotation names a vCenter
+/// that is not configured.
+async fn reference_to_read(
+    shared: &Shared,
+    node: &NodeIdentity,
+    link: Option<Link>,
+    uuid: MachineId,
+) -> Result<Result<Option<Link>, Lookup<()>>, CallError> {
+    // If the vCenter reported its instance UUID only after the first login, the reference may be
+    // one of another server.
+    let link = link.filter(|link| !shared.vcenters[link.vcenter].client.was_identified_late());
+    if link.is_some() {
+        return Ok(Ok(link));
+    }
+    let active = shared.policy.active;
+    let noted = node.reference.as_ref().filter(|_| !mutant!(active, EmptySearchIsGone));
+    let Some(noted) = noted else { return Ok(Ok(None)) };
+    let Some(vcenter) = locate(shared, noted).await? else {
+        // A running lookup may still find the machine in a configured vCenter, because a restored
+        // vCenter has another instance UUID.
+        if is_looked_for(shared, node) {
+            return Ok(Err(Lookup::Unknown(Unknown::Pending)));
+        }
+        let why = Unknown::Elsewhere(unknown_vcenter_message(noted));
+        return Ok(Err(store_unprovable(shared, node, why)));
+    };
+    let machine = MoRef::new("VirtualMachine", noted.machine.clone());
+    Ok(Ok(Some(Link { vcenter, machine, uuid })))
+}
+
+/// True if a search by UUID, in either byte order, finds a machine in any vCenter.
+async fn is_found_by_uuid(shared: &Shared, uuid: MachineId) -> Result<bool, CallError> {
+    for backend in &shared.vcenters {
+        for uuid in [uuid, swap_byte_order(uuid)] {
+            let text = uuid.hyphenated().to_string();
+            if !backend.client.find_all_by_uuid(&text).await?.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// Returns the vCenter whose instance UUID is that of the reference in the node's annotation;

@@ -52,7 +52,7 @@ impl<'a> Reread<'a> {
     /// that, no machine counts as undelivered.
     pub(super) fn plan(&mut self, is_whole: bool) {
         self.is_whole = is_whole;
-        let IncompleteMachines { torn, undelivered } = self.lacking();
+        let IncompleteMachines { torn, undelivered } = self.incomplete_machines();
         if torn.is_empty() && undelivered.is_empty() {
             self.backoff.reset();
             self.at = None;
@@ -77,7 +77,7 @@ impl<'a> Reread<'a> {
     pub(super) async fn run(&mut self) {
         self.at = None;
         let client = &self.shared.vcenters[self.index].client;
-        let IncompleteMachines { torn, undelivered } = self.lacking();
+        let IncompleteMachines { torn, undelivered } = self.incomplete_machines();
         let machines = [torn.as_slice(), &undelivered].concat();
         tracing::info!(
             n_machines = machines.len(),
@@ -112,7 +112,7 @@ impl<'a> Reread<'a> {
     }
 
     /// Returns the machines that are incomplete now.
-    fn lacking(&self) -> IncompleteMachines {
+    fn incomplete_machines(&self) -> IncompleteMachines {
         let state = self.shared.lock();
         let vcenter = &state.vcenters[self.index];
         let is_torn = |machine: &Machine| machine.present && !machine.unread.is_empty();

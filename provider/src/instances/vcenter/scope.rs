@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::{
     Shared,
     search::one_of,
-    state::{Outcome, VcenterIndex},
+    state::{VcenterAnswer, VcenterIndex},
 };
 use crate::{
     instances::{
@@ -48,7 +48,7 @@ pub(super) struct ResolvedDatacenters {
 #[derive(Debug, Default)]
 pub(super) struct DatacenterFilter {
     /// Dropped machines, each with the outcome of a search that finds it.
-    outside: BTreeMap<MoRef, Outcome>,
+    outside: BTreeMap<MoRef, VcenterAnswer>,
     /// Message about names that do not resolve, if any.
     problem: Option<String>,
 }
@@ -56,7 +56,12 @@ pub(super) struct DatacenterFilter {
 impl DatacenterFilter {
     /// Returns the outcome of a search for `uuid` that found these machines. If the filter drops
     /// all of them, the outcome says why, or `Failed` if a configured name does not resolve.
-    pub(super) fn choose(&self, shared: &Shared, uuid: MachineId, machines: &[MoRef]) -> Outcome {
+    pub(super) fn choose(
+        &self,
+        shared: &Shared,
+        uuid: MachineId,
+        machines: &[MoRef],
+    ) -> VcenterAnswer {
         let is_inside = |machine: &&MoRef| !self.outside.contains_key(*machine);
         let inside: Vec<MoRef> = machines.iter().filter(is_inside).cloned().collect();
         match (inside.is_empty(), machines.first().and_then(|first| self.outside.get(first))) {
@@ -68,8 +73,8 @@ impl DatacenterFilter {
 
     /// Returns the outcome of a search that found no machine: `Absent`, or `Failed` if a configured
     /// name does not resolve.
-    pub(super) fn absent(&self) -> Outcome {
-        self.unless_problem(Outcome::Absent)
+    pub(super) fn absent(&self) -> VcenterAnswer {
+        self.unless_problem(VcenterAnswer::Absent)
     }
 
     /// True if the filter does not drop the machine.
@@ -80,14 +85,14 @@ impl DatacenterFilter {
     /// Returns `outcome`, or a failure if a configured name does not resolve. As in upstream, that
     /// problem takes precedence over "not found", because the machine may be in the datacenter of
     /// that name.
-    fn unless_problem(&self, outcome: Outcome) -> Outcome {
-        self.problem.clone().map_or(outcome, Outcome::Failed)
+    fn unless_problem(&self, outcome: VcenterAnswer) -> VcenterAnswer {
+        self.problem.clone().map_or(outcome, VcenterAnswer::Failed)
     }
 }
 
 /// Returns the resolved datacenters without a call; `None` if the provider must read the folders
 /// first.
-fn known(shared: &Shared, index: VcenterIndex) -> Option<Listed> {
+fn known_datacenters(shared: &Shared, index: VcenterIndex) -> Option<Listed> {
     if shared.policy.datacenters[index].names.is_empty() {
         return Some(Listed { is_everything: true, ..Listed::default() });
     }
@@ -98,13 +103,13 @@ fn known(shared: &Shared, index: VcenterIndex) -> Option<Listed> {
 /// True if the next read should include folders and datacenters, because the resolved names are
 /// missing or too old.
 pub(super) fn wants_tree(shared: &Shared, index: VcenterIndex) -> bool {
-    known(shared, index).is_none()
+    known_datacenters(shared, index).is_none()
 }
 
 /// Returns the datacenters that an inventory read can be limited to; `None` if it must read the
 /// whole inventory.
 pub(super) fn containers(shared: &Shared, index: VcenterIndex) -> Option<Vec<MoRef>> {
-    let listed = known(shared, index).filter(|listed| !listed.is_everything)?;
+    let listed = known_datacenters(shared, index).filter(|listed| !listed.is_everything)?;
     Some(listed.datacenters.into_iter().collect())
 }
 
@@ -144,7 +149,7 @@ pub(super) fn learn(shared: &Shared, index: VcenterIndex, tree: &Tree) -> Listed
 /// configured datacenters. The filter drops nothing, and only knows the problem of names that do
 /// not resolve.
 pub(super) fn blind_sieve(shared: &Shared, index: VcenterIndex) -> DatacenterFilter {
-    let problem = known(shared, index).and_then(|listed| listed.problem);
+    let problem = known_datacenters(shared, index).and_then(|listed| listed.problem);
     DatacenterFilter { problem, ..DatacenterFilter::default() }
 }
 
@@ -160,7 +165,7 @@ pub(super) async fn sieve(
     machines: &[MoRef],
 ) -> Result<DatacenterFilter, CallError> {
     let client = &shared.vcenters[index].client;
-    let listed = match known(shared, index) {
+    let listed = match known_datacenters(shared, index) {
         Some(listed) => listed,
         None => {
             let root = client.session().await?.content.root_folder;
@@ -187,11 +192,11 @@ pub(super) async fn sieve(
         let path = zones::path_up(machine, &ancestors).objects;
         let outcome = match path.iter().find(|object| object.kind() == "Datacenter") {
             Some(datacenter) if listed.datacenters.contains(datacenter) => continue,
-            Some(datacenter) => Outcome::Outside(format!(
+            Some(datacenter) => VcenterAnswer::Outside(format!(
                 "the node's machine is in datacenter {:?}, which is not listed in {key}; add it there, or move the machine",
                 names[datacenter]
             )),
-            None => Outcome::Failed(format!(
+            None => VcenterAnswer::Failed(format!(
                 "the login cannot see the datacenter of the node's machine, which {key} requires. Let the login read \
                  the folders above {machine}"
             )),

@@ -11,7 +11,7 @@ use provider_vcenter::{CallError, Chain, FilterSpec, MoRef};
 
 use super::{
     Shared, lookups, scope,
-    state::{JoinRequest, Outcome, VcenterIndex},
+    state::{JoinRequest, VcenterAnswer, VcenterIndex},
 };
 use crate::{
     model::{MachineId, parse_uuid},
@@ -27,7 +27,7 @@ const MAX_HANGING: usize = 8;
 /// cause, not the machines.
 const TROUBLE: usize = 3;
 
-type Search<'a> = BoxFuture<'a, (String, JoinRequest, Result<Outcome, CallError>)>;
+type Search<'a> = BoxFuture<'a, (String, JoinRequest, Result<VcenterAnswer, CallError>)>;
 
 /// Slow searches in one vCenter that vCenter has not answered yet.
 pub(super) struct SlowSearches<'a> {
@@ -77,7 +77,7 @@ impl<'a> SlowSearches<'a> {
                 // Deleted nodes no longer count.
                 let nodes = &self.shared.lock().nodes;
                 self.failed.retain(|it| nodes.contains_key(it));
-                let outcome = Outcome::Failed(Chain(&err).to_string());
+                let outcome = VcenterAnswer::Failed(Chain(&err).to_string());
                 (outcome, if self.failed.len() >= TROUBLE { Err(err) } else { Ok(()) })
             }
         };
@@ -124,7 +124,7 @@ async fn by_search(
     shared: &Shared,
     index: VcenterIndex,
     request: &JoinRequest,
-) -> Result<Outcome, CallError> {
+) -> Result<VcenterAnswer, CallError> {
     let client = &shared.vcenters[index].client;
     let mut absent = scope::blind_sieve(shared, index).absent();
     for uuid in &request.candidates {
@@ -158,11 +158,13 @@ async fn by_search(
             let objects = client.retrieve(&spec).await?;
             let uuid = objects.first().and_then(|o| o.text("config.uuid")).and_then(parse_uuid);
             Ok(match uuid {
-                Some(uuid) => Outcome::Hit(machine.clone(), uuid),
-                None => Outcome::Failed("the machine of that name has no UUID yet".to_owned()),
+                Some(uuid) => VcenterAnswer::Hit(machine.clone(), uuid),
+                None => {
+                    VcenterAnswer::Failed("the machine of that name has no UUID yet".to_owned())
+                }
             })
         }
-        several => Ok(Outcome::Ambiguous(format!(
+        several => Ok(VcenterAnswer::Ambiguous(format!(
             "{} machines report the name of the node",
             several.len()
         ))),
@@ -170,12 +172,14 @@ async fn by_search(
 }
 
 /// Returns the hit if exactly one machine has this UUID; `Ambiguous` if several have it.
-pub(super) fn one_of(shared: &Shared, uuid: MachineId, machines: &[MoRef]) -> Outcome {
+pub(super) fn one_of(shared: &Shared, uuid: MachineId, machines: &[MoRef]) -> VcenterAnswer {
     match machines {
-        [machine] => Outcome::Hit(machine.clone(), uuid),
+        [machine] => VcenterAnswer::Hit(machine.clone(), uuid),
         [first, ..] if mutant!(shared.policy.active, GuessDuplicates) => {
-            Outcome::Hit(first.clone(), uuid)
+            VcenterAnswer::Hit(first.clone(), uuid)
         }
-        several => Outcome::Ambiguous(format!("{} machines have the UUID {uuid}", several.len())),
+        several => {
+            VcenterAnswer::Ambiguous(format!("{} machines have the UUID {uuid}", several.len()))
+        }
     }
 }

@@ -22,7 +22,7 @@ use crate::{supervisor::InstancesMode, telemetry::Telemetry};
 
 /// The vCenters, their state, and the signals for the tasks and for the reader of news.
 pub(super) struct Shared {
-    pub(super) vcenters: Vec<Backend>,
+    pub(super) vcenters: Vec<VcenterHandle>,
     state: Mutex<State>,
     pub(super) policy: Policy,
     pub(super) tuning: Tuning,
@@ -39,7 +39,7 @@ pub(super) struct Shared {
 }
 
 /// One vCenter: its client, and the signals for its tasks.
-pub(super) struct Backend {
+pub(super) struct VcenterHandle {
     pub(super) client: Vcenter,
     /// Wakes the task that finds machines of new nodes.
     pub(super) join: Notify,
@@ -61,7 +61,7 @@ impl Shared {
     ) -> Self {
         let state = State::new(vcenters.len());
         let censuses = Censuses::new(vcenters.len());
-        let vcenters = vcenters.into_iter().map(|client| Backend {
+        let vcenters = vcenters.into_iter().map(|client| VcenterHandle {
             client,
             join: Notify::new(),
             view: Notify::new(),
@@ -138,7 +138,10 @@ impl Shared {
 
     /// Returns the node's link and machine, if the collector shows the machine and the machine
     /// still has the UUID of the link.
-    pub(super) fn linked<'a>(state: &'a State, name: &str) -> Option<(&'a Link, &'a Machine)> {
+    pub(super) fn link_and_machine<'a>(
+        state: &'a State,
+        name: &str,
+    ) -> Option<(&'a Link, &'a Machine)> {
         let link = state.nodes.get(name)?.link.as_ref()?;
         let machine = state.vcenters[link.vcenter].machines.get(&link.machine)?;
         let is_it = machine.present && machine.uuid == Some(link.uuid);

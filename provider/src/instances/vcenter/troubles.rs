@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     Shared, proof,
-    state::{State, Tracked},
+    state::{State, TrackedNode},
 };
 use crate::{
     instances::{Trouble, TroubleKind},
@@ -34,7 +34,7 @@ pub(super) fn troubles(shared: &Shared) -> Vec<Trouble> {
 fn trouble(
     shared: &Shared,
     state: &State,
-    tracked: &Tracked,
+    tracked: &TrackedNode,
     now: Instant,
 ) -> Option<(TroubleKind, String)> {
     if let Some(link) = &tracked.link {

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use provider_vcenter::{CallError, CategoryId, Chain, FilterSpec, MoRef, Retry, Tag, TagId};
+use provider_vcenter::{
+    CallError, CategoryId, Chain, FilterSpec, MoRef, Retry, Tag, TagId, Vcenter,
+};
 use tokio::time::Instant;
 
 use super::{Shared, Tuning, state::VcenterIndex};
@@ -98,7 +100,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     loop {
         shared.vcenters[index].zones.notified().await;
         tokio::time::sleep(shared.tuning.join_window).await;
-        let (wanted, placements) = requests(shared, index);
+        let (wanted, placements) = take_wanted(shared, index);
         if wanted.is_empty() {
             continue;
         }
@@ -121,17 +123,66 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
 }
 
 /// Takes the nodes that need a zone, and returns them with the placements of their machines.
-fn requests(shared: &Shared, index: VcenterIndex) -> (BTreeSet<String>, Vec<Placement>) {
+fn take_wanted(shared: &Shared, index: VcenterIndex) -> (BTreeSet<String>, Vec<Placement>) {
     let mut state = shared.lock();
     let wanted = std::mem::take(&mut state.vcenters[index].zone_wanted);
     let placements = wanted
         .iter()
         .filter_map(|name| {
-            let (link, machine) = Shared::linked(&state, name)?;
+            let (link, machine) = Shared::link_and_machine(&state, name)?;
             Some(machine.placement(&link.machine))
         })
         .collect();
     (wanted, placements)
+}
+
+/// The part of the cache that a read builds on, as it was when the read began.
+struct Snapshot {
+    /// Objects whose ancestors must be read.
+    starts: BTreeSet<MoRef>,
+    /// Known tags; none if the cache is too old.
+    names: BTreeMap<TagId, Tag>,
+    /// Known categories; none if the cache is too old.
+    categories: BTreeMap<CategoryId, String>,
+    /// True if the read replaces all cached tags.
+    is_stale: bool,
+}
+
+impl ZoneCache {
+    fn snapshot(&self, placements: &[Placement], now: Instant, ttl: Duration) -> Snapshot {
+        let age = self.read_at.map(|(began_at, _)| now.duration_since(began_at));
+        let is_stale = age.is_none_or(|age| age >= MISSING_RETRY);
+        let too_old = age.is_none_or(|age| age >= ttl);
+        let unknown =
+            |start: &&MoRef| too_old || zones::path_up(start, &self.ancestors).cut.is_some();
+        let starts: BTreeSet<MoRef> =
+            placements.iter().flat_map(Placement::starts).filter(unknown).cloned().collect();
+        let names = if too_old { BTreeMap::new() } else { self.names.clone() };
+        let categories = if too_old { BTreeMap::new() } else { self.categories.clone() };
+        Snapshot { starts, names, categories, is_stale }
+    }
+
+    /// Returns the objects whose tags must be read, and the ancestors that the login does not see.
+    /// `ancestors` are those that were just read.
+    fn objects_to_read(
+        &self,
+        placements: &[Placement],
+        ancestors: &Ancestors,
+        is_stale: bool,
+    ) -> (Vec<MoRef>, BTreeSet<MoRef>) {
+        let mut merged = self.ancestors.clone();
+        merged.extend(ancestors.clone());
+        let mut hidden = BTreeSet::new();
+        let mut objects: BTreeSet<MoRef> = placements.iter().map(|p| p.machine.clone()).collect();
+        for start in placements.iter().flat_map(Placement::starts) {
+            let path = zones::path_up(start, &merged);
+            objects.extend(path.objects);
+            hidden.extend(path.cut);
+        }
+        let objects =
+            objects.into_iter().filter(|o| is_stale || !self.tags.contains_key(o)).collect();
+        (objects, hidden)
+    }
 }
 
 /// Reads the ancestors and tags that the cache lacks for these placements or has for too long, and
@@ -142,21 +193,40 @@ async fn read(
     placements: &[Placement],
 ) -> Result<(), CallError> {
     let client = &shared.vcenters[index].client;
-    let ttl = shared.tuning.zone_ttl;
     let now = Instant::now();
-    let (starts, known_names, known_categories, is_stale) = {
+    let snapshot =
+        shared.lock().vcenters[index].zones.snapshot(placements, now, shared.tuning.zone_ttl);
+    let Snapshot { starts, mut names, mut categories, is_stale } = snapshot;
+    let ancestors = read_ancestors(client, starts).await?;
+    // One call reads the tags of all objects concerned. Once the cached tags are older than
+    // [`MISSING_RETRY`], the call also reads the known tags of these objects again, so that the
+    // answer is from one moment.
+    let (objects, hidden) = {
         let cache = &shared.lock().vcenters[index].zones;
-        let age = cache.read_at.map(|(began_at, _)| now.duration_since(began_at));
-        let is_stale = age.is_none_or(|age| age >= MISSING_RETRY);
-        let too_old = age.is_none_or(|age| age >= ttl);
-        let unknown =
-            |start: &&MoRef| too_old || zones::path_up(start, &cache.ancestors).cut.is_some();
-        let starts: BTreeSet<MoRef> =
-            placements.iter().flat_map(Placement::starts).filter(unknown).cloned().collect();
-        let names = if too_old { BTreeMap::new() } else { cache.names.clone() };
-        let categories = if too_old { BTreeMap::new() } else { cache.categories.clone() };
-        (starts, names, categories, is_stale)
+        cache.objects_to_read(placements, &ancestors, is_stale)
     };
+    let mut tags = client.tags_on_objects(&objects).await?;
+    for object in objects {
+        tags.entry(object).or_default();
+    }
+    let ids: BTreeSet<TagId> = tags.values().flatten().cloned().collect();
+    read_names(client, ids, &mut names, &mut categories).await?;
+    let cache = &mut shared.lock().vcenters[index].zones;
+    if is_stale {
+        cache.tags.clear();
+        cache.hidden.clear();
+        cache.read_at = Some((now, Instant::now()));
+    }
+    cache.hidden.extend(hidden);
+    cache.ancestors.extend(ancestors);
+    cache.tags.extend(tags);
+    cache.names = names;
+    cache.categories = categories;
+    Ok(())
+}
+
+/// Reads the parents of these objects and of all their ancestors.
+async fn read_ancestors(client: &Vcenter, starts: BTreeSet<MoRef>) -> Result<Ancestors, CallError> {
     let mut ancestors = Ancestors::new();
     if !starts.is_empty() {
         let spec = FilterSpec::ancestors(starts.into_iter().collect());
@@ -165,28 +235,17 @@ async fn read(
             ancestors.insert(object.object, parent);
         }
     }
-    // One call reads the tags of all objects concerned. Once the cached tags are older than
-    // [`MISSING_RETRY`], the call also reads the known tags of these objects again, so that the
-    // answer is from one moment.
-    let mut hidden = BTreeSet::new();
-    let objects: Vec<MoRef> = {
-        let cache = &shared.lock().vcenters[index].zones;
-        let mut merged = cache.ancestors.clone();
-        merged.extend(ancestors.clone());
-        let mut objects: BTreeSet<MoRef> = placements.iter().map(|p| p.machine.clone()).collect();
-        for start in placements.iter().flat_map(Placement::starts) {
-            let path = zones::path_up(start, &merged);
-            objects.extend(path.objects);
-            hidden.extend(path.cut);
-        }
-        objects.into_iter().filter(|o| is_stale || !cache.tags.contains_key(o)).collect()
-    };
-    let mut tags = client.tags_on_objects(&objects).await?;
-    for object in objects {
-        tags.entry(object).or_default();
-    }
-    let ids: BTreeSet<TagId> = tags.values().flatten().cloned().collect();
-    let (mut names, mut categories) = (known_names, known_categories);
+    Ok(ancestors)
+}
+
+/// Reads the tags with these ids that `names` lacks, and their categories that `categories` lacks,
+/// and adds them.
+async fn read_names(
+    client: &Vcenter,
+    ids: BTreeSet<TagId>,
+    names: &mut BTreeMap<TagId, Tag>,
+    categories: &mut BTreeMap<CategoryId, String>,
+) -> Result<(), CallError> {
     for id in ids {
         let tag = match names.get(&id) {
             Some(tag) => tag.clone(),
@@ -203,16 +262,5 @@ async fn read(
         }
         names.insert(id, tag);
     }
-    let cache = &mut shared.lock().vcenters[index].zones;
-    if is_stale {
-        cache.tags.clear();
-        cache.hidden.clear();
-        cache.read_at = Some((now, Instant::now()));
-    }
-    cache.hidden.extend(hidden);
-    cache.ancestors.extend(ancestors);
-    cache.tags.extend(tags);
-    cache.names = names;
-    cache.categories = categories;
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! error names the file, flag or environment variable, the problem and the remedy.
 
 use std::{
+    borrow::Cow,
     io,
     path::{Path, PathBuf},
 };
@@ -12,6 +13,7 @@ use http::Uri;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
 use super::{OwnerReference, token::parse_token};
+use crate::InputError;
 
 /// The host name of the Supervisor inside a workload cluster; the Supervisor's certificate contains
 /// it.
@@ -56,7 +58,7 @@ impl MountPaths {
 
 /// Address of the Supervisor, and content of the mounted files without the token.
 #[derive(Clone, Debug)]
-pub struct Mounted {
+pub struct MountedFiles {
     /// Address of the Supervisor.
     pub server: Uri,
     /// Trusted root certificates of the Supervisor, in DER.
@@ -69,58 +71,19 @@ pub struct Mounted {
     pub warnings: Vec<String>,
 }
 
-/// Reason why the provider refuses the mounted files or the address of the Supervisor.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MountError {
-    /// A file cannot be read.
-    #[error("{path}: cannot be read: {problem}; {remedy}")]
-    Unreadable {
-        /// Path of the file.
-        path: String,
-        /// Error of the operating system.
-        problem: String,
-        /// The remedy.
-        remedy: &'static str,
-    },
-    /// A file has invalid content.
-    #[error("{path}: {problem}; {remedy}")]
-    Content {
-        /// Path of the file.
-        path: String,
-        /// The problem.
-        problem: String,
-        /// The remedy.
-        remedy: &'static str,
-    },
-    /// The address of the Supervisor is missing or invalid.
-    #[error("{origin}: {problem}; {remedy}")]
-    Server {
-        /// Name of the flag or environment variable.
-        origin: &'static str,
-        /// The problem.
-        problem: String,
-        /// The remedy.
-        remedy: &'static str,
-    },
-}
-
 /// Reads and checks the mounted files. `port` is the value of `SUPERVISOR_APISERVER_PORT`; it
 /// counts only without [`MountPaths::server`].
 ///
 /// # Errors
 ///
-/// See [`MountError`]; the error reports the first problem.
+/// The first problem; the error names the file, flag or environment variable, and the remedy.
 pub fn read_mounted(
     paths: &MountPaths,
     port: Option<&str>,
     read: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
-) -> Result<Mounted, MountError> {
+) -> Result<MountedFiles, InputError> {
     let open = |path: &Path, remedy: &'static str| {
-        read(path).map_err(|err| MountError::Unreadable {
-            path: path.display().to_string(),
-            problem: err.to_string(),
-            remedy,
-        })
+        read(path).map_err(|err| content(path, format!("cannot be read: {err}"), remedy))
     };
     let mut warnings = Vec::new();
     let owner = {
@@ -145,15 +108,15 @@ pub fn read_mounted(
     let roots = roots(&ca, &open(&ca, remedy)?)?;
     let namespace_bytes = open(&namespace, remedy)?;
     let namespace = self::namespace(&namespace, &namespace_bytes, &mut warnings)?;
-    Ok(Mounted { server, roots, namespace, owner, warnings })
+    Ok(MountedFiles { server, roots, namespace, owner, warnings })
 }
 
-fn content(path: &Path, problem: String, remedy: &'static str) -> MountError {
-    MountError::Content { path: path.display().to_string(), problem, remedy }
+fn content(path: &Path, problem: impl Into<Cow<'static, str>>, remedy: &'static str) -> InputError {
+    InputError::new(problem).remedy(remedy).in_source(path.display().to_string())
 }
 
 /// Returns the address of the Supervisor, from the flag or else from the port in the environment.
-fn server(flag: Option<&str>, port: Option<&str>) -> Result<Uri, MountError> {
+fn server(flag: Option<&str>, port: Option<&str>) -> Result<Uri, InputError> {
     if let Some(text) = flag {
         let uri = text.parse::<Uri>().ok().filter(|uri| {
             uri.scheme_str() == Some("https")
@@ -161,28 +124,26 @@ fn server(flag: Option<&str>, port: Option<&str>) -> Result<Uri, MountError> {
                 && matches!(uri.path(), "" | "/")
                 && uri.query().is_none()
         });
-        return uri.ok_or_else(|| MountError::Server {
-            origin: "--supervisor-server",
-            problem: format!("{text:?} is not the address of a Supervisor"),
-            remedy: "write https://HOST:PORT",
+        return uri.ok_or_else(|| {
+            let err = InputError::invalid(text, "is not the address of a Supervisor");
+            err.remedy("write https://HOST:PORT").in_flag("supervisor-server")
         });
     }
-    let fail = |problem: String| MountError::Server {
-        origin: PORT_VARIABLE,
-        problem,
-        remedy: "set it to the port of the Supervisor's API, or name its address with --supervisor-server",
+    let fail = |err: InputError| {
+        let remedy = "set it to the port of the Supervisor's API, or name its address with --supervisor-server";
+        err.remedy(remedy).in_source(PORT_VARIABLE)
     };
     let text = port.unwrap_or_default();
     if text.is_empty() {
-        return Err(fail("is empty or not set".to_owned()));
+        return Err(fail(InputError::new("is empty or not set")));
     }
     let number = text.parse::<u16>().ok().filter(|port| *port > 0);
-    let number = number.ok_or_else(|| fail(format!("{text:?} is not a port")))?;
+    let number = number.ok_or_else(|| fail(InputError::invalid(text, "is not a port")))?;
     let address = format!("https://{HOST}:{number}");
-    address.parse().map_err(|err| fail(format!("{address}: {err}")))
+    address.parse().map_err(|err| fail(InputError::new(format!("{address}: {err}"))))
 }
 
-fn roots(path: &Path, pem: &[u8]) -> Result<Vec<Vec<u8>>, MountError> {
+fn roots(path: &Path, pem: &[u8]) -> Result<Vec<Vec<u8>>, InputError> {
     let remedy = "give a PEM file with the root certificates of the Supervisor";
     let mut roots = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -191,23 +152,23 @@ fn roots(path: &Path, pem: &[u8]) -> Result<Vec<Vec<u8>>, MountError> {
         roots.push(certificate.to_vec());
     }
     if roots.is_empty() {
-        return Err(content(path, "holds no certificate".to_owned(), remedy));
+        return Err(content(path, "holds no certificate", remedy));
     }
     Ok(roots)
 }
 
 /// Returns the namespace without surrounding blanks. Upstream keeps the blanks, so that a newline
 /// at the end breaks every URL.
-fn namespace(path: &Path, bytes: &[u8], warnings: &mut Vec<String>) -> Result<String, MountError> {
+fn namespace(path: &Path, bytes: &[u8], warnings: &mut Vec<String>) -> Result<String, InputError> {
     let remedy = "write the name of the Supervisor namespace there, and nothing else";
-    let text =
-        std::str::from_utf8(bytes).map_err(|_| content(path, "is not UTF-8".to_owned(), remedy))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| content(path, "is not UTF-8", remedy))?;
     let name = text.trim();
     if name.is_empty() {
-        return Err(content(path, "is empty".to_owned(), remedy));
+        return Err(content(path, "is empty", remedy));
     }
     if !is_namespace(name) {
-        return Err(content(path, format!("{name:?} is not the name of a namespace"), remedy));
+        let err = InputError::invalid(name, "is not the name of a namespace");
+        return Err(err.remedy(remedy).in_source(path.display().to_string()));
     }
     if name != text {
         warnings.push(format!("{}: ignoring the blanks around {name:?}", path.display()));

@@ -21,7 +21,7 @@ fn mount() -> BTreeMap<PathBuf, Vec<u8>> {
 fn read_from(
     files: &BTreeMap<PathBuf, Vec<u8>>,
     port: Option<&str>,
-) -> Result<Mounted, MountError> {
+) -> Result<MountedFiles, InputError> {
     read_with(&MountPaths::default(), files, port)
 }
 
@@ -29,7 +29,7 @@ fn read_with(
     paths: &MountPaths,
     files: &BTreeMap<PathBuf, Vec<u8>>,
     port: Option<&str>,
-) -> Result<Mounted, MountError> {
+) -> Result<MountedFiles, InputError> {
     let read = |path: &Path| {
         files.get(path).cloned().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     };

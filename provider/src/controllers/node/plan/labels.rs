@@ -28,7 +28,7 @@ pub(super) fn initial_labels(
     let mut labels = BTreeMap::new();
     let values = [
         zone.map(|z| z.zone.as_str()),
-        zone.map(|z| z.region.as_str()),
+        zone.and_then(|z| z.region.as_deref()),
         metadata.instance_type.as_deref(),
     ];
     for ((beta, stable), value) in LABEL_PAIRS.iter().zip(values) {
@@ -54,7 +54,9 @@ pub(super) fn initial_labels(
 pub(super) fn late_zone_labels(node: &Node, lookup: &Lookup<Metadata>) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let Lookup::Found(Metadata { zone: Ok(Some(zone)), .. }) = lookup else { return labels };
-    for ((beta, stable), value) in LABEL_PAIRS.iter().zip([&zone.zone, &zone.region]) {
+    let values = [Some(&zone.zone), zone.region.as_ref()];
+    for ((beta, stable), value) in LABEL_PAIRS.iter().zip(values) {
+        let Some(value) = value else { continue };
         let is_labelled = [beta, stable].iter().any(|key| node.labels.contains_key(**key));
         if !value.is_empty() && !is_labelled {
             labels.insert((*beta).to_owned(), value.clone());

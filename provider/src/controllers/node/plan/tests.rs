@@ -46,7 +46,7 @@ fn metadata() -> Metadata {
             Address::new(AddressKind::Hostname, "n1"),
             Address::new(AddressKind::InternalIp, "10.0.0.1"),
         ]),
-        zone: Ok(Some(Zone { zone: "a".into(), region: "eu".into() })),
+        zone: Ok(Some(Zone { zone: "a".into(), region: Some("eu".into()) })),
     }
 }
 

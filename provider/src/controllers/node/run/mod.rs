@@ -11,6 +11,7 @@ use provider_vcenter::{Chain, Jitter};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::{
     plan::{self, Plan, Writes},
@@ -167,7 +168,8 @@ impl NodeController {
     async fn work(&self, worker: usize, stop: &CancellationToken) {
         let mut jitter = Jitter::new(self.settings.seed, &format!("cloud-node/{worker}"));
         while let Some(name) = stop.run_until_cancelled(self.queue.get()).await {
-            match self.sync(&name, &mut jitter).await {
+            let span = tracing::info_span!("node", node = %name);
+            match self.sync(&name, &mut jitter).instrument(span).await {
                 Ok(None) => self.queue.forget(&name),
                 Ok(Some(Unknown::Pending)) => self.queue.add_after(&name, PENDING_RECHECK),
                 Ok(Some(why)) => {

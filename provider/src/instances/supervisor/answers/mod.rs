@@ -315,7 +315,7 @@ pub(super) fn describe(
             Err(unreadable(machine, "metadata.labels"))
         } else {
             let zone = machine.zone.clone();
-            Ok(zone.map(|zone| Zone { zone, region: String::new() }))
+            Ok(zone.map(|zone| Zone { zone, region: None }))
         },
     })
 }

@@ -71,7 +71,7 @@ impl Stage {
         self
     }
 
-    fn asked<'a>(&'a self, node: &'a NodeIdentity) -> Question<'a> {
+    fn question<'a>(&'a self, node: &'a NodeIdentity) -> Question<'a> {
         Question {
             view: &self.view,
             freshness: &self.freshness,
@@ -84,11 +84,11 @@ impl Stage {
     }
 
     fn exists(&self, node: &NodeIdentity) -> Answer<()> {
-        exists(self.asked(node))
+        exists(self.question(node))
     }
 
     fn metadata(&self, node: &NodeIdentity, wanted: ZoneWanted) -> Answer<(Metadata, Match)> {
-        metadata(self.asked(node), wanted, AddressPolicy::default())
+        metadata(self.question(node), wanted, AddressPolicy::default())
     }
 }
 
@@ -179,12 +179,12 @@ async fn a_machine_with_another_name_than_its_node_is_read_by_its_own_name() {
 async fn a_machine_that_was_last_seen_under_another_name_is_read_under_that_name() {
     let moved = node("other", Some("vsphere://bb"));
     let stage = Stage::new(Mode::Watch).later(6).fold(ViewEvent::ListForbidden);
-    let asked = |stage: &Stage| exists(Question { machine: "m", ..stage.asked(&moved) });
-    assert_eq!(asked(&stage), Answer::NeedsGet("m".to_owned()));
+    let answer = |stage: &Stage| exists(Question { machine: "m", ..stage.question(&moved) });
+    assert_eq!(answer(&stage), Answer::NeedsGet("m".to_owned()));
     let stage = stage.read("other", ReadResult::NotFound);
-    assert_eq!(asked(&stage), Answer::NeedsGet("m".to_owned()), "a read of another machine");
+    assert_eq!(answer(&stage), Answer::NeedsGet("m".to_owned()), "a read of another machine");
     let stage = stage.read("m", ReadResult::NotFound);
-    assert_eq!(asked(&stage), Answer::NeedsProof);
+    assert_eq!(answer(&stage), Answer::NeedsProof);
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,18 +200,18 @@ async fn a_machine_counts_as_shut_down_only_when_powered_off() {
             let changed = MachineObject { power, deleting, ..machine("n", "AA") };
             stage.view.apply(changed, stage.now);
             let node = node("n", Some("vsphere://aa"));
-            assert_eq!(shutdown(stage.asked(&node)), Answer::Found(want), "{power:?}");
+            assert_eq!(shutdown(stage.question(&node)), Answer::Found(want), "{power:?}");
         }
     }
     let stage = Stage::new(Mode::Watch);
     let gone = node("gone", None);
-    assert_eq!(shutdown(stage.asked(&gone)), Answer::Unknown(Unknown::NotSeen));
+    assert_eq!(shutdown(stage.question(&gone)), Answer::Unknown(Unknown::NotSeen));
     let mut stage = Stage::new(Mode::Watch);
     let mut odd = MachineObject { power: PowerState::Off, ..machine("n", "AA") };
     odd.unreadable.insert(Field::Power);
     stage.view.apply(odd, stage.now);
     let node = node("n", None);
-    assert!(matches!(shutdown(stage.asked(&node)), Answer::Unknown(Unknown::Incomplete(_))));
+    assert!(matches!(shutdown(stage.question(&node)), Answer::Unknown(Unknown::Incomplete(_))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -230,7 +230,7 @@ async fn a_node_gets_the_same_metadata_as_in_v1_mode() {
         };
         assert_eq!((metadata.provider_id.as_str(), how), (want_id, want_match), "{name}");
         assert_eq!(metadata.addresses.unwrap().len(), 2, "{name}");
-        let zone = Zone { zone: "zone-a".to_owned(), region: String::new() };
+        let zone = Zone { zone: "zone-a".to_owned(), region: None };
         assert_eq!(metadata.zone, Ok(Some(zone)), "{name}");
         assert_eq!((metadata.instance_type, metadata.reference), (None, None), "{name}");
         // A match by name alone counts for metadata, not for existence.
@@ -301,7 +301,7 @@ async fn a_read_refreshes_a_stale_entry() {
     stage.view.apply_read(&Arc::new(machine("n", "AA")), stage.now);
     let stage = stage.read("n", ReadResult::Seen);
     assert_eq!(stage.exists(&n), Answer::Found(()));
-    assert_eq!(shutdown(stage.asked(&n)), Answer::Found(false));
+    assert_eq!(shutdown(stage.question(&n)), Answer::Found(false));
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,8 @@ use std::{collections::BTreeSet, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    Attempt, Effects, JoinRequest, Link, Outcome, State, Tracked, VcenterIndex, VcenterState,
+    Attempt, Effects, JoinRequest, Link, State, TrackedNode, VcenterAnswer, VcenterIndex,
+    VcenterState,
 };
 use crate::model::Unknown;
 
@@ -17,7 +18,7 @@ const ABSENCE_HOLDS: Duration = Duration::from_secs(60);
 /// after that starts a new lookup.
 const OUTSIDE_PAUSE: Duration = Duration::from_secs(60);
 
-impl Tracked {
+impl TrackedNode {
     /// Returns the time of the first hit, if other vCenters have not answered yet.
     fn hit_at(&self) -> Option<Instant> {
         self.attempt.as_ref()?.hit_at
@@ -71,7 +72,7 @@ impl State {
         }
         tracked.attempt = Some(Attempt {
             number: self.attempts,
-            answers: known.into_iter().map(|index| (index, Outcome::Absent)).collect(),
+            answers: known.into_iter().map(|index| (index, VcenterAnswer::Absent)).collect(),
             waiting,
             hit_at: None,
         });
@@ -90,7 +91,7 @@ impl State {
         vcenter: VcenterIndex,
         name: &str,
         number: u64,
-        outcome: Outcome,
+        outcome: VcenterAnswer,
         now: Instant,
         effects: &mut Effects,
     ) {
@@ -98,7 +99,7 @@ impl State {
         let Some(attempt) = tracked.attempt.as_mut().filter(|a| a.number == number) else {
             // The lookup was decided without this vCenter. If it has a second machine with the same
             // UUID, the link was wrong.
-            if let (Outcome::Hit(machine, uuid), Some(link)) = (&outcome, &tracked.link)
+            if let (VcenterAnswer::Hit(machine, uuid), Some(link)) = (&outcome, &tracked.link)
                 && (link.vcenter != vcenter || link.machine != *machine)
                 && link.uuid == *uuid
             {
@@ -112,7 +113,7 @@ impl State {
             return;
         };
         attempt.waiting.remove(&vcenter);
-        if outcome == Outcome::Absent {
+        if outcome == VcenterAnswer::Absent {
             tracked.absent_in.insert(vcenter, now);
         } else {
             tracked.absent_in.remove(&vcenter);
@@ -120,7 +121,7 @@ impl State {
         attempt.answers.insert(vcenter, outcome);
         if attempt.waiting.is_empty() {
             self.decide(name, now, effects);
-        } else if attempt.answers.values().any(|o| matches!(o, Outcome::Hit(..))) {
+        } else if attempt.answers.values().any(|o| matches!(o, VcenterAnswer::Hit(..))) {
             attempt.hit_at.get_or_insert(now);
             let all_troubled =
                 attempt.waiting.iter().all(|index| self.vcenters[*index].last_call_failed);
@@ -139,7 +140,7 @@ impl State {
         grace: Duration,
         effects: &mut Effects,
     ) {
-        let is_due = |tracked: &Tracked| tracked.hit_at().is_some_and(|at| now >= at + grace);
+        let is_due = |tracked: &TrackedNode| tracked.hit_at().is_some_and(|at| now >= at + grace);
         let due = self.nodes.iter().filter(|(_, tracked)| is_due(tracked));
         let due: Vec<String> = due.map(|(name, _)| name.clone()).collect();
         for name in due {
@@ -149,7 +150,7 @@ impl State {
 
     /// Returns the time of the oldest hit that waits for slower vCenters.
     pub(in crate::instances::vcenter) fn oldest_hit(&self) -> Option<Instant> {
-        self.nodes.values().filter_map(Tracked::hit_at).min()
+        self.nodes.values().filter_map(TrackedNode::hit_at).min()
     }
 
     /// Ends a lookup with the answers that have arrived: links the node to its machine, or stores
@@ -158,24 +159,7 @@ impl State {
         let Some(attempt) = self.nodes.get_mut(name).and_then(|t| t.attempt.take()) else {
             return;
         };
-        let mut hits = Vec::new();
-        let mut failure = None;
-        let mut ambiguous = None;
-        let mut outside = None;
-        for (vcenter, outcome) in attempt.answers {
-            match outcome {
-                Outcome::Hit(machine, uuid) => hits.push(Link { vcenter, machine, uuid }),
-                Outcome::Absent => {}
-                Outcome::Ambiguous(text) => ambiguous = Some(text),
-                Outcome::Outside(text) => outside = Some(text),
-                Outcome::Failed(text) => failure = Some(text),
-            }
-        }
-        if hits.len() > 1 {
-            ambiguous =
-                Some(format!("machines in {} vCenters have the UUID of the node", hits.len()));
-        }
-        let link = hits.pop();
+        let Findings { link, mut ambiguous, outside, failure } = Findings::from(attempt);
         let before = self.nodes.get(name).and_then(|t| t.link.clone());
         // The old link ends even if the new one is refused below. If two nodes are linked to each
         // other's machines, one of them must release its machine first.
@@ -191,58 +175,91 @@ impl State {
         }
         let Some(tracked) = self.nodes.get_mut(name) else { return };
         tracked.outside = None;
-        let result = match (ambiguous, link, failure, outside) {
-            (Some(text), _, _, _) => Err(Unknown::Ambiguous(text)),
-            (None, Some(link), _, _) => Ok(link),
-            (None, None, Some(text), _) => Err(Unknown::Unavailable(text)),
+        let why = match (ambiguous, link, failure, outside) {
+            (None, Some(link), _, _) => return self.link(name, link, now, effects),
+            (Some(text), _, _, _) => Unknown::Ambiguous(text),
+            (None, None, Some(text), _) => Unknown::Unavailable(text),
             (None, None, None, Some(text)) => {
                 tracked.outside = Some((text.clone(), now + OUTSIDE_PAUSE));
-                Err(Unknown::Outside(text))
+                Unknown::Outside(text)
             }
             (None, None, None, None) => {
                 tracked.absent_since.get_or_insert(now);
-                Err(Unknown::NotSeen)
+                Unknown::NotSeen
             }
         };
-        match result {
-            Ok(link) => {
-                tracked.absent_since = None;
-                tracked.absence_proved_at = None;
-                tracked.unprovable = None;
-                tracked.failure = None;
-                tracked.matched = true;
-                let vcenter = &mut self.vcenters[link.vcenter];
-                vcenter.linked.insert(link.machine.clone(), name.to_owned());
-                let is_lost = vcenter.machines.get(&link.machine).is_some_and(|m| !m.present);
-                if is_lost {
-                    // The view lost the machine, and a lookup found it. Now the machine waits for
-                    // the view like one that the view has never delivered.
-                    vcenter.machines.remove(&link.machine);
-                    if vcenter.in_view.remove(&link.machine) {
-                        // The machine may still be a member of the view. It must be removed first,
-                        // because a member that is added again does not enter.
-                        vcenter.lost.insert(link.machine.clone());
-                    }
-                }
-                effects.view.insert(link.vcenter);
-                let is_new = tracked.link.as_ref() != Some(&link);
-                if is_new || is_lost {
-                    tracked.linked_at = Some(now);
-                }
-                // A confirmed link is not announced, because the reader would only ask again at
-                // once.
-                if is_new {
-                    effects.changed.insert(name.to_owned());
-                }
-                tracked.link = Some(link);
-            }
-            Err(why) => {
-                if why != Unknown::NotSeen {
-                    tracked.absent_since = None;
-                }
-                tracked.failure = Some(why);
-                effects.changed.insert(name.to_owned());
+        if why != Unknown::NotSeen {
+            tracked.absent_since = None;
+        }
+        tracked.failure = Some(why);
+        effects.changed.insert(name.to_owned());
+    }
+
+    /// Links a node to the machine that a lookup found, or confirms the link.
+    fn link(&mut self, name: &str, link: Link, now: Instant, effects: &mut Effects) {
+        let Some(tracked) = self.nodes.get_mut(name) else { return };
+        tracked.absent_since = None;
+        tracked.absence_proved_at = None;
+        tracked.unprovable = None;
+        tracked.failure = None;
+        tracked.matched = true;
+        let vcenter = &mut self.vcenters[link.vcenter];
+        vcenter.linked.insert(link.machine.clone(), name.to_owned());
+        let is_lost = vcenter.machines.get(&link.machine).is_some_and(|m| !m.present);
+        if is_lost {
+            // The view lost the machine, and a lookup found it. Now the machine waits for the view
+            // like one that the view has never delivered.
+            vcenter.machines.remove(&link.machine);
+            if vcenter.in_view.remove(&link.machine) {
+                // The machine may still be a member of the view. It must be removed first, because
+                // a member that is added again does not enter.
+                vcenter.lost.insert(link.machine.clone());
             }
         }
+        effects.view.insert(link.vcenter);
+        let is_new = tracked.link.as_ref() != Some(&link);
+        if is_new || is_lost {
+            tracked.linked_at = Some(now);
+        }
+        // A confirmed link is not announced, because the reader would only ask again at once.
+        if is_new {
+            effects.changed.insert(name.to_owned());
+        }
+        tracked.link = Some(link);
+    }
+}
+
+/// The answers of all vCenters to one lookup, taken together.
+#[derive(Default)]
+struct Findings {
+    /// One of the machines that match.
+    link: Option<Link>,
+    /// Reason why no single machine matches.
+    ambiguous: Option<String>,
+    /// Reason why the machine counts as outside the configured datacenters.
+    outside: Option<String>,
+    /// Reason why a vCenter could not answer.
+    failure: Option<String>,
+}
+
+impl From<Attempt> for Findings {
+    fn from(attempt: Attempt) -> Self {
+        let mut findings = Self::default();
+        let mut hits = Vec::new();
+        for (vcenter, outcome) in attempt.answers {
+            match outcome {
+                VcenterAnswer::Hit(machine, uuid) => hits.push(Link { vcenter, machine, uuid }),
+                VcenterAnswer::Absent => {}
+                VcenterAnswer::Ambiguous(text) => findings.ambiguous = Some(text),
+                VcenterAnswer::Outside(text) => findings.outside = Some(text),
+                VcenterAnswer::Failed(text) => findings.failure = Some(text),
+            }
+        }
+        if hits.len() > 1 {
+            let text = format!("machines in {} vCenters have the UUID of the node", hits.len());
+            findings.ambiguous = Some(text);
+        }
+        findings.link = hits.pop();
+        findings
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct Link {
 
 /// Answer of one vCenter to the lookup of a node's machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum VcenterAnswer {
     /// Exactly one machine matches, with this UUID.
     Hit(MoRef, MachineId),
     /// The vCenter shows no such machine.
@@ -51,14 +51,14 @@ pub(super) struct Attempt {
     pub number: u64,
     /// vCenters that have not answered yet.
     pub waiting: BTreeSet<VcenterIndex>,
-    pub answers: BTreeMap<VcenterIndex, Outcome>,
+    pub answers: BTreeMap<VcenterIndex, VcenterAnswer>,
     /// Time of the first hit, if other vCenters had not answered then.
     pub hit_at: Option<Instant>,
 }
 
 /// State of one node.
 #[derive(Debug)]
-pub(super) struct Tracked {
+pub(super) struct TrackedNode {
     pub identity: NodeIdentity,
     pub link: Option<Link>,
     /// Time at which the link was made, or at which a lookup confirmed it after the view had lost
@@ -161,7 +161,7 @@ pub(super) struct VcenterState {
 /// State of the whole backend.
 #[derive(Debug)]
 pub(super) struct State {
-    pub nodes: BTreeMap<String, Tracked>,
+    pub nodes: BTreeMap<String, TrackedNode>,
     pub vcenters: Vec<VcenterState>,
     /// Number of lookups that the backend has started, which is also the number of the last one.
     attempts: u64,
@@ -187,7 +187,7 @@ pub(super) struct Effects {
 /// read found it although the view does not show it.
 const SEEN_AT_MOST: Duration = Duration::from_secs(60);
 
-impl Tracked {
+impl TrackedNode {
     /// Notes that a direct read or a search found the machine although the view does not show it.
     /// The first result is not reused, so that the next question reads again. Further results in a
     /// row hold for 10 s, then twice as long each time, up to [`SEEN_AT_MOST`].
@@ -249,7 +249,7 @@ impl State {
         self.forgotten.recall(&node.uid);
         self.nodes.insert(
             node.name.clone(),
-            Tracked {
+            TrackedNode {
                 identity: node.clone(),
                 link: None,
                 linked_at: None,

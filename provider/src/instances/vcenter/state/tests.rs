@@ -34,15 +34,15 @@ fn asked(n_vcenters: usize) -> State {
 }
 
 /// Applies the answer of one vCenter to the running lookup.
-fn answer(state: &mut State, vcenter: VcenterIndex, outcome: Outcome) -> Effects {
+fn answer(state: &mut State, vcenter: VcenterIndex, outcome: VcenterAnswer) -> Effects {
     let number = state.nodes["a"].attempt.as_ref().map_or(0, |it| it.number);
     let mut effects = Effects::default();
     state.answer(vcenter, "a", number, outcome, Instant::now(), &mut effects);
     effects
 }
 
-fn hit() -> Outcome {
-    Outcome::Hit(machine(), id())
+fn hit() -> VcenterAnswer {
+    VcenterAnswer::Hit(machine(), id())
 }
 
 fn shown(present: bool) -> Machine {
@@ -159,7 +159,7 @@ async fn nodes_that_have_each_others_machines_exchange_them() {
     let names = ["a", "b", "c"];
     let id = |n: usize| MachineId::from_u128(UUID + n as u128);
     let hit = |n: usize, machine: usize| {
-        Outcome::Hit(MoRef::new("VirtualMachine", format!("vm-{}", machine % N)), id(n))
+        VcenterAnswer::Hit(MoRef::new("VirtualMachine", format!("vm-{}", machine % N)), id(n))
     };
     let mut state = State::new(1);
     let effects = &mut Effects::default();

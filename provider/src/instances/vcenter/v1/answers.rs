@@ -124,7 +124,7 @@ impl Shared {
     }
 
     /// Returns the last known location of a node's machine.
-    fn known(&self, node: &NodeIdentity) -> Option<Location> {
+    fn known_location(&self, node: &NodeIdentity) -> Option<Location> {
         let state = self.lock();
         let is_it = state.is_seen(node);
         state.known.get(&node.name).filter(|_| is_it).cloned()
@@ -139,7 +139,7 @@ impl Shared {
                 .map(|ProviderId(uuid)| uuid)
                 .map_err(|err| Unknown::NotOurs(err.to_string()));
         }
-        if let Some(known) = self.known(node) {
+        if let Some(known) = self.known_location(node) {
             return Ok(known.uuid);
         }
         let found = self.discover_by_name(&node.name).await?.ok_or(Unknown::NotSeen)?;
@@ -154,7 +154,7 @@ impl Shared {
         wanted: ZoneWanted,
     ) -> Result<Metadata, Unknown> {
         let uuid = self.uuid_of(node).await?;
-        let known = match self.known(node) {
+        let known = match self.known_location(node) {
             Some(known) => known,
             // Upstream gives up here, and the Node stays unchanged until something else finds the
             // machine.
@@ -229,7 +229,8 @@ impl Shared {
         }
         // If the vCenter reported its instance UUID only after the first login, the reference may
         // be one of another server.
-        let known = self.known(node).filter(|it| !self.vcenters[it.vcenter].was_identified_late());
+        let known =
+            self.known_location(node).filter(|it| !self.vcenters[it.vcenter].was_identified_late());
         let is_known = known.is_some();
         let (vcenter, machine) = match (known, &node.reference) {
             (Some(known), _) => (known.vcenter, known.machine),

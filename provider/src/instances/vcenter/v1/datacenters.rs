@@ -25,7 +25,7 @@ const ID_PREFIXES: [&str; 10] = [
 ];
 
 /// Datacenters to search.
-pub(super) struct Resolved {
+pub(super) struct SearchRoots {
     pub(super) datacenters: Vec<MoRef>,
     /// True if the vCenter may have other datacenters than these.
     pub(super) is_narrowed: bool,
@@ -35,7 +35,7 @@ pub(super) struct Resolved {
 }
 
 /// Resolves these names, or returns all datacenters if `names` is empty.
-pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> Resolved {
+pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> SearchRoots {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     // All datacenters of the vCenter, once a search of the whole tree has found them.
     let mut all = None;
@@ -67,7 +67,7 @@ pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> Resolved {
         }
     }
     let is_everything = all.is_some_and(|all| all.iter().all(|it| found.contains(it)));
-    Resolved { datacenters: found, is_narrowed: !is_everything, problems }
+    SearchRoots { datacenters: found, is_narrowed: !is_everything, problems }
 }
 
 /// Returns the object id in a value that looks like one; `None` for any other value.

@@ -39,7 +39,7 @@ pub(super) fn machine(object: &ObjectContent) -> Machine {
 fn leaf(object: &ObjectContent, path: &str) -> Option<Element> {
     match path {
         // As in upstream, the UUID comes from `summary`.
-        "config.uuid" => at(object, "summary.config.uuid").cloned(),
+        "config.uuid" => element_at(object, "summary.config.uuid").cloned(),
         "guest.net" => {
             let guest = object.properties.get("guest")?;
             let children = guest.all("net").cloned().collect();
@@ -52,13 +52,13 @@ fn leaf(object: &ObjectContent, path: &str) -> Option<Element> {
                 let mut options = config.all("extraConfig");
                 options.find(|option| option.text_of("key") == Some(key)).cloned()
             }
-            None => at(object, path).cloned(),
+            None => element_at(object, path).cloned(),
         },
     }
 }
 
 /// Returns the element at a path of names separated by dots.
-fn at<'a>(object: &'a ObjectContent, path: &str) -> Option<&'a Element> {
+fn element_at<'a>(object: &'a ObjectContent, path: &str) -> Option<&'a Element> {
     let mut names = path.split('.');
     let root = object.properties.get(names.next()?)?;
     names.try_fold(root, |element, name| element.child(name))

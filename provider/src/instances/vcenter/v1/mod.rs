@@ -105,7 +105,7 @@ impl VcenterV1 {
     pub(crate) fn spawn(&self, tasks: &Tasks) {
         for index in 0..self.shared.vcenters.len() {
             let shared = Arc::clone(&self.shared);
-            let span = tracing::info_span!("vcenter", task = "census", index);
+            let span = tracing::info_span!("vcenter", vcenter = %shared.vcenters[index].name(), task = "census");
             tasks.spawn_droppable(span, async move {
                 shared.censuses.run(index, &shared.vcenters[index]).await;
             });

@@ -135,7 +135,7 @@ async fn walk(
             slot.get_or_insert_with(|| tag.name.clone());
             here.push((category, tag.name));
             if let (Some(zone), Some(region)) = (&zone, &region) {
-                return Ok(Zone { zone: zone.clone(), region: region.clone() });
+                return Ok(Zone { zone: zone.clone(), region: Some(region.clone()) });
             }
         }
     }

@@ -28,9 +28,9 @@ pub(super) enum LossKind {
     Passing(Option<Duration>),
 }
 
-impl LossKind {
+impl From<&CallError> for LossKind {
     /// Returns the loss that this error means.
-    pub(super) fn of(err: &CallError) -> Self {
+    fn from(err: &CallError) -> Self {
         match err.retry() {
             Retry::AfterLogin | Retry::Never => Self::Final,
             _ if is_version_lost(err) => Self::Version,

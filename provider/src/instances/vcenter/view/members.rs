@@ -16,7 +16,7 @@ use crate::instances::vcenter::{
 const CHUNK: usize = 1000;
 
 /// A view on the server with its filter.
-pub(super) struct Built {
+pub(super) struct ServerView {
     pub(super) session: Session,
     view: MoRef,
     filter: MoRef,
@@ -30,7 +30,7 @@ pub(super) async fn build(
     shared: &Shared,
     index: VcenterIndex,
     refused: &mut BTreeSet<String>,
-) -> Result<Built, CallError> {
+) -> Result<ServerView, CallError> {
     let client = &shared.vcenters[index].client;
     let session = client.session().await?;
     let wanted: Vec<MoRef> = {
@@ -56,7 +56,7 @@ pub(super) async fn build(
         filter(client, &session, &view, refused).await
     };
     match filtered.await {
-        Ok((filter, paths)) => Ok(Built { session, view, filter, paths }),
+        Ok((filter, paths)) => Ok(ServerView { session, view, filter, paths }),
         Err(err) => {
             if still_exists_after(&err) {
                 let _ = client.destroy_view(&session, &view).await;
@@ -114,7 +114,12 @@ fn still_exists_after(why: &CallError) -> bool {
 
 /// Destroys the filter and then the view on the server, if they may still exist after the error
 /// `why`.
-pub(super) async fn abandon(shared: &Shared, index: VcenterIndex, built: &Built, why: &CallError) {
+pub(super) async fn abandon(
+    shared: &Shared,
+    index: VcenterIndex,
+    built: &ServerView,
+    why: &CallError,
+) {
     if !still_exists_after(why) {
         return;
     }
@@ -165,7 +170,7 @@ fn note(vcenter: &mut VcenterState, change: &Change) {
 pub(super) async fn adjust(
     shared: &Shared,
     index: VcenterIndex,
-    built: &Built,
+    built: &ServerView,
 ) -> Result<(), CallError> {
     // Combines changes within 20 ms into one call.
     tokio::time::sleep(Duration::from_millis(20)).await;

@@ -14,7 +14,7 @@ async fn zone(way: &Way, name: &str, id: Option<&str>) -> Result<Option<Zone>, U
 #[tokio::test(start_paused = true)]
 async fn a_zone_is_the_label_of_the_machine_of_that_name() {
     for way in ways(|_| {}).await {
-        let want = Zone { zone: "zone-a".to_owned(), region: String::new() };
+        let want = Zone { zone: "zone-a".to_owned(), region: None };
         assert_eq!(zone(&way, "n0001", None).await, Ok(Some(want)), "{:?}", way.mode);
     }
 }
@@ -22,7 +22,7 @@ async fn a_zone_is_the_label_of_the_machine_of_that_name() {
 #[tokio::test(start_paused = true)]
 async fn a_zone_is_the_label_of_the_machine_of_that_uuid() {
     for way in ways(|_| {}).await {
-        let want = Zone { zone: "zone-a".to_owned(), region: String::new() };
+        let want = Zone { zone: "zone-a".to_owned(), region: None };
         let answer = zone(&way, "renamed", Some("vsphere://e0001")).await;
         assert_eq!(answer, Ok(Some(want)), "{:?}", way.mode);
     }
