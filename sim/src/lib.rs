@@ -18,7 +18,7 @@
 //!         // connection, `sim.listen` opens sockets with TLS.
 //!         let _service = vcenter.service("my-client");
 //!         // A rule makes calls fail. A command changes the world.
-//!         let busy = Action::Status { code: 503, retry_after: None, message: None };
+//!         let busy = Action::status(503);
 //!         sim.fault(Rule::new("busy", [busy]).op(["Login"]).nth(2)).expect("a valid rule");
 //!         sim.apply(Command::StopVCenter { vcenter: None })?;
 //!         sim.apply(Command::StartVCenter { vcenter: None })?;

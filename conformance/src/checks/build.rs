@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use sim::Face;
-use sim::faults::{Action, Between, MissingPaths, Rule};
+use sim::faults::{Action, Between, HttpStatus, MissingPaths, Rule};
 use sim::world::objects::{self, Key, PatchKind};
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Named, Nodes, Topology};
@@ -88,16 +88,14 @@ pub struct FaultKind {
 /// Returns the kinds of failure that cases and sweeps try on calls to this face.
 pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
     let one = |name, action, loses_answer| FaultKind { name, actions: vec![action], loses_answer };
-    let soap = |name, class: &str| {
-        one(name, Action::SoapFault { class: class.to_owned(), message: None }, false)
-    };
+    let soap = |name, class: &str| one(name, Action::soap_fault(class), false);
     let status = |name, code, retry_after, lost| {
-        one(name, Action::Status { code, retry_after, message: None }, lost)
+        one(name, HttpStatus::new(code).retry_after(retry_after).into(), lost)
     };
     let mut kinds = vec![
         one("reset", Action::Reset, true),
         one("black hole", Action::Blackhole, true),
-        one("truncated", Action::Truncate { bytes: 40 }, false),
+        one("truncated", Action::truncate(40), false),
         one("slow", Action::Delay(s(12)), false),
         status("503", 503, None, true),
     ];
@@ -113,15 +111,10 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
             one("empty result", Action::EmptyResult, false),
             one(
                 "missing properties",
-                Action::MissingSet(MissingPaths {
-                    paths: vec![
-                        "config".into(),
-                        "guest".into(),
-                        "runtime".into(),
-                        "summary".into(),
-                    ],
-                    fault: "SystemError".into(),
-                }),
+                Action::MissingSet(MissingPaths::new(
+                    ["config", "guest", "runtime", "summary"],
+                    "SystemError",
+                )),
                 false,
             ),
         ]),
@@ -202,7 +195,7 @@ pub(super) fn about_machines(
 /// Creates a rule that refuses each list of VirtualMachines with 403, so that the provider must
 /// read each machine by name.
 pub(super) fn lists_refused() -> Rule {
-    let status = Action::Status { code: 403, retry_after: None, message: None };
+    let status = Action::status(403);
     Rule::new("unlisted", [status]).on(Face::Supervisor).op(["list virtualmachines"])
 }
 
@@ -234,7 +227,7 @@ pub(super) fn with_outage(
             .at(to, Command::StartVCenter { vcenter: None }),
         Backend::Supervisor => {
             let mut down = Rule::new("away", [Action::Reset]).on(Face::Supervisor);
-            down.when.between = Some(Between(from, to));
+            down.when.between = Some(Between::new(from, to));
             scenario.at(Duration::ZERO, down).at(from, backend.disconnect())
         }
     }

@@ -24,7 +24,7 @@ use crate::scenario::{Act, Scenario};
 use crate::verdict::{AboutMoment as _, Verdict, when};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
-    let cut = |bytes| Action::Truncate { bytes };
+    let cut = |bytes| Action::truncate(bytes);
     let short = |percent| Action::Spoil(Spoil::CutShort(percent));
     let truncated = [
         ("the connection breaks after 40 bytes", cut(40)),

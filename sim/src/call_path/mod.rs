@@ -21,7 +21,7 @@ use http_body_util::BodyExt as _;
 use sim_world::Command;
 
 use crate::call::{Call, Class, Incoming, Peer};
-use crate::faults::{Faults, ReplacedAnswer, Spoil, Verdict};
+use crate::faults::{Faults, HttpStatus, ReplacedAnswer, SoapFault, Spoil, Verdict};
 use crate::ledger::{Ended, Ledger};
 use crate::{Body, Outcome, Reply, WorldHandle};
 use body::Watched;
@@ -187,14 +187,14 @@ impl CallPath {
                 Some(reply) => Ok(record.answered(spoil(reply, how), None)),
                 None => Err(Broken::Reset),
             },
-            ReplacedAnswer::SoapFault { class, message } => {
+            ReplacedAnswer::SoapFault(SoapFault { class, message, .. }) => {
                 let reply = self.front.soap_fault(call, incoming, &class, message.as_deref());
                 Ok(record.answered(reply, None))
             }
             ReplacedAnswer::Cluster(answer) => {
                 Ok(record.answered(self.front.cluster_answer(call, incoming, &answer), None))
             }
-            ReplacedAnswer::Status { code, retry_after, message } => {
+            ReplacedAnswer::Status(HttpStatus { code, retry_after, message, .. }) => {
                 let status =
                     StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
                 let mut reply =

@@ -13,7 +13,7 @@ use super::record::{Recording, Target};
 use super::signals::Signals;
 use super::state::StateDirectory;
 use super::{CliError, Terminal, host, mount, report, world_file};
-use crate::faults::Rule;
+use crate::faults::{self, Rule};
 use crate::files::{self, Scratch};
 use crate::ledger::Keep;
 use crate::{Advertise, ListenOptions, Sim, Transport, document};
@@ -59,7 +59,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     let _env = env.as_deref().map(forget).transpose()?;
     let _mounts = supervisor.as_deref().map(mount::claim).transpose()?;
     let rules = faults.as_deref().map(read_rules).transpose()?.unwrap_or_default();
-    for doubt in rules.iter().flat_map(Rule::doubts) {
+    for doubt in rules.iter().flat_map(faults::warnings) {
         let path = faults.as_deref().unwrap_or(Path::new(""));
         Terminal.warn(&format!("--faults {}: {doubt}", path.display()));
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use sim_rules::MissingPaths;
 use sim_world::vcenter::{MoRef, VCenter};
 
 /// Changes that fired rules make to the content of an answer or to the kept history. The default
@@ -35,16 +35,6 @@ pub struct Effects {
     /// Number of changes per resource that the API server keeps; it drops older ones before it
     /// serves this call.
     pub compact: Option<usize>,
-}
-
-/// Property paths that a rule makes unreadable, with the fault that the answer gives as the reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MissingPaths {
-    /// Property paths; a path also makes all paths below it unreadable, and those that contain it.
-    pub paths: Vec<String>,
-    /// The vim25 fault class.
-    pub fault: String,
 }
 
 /// Effects on a Kubernetes watch.

@@ -199,7 +199,7 @@ async fn a_reset_rule_resets_the_connection() {
 #[tokio::test]
 async fn the_bytes_before_a_truncation_arrive() {
     let (sim, address) = plain().await;
-    sim.fault(Rule::new("cut", [Action::Truncate { bytes: 100 }]).op([HELLO])).expect("a rule");
+    sim.fault(Rule::new("cut", [Action::truncate(100)]).op([HELLO])).expect("a rule");
     let body = envelope(HELLO, CONTENT, "");
     let mut stream = TcpStream::connect(address).await.expect("a listener");
     stream.write_all((head(&body, "") + &body).as_bytes()).await.expect("the connection is open");

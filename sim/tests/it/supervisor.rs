@@ -119,7 +119,7 @@ sim::test! {
     }
 
     async fn calls_to_the_supervisor_are_faulted_and_recorded_under_its_face(sim: &Sim = builder()) {
-        let rule = Rule::new("busy", [Action::Status { code: 503, retry_after: None, message: None }]);
+        let rule = Rule::new("busy", [Action::status(503)]);
         sim.fault(rule.on(Face::Supervisor).op(["list virtualmachines"]))
             .expect("the rule is valid");
         assert_eq!(get(sim, MACHINES).await.0, 503);

@@ -4,18 +4,24 @@
 //! Seed, rule, client and number of matches determine each random number. The numbers of a rule
 //! therefore stay the same if other rules are added or removed.
 
+mod glob;
+
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sim_world::Time;
 
-use super::rule::{Action, Denial, Effect, KubeStatus, Matcher, Rule, Spoil, Throttle, When, glob};
-use super::{Effects, MissingPaths};
-use crate::Call;
+use super::{
+    Action, Denial, Effect, Effects, HttpStatus, KubeStatus, Matcher, Ops, Rule, SoapFault, Spoil,
+    Throttle, When, check,
+};
+use crate::{Call, Class, Face};
+use glob::glob;
 
 /// Decision of a rule about a call that it matched.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Evaluation {
     /// Id of the rule.
     pub rule: String,
@@ -31,8 +37,8 @@ pub struct Evaluation {
 /// Failure that replaces, breaks or corrupts the answer to a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ReplacedAnswer {
-    SoapFault { class: String, message: Option<String> },
-    Status { code: u16, retry_after: Option<u32>, message: Option<String> },
+    SoapFault(SoapFault),
+    Status(HttpStatus),
     Reset,
     Blackhole,
     Truncate { bytes: u64 },
@@ -86,6 +92,7 @@ pub(crate) struct Verdict {
 /// A rule in force, with its counters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ActiveRule {
     /// The rule.
     pub rule: Rule,
@@ -99,6 +106,7 @@ pub struct ActiveRule {
 
 /// Reason why the engine does not accept a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RuleError {
     /// The rule is not valid.
     #[error("{0}")]
@@ -128,7 +136,7 @@ impl Faults {
     /// # Errors
     /// [`RuleError`] if the rule is invalid, or if another rule in force has its id.
     pub fn add(&self, now: Time, rule: Rule) -> Result<(), RuleError> {
-        rule.check().map_err(RuleError::Invalid)?;
+        check(&rule).map_err(RuleError::Invalid)?;
         let mut rules = self.lock();
         if rules.iter().any(|armed| armed.rule.id == rule.id) {
             return Err(RuleError::Exists(rule.id));
@@ -217,16 +225,16 @@ impl Faults {
 }
 
 fn matches(matcher: &Matcher, call: &Call) -> bool {
-    let Matcher { protocol, server, op, resource, client } = matcher;
+    let Matcher { protocol, server, op, resource, client, .. } = matcher;
     let is = |pattern: &Option<String>, value: Option<&str>| match (pattern, value) {
         (None, _) => true,
         (Some(pattern), Some(value)) => glob(pattern, value),
         (Some(_), None) => false,
     };
     let target = &call.target;
-    protocol.is_none_or(|face| face == call.face)
+    protocol.is_none_or(|face| Face::from(face) == call.face)
         && is(server, Some(&call.server))
-        && op.matches(&call.operation, call.class)
+        && matches_operation(op, &call.operation, call.class)
         && is(&resource.kind, target.kind.as_deref())
         && is(&resource.name, target.name.as_deref())
         && is(&resource.namespace, target.namespace.as_deref())
@@ -236,16 +244,25 @@ fn matches(matcher: &Matcher, call: &Call) -> bool {
         && is(&client.user_agent, Some(&call.caller.user_agent))
 }
 
+/// True if the operation, or its class, matches one of the patterns, or if there are none.
+pub(crate) fn matches_operation(ops: &Ops, operation: &str, class: Class) -> bool {
+    let is_match = |pattern: &str| match pattern.strip_prefix('@') {
+        Some(_) => pattern == class.tag(),
+        None => glob(pattern, operation),
+    };
+    ops.is_any() || ops.patterns().any(is_match)
+}
+
 /// Returns true if the rule fires on this match, and the random number if it has a probability.
 fn gate(seed: u64, armed: &ActiveRule, call: &Call, now: Time) -> (bool, Option<f64>) {
-    let When { nth, first, after, every, max, probability, between } = &armed.rule.when;
+    let When { nth, first, after, every, max, probability, between, .. } = &armed.rule.when;
     let n = armed.matched;
     let open = nth.includes(n)
         && first.is_none_or(|first| n <= first)
         && after.is_none_or(|after| n > after)
         && every.is_none_or(|every| n.is_multiple_of(every))
         && max.is_none_or(|max| armed.fired < max)
-        && between.is_none_or(|between| (between.0..between.1).contains(&now.since_start()));
+        && between.is_none_or(|between| between.contains(now.since_start()));
     let draw = probability.map(|_| draw(seed, &armed.rule.id, &call.caller.client, n));
     let drawn = match (probability, draw) {
         (Some(probability), Some(draw)) => draw < *probability,
@@ -272,17 +289,11 @@ fn act(rule: &Rule, verdict: &mut Verdict) {
 /// other action.
 fn ending(action: &Action) -> Option<ReplacedAnswer> {
     Some(match action {
-        Action::SoapFault { class, message } => {
-            ReplacedAnswer::SoapFault { class: class.clone(), message: message.clone() }
-        }
-        Action::Status { code, retry_after, message } => ReplacedAnswer::Status {
-            code: *code,
-            retry_after: *retry_after,
-            message: message.clone(),
-        },
+        Action::SoapFault(fault) => ReplacedAnswer::SoapFault(fault.clone()),
+        Action::Status(status) => ReplacedAnswer::Status(status.clone()),
         Action::Reset => ReplacedAnswer::Reset,
         Action::Blackhole => ReplacedAnswer::Blackhole,
-        Action::Truncate { bytes } => ReplacedAnswer::Truncate { bytes: *bytes },
+        Action::Truncate { bytes, .. } => ReplacedAnswer::Truncate { bytes: *bytes },
         Action::Spoil(how) => ReplacedAnswer::Spoil(*how),
         Action::KubeStatus(status) => {
             ReplacedAnswer::Cluster(ClusterAnswer::Status(status.clone()))
@@ -302,10 +313,7 @@ fn apply_effect(action: &Action, effects: &mut Effects) {
     match action {
         Action::EmptyResult => effects.empty_result = true,
         Action::Hide(name) => effects.hidden.push(name.clone()),
-        Action::MissingSet(MissingPaths { paths, fault }) => {
-            let missing = MissingPaths { paths: paths.clone(), fault: fault.clone() };
-            effects.missing_set.push(missing);
-        }
+        Action::MissingSet(missing) => effects.missing_set.push(missing.clone()),
         Action::VersionReset => effects.version_reset = true,
         Action::WatchGone => effects.watch.gone410 = true,
         Action::WatchGoneAfter(events) => effects.watch.gone_after = Some(*events),
@@ -323,32 +331,18 @@ fn apply_effect(action: &Action, effects: &mut Effects) {
         Action::ConversionDown => effects.conversion_down = true,
         Action::Compact(keep) => effects.compact = Some(*keep),
         // The call path carries out delays and failures.
-        Action::Delay(_)
-        | Action::SoapFault { .. }
-        | Action::Status { .. }
-        | Action::Reset
-        | Action::Blackhole
-        | Action::Truncate { .. }
-        | Action::Spoil(_)
-        | Action::KubeStatus(_)
-        | Action::Deny(_)
-        | Action::WebhookUnreachable
-        | Action::Throttle(_)
-        | Action::NotServed
-        | Action::NamespaceTerminating => {}
+        _ => {}
     }
 }
 
-impl Action {
-    /// True if the built-in Kubernetes API server can carry out the action and a
-    /// [`Backing`](crate::Backing) cannot: the action changes the content of an answer or the kept
-    /// history. False for actions that delay, replace, break or corrupt an answer, and for actions
-    /// that only a vCenter can carry out.
-    pub fn needs_cluster_handler(&self) -> bool {
-        let mut effects = Effects::default();
-        apply_effect(self, &mut effects);
-        effects.change_cluster_answers()
-    }
+/// True if the built-in Kubernetes API server can carry out the action and a
+/// [`Backing`](crate::Backing) cannot: the action changes the content of an answer or the kept
+/// history. False for actions that delay, replace, break or corrupt an answer, and for actions that
+/// only a vCenter can carry out.
+pub fn needs_cluster_handler(action: &Action) -> bool {
+    let mut effects = Effects::default();
+    apply_effect(action, &mut effects);
+    effects.change_cluster_answers()
 }
 
 /// Returns a random number in [0, 1). Seed, rule, stream (the client) and count determine it.
