@@ -19,7 +19,7 @@
 //!         let _service = vcenter.service("my-client");
 //!         // A rule makes calls fail. A command changes the world.
 //!         let busy = Action::status(503);
-//!         sim.fault(Rule::new("busy", [busy]).op(["Login"]).nth(2)).expect("a valid rule");
+//!         sim.fault(Rule::new("busy", [busy]).op(["Login"]).nth(2)).expect("a valid rule").keep();
 //!         sim.apply(Command::StopVCenter { vcenter: None })?;
 //!         sim.apply(Command::StartVCenter { vcenter: None })?;
 //!         // The ledger counts the calls of the client.

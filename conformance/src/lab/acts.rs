@@ -37,11 +37,10 @@ impl Lab {
                     self.refuse(fault);
                 }
             }
-            Act::Fault(rule) => {
-                if let Err(error) = self.sim.fault(rule.clone()) {
-                    self.refuse(error);
-                }
-            }
+            Act::Fault(rule) => match self.sim.fault(rule.clone()) {
+                Ok(guard) => guard.keep(),
+                Err(error) => self.refuse(error),
+            },
             Act::RemoveRules => self.sim.heal(),
             Act::Phase(phase) => self.sim.ledger().set_phase(Some(phase)),
             Act::Start(replica) => self.start(*replica).await,

@@ -26,17 +26,8 @@ pub(super) async fn add(
 ) -> Result<(StatusCode, Json<Value>), AdminError> {
     let rules = document::rules(document::yaml(&body)?)?;
     let warnings: Vec<String> = rules.iter().flat_map(faults::warnings).collect();
-    let mut added: Vec<String> = Vec::new();
-    for rule in rules {
-        let id = rule.id.clone();
-        if let Err(error) = control.fault(rule) {
-            added.iter().for_each(|id| {
-                control.remove(id);
-            });
-            return Err(refused(&error));
-        }
-        added.push(id);
-    }
+    let added: Vec<String> = rules.iter().map(|rule| rule.id.clone()).collect();
+    control.fault_all(rules).map_err(|error| refused(&error))?.keep();
     let mut answer = json!({ "added": added });
     if !warnings.is_empty() {
         answer["warnings"] = json!(warnings);

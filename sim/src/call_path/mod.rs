@@ -22,7 +22,7 @@ use sim_world::Command;
 
 use crate::call::{Call, Class, Incoming, Peer};
 use crate::faults::{Faults, HttpStatus, ReplacedAnswer, SoapFault, Spoil, Verdict};
-use crate::ledger::{Ended, Ledger};
+use crate::ledger::{Ended, Kind, Ledger};
 use crate::{Body, Outcome, Reply, WorldHandle};
 use body::Watched;
 use front::Parsed;
@@ -98,6 +98,10 @@ impl CallPath {
         let incoming = Incoming { parts, body, peer };
         let (call, parsed) = self.arrive(&incoming)?;
         let verdict = self.faults.judge(&call, self.world.now());
+        for id in &verdict.expired {
+            let text = format!("rule {id} removed: its lifetime is over");
+            self.ledger.note(self.world.now(), Kind::Fault, text);
+        }
         let seq = self.ledger.open(self.world.now(), &call, verdict.evaluations.clone());
         let record = Open::new(self.clone(), seq, call.class);
         let took_time = verdict.delay > Duration::ZERO || call.class == Class::Longpoll;

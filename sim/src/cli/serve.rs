@@ -137,13 +137,13 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
             (None, None) if supervisor.is_some() => return Err(no_supervisor("--supervisor")),
             _ => {}
         }
-        for rule in rules {
-            sim.fault(rule).map_err(|error| {
+        sim.fault_all(rules)
+            .map_err(|error| {
                 let path = faults.as_deref().unwrap_or(Path::new(""));
                 let what = format!("--faults {}: {error}", path.display());
                 CliError::input(what, "correct the rule")
-            })?;
-        }
+            })?
+            .keep();
         let mounts = supervisor.as_deref();
         let plan =
             Plan { listen, kubelets, state: state.as_ref(), origin, env: env.as_deref(), mounts };

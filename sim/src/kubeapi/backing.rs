@@ -220,7 +220,7 @@ mod tests {
         let token = sim.admin_token().to_owned();
         let busy = Action::status(503);
         for (action, want) in [(busy, 503), (Action::Hide("node-1".into()), 501)] {
-            sim.fault(Rule::new("rule", [action])).unwrap();
+            sim.fault(Rule::new("rule", [action])).unwrap().keep();
             assert_eq!(get(&sim, &token).await, want);
             sim.heal();
         }

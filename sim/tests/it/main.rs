@@ -12,6 +12,7 @@ mod listening;
 mod locks;
 mod malformed;
 mod release;
+mod rules;
 mod selection;
 mod snapshots;
 mod stale;

@@ -14,7 +14,7 @@ const PATH: &str = "<inventoryPath>DC0/vm/node-0001</inventoryPath>";
 async fn a_stale_read_shows_a_deleted_machine_until_the_next_change() {
     let (sim, mut client) = lab(3).await;
     let machine = client.machine("node-0001").await;
-    sim.fault(Rule::new("lag", [Action::ReadStale(1)]).op(["FindByInventoryPath"])).unwrap();
+    sim.fault(Rule::new("lag", [Action::ReadStale(1)]).op(["FindByInventoryPath"])).unwrap().keep();
     tokio::time::advance(std::time::Duration::from_secs(1)).await;
     sim.apply(Command::DeleteMachine(Named::from("node-0001"))).unwrap();
     let found = client.call("FindByInventoryPath", SEARCH, PATH).await.reference().1;
@@ -50,7 +50,7 @@ async fn the_log_keeps_at_most_64_mib_and_only_while_a_stale_read_rule_exists() 
     };
     write(0);
     assert_eq!(n_kept(), 0);
-    sim.fault(Rule::new("lag", [Action::ReadStale(1)]).op(["FindByUuid"])).unwrap();
+    sim.fault(Rule::new("lag", [Action::ReadStale(1)]).op(["FindByUuid"])).unwrap().keep();
     for n in 1..100 {
         write(n);
     }

@@ -26,7 +26,7 @@ fn lab() -> Sim {
         Rule::new("applied", [Action::Reset]).op(["PowerOffVM_Task"]).applied(),
         Rule::new("cut", [Action::truncate(100)]).op(["FindByUuid"]).nth(1),
     ] {
-        sim.fault(rule).expect("the rule is valid");
+        sim.fault(rule).expect("the rule is valid").keep();
     }
     sim
 }

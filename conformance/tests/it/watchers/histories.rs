@@ -132,7 +132,7 @@ async fn live(sim: &Sim, history: &[Happening], fired: &RefCell<Fired>) {
                 rules.insert(rule.clone(), kind(action));
                 let op = if *lists { "* nodes" } else { "watch nodes" };
                 let rule = Rule::new(rule, [action.clone()]).op([op]);
-                sim.fault(rule.nth_range(*from, from + calls)).unwrap();
+                sim.fault(rule.nth_range(*from, from + calls)).unwrap().keep();
             }
             Happening::Heal => sim.heal(),
             Happening::Poll(cache, n) => {

@@ -6,6 +6,7 @@
 
 mod glob;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -87,6 +88,8 @@ pub(crate) struct Verdict {
     /// Evaluations of the rules that matched the call, whether they fired or not, up to the rule
     /// that set `ending`.
     pub(crate) evaluations: Vec<Evaluation>,
+    /// Ids of the rules whose lifetime was over when the call arrived.
+    pub(crate) expired: Vec<String>,
 }
 
 /// A rule in force, with its counters.
@@ -102,105 +105,143 @@ pub struct ActiveRule {
     pub fired: u64,
     /// World time at which the rule was added.
     pub added: Time,
+    /// Number of this addition. Differs between two rules of one id, of which the first was removed.
+    #[serde(skip)]
+    number: u64,
 }
 
 /// Reason why the engine does not accept a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// The rule is not valid.
+    /// The rule is not valid. The text names the rule, the key, the value and the remedy.
     #[error("{0}")]
     Invalid(String),
-    /// Another rule in force has this id.
+    /// Another rule in force, or an earlier one of the same list, has this id.
     #[error("a rule called `{0}` exists; remove it first or choose another id")]
     Exists(String),
 }
 
+/// One addition of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Addition {
+    /// Id of the rule.
+    pub(crate) id: String,
+    number: u64,
+}
+
 /// The rules in force, and the counts of removed rules. Clones share both.
+///
+/// [`Sim::fault`](crate::Sim::fault) adds rules.
 #[derive(Clone, Debug)]
 pub struct Faults {
     seed: u64,
-    rules: Arc<Mutex<Vec<ActiveRule>>>,
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// The rules in force, in the order of evaluation.
+    rules: Vec<ActiveRule>,
     /// Ids of removed rules with the number of times they fired.
-    gone: Arc<Mutex<Vec<(String, u64)>>>,
+    gone: Vec<(String, u64)>,
+    /// Number of the last addition.
+    last_number: u64,
+}
+
+impl Inner {
+    /// Removes the rules that `goes` selects, keeps their ids with the number of times they fired,
+    /// and returns their ids.
+    fn remove_where(&mut self, goes: impl Fn(&ActiveRule) -> bool) -> Vec<String> {
+        let before = self.gone.len();
+        self.rules.retain(|armed| {
+            let goes = goes(armed);
+            if goes {
+                self.gone.push((armed.rule.id.clone(), armed.fired));
+            }
+            !goes
+        });
+        self.gone[before..].iter().map(|(id, _)| id.clone()).collect()
+    }
 }
 
 impl Faults {
     /// Returns an engine without rules, whose draws come from `seed`.
-    pub fn new(seed: u64) -> Self {
-        Self { seed, rules: Arc::default(), gone: Arc::default() }
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed, inner: Arc::default() }
     }
 
-    /// Adds a rule, in force from the next call on.
+    /// Adds rules, in force from the next call on: all of them or none.
     ///
     /// # Errors
-    /// [`RuleError`] if the rule is invalid, or if another rule in force has its id.
-    pub fn add(&self, now: Time, rule: Rule) -> Result<(), RuleError> {
-        check(&rule).map_err(RuleError::Invalid)?;
-        let mut rules = self.lock();
-        if rules.iter().any(|armed| armed.rule.id == rule.id) {
-            return Err(RuleError::Exists(rule.id));
+    /// [`RuleError`] about the first rule that is invalid, or that has the id of another rule.
+    pub(crate) fn add_all(&self, now: Time, rules: Vec<Rule>) -> Result<Vec<Addition>, RuleError> {
+        let mut inner = self.lock();
+        let mut ids: HashSet<&str> =
+            inner.rules.iter().map(|armed| armed.rule.id.as_str()).collect();
+        for (n, rule) in rules.iter().enumerate() {
+            check(rule).map_err(|problem| match rule.id.is_empty() && rules.len() > 1 {
+                true => RuleError::Invalid(format!("[{n}]: {problem}")),
+                false => RuleError::Invalid(problem),
+            })?;
+            if !ids.insert(&rule.id) {
+                return Err(RuleError::Exists(rule.id.clone()));
+            }
         }
-        rules.push(ActiveRule { rule, matched: 0, fired: 0, added: now });
-        rules.sort_by_key(|armed| armed.rule.priority);
-        Ok(())
+        let mut additions = Vec::new();
+        for rule in rules {
+            inner.last_number += 1;
+            let number = inner.last_number;
+            additions.push(Addition { id: rule.id.clone(), number });
+            inner.rules.push(ActiveRule { rule, matched: 0, fired: 0, added: now, number });
+        }
+        inner.rules.sort_by_key(|armed| armed.rule.priority);
+        Ok(additions)
     }
 
     /// Removes a rule; returns `false` if no rule in force has this id.
-    pub fn remove(&self, id: &str) -> bool {
-        let mut rules = self.lock();
-        let before = rules.len();
-        self.remove_where(&mut rules, |armed| armed.rule.id == id);
-        rules.len() < before
+    pub(crate) fn remove(&self, id: &str) -> bool {
+        !self.lock().remove_where(|armed| armed.rule.id == id).is_empty()
+    }
+
+    /// Removes the rules of these additions that are still in force, and returns their ids.
+    pub(crate) fn remove_additions(&self, additions: &[Addition]) -> Vec<String> {
+        let is_one = |armed: &ActiveRule| additions.iter().any(|it| it.number == armed.number);
+        self.lock().remove_where(is_one)
     }
 
     /// Removes every rule.
-    pub fn clear(&self) {
-        self.remove_where(&mut self.lock(), |_| true);
+    pub(crate) fn clear(&self) {
+        self.lock().remove_where(|_| true);
     }
 
     /// Number of times that each rule fired: removed rules first, then the rules in force.
-    pub fn history(&self) -> Vec<(String, u64)> {
-        let rules = self.lock();
-        let mut all = self.gone.lock().expect("the lock of the counters is not poisoned").clone();
-        all.extend(rules.iter().map(|armed| (armed.rule.id.clone(), armed.fired)));
-        all
-    }
-
-    /// Removes the rules that `goes` selects, and keeps their ids with the number of times they
-    /// fired.
-    fn remove_where(&self, rules: &mut Vec<ActiveRule>, goes: impl Fn(&ActiveRule) -> bool) {
-        let mut gone = self.gone.lock().expect("the lock of the counters is not poisoned");
-        rules.retain(|armed| {
-            let goes = goes(armed);
-            if goes {
-                gone.push((armed.rule.id.clone(), armed.fired));
-            }
-            !goes
-        });
+    pub(crate) fn history(&self) -> Vec<(String, u64)> {
+        let inner = self.lock();
+        let in_force = inner.rules.iter().map(|armed| (armed.rule.id.clone(), armed.fired));
+        inner.gone.iter().cloned().chain(in_force).collect()
     }
 
     /// Returns the rules in force with their counters, in the order of evaluation. A rule past its
     /// lifetime stays in the list until the next call arrives.
     pub fn list(&self) -> Vec<ActiveRule> {
-        self.lock().clone()
+        self.lock().rules.clone()
     }
 
     /// Number of times that the rule with this id has fired; 0 if no such rule is in force.
     pub fn fired(&self, id: &str) -> u64 {
-        self.lock().iter().find(|armed| armed.rule.id == id).map_or(0, |armed| armed.fired)
+        self.lock().rules.iter().find(|armed| armed.rule.id == id).map_or(0, |armed| armed.fired)
     }
 
     /// Applies the rules to a call: removes rules past their lifetime, evaluates the others in
     /// order until one sets a failure, and returns the verdict.
     pub(crate) fn judge(&self, call: &Call, now: Time) -> Verdict {
-        let mut rules = self.lock();
+        let mut inner = self.lock();
         let over = |armed: &ActiveRule| armed.rule.ttl.is_some_and(|ttl| now >= armed.added + ttl);
-        if rules.iter().any(over) {
-            self.remove_where(&mut rules, over);
-        }
-        let mut verdict = Verdict::default();
-        for armed in rules.iter_mut() {
+        let expired =
+            if inner.rules.iter().any(over) { inner.remove_where(over) } else { Vec::new() };
+        let mut verdict = Verdict { expired, ..Verdict::default() };
+        for armed in &mut inner.rules {
             if verdict.ending.is_some() {
                 break;
             }
@@ -219,8 +260,8 @@ impl Faults {
         verdict
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<ActiveRule>> {
-        self.rules.lock().expect("the lock of the rules is not poisoned")
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().expect("the lock of the rules is not poisoned")
     }
 }
 

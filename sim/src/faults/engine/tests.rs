@@ -14,6 +14,12 @@ fn call(operation: &str, client: &str) -> Call {
     }
 }
 
+impl Faults {
+    fn add(&self, now: Time, rule: Rule) -> Result<(), RuleError> {
+        self.add_all(now, vec![rule]).map(drop)
+    }
+}
+
 fn reset() -> Rule {
     Rule::new("r", [Action::Reset])
 }

@@ -47,7 +47,9 @@ pub(super) async fn every_fault_class(shots: &mut Snapshots) {
     let mut all = String::new();
     for class in sim::fault_classes() {
         let fault = Action::soap_fault(*class);
-        sim.fault(Rule::new(*class, [fault]).op(["CurrentTime"])).expect("the rule is valid");
+        sim.fault(Rule::new(*class, [fault]).op(["CurrentTime"]))
+            .expect("the rule is valid")
+            .keep();
         let answer = client.call("CurrentTime", CONTENT, "").await;
         assert_eq!(answer.fault().as_deref(), Some(*class));
         all.push_str(&format!("--- {class}\n{}\n", bytes(&answer)));
@@ -75,7 +77,7 @@ pub(super) async fn denied_and_unavailable(shots: &mut Snapshots) {
     let answer = client.rest(Method::POST, "/sdk", &json, "{}").await;
     shots.take(&sim, "http_media_type", &answer);
     let busy = Action::from(HttpStatus::new(503).retry_after(7));
-    sim.fault(Rule::new("busy", [busy])).expect("the rule is valid");
+    sim.fault(Rule::new("busy", [busy])).expect("the rule is valid").keep();
     for (name, path) in [
         ("http_busy", "/sdk"),
         ("rest_busy", "/rest/com/vmware/cis/session"),

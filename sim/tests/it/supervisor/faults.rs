@@ -186,7 +186,7 @@ sim::test! {
     async fn every_catalogue_rule_fires_and_shows_on_the_wire(sim: &Sim = builder()) {
         let mut out = String::new();
         for known in catalogue() {
-            sim.fault(known.rule.clone()).expect("the rule is valid");
+            sim.fault(known.rule.clone()).expect("the rule is valid").keep();
             let _ = writeln!(out, "## {}\n{}", known.name(), shown(sim, known.name()).await);
             assert!(sim.faults().fired(known.name()) > 0, "{} never fired", known.name());
             sim.heal();
@@ -201,7 +201,7 @@ sim::test! {
     async fn a_denial_has_the_webhook_and_the_message_of_its_rule(sim: &Sim = builder()) {
         let denial = Denial::new(403, "no more than five").webhook("quota.example");
         let rule = Rule::new("full", [Action::Deny(denial)]).on(Face::Supervisor);
-        sim.fault(rule.op(["create virtualmachines"])).expect("the rule is valid");
+        sim.fault(rule.op(["create virtualmachines"])).expect("the rule is valid").keep();
         let (code, status) = admin(sim, Method::POST, MACHINES, machine("new")).await;
         assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
         assert_eq!(
