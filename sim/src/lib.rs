@@ -45,14 +45,19 @@ mod admin;
 mod call;
 mod call_path;
 mod causes;
+// The program `sim`, for its `main`.
+#[doc(hidden)]
 pub mod cli;
 mod clock;
 mod control;
+// Parser of documents, for the manifests of conformance.
+#[doc(hidden)]
 pub mod document;
 mod driver;
 pub mod faults;
 mod files;
 #[cfg(any(fuzzing, test))]
+#[doc(hidden)]
 pub mod fuzzing;
 mod handle;
 mod kubeapi;

@@ -9,7 +9,7 @@ use sim_world::vcenter::{MoRef, VCenter};
 /// Changes that fired rules make to the content of an answer or to the kept history. The default
 /// changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Effects {
+pub(crate) struct Effects {
     /// True if the answer must be empty: a search or a property read that finds nothing, an empty
     /// list, a get that answers 404, a watch without initial objects.
     pub empty_result: bool,
@@ -39,7 +39,7 @@ pub struct Effects {
 
 /// Effects on a Kubernetes watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WatchEffects {
+pub(crate) struct WatchEffects {
     /// True if the watch sends an ERROR event with code 410 at once and ends.
     pub gone410: bool,
     /// Number of events, without bookmarks, after which the watch sends an ERROR event with code
@@ -80,7 +80,7 @@ impl Effects {
     }
 
     /// True if a rule hides the object with this name or managed object id.
-    pub fn hides(&self, name: &str) -> bool {
+    pub(crate) fn hides(&self, name: &str) -> bool {
         self.hidden.iter().any(|hidden| hidden == name)
     }
 

@@ -54,7 +54,7 @@ pub(crate) use catalogue::named;
 pub use catalogue::{Known, catalogue, known};
 pub use check::check;
 pub(crate) use check::wrong_class;
-pub use effects::{Effects, WatchEffects};
+pub(crate) use effects::{Effects, WatchEffects};
 pub(crate) use engine::Addition;
 pub use engine::{ActiveRule, Evaluation, Faults, RuleError, needs_cluster_handler};
 pub(crate) use engine::{ClusterAnswer, ReplacedAnswer, Verdict, matches_operation};
