@@ -63,8 +63,6 @@ mod app;
 mod cluster;
 mod config;
 mod controllers;
-#[cfg(any(fuzzing, test))]
-pub mod fuzzing;
 mod input;
 mod instances;
 mod model;
@@ -78,6 +76,8 @@ pub use app::{
     LeaderElection, Listener, Options, RunError, SecretFiles, Serving, ServingTls, SupervisorLink,
     configuration_changed, run,
 };
+#[cfg(fuzzing)]
+pub use config::fuzzing;
 pub use config::{
     Config, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning, parse_secret,
 };

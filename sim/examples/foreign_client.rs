@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Err(error) => println!("cannot run curl: {error}"),
     }
 
-    sim.fault(Rule::new("reset", [Action::Reset]).op(["RetrieveServiceContent"]))?;
+    sim.fault(Rule::new("reset", [Action::Reset]).op(["RetrieveServiceContent"]))?.keep();
     match hello(&endpoints).await {
         Ok((status, _)) => println!("the vCenter still answers with status {status}"),
         Err(error) => println!("the fault rule breaks the connection: {error}"),

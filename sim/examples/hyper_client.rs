@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use sim::faults::{Action, Rule};
+use sim::faults::{HttpStatus, Rule};
 use sim::world::Topology;
 use sim::{ListenOptions, Sim, Transport};
 
@@ -37,8 +37,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("status {}", answer.status());
     println!("{} bytes", answer.into_body().collect().await?.to_bytes().len());
 
-    let busy = Action::Status { code: 503, retry_after: Some(1), message: None };
-    sim.fault(Rule::new("busy", [busy]).op(["RetrieveServiceContent"]).first(1))?;
+    let busy = HttpStatus::new(503).retry_after(1);
+    let rule = Rule::new("busy", [busy.into()]).op(["RetrieveServiceContent"]).first(1);
+    sim.fault(rule)?.keep();
     println!("status {}", client.request(hello()?).await?.status());
     println!("{}", sim.ledger().counts());
     sim.shutdown().await;

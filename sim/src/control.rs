@@ -6,7 +6,7 @@ use sim_world::vcenter::{Password, VcFault};
 use sim_world::{Applied, Command, Fault};
 
 use crate::WorldHandle;
-use crate::faults::{Action, Faults, Rule, RuleError};
+use crate::faults::{Action, Addition, Faults, Rule, RuleError, RuleGuard};
 use crate::ledger::{Kind, Ledger};
 
 /// World, ledger and rules of one sim. Clones refer to the same sim.
@@ -47,16 +47,20 @@ impl Control {
             .read(|world| Some(world.vcenter(vcenter)?.logins.users.get(user)?.password.clone()))
     }
 
-    /// Adds a fault rule, and notes the addition in the ledger.
-    pub(crate) fn fault(&self, rule: Rule) -> Result<(), RuleError> {
-        let text = format!("rule {} added", rule.id);
-        let looks_back = has_read_stale(&rule);
-        self.faults.add(self.world.now(), rule)?;
-        if looks_back {
+    /// Adds fault rules, all of them or none, and notes each addition in the ledger.
+    ///
+    /// # Errors
+    /// [`RuleError`] about the first wrong rule. The ledger then has no note.
+    pub(crate) fn fault_all(&self, rules: Vec<Rule>) -> Result<RuleGuard, RuleError> {
+        let look_back = rules.iter().any(has_read_stale);
+        let additions = self.faults.add_all(self.world.now(), rules)?;
+        if look_back {
             self.world.keep_events();
         }
-        self.ledger.note(self.world.now(), Kind::Fault, text);
-        Ok(())
+        for Addition { id, .. } in &additions {
+            self.ledger.note(self.world.now(), Kind::Fault, format!("rule {id} added"));
+        }
+        Ok(RuleGuard::new(self.clone(), additions))
     }
 
     /// Removes a fault rule, and notes the removal in the ledger. Returns `false` if no rule has
@@ -65,9 +69,23 @@ impl Control {
         let removed = self.faults.remove(id);
         if removed {
             self.drop_unneeded_events();
-            self.ledger.note(self.world.now(), Kind::Fault, format!("rule {id} removed"));
+            self.note_removal(id);
         }
         removed
+    }
+
+    /// Removes the rules of these additions that are still in force, and notes each removal in the
+    /// ledger.
+    pub(crate) fn remove_additions(&self, additions: &[Addition]) {
+        let removed = self.faults.remove_additions(additions);
+        if !removed.is_empty() {
+            self.drop_unneeded_events();
+        }
+        removed.iter().for_each(|id| self.note_removal(id));
+    }
+
+    fn note_removal(&self, id: &str) {
+        self.ledger.note(self.world.now(), Kind::Fault, format!("rule {id} removed"));
     }
 
     /// Drops the past events of the world if no remaining rule needs them.

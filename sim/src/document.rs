@@ -129,7 +129,7 @@ pub(crate) fn rules(value: Value) -> Result<Vec<Rule>, DocumentError> {
         Value::Array(list) => list,
         Value::Object(_) => vec![value],
         // A single name of a failure in the catalogue.
-        Value::String(name) if Rule::known(&name).is_some() => vec![Value::String(name)],
+        Value::String(name) if faults::known(&name).is_some() => vec![Value::String(name)],
         other => {
             return Err(DocumentError::at_key(
                 "",
@@ -146,7 +146,8 @@ pub(crate) fn rules(value: Value) -> Result<Vec<Rule>, DocumentError> {
             let remedy = "a rule has id, match, when, do, effect, priority and ttl";
             wrong.or_remedy(remedy).prefix_key(&place)
         })?;
-        rule.check().map_err(|problem| DocumentError::document(problem, "correct the rule"))?;
+        faults::check(&rule)
+            .map_err(|problem| DocumentError::document(problem, "correct the rule"))?;
         Ok(rule)
     };
     list.into_iter().enumerate().map(rule).collect()

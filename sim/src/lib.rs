@@ -18,8 +18,8 @@
 //!         // connection, `sim.listen` opens sockets with TLS.
 //!         let _service = vcenter.service("my-client");
 //!         // A rule makes calls fail. A command changes the world.
-//!         let busy = Action::Status { code: 503, retry_after: None, message: None };
-//!         sim.fault(Rule::new("busy", [busy]).op(["Login"]).nth(2)).expect("a valid rule");
+//!         let busy = Action::status(503);
+//!         sim.fault(Rule::new("busy", [busy]).op(["Login"]).nth(2)).expect("a valid rule").keep();
 //!         sim.apply(Command::StopVCenter { vcenter: None })?;
 //!         sim.apply(Command::StartVCenter { vcenter: None })?;
 //!         // The ledger counts the calls of the client.
@@ -45,15 +45,20 @@ mod admin;
 mod call;
 mod call_path;
 mod causes;
+// The program `sim`, for its `main`.
+#[doc(hidden)]
 pub mod cli;
 mod clock;
 mod cluster;
 mod control;
+// Parser of documents, for the manifests of conformance.
+#[doc(hidden)]
 pub mod document;
 mod driver;
 pub mod faults;
 mod files;
 #[cfg(any(fuzzing, test))]
+#[doc(hidden)]
 pub mod fuzzing;
 mod handle;
 pub mod ledger;

@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::call_path::{BodyReader, CallPath, Front};
 use crate::cluster::{Backing, BackingSlot, ClusterFace};
 use crate::control::Control;
-use crate::faults::{Faults, Rule, RuleError};
+use crate::faults::{Faults, Rule, RuleError, RuleGuard};
 use crate::ledger::{Keep, Ledger};
 use crate::server::Server;
 use crate::supervisor::{self, Profile, SUPERVISOR, Supervisor};
@@ -296,12 +296,23 @@ impl Sim {
     }
 
     /// Adds a fault rule, in force from the next call on, and notes the addition in the ledger.
+    /// Dropping the guard removes the rule; [`RuleGuard::keep`] leaves it in force.
     ///
     /// # Errors
     /// [`RuleError`] if the rule is invalid, or if another rule in force has its id. The ledger
     /// then has no note.
-    pub fn fault(&self, rule: Rule) -> Result<(), RuleError> {
-        self.control.fault(rule)
+    pub fn fault(&self, rule: Rule) -> Result<RuleGuard, RuleError> {
+        self.control.fault_all(vec![rule])
+    }
+
+    /// Adds fault rules as [`fault`](Self::fault) does, all of them or none. The guard removes all
+    /// of them.
+    ///
+    /// # Errors
+    /// [`RuleError`] about the first rule that is invalid, or that has the id of another rule. The
+    /// sim then has no rule and no note of the list.
+    pub fn fault_all(&self, rules: impl IntoIterator<Item = Rule>) -> Result<RuleGuard, RuleError> {
+        self.control.fault_all(rules.into_iter().collect())
     }
 
     /// Removes every fault rule, and notes the removal in the ledger.

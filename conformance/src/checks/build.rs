@@ -122,7 +122,7 @@ pub(super) fn about_machines(
 /// Creates a rule that refuses each list of VirtualMachines with 403, so that the provider must
 /// read each machine by name.
 pub(super) fn lists_refused() -> Rule {
-    let status = Action::Status { code: 403, retry_after: None, message: None };
+    let status = Action::status(403);
     Rule::new("unlisted", [status]).on(Face::Supervisor).op(["list virtualmachines"])
 }
 
@@ -154,7 +154,7 @@ pub(super) fn with_outage(
             .at(to, Command::StartVCenter { vcenter: None }),
         Backend::Supervisor => {
             let mut down = Rule::new("away", [Action::Reset]).on(Face::Supervisor);
-            down.when.between = Some(Between(from, to));
+            down.when.between = Some(Between::new(from, to));
             scenario.at(Duration::ZERO, down).at(from, backend.disconnect())
         }
     }

@@ -292,7 +292,7 @@ fn polling(backend: Backend) -> Vec<Case> {
 /// Creates a case in which the provider may not watch machines. All lookups within five seconds
 /// must then share one list.
 fn shared_lists() -> Case {
-    let status = Action::Status { code: 403, retry_after: None, message: None };
+    let status = Action::status(403);
     let forbidden =
         Rule::new("forbidden", [status]).on(Face::Supervisor).op(["watch virtualmachines"]);
     let (n, silent) = (30, 8);

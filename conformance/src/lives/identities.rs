@@ -132,10 +132,10 @@ fn moved_between_vcenters() -> Life {
 fn another_first() -> Life {
     let (wrong, right) = (id(0x77), id(0x78));
     let known = |uuid| Command::SetInstanceUuid { vcenter: None, uuid };
-    let refused = Action::Status { code: 503, retry_after: None, message: None };
+    let refused = Action::status(503);
     let refuses = |id: &str, from, to| {
         let mut rule = Rule::new(id, [refused.clone()]).on(Face::Soap).op(["Login"]);
-        rule.when.between = Some(Between(from, to));
+        rule.when.between = Some(Between::new(from, to));
         rule
     };
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
@@ -189,7 +189,7 @@ fn slow_reads() -> Life {
 /// Returns the life in which a gateway in front of the Supervisor refuses each watch of
 /// VirtualMachines, while lists work. A node joins, one machine is powered off and one is deleted.
 fn watch_refused() -> Life {
-    let refused = Action::Status { code: 400, retry_after: None, message: None };
+    let refused = Action::status(400);
     let on = |rule: Rule, ops: &'static [&'static str]| {
         rule.on(Face::Supervisor).op(ops.iter().copied())
     };

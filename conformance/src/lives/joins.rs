@@ -94,7 +94,7 @@ fn foreign_writers(backend: Backend) -> Life {
     };
     let during = |rule: Rule, from, to| {
         let mut rule = rule;
-        rule.when.between = Some(Between(from, to));
+        rule.when.between = Some(Between::new(from, to));
         rule
     };
     let off = if backend.is_vcenter() { s(150) } else { s(155) };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sim::Face;
-use sim::faults::{Action, MissingPaths};
+use sim::faults::{Action, HttpStatus, MissingPaths};
 
 /// A way in which a call can fail.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
     let mut kinds = vec![
         one("reset", Action::Reset, true),
         one("black hole", Action::Blackhole, true),
-        one("truncated", Action::Truncate { bytes: 40 }, false),
+        one("truncated", Action::truncate(40), false),
         one("slow", Action::Delay(Duration::from_secs(12)), false),
         status("503", 503, None, true),
     ];
@@ -56,8 +56,7 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
 }
 
 fn soap_kinds() -> Vec<FaultKind> {
-    let paths = ["config", "guest", "runtime", "summary"].map(str::to_owned).into();
-    let missing = MissingPaths { paths, fault: "SystemError".into() };
+    let missing = MissingPaths::new(["config", "guest", "runtime", "summary"], "SystemError");
     let mut kinds: Vec<FaultKind> = [
         "SystemError",
         "NotAuthenticated",
@@ -67,7 +66,7 @@ fn soap_kinds() -> Vec<FaultKind> {
         "RequestCanceled",
         "InvalidCollectorVersion",
     ]
-    .map(|class| one(class, Action::SoapFault { class: class.to_owned(), message: None }, false))
+    .map(|class| one(class, Action::soap_fault(class), false))
     .into();
     kinds.push(one("empty result", Action::EmptyResult, false));
     kinds.push(one("missing properties", Action::MissingSet(missing), false));
@@ -84,5 +83,5 @@ fn status(
     retry_after: Option<u32>,
     loses_answer: bool,
 ) -> FaultKind {
-    one(name, Action::Status { code, retry_after, message: None }, loses_answer)
+    one(name, HttpStatus::new(code).retry_after(retry_after).into(), loses_answer)
 }

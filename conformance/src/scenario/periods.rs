@@ -169,8 +169,8 @@ fn refuses_credentials(act: &Act) -> bool {
     match act {
         Act::World(Command::RotatePassword { .. }) | Act::Secret { .. } => true,
         Act::Fault(rule) => rule.actions.iter().any(|action| match action {
-            Action::SoapFault { class, .. } => class == "InvalidLogin",
-            Action::Status { code, .. } => matches!(code, 401 | 403),
+            Action::SoapFault(fault) => fault.class == "InvalidLogin",
+            Action::Status(status) => matches!(status.code, 401 | 403),
             _ => false,
         }),
         _ => false,

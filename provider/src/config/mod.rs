@@ -5,6 +5,8 @@
 //! error. An unknown section or key is a warning, or an error in strict mode (`--strict-config`).
 
 mod credentials;
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;
 mod host;
 mod ini;
 mod keys;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::AdminError;
 use crate::control::Control;
 use crate::document;
-use crate::faults::{ActiveRule, Rule, RuleError};
+use crate::faults::{self, ActiveRule, RuleError};
 
 /// `GET /faults`: returns the rules in force with their counters, in the order of evaluation.
 pub(super) async fn list(State(control): State<Control>) -> Json<Vec<ActiveRule>> {
@@ -18,25 +18,16 @@ pub(super) async fn list(State(control): State<Control>) -> Json<Vec<ActiveRule>
 
 /// `POST /faults`: adds the rule or the list of rules in the body (JSON or YAML), all or none.
 ///
-/// The field `warnings` of the answer names operations that no server answers ([`Rule::doubts`]).
+/// The field `warnings` of the answer names operations that no server answers ([`faults::warnings`]).
 /// The sim adds rules with such operations too.
 pub(super) async fn add(
     State(control): State<Control>,
     body: Bytes,
 ) -> Result<(StatusCode, Json<Value>), AdminError> {
     let rules = document::rules(document::yaml(&body)?)?;
-    let warnings: Vec<String> = rules.iter().flat_map(Rule::doubts).collect();
-    let mut added: Vec<String> = Vec::new();
-    for rule in rules {
-        let id = rule.id.clone();
-        if let Err(error) = control.fault(rule) {
-            added.iter().for_each(|id| {
-                control.remove(id);
-            });
-            return Err(refused(&error));
-        }
-        added.push(id);
-    }
+    let warnings: Vec<String> = rules.iter().flat_map(faults::warnings).collect();
+    let added: Vec<String> = rules.iter().map(|rule| rule.id.clone()).collect();
+    control.fault_all(rules).map_err(|error| refused(&error))?.keep();
     let mut answer = json!({ "added": added });
     if !warnings.is_empty() {
         answer["warnings"] = json!(warnings);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::AdminError;
 use crate::control::Control;
-use crate::faults::Ops;
+use crate::faults::{self, Ops};
 use crate::ledger::{Counts, Kind, Ledger, Record};
 
 /// Query parameters of `GET /ledger`.
@@ -44,14 +44,16 @@ pub(super) async fn read(
         AdminError::bad(rejected.body_text())
             .remedy("expected since=SEQ, op=PATTERN, format=jsonl or format=counts")
     })?;
-    let ops = op.as_deref().map(|op| Ops(op.split(',').map(str::to_owned).collect()));
-    if let Some(wrong) = ops.as_ref().and_then(Ops::wrong_class) {
+    let ops = op.as_deref().map(|op| op.split(',').collect::<Ops>());
+    if let Some(wrong) = ops.as_ref().and_then(faults::wrong_class) {
         let (what, remedy) = wrong.split_once("; ").unwrap_or((wrong.as_str(), "choose another"));
         return Err(AdminError::bad(format!("op: {what}")).remedy(remedy));
     }
     let chosen = move |record: &Record| match (&ops, record.class) {
         (None, _) => true,
-        (Some(ops), Some(class)) => record.kind == Kind::Call && ops.matches(&record.op, class),
+        (Some(ops), Some(class)) => {
+            record.kind == Kind::Call && faults::matches_operation(ops, &record.op, class)
+        }
         (Some(_), None) => false,
     };
     let parts = Parts::new(control.ledger, since);

@@ -22,8 +22,8 @@ use sim_world::Command;
 use tracing::Instrument as _;
 
 use crate::call::{Call, Class, Incoming, Peer};
-use crate::faults::{Faults, ReplacedAnswer, Spoil, Verdict};
-use crate::ledger::{Ended, Ledger};
+use crate::faults::{Faults, HttpStatus, ReplacedAnswer, SoapFault, Spoil, Verdict};
+use crate::ledger::{Ended, Kind, Ledger};
 use crate::{Body, Outcome, Reply, WorldHandle};
 use body::Watched;
 use front::Parsed;
@@ -99,6 +99,10 @@ impl CallPath {
         let incoming = Incoming { parts, body, peer };
         let (call, parsed) = self.arrive(&incoming)?;
         let verdict = self.faults.judge(&call, self.world.now());
+        for id in &verdict.expired {
+            let text = format!("rule {id} removed: its lifetime is over");
+            self.ledger.note(self.world.now(), Kind::Fault, text);
+        }
         let seq = self.ledger.open(self.world.now(), &call, verdict.evaluations.clone());
         let record = Open::new(self.clone(), seq, call.class);
         let took_time = verdict.delay > Duration::ZERO || call.class == Class::Longpoll;
@@ -191,14 +195,14 @@ impl CallPath {
                 Some(reply) => Ok(record.answered(spoil(reply, how), None)),
                 None => Err(Broken::Reset),
             },
-            ReplacedAnswer::SoapFault { class, message } => {
+            ReplacedAnswer::SoapFault(SoapFault { class, message, .. }) => {
                 let reply = self.front.soap_fault(call, incoming, &class, message.as_deref());
                 Ok(record.answered(reply, None))
             }
             ReplacedAnswer::Cluster(answer) => {
                 Ok(record.answered(self.front.cluster_answer(call, incoming, &answer), None))
             }
-            ReplacedAnswer::Status { code, retry_after, message } => {
+            ReplacedAnswer::Status(HttpStatus { code, retry_after, message, .. }) => {
                 let status =
                     StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
                 let mut reply =

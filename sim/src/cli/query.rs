@@ -11,7 +11,7 @@ use super::args::{Fault, Health, Ledger, World};
 use super::client::call;
 use super::columns::{Align, columns};
 use super::{CliError, Terminal};
-use crate::faults::{Ops, Rule, catalogue};
+use crate::faults::{self, Ops, catalogue};
 
 /// Runs `sim world …`.
 pub(super) fn world(command: &World) -> Result<(), CliError> {
@@ -49,7 +49,7 @@ pub(super) fn fault(command: &Fault) -> Result<(), CliError> {
         Fault::Add { rules, admin } => {
             let body = match rules.as_str() {
                 "-" => standard_input()?,
-                name if Rule::known(name).is_some() => json!([name]).to_string().into_bytes(),
+                name if faults::known(name).is_some() => json!([name]).to_string().into_bytes(),
                 text if text.trim_start().starts_with(['{', '[']) => text.as_bytes().to_vec(),
                 path => std::fs::read(path).map_err(|error| match error.kind() {
                     std::io::ErrorKind::NotFound => CliError::input(
@@ -156,8 +156,8 @@ pub(super) fn ledger(command: &Ledger) -> Result<(), CliError> {
 fn warn_of_nothing(op: Option<&str>, is_empty: bool) {
     let (Some(op), true) = (op, is_empty) else { return };
     let ops: Ops = op.split(',').collect();
-    for doubt in ops.doubts(None) {
-        Terminal.warn(&format!("--op {doubt}"));
+    for warning in faults::operation_warnings(&ops, None) {
+        Terminal.warn(&format!("--op {warning}"));
     }
 }
 

@@ -200,9 +200,9 @@ mod tests {
         let sim = Sim::builder().start();
         sim.back_cluster(Arc::new(Echo::default()));
         let token = sim.admin_token().to_owned();
-        let busy = Action::Status { code: 503, retry_after: None, message: None };
+        let busy = Action::status(503);
         for (action, want) in [(busy, 503), (Action::Hide("node-1".into()), 501)] {
-            sim.fault(Rule::new("rule", [action])).unwrap();
+            sim.fault(Rule::new("rule", [action])).unwrap().keep();
             assert_eq!(get(&sim, &token).await, want);
             sim.heal();
         }

@@ -1,16 +1,16 @@
 //! Effects of fired rules on the content of an answer, which the handler of the call carries out.
 //! The call path carries out delays, failures and compactions before or without the handler.
 
-use serde::{Deserialize, Serialize};
+use sim_rules::MissingPaths;
 use sim_world::supervisor::OUTAGE;
 use sim_world::vcenter::{MoRef, VCenter};
 
-pub use kube_sim_api::WatchEffects;
+use kube_sim_api::WatchEffects;
 
 /// Changes that fired rules make to the content of an answer or to the kept history. The default
 /// changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Effects {
+pub(crate) struct Effects {
     /// True if the answer must be empty: a search or a property read that finds nothing, an empty
     /// list, a get that answers 404, a watch without initial objects.
     pub empty_result: bool,
@@ -36,16 +36,6 @@ pub struct Effects {
     /// Number of changes per resource that the API server keeps; it drops older ones before it
     /// serves this call.
     pub compact: Option<usize>,
-}
-
-/// Property paths that a rule makes unreadable, with the fault that the answer gives as the reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MissingPaths {
-    /// Property paths; a path also makes all paths below it unreadable, and those that contain it.
-    pub paths: Vec<String>,
-    /// The vim25 fault class.
-    pub fault: String,
 }
 
 impl Effects {
@@ -89,7 +79,7 @@ impl Effects {
     }
 
     /// True if a rule hides the object with this name or managed object id.
-    pub fn hides(&self, name: &str) -> bool {
+    pub(crate) fn hides(&self, name: &str) -> bool {
         self.hidden.iter().any(|hidden| hidden == name)
     }
 

@@ -27,32 +27,41 @@
 //!
 //! ```
 //! use sim::Face;
-//! use sim::faults::{Action, Rule};
+//! use sim::faults::{self, Action, Rule};
 //!
-//! let fault = Action::SoapFault { class: "InvalidLogin".into(), message: None };
+//! let fault = Action::soap_fault("InvalidLogin");
 //! let rule = Rule::new("second-login-fails", [fault]).on(Face::Soap).op(["Login"]).nth(2);
-//! assert_eq!(rule.check(), Ok(()));
-//! assert!(Rule::known("conversion-webhook-down").is_some());
+//! assert_eq!(faults::check(&rule), Ok(()));
+//! assert!(faults::known("conversion-webhook-down").is_some());
 //! ```
 //!
 //! The names of operations are those of [`sim::operations`](crate::operations) and of the ledger. A
 //! rule may name an operation that no server answers, because a rule also matches calls that the
-//! server refuses. [`Rule::doubts`] reports such a name; `sim serve --faults` and `sim fault add`
+//! server refuses. [`warnings`] reports such a name; `sim serve --faults` and `sim fault add`
 //! print it as a warning. [`sim::fault_classes`](crate::fault_classes) lists the vim25 fault
 //! classes. [`Sim::fired`](crate::Sim::fired) tells how often each rule fired. A test should check
 //! this, because a test whose rule never fires tests nothing.
 
 mod catalogue;
+mod check;
 mod effects;
 mod engine;
-mod rule;
+mod face;
+mod guard;
+mod warnings;
 
 pub(crate) use catalogue::named;
-pub use catalogue::{Known, catalogue};
-pub use effects::{Effects, MissingPaths, WatchEffects};
-pub use engine::{ActiveRule, Evaluation, Faults, RuleError};
-pub(crate) use engine::{ClusterAnswer, ReplacedAnswer, Verdict};
-pub use rule::{
-    Action, Between, Client, Denial, Effect, KubeCause, KubeStatus, Matcher, Nth, Ops, Resource,
-    Rule, Spoil, Throttle, When,
+pub use catalogue::{Known, catalogue, known};
+pub use check::check;
+pub(crate) use check::wrong_class;
+pub(crate) use effects::Effects;
+pub(crate) use engine::Addition;
+pub use engine::{ActiveRule, Evaluation, Faults, RuleError, needs_cluster_handler};
+pub(crate) use engine::{ClusterAnswer, ReplacedAnswer, Verdict, matches_operation};
+pub use guard::RuleGuard;
+pub use sim_rules::{
+    Action, Between, Client, Denial, Effect, HttpStatus, KubeCause, KubeStatus, Matcher,
+    MissingPaths, Nth, Ops, Resource, Rule, SoapFault, Spoil, Throttle, When,
 };
+pub(crate) use warnings::operation_warnings;
+pub use warnings::warnings;

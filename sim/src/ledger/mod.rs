@@ -40,6 +40,7 @@ const MAX_OPEN_AT_ONCE: usize = 100;
 
 /// Limit of the records in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Keep {
     /// Keeps all records.
     #[default]

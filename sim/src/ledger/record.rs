@@ -12,6 +12,7 @@ use crate::{Call, Caller, Class, Face, RequestNote, Target};
 /// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Kind {
     /// A request.
     Call,
@@ -25,6 +26,7 @@ pub enum Kind {
 
 /// End of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Ended {
     /// Time of the end, in nanoseconds of world time.
     pub at: Time,

@@ -80,13 +80,19 @@ impl Admin {
 
     /// Adds fault rules, all of them or none.
     pub async fn add_all(&self, rules: &[Rule]) -> Result<(), Error> {
-        self.call(Method::POST, "/faults", Some(json!(rules))).await.map(drop)
+        self.add_document(&rules).await
+    }
+
+    /// Adds the rules of a document in the form that `sim fault add` takes, all of them or none: a
+    /// list of rules, and of names of known failures.
+    pub async fn add_document(&self, document: &impl Serialize) -> Result<(), Error> {
+        self.call(Method::POST, "/faults", Some(json!(document))).await.map(drop)
     }
 
     /// Adds a failure of sim's catalogue by its name, such as `conversion-webhook-down`;
     /// `sim fault known` lists the names.
     pub async fn add_known(&self, name: &str) -> Result<(), Error> {
-        self.call(Method::POST, "/faults", Some(json!([name]))).await.map(drop)
+        self.add_document(&[name]).await
     }
 
     /// Returns the active fault rules, each with its counters.

@@ -1,17 +1,18 @@
 //! Runs sim, a simulator of vCenters, a Supervisor and a workload cluster, as a container of a
 //! test.
 //!
-//! The program under test needs no code of the simulator, and this crate depends on no other crate
-//! of its repository. A test starts a container, passes the URL of a vCenter to the program, adds
+//! The program under test needs no code of the simulator. Of the crates of its repository, this one
+//! depends only on the types of fault rules ([`rules`]). A test starts a container, passes the URL of a vCenter to the program, adds
 //! fault rules, and reads the calls of the program from the ledger:
 //!
 //! ```no_run
-//! use sim_testcontainers::{Rule, Sim};
+//! use sim_testcontainers::{Action, Rule, Sim};
 //!
 //! # async fn test() -> Result<(), sim_testcontainers::Error> {
 //! let sim = Sim::new().machines(20).zones(3).start().await?;
 //! let vcenter = sim.vcenter("vc0")?; // its URL, accounts and fingerprints
-//! sim.admin().add(Rule::new("busy").op("@login").first(2).status(503)).await?;
+//! let busy = Rule::new("busy", [Action::status(503)]).op(["@login"]).first(2);
+//! sim.admin().add(busy).await?;
 //! // … the program under test logs in to vcenter.url as vcenter.administrator, trusting sim.ca_pem() …
 //! assert_eq!(sim.admin().counts().await?.of("Login"), 3);
 //! # Ok(())
@@ -42,9 +43,12 @@ pub use endpoints::{Account, Cluster, ProviderFiles, Supervisor, VCenter};
 pub use error::Error;
 pub use image::{LABEL, Sim, SimImage};
 pub use ledger::{Client, Counts, Ended, OperationCount, Record};
-pub use rule::{Armed, Rule};
+pub use rule::Armed;
+pub use sim_rules::{Action, Face, Rule};
 pub use world::{Clock, Machine, Node, World};
 
+/// All types of fault rules.
+pub use sim_rules as rules;
 /// The crate testcontainers, for tests that customize a request before they start the container.
 pub use testcontainers;
 

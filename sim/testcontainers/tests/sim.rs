@@ -13,7 +13,7 @@ use rustls_pki_types::pem::PemObject as _;
 use serde_json::json;
 use sim_testcontainers::testcontainers::ImageExt as _;
 use sim_testcontainers::testcontainers::runners::AsyncRunner as _;
-use sim_testcontainers::{Error, LABEL, Rule, Sim, SimContainer};
+use sim_testcontainers::{Action, Error, LABEL, Rule, Sim, SimContainer};
 
 /// Sends a GET request with a client that trusts only the certificates in `ca_pem`. Returns the
 /// status.
@@ -107,18 +107,18 @@ async fn the_admin_client_reads_and_changes_the_world_and_reports_refusals() {
         matches!(&refused, Error::Refused { status, .. } if status.as_u16() == 404),
         "{refused}"
     );
-    let misspelt = Rule::from(json!({"id": "x", "mach": {}, "do": ["reset"]}));
-    let refused = sim.admin().add(misspelt).await.expect_err("no such key");
+    let misspelt = json!({"id": "x", "mach": {}, "do": ["reset"]});
+    let refused = sim.admin().add_document(&misspelt).await.expect_err("no such key");
     assert!(refused.to_string().contains("did you mean `match`?"), "{refused}");
 
     sim.admin().add_known("conversion-webhook-down").await.expect("the catalogue has the name");
-    sim.admin().add(Rule::new("slow").op("@login")).await.expect_err("a rule without actions");
-    sim.admin()
-        .add(Rule::new("slow").op("@login").op("Logout").reset())
-        .await
-        .expect("the rule is valid");
+    let slow =
+        |actions: &[Action]| Rule::new("slow", actions.iter().cloned()).op(["@login", "Logout"]);
+    sim.admin().add(slow(&[])).await.expect_err("a rule without actions");
+    sim.admin().add(slow(&[Action::Reset])).await.expect("the rule is valid");
     let rules = sim.admin().faults().await.expect("rules");
-    assert_eq!(rules.last().map(|it| (it.id(), it.fired)), Some(("slow", 0)));
+    let last = rules.last().expect("two rules");
+    assert_eq!((&last.rule, last.fired), (&slow(&[Action::Reset]), 0));
     sim.admin().remove("slow").await.expect("the rule exists");
     sim.admin().heal().await.expect("the admin port removes all rules");
     assert_eq!(sim.admin().faults().await.expect("rules"), []);

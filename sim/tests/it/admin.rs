@@ -96,7 +96,9 @@ async fn a_request_with_one_duplicate_rule_adds_no_rule() {
     let admin = Admin::of(machines(1)).await;
     admin.call("POST", "/faults", r#"{"id": "a", "do": ["reset"]}"#).await;
     let two = r#"[{"id": "b", "do": ["reset"]}, {"id": "a", "do": ["reset"]}]"#;
+    let before = admin.sim.ledger().next_seq();
     assert_eq!(admin.call("POST", "/faults", two).await.0, 409);
+    assert_eq!(admin.sim.ledger().next_seq(), before, "the ledger has no note of a refused list");
     assert_eq!(admin.call("GET", "/faults", "").await.1.as_array().map(Vec::len), Some(1));
 }
 
@@ -142,7 +144,7 @@ async fn the_ledger_is_read_in_parts() {
 async fn requests_to_the_admin_port_are_neither_recorded_nor_faulted() {
     let admin = Admin::of(machines(1)).await;
     let rule = sim::faults::Rule::new("everything", [sim::faults::Action::Reset]);
-    admin.sim.fault(rule).expect("the rule is valid");
+    admin.sim.fault(rule).expect("the rule is valid").keep();
     let before = admin.sim.ledger().next_seq();
     for path in ["/world", "/ledger", "/faults", "/clock", "/nowhere"] {
         admin.text("GET", path, "").await;

@@ -18,7 +18,7 @@ async fn two_sims_share_no_machines_rules_or_sessions() {
     let mut client = Client::logged_in(&one).await;
     one.apply(Command::DeleteMachine("node-0001".into())).expect("the machine exists");
     let rule = sim::faults::Rule::new("r", [sim::faults::Action::Reset]);
-    one.fault(rule).expect("the rule is valid");
+    one.fault(rule).expect("the rule is valid").keep();
     assert_eq!(two.ledger().next_seq(), 1, "the ledger of the other sim is empty");
     assert!(two.faults().list().is_empty());
     let mut stranger = Client::new(&two);

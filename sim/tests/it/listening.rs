@@ -188,7 +188,7 @@ async fn a_request_that_names_no_host_is_refused() {
 #[tokio::test]
 async fn a_reset_rule_resets_the_connection() {
     let (sim, address) = plain().await;
-    sim.fault(Rule::new("reset", [Action::Reset]).op([HELLO])).expect("the rule is valid");
+    sim.fault(Rule::new("reset", [Action::Reset]).op([HELLO])).expect("the rule is valid").keep();
     let body = envelope(HELLO, CONTENT, "");
     let mut stream = TcpStream::connect(address).await.expect("a listener");
     stream.write_all((head(&body, "") + &body).as_bytes()).await.expect("the connection is open");
@@ -199,7 +199,7 @@ async fn a_reset_rule_resets_the_connection() {
 #[tokio::test]
 async fn the_bytes_before_a_truncation_arrive() {
     let (sim, address) = plain().await;
-    sim.fault(Rule::new("cut", [Action::Truncate { bytes: 100 }]).op([HELLO])).expect("a rule");
+    sim.fault(Rule::new("cut", [Action::truncate(100)]).op([HELLO])).expect("a rule").keep();
     let body = envelope(HELLO, CONTENT, "");
     let mut stream = TcpStream::connect(address).await.expect("a listener");
     stream.write_all((head(&body, "") + &body).as_bytes()).await.expect("the connection is open");
@@ -298,7 +298,9 @@ async fn a_labelled_listener_names_its_clients_and_asks_for_credentials() {
 async fn a_shutdown_ends_within_seconds_despite_open_connections() {
     let (sim, endpoints) = listening().await;
     let connector = wire::connector(&endpoints, &[]);
-    sim.fault(Rule::new("hole", [Action::Blackhole]).op([HELLO])).expect("the rule is valid");
+    sim.fault(Rule::new("hole", [Action::Blackhole]).op([HELLO]))
+        .expect("the rule is valid")
+        .keep();
     let address = endpoints.vcenters["vc0"].address;
     let stream = wire::tls(&connector, address, "localhost").await.expect("a handshake");
     let mut sender = wire::http(stream).await;

@@ -12,6 +12,7 @@ mod listening;
 mod locks;
 mod malformed;
 mod release;
+mod rules;
 mod second_login;
 mod selection;
 mod snapshots;

@@ -71,8 +71,8 @@ sim::test! {
     async fn a_job_survives_a_busy_vcenter(
         sim: &Sim = Sim::builder().topology(Topology::zones(3).machines(20))
     ) -> anyhow::Result<()> {
-        let busy = Action::Status { code: 503, retry_after: None, message: None };
-        sim.fault(Rule::new("second-login-fails", [busy]).op(["Login"]).nth(2))?;
+        let rule = Rule::new("second-login-fails", [Action::status(503)]).op(["Login"]).nth(2);
+        let _rule = sim.fault(rule)?;
         let vcenter = sim.vcenter("vc0").expect("every world has vc0").service("nightly-job");
         let password = sim.password("vc0", ADMINISTRATOR).expect("vc0 has an administrator");
         let client = Client { vcenter, password: password.expose().to_owned() };

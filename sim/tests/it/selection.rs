@@ -284,7 +284,7 @@ async fn a_machine_that_a_rule_hides_by_name_is_hidden_from_soap_and_vapi() {
     let path = "/api/cis/tagging/tag-association?action=list-attached-tags";
     let body = format!("{{\"object_id\":{{\"type\":\"VirtualMachine\",\"id\":\"{hidden}\"}}}}");
     assert_eq!(client.rest(Method::POST, path, &headers, &body).await.status, 200);
-    sim.fault(Rule::new("hidden", [Action::Hide("node-0001".into())])).unwrap();
+    sim.fault(Rule::new("hidden", [Action::Hide("node-0001".into())])).unwrap().keep();
     assert_eq!(client.rest(Method::POST, path, &headers, &body).await.status, 404);
     let path = "<inventoryPath>DC0/vm/node-0001</inventoryPath>";
     assert_eq!(client.call("FindByInventoryPath", SEARCH, path).await.returned(), None);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use sim::Face;
-use sim::faults::{Action, Rule};
+use sim::faults::{Action, Rule, check};
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
 use sim::world::{Command, Named};
 
@@ -14,7 +14,7 @@ const PATH: &str = "<inventoryPath>DC0/vm/node-0001</inventoryPath>";
 async fn a_stale_read_shows_a_deleted_machine_until_the_next_change() {
     let (sim, mut client) = lab(3).await;
     let machine = client.machine("node-0001").await;
-    sim.fault(Rule::new("lag", [Action::ReadStale(1)]).op(["FindByInventoryPath"])).unwrap();
+    sim.fault(Rule::new("lag", [Action::ReadStale(1)]).op(["FindByInventoryPath"])).unwrap().keep();
     tokio::time::advance(std::time::Duration::from_secs(1)).await;
     sim.apply(Command::DeleteMachine(Named::from("node-0001"))).unwrap();
     let found = client.call("FindByInventoryPath", SEARCH, PATH).await.reference().1;
@@ -50,7 +50,7 @@ async fn the_log_keeps_at_most_64_mib_and_only_while_a_stale_read_rule_exists() 
     };
     write(0);
     assert_eq!(n_kept(), 0);
-    sim.fault(Rule::new("lag", [Action::ReadStale(1)]).op(["FindByUuid"])).unwrap();
+    sim.fault(Rule::new("lag", [Action::ReadStale(1)]).op(["FindByUuid"])).unwrap().keep();
     for n in 1..100 {
         write(n);
     }
@@ -61,15 +61,15 @@ async fn the_log_keeps_at_most_64_mib_and_only_while_a_stale_read_rule_exists() 
 
 #[test]
 fn a_stale_read_rule_that_cannot_change_an_answer_is_refused() {
-    let refused = Rule::new("lag", [Action::ReadStale(0)]).check().unwrap_err();
+    let refused = check(&Rule::new("lag", [Action::ReadStale(0)])).unwrap_err();
     assert_eq!(refused, "rule `lag`: read.stale is 0, which is the current state; write 1 or more");
     for operation in ["Login", "WaitForUpdatesEx", "cis.session.get", "patch nodes"] {
-        let refused = Rule::new("lag", [Action::ReadStale(1)]).op(["Find*", operation]).check();
+        let refused = check(&Rule::new("lag", [Action::ReadStale(1)]).op(["Find*", operation]));
         let why = format!(
             "rule `lag`: {operation} always answers from the current state, so read.stale cannot change it; remove it from match.op"
         );
         assert_eq!(refused, Err(why));
     }
     let of_another = Rule::new("lag", [Action::ReadStale(1)]).on(Face::Cluster).op(["FindByUuid"]);
-    assert!(of_another.check().is_err(), "FindByUuid is not an operation of the cluster");
+    assert!(check(&of_another).is_err(), "FindByUuid is not an operation of the cluster");
 }

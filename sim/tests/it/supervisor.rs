@@ -119,9 +119,9 @@ sim::test! {
     }
 
     async fn calls_to_the_supervisor_are_faulted_and_recorded_under_its_face(sim: &Sim = builder()) {
-        let rule = Rule::new("busy", [Action::Status { code: 503, retry_after: None, message: None }]);
+        let rule = Rule::new("busy", [Action::status(503)]);
         sim.fault(rule.on(Face::Supervisor).op(["list virtualmachines"]))
-            .expect("the rule is valid");
+            .expect("the rule is valid").keep();
         assert_eq!(get(sim, MACHINES).await.0, 503);
         let records = sim.ledger().records();
         let last = records.iter().rev().find(|record| record.face.is_some()).expect("a call");

@@ -53,7 +53,7 @@ sim::test! {
     #[should_panic(expected = "rule refused fired 1 times")]
     async fn a_failed_test_reports_the_rules_that_fired(sim: &Sim) {
         let refused = Rule::new("refused", [Action::Reset]).op(["RetrieveServiceContent"]);
-        sim.fault(refused).expect("the rule is valid");
+        sim.fault(refused).expect("the rule is valid").keep();
         let client = Client::new(sim);
         let content = ("ServiceInstance", "ServiceInstance");
         let envelope = crate::client::envelope("RetrieveServiceContent", content, "");

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Request, header};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::SendRequest;
-use sim::faults::{Action, Rule};
+use sim::faults::{Action, HttpStatus, Rule};
 use sim::world::{ADMINISTRATOR, Nodes, Topology};
 use sim::{ListenOptions, Service, Sim};
 use tower::ServiceExt;
@@ -20,17 +20,13 @@ fn lab() -> Sim {
     // The rules after a rule that ends a call do not see the call. Each rule therefore fires on
     // another call.
     for rule in [
-        Rule::new("fault", [Action::SoapFault { class: "SystemError".into(), message: None }])
-            .op(["FindByUuid"])
-            .nth(1),
-        Rule::new("busy", [Action::Status { code: 503, retry_after: Some(3), message: None }])
-            .op(["FindByUuid"])
-            .nth(1),
+        Rule::new("fault", [Action::soap_fault("SystemError")]).op(["FindByUuid"]).nth(1),
+        Rule::new("busy", [HttpStatus::new(503).retry_after(3).into()]).op(["FindByUuid"]).nth(1),
         Rule::new("reset", [Action::Reset]).op(["FindByUuid"]).nth(1),
         Rule::new("applied", [Action::Reset]).op(["PowerOffVM_Task"]).applied(),
-        Rule::new("cut", [Action::Truncate { bytes: 100 }]).op(["FindByUuid"]).nth(1),
+        Rule::new("cut", [Action::truncate(100)]).op(["FindByUuid"]).nth(1),
     ] {
-        sim.fault(rule).expect("the rule is valid");
+        sim.fault(rule).expect("the rule is valid").keep();
     }
     sim
 }

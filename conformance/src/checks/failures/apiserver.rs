@@ -2,7 +2,7 @@
 //! that answers with 429.
 
 use sim::Face;
-use sim::faults::{Action, Rule};
+use sim::faults::{Action, HttpStatus, Rule};
 use sim::ledger::Record;
 
 use crate::checks::build::{T_INIT, WRITE_NODE, WRITE_STATUS, s, world};
@@ -13,7 +13,7 @@ use crate::lab::Run;
 use crate::scenario::Act;
 
 pub(super) fn checks() -> Vec<Check> {
-    let unavailable = Action::Status { code: 503, retry_after: None, message: None };
+    let unavailable = Action::status(503);
     vec![
         Check::new(
             "CCM-012",
@@ -55,7 +55,7 @@ fn absent(action: Action) -> Case {
 /// `Retry-After: 1`. The provider must not repeat a write earlier than a second after the answer,
 /// and must initialize the nodes.
 fn asks_for_patience() -> Case {
-    let status = Action::Status { code: 429, retry_after: Some(1), message: None };
+    let status = Action::from(HttpStatus::new(429).retry_after(1));
     let mut rule = Rule::new("patience", [status])
         .on(Face::Cluster)
         .op(WRITE_NODE.into_iter().chain(WRITE_STATUS));

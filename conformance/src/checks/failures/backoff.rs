@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use sim::Face;
-use sim::faults::{Action, Rule};
+use sim::faults::{Action, HttpStatus, Rule};
 use sim::world::vcenter::SessionService;
 use sim::world::{Command, Grant, PROVIDER_USER, Time};
 
@@ -96,7 +96,7 @@ fn with_refusals(rule: Rule, begin: Duration, scenario: Scenario) -> Scenario {
 /// Creates a case in which the API server answers every write of a Node's status with 429 and
 /// `Retry-After: 30`.
 fn throttled() -> Case {
-    let status = Action::Status { code: 429, retry_after: Some(30), message: None };
+    let status = Action::from(HttpStatus::new(429).retry_after(30));
     let rule = Rule::new("refused", [status]).on(Face::Cluster).op(WRITE_STATUS);
     let scenario = with_refusals(rule, s(0), world(3, REFUSED + PAUSE + s(60)));
     Case::new(scenario, |run| {
@@ -119,7 +119,7 @@ fn throttled_for_two(backend: Backend) -> Case {
         "failure-domain.beta.kubernetes.io/zone": "by-hand",
     }}});
     let refused = |n: u32, retry_after| {
-        let status = Action::Status { code: 429, retry_after: Some(retry_after), message: None };
+        let status = Action::from(HttpStatus::new(429).retry_after(retry_after));
         let rule = Rule::new(format!("refused/{n}"), [status]).on(Face::Cluster).op(WRITE_NODE);
         rule.named(name(n)).first(1)
     };
@@ -152,7 +152,7 @@ fn throttled_for_two(backend: Backend) -> Case {
 
 /// Creates a rule by which the API server answers these operations with 403.
 fn forbidden(operations: &[&'static str]) -> Rule {
-    let status = Action::Status { code: 403, retry_after: None, message: None };
+    let status = Action::status(403);
     Rule::new("refused", [status]).on(Face::Cluster).op(operations.iter().copied())
 }
 
@@ -254,7 +254,7 @@ fn sessions_end_young() -> Case {
 /// read them by name. A machine is deleted, so that the read by name that confirms its absence is
 /// refused.
 fn no_last_look() -> Case {
-    let status = Action::Status { code: 403, retry_after: None, message: None };
+    let status = Action::status(403);
     let rule = Rule::new("refused", [status]).on(Face::Supervisor).op(["get virtualmachines"]);
     let scenario = world(12, SETTLED + REFUSED + PAUSE + s(60))
         .at(SETTLED, Command::DeleteMachine(machine(3)));
@@ -268,7 +268,7 @@ fn no_last_look() -> Case {
 /// Only a list could prove its absence.
 fn no_proof() -> Case {
     const LISTS: [&str; 1] = ["list virtualmachines"];
-    let status = Action::Status { code: 500, retry_after: None, message: None };
+    let status = Action::status(500);
     let rule = Rule::new("refused", [status]).on(Face::Supervisor).op(LISTS);
     let scenario = world(12, SETTLED + REFUSED + PAUSE + s(60))
         .at(SETTLED, Command::DeleteMachine(machine(3)));
@@ -385,17 +385,11 @@ fn ending(face: Face, operations: &'static [&'static str]) -> Case {
 /// failures the provider must notice changes of the new machine, too.
 fn failing(backend: Backend, what: &'static str, operations: &'static [&'static str]) -> Case {
     let action = match backend {
-        Backend::VCenter if !what.ends_with("unavailable") => {
-            Action::SoapFault { class: "SystemError".to_owned(), message: None }
-        }
-        Backend::VCenter => Action::Status { code: 503, retry_after: None, message: None },
-        Backend::Supervisor if what.contains("throttled") => {
-            Action::Status { code: 429, retry_after: None, message: None }
-        }
-        Backend::Supervisor if what.ends_with("forbidden") => {
-            Action::Status { code: 403, retry_after: None, message: None }
-        }
-        Backend::Supervisor => Action::Status { code: 500, retry_after: None, message: None },
+        Backend::VCenter if !what.ends_with("unavailable") => Action::soap_fault("SystemError"),
+        Backend::VCenter => Action::status(503),
+        Backend::Supervisor if what.contains("throttled") => Action::status(429),
+        Backend::Supervisor if what.ends_with("forbidden") => Action::status(403),
+        Backend::Supervisor => Action::status(500),
     };
     let rule = Rule::new("refused", [action]).on(backend.face()).op(operations.iter().copied());
     // Long polls fail only after the provider has built its view; all other calls fail from the

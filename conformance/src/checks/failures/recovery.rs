@@ -138,7 +138,7 @@ fn restarts(backend: Backend) -> Vec<Case> {
 /// the machines. Later a machine is deleted while the provider is down. The provider must delete
 /// its Node.
 fn refused_takeover() -> Case {
-    let status = Action::Status { code: 500, retry_after: None, message: None };
+    let status = Action::status(500);
     let writes = WRITE_NODE.into_iter().chain(WRITE_STATUS);
     let refused = Rule::new("refused", [status]).on(Face::Cluster).op(writes);
     let (healed, destroyed, again) = (s(40), s(120), s(130));
@@ -187,8 +187,7 @@ fn outage_at_start(backend: Backend) -> Vec<Case> {
         .at(s(900), Command::StartKubelet(machine(1)));
     let label = format!("{} down, nodes known", backend.name());
     cases.push(Case::new(known, liveness_holds).named(label));
-    let down = Rule::new("down", [Action::Status { code: 503, retry_after: None, message: None }])
-        .on(Face::Cluster);
+    let down = Rule::new("down", [Action::status(503)]).on(Face::Cluster);
     let cluster = world(5, s(900)).fault(down).at(s(200), Act::RemoveRules);
     cases.push(
         Case::new(cluster, |run| {
@@ -246,7 +245,7 @@ fn compacted(outage: Duration) -> Case {
 /// Creates a case in which every watch of machines gets this status code, as from a gateway, while
 /// lists and reads work.
 fn watches_refused(code: u16) -> Case {
-    let status = Action::Status { code, retry_after: None, message: None };
+    let status = Action::status(code);
     let rule = Rule::new("watch", [status]).on(Face::Supervisor).op(["watch virtualmachines"]);
     let scenario = world(3, s(900))
         .fault(rule)
@@ -397,8 +396,8 @@ fn long_polls() -> Vec<Case> {
         ("version reset", Action::VersionReset),
         ("reset", Action::Reset),
         ("black hole", Action::Blackhole),
-        ("truncated", Action::Truncate { bytes: 200 }),
-        ("canceled", Action::SoapFault { class: "RequestCanceled".into(), message: None }),
+        ("truncated", Action::truncate(200)),
+        ("canceled", Action::soap_fault("RequestCanceled")),
     ]
     .into_iter()
     .map(|(case, action)| {
@@ -431,7 +430,7 @@ fn never_delivered() -> Case {
 /// machine is deleted meanwhile. The next answer contains only the remaining machines and does not
 /// report the deletion.
 fn deleted_unreported() -> Case {
-    let fault = Action::SoapFault { class: "InvalidCollectorVersion".into(), message: None };
+    let fault = Action::soap_fault("InvalidCollectorVersion");
     let lost = Rule::new("lost", [Action::Delay(s(5)), fault]).on(Face::Soap);
     let scenario = world(4, s(600))
         .at(SETTLED, lost.op(["WaitForUpdatesEx"]).first(1))

@@ -23,7 +23,7 @@ use crate::lab::{Exit, Run};
 use crate::scenario::{Act, Backend, Scenario};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
-    let cut = |bytes| Action::Truncate { bytes };
+    let cut = |bytes| Action::truncate(bytes);
     let short = |percent| Action::Spoil(Spoil::CutShort(percent));
     let truncated = [
         ("the connection breaks after 40 bytes", cut(40)),

@@ -343,7 +343,7 @@ fn wrong_password() -> Case {
 /// Creates a case in which vCenter refuses a valid password once. The first nodes must not wait for
 /// minutes because of that.
 fn rejected_once() -> Case {
-    let refused = Action::SoapFault { class: "InvalidLogin".to_owned(), message: None };
+    let refused = Action::soap_fault("InvalidLogin");
     let rule = Rule::new("refused", [refused]).on(Face::Soap).op(["Login"]).first(1);
     let scenario = world(3, T_INIT + s(120)).fault(rule);
     Case::new(scenario, |run| run.initializes(&names(3), s(0), T_INIT + s(60)))

@@ -44,7 +44,7 @@ fn interrupted(backend: Backend, next: Option<u16>) -> Case {
         .at(cut + s(1), Command::DeleteMachine(machine(2)))
         .at(healed, Act::RemoveRules);
     if let Some(code) = next {
-        let status = Action::Status { code, retry_after: None, message: None };
+        let status = Action::status(code);
         let old = Rule::new("old", [status]).op(["watch nodes", "watch virtualmachines"]);
         scenario = scenario.at(healed, old.first(1));
     }

@@ -2,7 +2,7 @@
 //! machines.
 
 use sim::Face;
-use sim::faults::{Action, Rule};
+use sim::faults::{Action, HttpStatus, Rule};
 use sim::world::{Command, Named};
 
 use crate::checks::build::{
@@ -170,8 +170,8 @@ fn never_matched(backend: Backend) -> Case {
 
 fn errors(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
-    let status = |code| Action::Status { code, retry_after: None, message: None };
-    let fault = |class: &str| Action::SoapFault { class: class.to_owned(), message: None };
+    let status = |code| Action::status(code);
+    let fault = |class: &str| Action::soap_fault(class);
     let mut actions = vec![("timeouts", Action::Blackhole), ("503", status(503))];
     match backend {
         Backend::VCenter => actions.extend([
@@ -214,10 +214,7 @@ fn errors(backend: Backend) -> Vec<Case> {
 
 fn deletion_fails() -> Case {
     let rule =
-        Rule::new("refused", [Action::Status { code: 500, retry_after: None, message: None }])
-            .on(Face::Cluster)
-            .op(["delete nodes"])
-            .first(2);
+        Rule::new("refused", [Action::status(500)]).on(Face::Cluster).op(["delete nodes"]).first(2);
     let scenario = world(12, s(400)).at(s(0), rule).at(SETTLED, Command::DeleteMachine(machine(1)));
     Case::new(scenario, |run| {
         let deleted = run.deleted(&name(1));
@@ -261,7 +258,7 @@ fn comes_back_after_a_failed_deletion(
     code: u16,
     retry_after: Option<u32>,
 ) -> Case {
-    let rule = Rule::new("refused", [Action::Status { code, retry_after, message: None }])
+    let rule = Rule::new("refused", [HttpStatus::new(code).retry_after(retry_after).into()])
         .on(Face::Cluster)
         .op(["delete nodes"]);
     let again = known_machine_arrives(None);

@@ -245,7 +245,7 @@ fn empty_for_a_moment() -> Case {
     let mut empty = Rule::new("empty", [Action::EmptyResult])
         .on(Face::Supervisor)
         .op([LIST, "get virtualmachines"]);
-    empty.when.between = Some(Between(s(130), s(150)));
+    empty.when.between = Some(Between::new(s(130), s(150)));
     let scenario = at_once(n, 1, empty).at(s(130), Backend::Supervisor.disconnect());
     let case = Case::new(scenario, move |run| survives(run, n - 1)).named("empty for a moment");
     case.canary_within(Canary::Gone(n), s(200), s(60))

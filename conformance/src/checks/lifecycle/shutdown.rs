@@ -111,7 +111,7 @@ fn marked_while_failing(code: u16) -> Case {
     let failing = [match code {
         // The 404 is about the collection and names no object.
         404 => Action::NotServed,
-        _ => Action::Status { code, retry_after: None, message: None },
+        _ => Action::status(code),
     }];
     let scenario = world(12, s(600))
         .at(SETTLED, Command::PowerOff(machine(1)))
@@ -303,13 +303,9 @@ enum Since {
 
 /// Creates a rule by which vCenter returns all properties of machines except the power state.
 fn no_power() -> Rule {
-    let paths = vec!["runtime.powerState".into(), "summary.runtime.powerState".into()];
-    let fault = "SystemError".to_owned();
-    about_machines(
-        Backend::VCenter,
-        "no power",
-        [Action::MissingSet(MissingPaths { paths, fault })],
-    )
+    let paths = ["runtime.powerState", "summary.runtime.powerState"];
+    let missing = MissingPaths::new(paths, "SystemError");
+    about_machines(Backend::VCenter, "no power", [Action::MissingSet(missing)])
 }
 
 /// Creates a case in which power states are unreadable while one machine is off, one runs without a
@@ -428,7 +424,7 @@ fn existence_was_answered(run: &Run, gone: u32, bound: std::time::Duration) -> V
 /// Creates a case in which the API server answers four writes of the taint in a row with a
 /// conflict. Conflicts are common, and a repetition with a fresh read takes less than a second.
 fn conflicts() -> Case {
-    let status = Action::Status { code: 409, retry_after: None, message: None };
+    let status = Action::status(409);
     let conflict =
         Rule::new("conflict", [status]).on(Face::Cluster).op(WRITE_NODE).named(name(1)).first(4);
     let scenario =

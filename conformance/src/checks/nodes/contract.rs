@@ -281,12 +281,11 @@ fn absent_machine() -> Case {
 /// Creates a case in which the API server answers the first `n` writes of a Node with a conflict,
 /// while a person adds a label. The provider must initialize the Node and keep the label.
 fn conflicts(n: u64) -> Case {
-    let rule =
-        Rule::new("conflict", [Action::Status { code: 409, retry_after: None, message: None }])
-            .on(Face::Cluster)
-            .op(WRITE_NODE)
-            .named(name(1))
-            .first(n);
+    let rule = Rule::new("conflict", [Action::status(409)])
+        .on(Face::Cluster)
+        .op(WRITE_NODE)
+        .named(name(1))
+        .first(n);
     let label = json!({"metadata": {"labels": {"example.com/added": "meanwhile"}}});
     let scenario = world(2, s(120)).fault(rule).at(s(1), patch(&name(1), label));
     Case::new(scenario, |run| {

@@ -180,7 +180,7 @@ fn nearest_case(
 /// deleted, so that a read of this tag gets a 404. The node must still get its zone and region.
 fn deleted_tag() -> Case {
     const DELETED: &str = "deleted";
-    let status = Action::Status { code: 404, retry_after: None, message: None };
+    let status = Action::status(404);
     let rule = Rule::new("deleted", [status]).on(Face::Vapi).named(DELETED);
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(120))
         .at(s(0), Command::AttachTag(tag("owner", DELETED, "DC0_C0")))
@@ -405,9 +405,7 @@ fn off() -> Case {
 }
 
 fn outage() -> Case {
-    let down =
-        Rule::new("tags down", [Action::Status { code: 503, retry_after: None, message: None }])
-            .on(Face::Vapi);
+    let down = Rule::new("tags down", [Action::status(503)]).on(Face::Vapi);
     let scenario = world(3, s(1500))
         .at(s(60), down)
         .at(s(70), set_address(1, &["10.7.0.1"]))

@@ -206,7 +206,7 @@ fn has_metrics(run: &Run) -> Verdict {
 /// The endpoint must refuse the clients that need such a review, and must still serve a member of
 /// `system:masters` without a review of its access.
 fn unreviewed() -> Case {
-    let failure = Action::Status { code: 500, retry_after: None, message: None };
+    let failure = Action::status(500);
     let down = |id: &str, op: &str| Rule::new(id, [failure.clone()]).on(Face::Cluster).op([op]);
     let scenario = serving(&[], s(120))
         .at(s(10), down("tokens", "create tokenreviews"))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sim::Face;
-use sim::faults::{Action, Between, Rule};
+use sim::faults::{Action, Between, HttpStatus, Rule};
 use sim::world::objects::{GroupResource, Op};
 use sim::world::{Command, Event, Time};
 
@@ -97,7 +97,7 @@ fn refused_deletions() -> Case {
 }
 
 fn status(code: u16, message: Option<String>) -> Action {
-    Action::Status { code, retry_after: None, message }
+    HttpStatus::new(code).message(message).into()
 }
 
 /// A stored version of a Kubernetes Event.
@@ -133,7 +133,7 @@ fn expired() -> Case {
     let (from, to) = (s(1800), s(6000));
     let refused = Rule::new("refused", [status(403, None)]).on(Face::Cluster).op(["delete nodes"]);
     let mut writes = Rule::new("unwritten", [status(503, None)]).on(Face::Cluster).op(["*events"]);
-    writes.when.between = Some(Between(from, to));
+    writes.when.between = Some(Between::new(from, to));
     let scenario = world(12, end)
         .at(SETTLED, refused)
         .at(SETTLED, Command::DeleteMachine(machine(3)))

@@ -107,9 +107,7 @@ fn held_and_renewed() -> Case {
 fn unreadable_at_first() -> Case {
     let healed = s(60);
     let unreadable =
-        Rule::new("unreadable", [Action::Status { code: 500, retry_after: None, message: None }])
-            .on(Face::Cluster)
-            .op(["get leases"]);
+        Rule::new("unreadable", [Action::status(500)]).on(Face::Cluster).op(["get leases"]);
     let scenario = world(3, s(150))
         .with(|it| it.leader_election = true)
         .fault(unreadable)
@@ -295,7 +293,7 @@ fn fast_clock() -> Case {
 /// Creates a case in which renewals of the lease fail for six seconds, less than the renew
 /// deadline. The leader must continue to lead.
 fn renewals_falter(code: u16) -> Case {
-    let status = Action::Status { code, retry_after: None, message: None };
+    let status = Action::status(code);
     let falter =
         Rule::new("falter", [status]).on(Face::Cluster).op(["update leases", "patch leases"]);
     let healed = SETTLED + s(6);
@@ -325,7 +323,7 @@ fn leads_on(run: &Run) -> Verdict {
 /// attempts to create it again with a conflict. The leader must retry within the renew deadline, as
 /// client-go does, and continue to lead.
 fn creation_falters() -> Case {
-    let conflict = Action::Status { code: 409, retry_after: None, message: None };
+    let conflict = Action::status(409);
     let falter = Rule::new("falter", [conflict]).on(Face::Cluster).op(["create leases"]).first(2);
     let healed = SETTLED + s(8);
     let scenario = world(3, s(150))
@@ -376,10 +374,11 @@ fn joins(run: &Run, since: Duration) -> Verdict {
 }
 
 fn renewals_refused() -> Case {
-    let refused =
-        Rule::new("renewals", [Action::Status { code: 500, retry_after: None, message: None }])
-            .on(Face::Cluster)
-            .op(["update leases", "patch leases", "create leases"]);
+    let refused = Rule::new("renewals", [Action::status(500)]).on(Face::Cluster).op([
+        "update leases",
+        "patch leases",
+        "create leases",
+    ]);
     let healed = SETTLED + s(60);
     let scenario = world(3, s(240))
         .with(|it| it.leader_election = true)

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use sim::faults::{Action, Rule, Spoil};
+use sim::faults::{Action, HttpStatus, Rule, Spoil};
 use sim::ledger::Record;
 use sim::world::vcenter::Password;
 use sim::world::{Command, PROVIDER_USER, Topology};
@@ -60,7 +60,7 @@ fn credentials_replaced(backend: Backend) -> Case {
             unreadable.fold(scenario, |scenario, rule| scenario.at(SETTLED, rule))
         }
         Backend::Supervisor => {
-            let status = Action::Status { code: 401, retry_after: None, message: None };
+            let status = Action::status(401);
             scenario
                 .at(refused, Rule::new("refused", [status]).on(Face::Supervisor).first(2))
                 .at(known, Act::Token { grace: Duration::ZERO })
@@ -251,7 +251,7 @@ fn missing(backend: Backend, face: Face, (verbs, resource, group): Right) -> Cas
         let message = format!(
             "{resource} is forbidden: User \"system:serviceaccount:kube-system:cloud-controller-manager\" cannot {verb} resource \"{resource}\" in API group \"{group}\""
         );
-        let status = Action::Status { code: 403, retry_after: None, message: Some(message) };
+        let status = Action::from(HttpStatus::new(403).message(message));
         let operation = format!("{verb} {resource}");
         let rule = Rule::new(format!("forbidden/{verb}"), [status]).on(face);
         scenario = scenario.at(SETTLED, rule.op([operation.as_str()]));
@@ -284,7 +284,7 @@ fn named(run: &Run, says: &dyn Fn(&str) -> bool) -> Verdict {
 /// Creates a case in which the vCenter account lacks `System.Read` on the machines. A log line or
 /// an event must name the right.
 fn unseen() -> Case {
-    let fault = Action::SoapFault { class: "NoPermission".to_owned(), message: None };
+    let fault = Action::soap_fault("NoPermission");
     let operations = Backend::VCenter.operations().iter().copied();
     let rule = Rule::new("forbidden", [fault]).on(Face::Soap).op(operations);
     Case::new(restarted(Backend::VCenter).at(SETTLED, rule), |run| {
@@ -296,7 +296,7 @@ fn unseen() -> Case {
 /// Creates a case in which the vCenter account may not read tags. A log line or an event must
 /// report this.
 fn untagged() -> Case {
-    let status = Action::Status { code: 403, retry_after: None, message: None };
+    let status = Action::status(403);
     let rule = Rule::new("forbidden", [status]).on(Face::Vapi).op(["tagging.*"]);
     Case::new(restarted(Backend::VCenter).at(SETTLED, rule), |run| {
         named(run, &|text| text.contains("tag") && text.contains("403"))

@@ -1,7 +1,7 @@
 //! Finds the cases that only the built-in API server can play.
 
 use sim::Face;
-use sim::faults::{Action, Rule};
+use sim::faults::{Action, Rule, needs_cluster_handler};
 use sim::world::{Command, ControlPlane};
 
 use super::resources::Resource;
@@ -21,12 +21,12 @@ pub(in crate::foreign) fn needs_built_in(scenario: &Scenario) -> Option<String> 
 fn of_rule(rule: &Rule) -> Option<String> {
     let elsewhere = |face: Face| face != Face::Cluster;
     let other = |server: &String| server != sim::CLUSTER;
-    if rule.matcher.protocol.is_some_and(elsewhere)
+    if rule.matcher.protocol.is_some_and(|face| elsewhere(face.into()))
         || rule.matcher.server.as_ref().is_some_and(other)
     {
         return None;
     }
-    rule.actions.iter().find_map(|action| action.needs_cluster_handler().then(|| name(action)))
+    rule.actions.iter().find_map(|action| needs_cluster_handler(action).then(|| name(action)))
 }
 
 /// Returns the name of an action as a rule file writes it, such as `hide`.

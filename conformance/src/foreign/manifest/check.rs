@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::civil::Date;
 use serde_json::Value;
 use sim::document::{self, DocumentError};
-use sim::faults::Rule;
+use sim::faults::{self, Rule};
 
 use super::run::PLACE;
 use super::{Features, Knob, Manifest, Skip};
@@ -97,7 +97,8 @@ impl Manifest {
             let remedy = format!("expected @any, or one of {}", CLASSES.join(", "));
             return Err(DocumentError::at_key(key, &value, "is not a class of calls", remedy));
         }
-        let doubts = if is_class { Vec::new() } else { Rule::new("ready", []).op([op]).doubts() };
+        let doubts =
+            if is_class { Vec::new() } else { faults::warnings(&Rule::new("ready", []).op([op])) };
         if let Some(doubt) = doubts.first() {
             let remedy = "write the operation as the ledger names it, or @any";
             return Err(DocumentError::at_key(key, &value, doubt, remedy));

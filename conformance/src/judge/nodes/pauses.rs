@@ -130,8 +130,8 @@ fn impatient(run: &Run) -> Vec<Violation> {
 /// Returns the pause that an answer made by these actions asks for, if any.
 fn asked(actions: &[Action]) -> Option<Duration> {
     actions.iter().find_map(|action| match action {
-        Action::Status { retry_after: Some(seconds), .. } => {
-            Some(Duration::from_secs(u64::from(*seconds)))
+        Action::Status(status) => {
+            status.retry_after.map(|seconds| Duration::from_secs(u64::from(seconds)))
         }
         _ => None,
     })
@@ -140,7 +140,7 @@ fn asked(actions: &[Action]) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use sim::faults::Rule;
+    use sim::faults::{HttpStatus, Rule};
     use sim::world::objects::{self, Key, PatchKind};
     use sim::world::{Command, Topology};
 
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_call_repeated_before_retry_after_has_passed_breaks_the_invariant() {
-        let status = Action::Status { code: 429, retry_after: Some(30), message: None };
+        let status = Action::from(HttpStatus::new(429).retry_after(30));
         let rule = Rule::new("throttled", [status]).op(["patch nodes/status"]);
         let mut run = lab::run(&a_world().fault(rule), &Stage::default());
         assert_eq!(violations(&run), []);

@@ -30,11 +30,10 @@ impl Lab {
     async fn carry_out(&mut self, act: &Act) {
         match act {
             Act::World(command) => self.change_world(command),
-            Act::Fault(rule) => {
-                if let Err(error) = self.sim.fault(rule.clone()) {
-                    self.refuse(error);
-                }
-            }
+            Act::Fault(rule) => match self.sim.fault(rule.clone()) {
+                Ok(guard) => guard.keep(),
+                Err(error) => self.refuse(error),
+            },
             Act::RemoveRules => self.sim.heal(),
             Act::Phase(phase) => self.sim.ledger().set_phase(Some(phase)),
             Act::Start(replica) => self.start(*replica).await,

@@ -71,7 +71,7 @@ pub(super) fn crashed(life: &Life, trial: &Trial) -> Scenario {
     let mut rule = Rule::new(RULE, [Action::Blackhole]).on(Face::Cluster).op([operation.as_str()]);
     rule.when.max = Some(1);
     rule.matcher.resource.name.clone_from(object);
-    rule.when.between = Some(Between(at.saturating_sub(MOMENT), at + MOMENT));
+    rule.when.between = Some(Between::new(at.saturating_sub(MOMENT), at + MOMENT));
     let rule = if *applied { rule.applied() } else { rule };
     life.scenario
         .clone()

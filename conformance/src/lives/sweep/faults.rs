@@ -86,6 +86,6 @@ pub(super) fn faulted(life: &Life, trial: &Trial) -> Scenario {
 /// Limits a rule to the time of this trial's phase.
 pub(super) fn within(life: &Life, trial: &Trial, mut rule: Rule) -> Rule {
     let phase = life.phases().into_iter().find(|phase| phase.name == trial.phase);
-    rule.when.between = phase.map(|phase| Between(phase.begin, phase.end));
+    rule.when.between = phase.map(|phase| Between::new(phase.begin, phase.end));
     rule
 }

@@ -139,7 +139,7 @@ async fn survive(sim: &Sim, trouble: &Trouble, strategy: Strategy) {
     (0..N_NODES).for_each(|n| create(sim, n));
     let rules: Vec<Rule> = serde_saphyr::from_str(rules).unwrap();
     let ids: Vec<String> = rules.iter().map(|rule| rule.id.clone()).collect();
-    rules.into_iter().for_each(|rule| sim.fault(rule).unwrap());
+    sim.fault_all(rules).unwrap().keep();
     let mut cache = Cache::new(sim, strategy);
     for round in 0..4 {
         cache.settle().await;
@@ -174,7 +174,7 @@ fn a_page_that_has_expired_starts_the_list_over() {
         (0..N_NODES).for_each(|n| create(sim, n));
         let rule =
             "{id: compact, match: {op: list nodes}, when: {nth: 2}, do: [{cluster.compact: 0}]}";
-        sim.fault(serde_saphyr::from_str(rule).unwrap()).unwrap();
+        sim.fault(serde_saphyr::from_str(rule).unwrap()).unwrap().keep();
         let mut cache = Cache::new(sim, Strategy::ListWatch);
         // Processes the start event and the objects of the first page.
         for _ in 0..4 {
@@ -204,7 +204,7 @@ fn two_watchers_that_meet_different_failures_end_with_the_same_cache() {
             "[{id: gone, match: {op: watch nodes}, when: {every: 2, max: 6}, do: [{watch.gone410After: 1}]}]",
         )
         .unwrap();
-        rules.into_iter().for_each(|rule| sim.fault(rule).unwrap());
+        sim.fault_all(rules).unwrap().keep();
         let mut one = Cache::new(sim, Strategy::ListWatch);
         let mut two = Cache::new(sim, Strategy::StreamingList);
         for round in 0..4 {

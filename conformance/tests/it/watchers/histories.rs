@@ -9,7 +9,7 @@ use proptest::prelude::{Just, any, prop, prop_oneof};
 use proptest::strategy::Strategy as Generator;
 use proptest::test_runner::{Config, TestRng, TestRunner};
 use sim::Sim;
-use sim::faults::{Action, Nth, Rule, When};
+use sim::faults::{Action, HttpStatus, Rule};
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
 use sim::world::{Command, ControlPlane};
 
@@ -60,7 +60,9 @@ fn happening() -> impl Generator<Value = Happening> {
 
 fn trouble() -> impl Generator<Value = Action> {
     let after = 0_u64..5;
-    let status = |code, retry_after| Action::Status { code, retry_after, message: None };
+    let status = |code, retry_after: Option<u32>| {
+        Action::from(HttpStatus::new(code).retry_after(retry_after))
+    };
     prop_oneof![
         Just(Action::WatchGone),
         after.clone().prop_map(Action::WatchGoneAfter),
@@ -68,7 +70,7 @@ fn trouble() -> impl Generator<Value = Action> {
         after.prop_map(Action::WatchHoldAfter),
         Just(Action::WatchSilent),
         Just(Action::WatchNoBookmark),
-        (0_u64..2000).prop_map(|bytes| Action::Truncate { bytes }),
+        (0_u64..2000).prop_map(Action::truncate),
         (0_usize..3).prop_map(Action::Compact),
         Just(status(429, Some(3))),
         Just(status(500, None)),
@@ -128,9 +130,9 @@ async fn live(sim: &Sim, history: &[Happening], fired: &RefCell<Fired>) {
             Happening::Trouble { action, lists, from, calls } => {
                 let rule = format!("{n}");
                 rules.insert(rule.clone(), kind(action));
-                let when = When { nth: Nth(vec![(*from, from + calls)]), ..When::default() };
                 let op = if *lists { "* nodes" } else { "watch nodes" };
-                sim.fault(Rule { when, ..Rule::new(rule, [action.clone()]).op([op]) }).unwrap();
+                let rule = Rule::new(rule, [action.clone()]).op([op]);
+                sim.fault(rule.nth_range(*from, from + calls)).unwrap().keep();
             }
             Happening::Heal => sim.heal(),
             Happening::Poll(cache, n) => {
@@ -160,7 +162,7 @@ async fn live(sim: &Sim, history: &[Happening], fired: &RefCell<Fired>) {
 fn kind(action: &Action) -> String {
     let text = format!("{action:?}");
     match action {
-        Action::Status { code, .. } => format!("status {code}"),
+        Action::Status(status) => format!("status {}", status.code),
         _ => text.split([' ', '(']).next().unwrap_or_default().to_owned(),
     }
 }

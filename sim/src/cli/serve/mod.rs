@@ -102,13 +102,12 @@ fn apply_settings(options: &Serve, sim: &Sim) -> Result<(), CliError> {
 }
 
 fn add_rules(options: &Serve, sim: &Sim, rules: Vec<Rule>) -> Result<(), CliError> {
-    for rule in rules {
-        sim.fault(rule).map_err(|error| {
-            let path = options.faults.as_deref().unwrap_or(Path::new(""));
-            let what = format!("--faults {}: {error}", path.display());
-            CliError::input(what, "correct the rule")
-        })?;
-    }
+    let added = sim.fault_all(rules).map_err(|error| {
+        let path = options.faults.as_deref().unwrap_or(Path::new(""));
+        let what = format!("--faults {}: {error}", path.display());
+        CliError::input(what, "correct the rule")
+    })?;
+    added.keep();
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use crate::cli::args::Serve;
 use crate::cli::record::Target;
 use crate::cli::state::StateDirectory;
 use crate::cli::{CliError, Terminal, mount, report};
-use crate::faults::Rule;
+use crate::faults::{self, Rule};
 use crate::files;
 use crate::ledger::Keep;
 use crate::sim::Builder;
@@ -153,7 +153,7 @@ fn read_rules(path: &Path) -> Result<Vec<Rule>, CliError> {
     let rules = document::yaml(&text)
         .and_then(document::rules)
         .map_err(|wrong| CliError::document("--faults", path, &wrong))?;
-    for doubt in rules.iter().flat_map(Rule::doubts) {
+    for doubt in rules.iter().flat_map(faults::warnings) {
         Terminal.warn(&format!("--faults {}: {doubt}", path.display()));
     }
     Ok(rules)

@@ -4,18 +4,25 @@
 //! Seed, rule, client and number of matches determine each random number. The numbers of a rule
 //! therefore stay the same if other rules are added or removed.
 
+mod glob;
+
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sim_world::Time;
 
-use super::rule::{Action, Denial, Effect, KubeStatus, Matcher, Rule, Spoil, Throttle, When, glob};
-use super::{Effects, MissingPaths};
-use crate::Call;
+use super::{
+    Action, Denial, Effect, Effects, HttpStatus, KubeStatus, Matcher, Ops, Rule, SoapFault, Spoil,
+    Throttle, When, check,
+};
+use crate::{Call, Class, Face};
+use glob::glob;
 
 /// Decision of a rule about a call that it matched.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Evaluation {
     /// Id of the rule.
     pub rule: String,
@@ -31,8 +38,8 @@ pub struct Evaluation {
 /// Failure that replaces, breaks or corrupts the answer to a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ReplacedAnswer {
-    SoapFault { class: String, message: Option<String> },
-    Status { code: u16, retry_after: Option<u32>, message: Option<String> },
+    SoapFault(SoapFault),
+    Status(HttpStatus),
     Reset,
     Blackhole,
     Truncate { bytes: u64 },
@@ -81,11 +88,14 @@ pub(crate) struct Verdict {
     /// Evaluations of the rules that matched the call, whether they fired or not, up to the rule
     /// that set `ending`.
     pub(crate) evaluations: Vec<Evaluation>,
+    /// Ids of the rules whose lifetime was over when the call arrived.
+    pub(crate) expired: Vec<String>,
 }
 
 /// A rule in force, with its counters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ActiveRule {
     /// The rule.
     pub rule: Rule,
@@ -95,104 +105,143 @@ pub struct ActiveRule {
     pub fired: u64,
     /// World time at which the rule was added.
     pub added: Time,
+    /// Number of this addition. Differs between two rules of one id, of which the first was removed.
+    #[serde(skip)]
+    number: u64,
 }
 
 /// Reason why the engine does not accept a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RuleError {
-    /// The rule is not valid.
+    /// The rule is not valid. The text names the rule, the key, the value and the remedy.
     #[error("{0}")]
     Invalid(String),
-    /// Another rule in force has this id.
+    /// Another rule in force, or an earlier one of the same list, has this id.
     #[error("a rule called `{0}` exists; remove it first or choose another id")]
     Exists(String),
 }
 
+/// One addition of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Addition {
+    /// Id of the rule.
+    pub(crate) id: String,
+    number: u64,
+}
+
 /// The rules in force, and the counts of removed rules. Clones share both.
+///
+/// [`Sim::fault`](crate::Sim::fault) adds rules.
 #[derive(Clone, Debug)]
 pub struct Faults {
     seed: u64,
-    rules: Arc<Mutex<Vec<ActiveRule>>>,
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// The rules in force, in the order of evaluation.
+    rules: Vec<ActiveRule>,
     /// Ids of removed rules with the number of times they fired.
-    gone: Arc<Mutex<Vec<(String, u64)>>>,
+    gone: Vec<(String, u64)>,
+    /// Number of the last addition.
+    last_number: u64,
+}
+
+impl Inner {
+    /// Removes the rules that `goes` selects, keeps their ids with the number of times they fired,
+    /// and returns their ids.
+    fn remove_where(&mut self, goes: impl Fn(&ActiveRule) -> bool) -> Vec<String> {
+        let before = self.gone.len();
+        self.rules.retain(|armed| {
+            let goes = goes(armed);
+            if goes {
+                self.gone.push((armed.rule.id.clone(), armed.fired));
+            }
+            !goes
+        });
+        self.gone[before..].iter().map(|(id, _)| id.clone()).collect()
+    }
 }
 
 impl Faults {
     /// Returns an engine without rules, whose draws come from `seed`.
-    pub fn new(seed: u64) -> Self {
-        Self { seed, rules: Arc::default(), gone: Arc::default() }
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed, inner: Arc::default() }
     }
 
-    /// Adds a rule, in force from the next call on.
+    /// Adds rules, in force from the next call on: all of them or none.
     ///
     /// # Errors
-    /// [`RuleError`] if the rule is invalid, or if another rule in force has its id.
-    pub fn add(&self, now: Time, rule: Rule) -> Result<(), RuleError> {
-        rule.check().map_err(RuleError::Invalid)?;
-        let mut rules = self.lock();
-        if rules.iter().any(|armed| armed.rule.id == rule.id) {
-            return Err(RuleError::Exists(rule.id));
+    /// [`RuleError`] about the first rule that is invalid, or that has the id of another rule.
+    pub(crate) fn add_all(&self, now: Time, rules: Vec<Rule>) -> Result<Vec<Addition>, RuleError> {
+        let mut inner = self.lock();
+        let mut ids: HashSet<&str> =
+            inner.rules.iter().map(|armed| armed.rule.id.as_str()).collect();
+        for (n, rule) in rules.iter().enumerate() {
+            check(rule).map_err(|problem| match rule.id.is_empty() && rules.len() > 1 {
+                true => RuleError::Invalid(format!("[{n}]: {problem}")),
+                false => RuleError::Invalid(problem),
+            })?;
+            if !ids.insert(&rule.id) {
+                return Err(RuleError::Exists(rule.id.clone()));
+            }
         }
-        rules.push(ActiveRule { rule, matched: 0, fired: 0, added: now });
-        rules.sort_by_key(|armed| armed.rule.priority);
-        Ok(())
+        let mut additions = Vec::new();
+        for rule in rules {
+            inner.last_number += 1;
+            let number = inner.last_number;
+            additions.push(Addition { id: rule.id.clone(), number });
+            inner.rules.push(ActiveRule { rule, matched: 0, fired: 0, added: now, number });
+        }
+        inner.rules.sort_by_key(|armed| armed.rule.priority);
+        Ok(additions)
     }
 
     /// Removes a rule; returns `false` if no rule in force has this id.
-    pub fn remove(&self, id: &str) -> bool {
-        let mut rules = self.lock();
-        let before = rules.len();
-        self.remove_where(&mut rules, |armed| armed.rule.id == id);
-        rules.len() < before
+    pub(crate) fn remove(&self, id: &str) -> bool {
+        !self.lock().remove_where(|armed| armed.rule.id == id).is_empty()
+    }
+
+    /// Removes the rules of these additions that are still in force, and returns their ids.
+    pub(crate) fn remove_additions(&self, additions: &[Addition]) -> Vec<String> {
+        let is_one = |armed: &ActiveRule| additions.iter().any(|it| it.number == armed.number);
+        self.lock().remove_where(is_one)
     }
 
     /// Removes every rule.
-    pub fn clear(&self) {
-        self.remove_where(&mut self.lock(), |_| true);
+    pub(crate) fn clear(&self) {
+        self.lock().remove_where(|_| true);
     }
 
     /// Number of times that each rule fired: removed rules first, then the rules in force.
-    pub fn history(&self) -> Vec<(String, u64)> {
-        let rules = self.lock();
-        let mut all = self.gone.lock().expect("the lock of the counters is not poisoned").clone();
-        all.extend(rules.iter().map(|armed| (armed.rule.id.clone(), armed.fired)));
-        all
-    }
-
-    /// Removes the rules that `goes` selects, and keeps their ids with the number of times they
-    /// fired.
-    fn remove_where(&self, rules: &mut Vec<ActiveRule>, goes: impl Fn(&ActiveRule) -> bool) {
-        let mut gone = self.gone.lock().expect("the lock of the counters is not poisoned");
-        rules.retain(|armed| {
-            let goes = goes(armed);
-            if goes {
-                gone.push((armed.rule.id.clone(), armed.fired));
-            }
-            !goes
-        });
+    pub(crate) fn history(&self) -> Vec<(String, u64)> {
+        let inner = self.lock();
+        let in_force = inner.rules.iter().map(|armed| (armed.rule.id.clone(), armed.fired));
+        inner.gone.iter().cloned().chain(in_force).collect()
     }
 
     /// Returns the rules in force with their counters, in the order of evaluation. A rule past its
     /// lifetime stays in the list until the next call arrives.
     pub fn list(&self) -> Vec<ActiveRule> {
-        self.lock().clone()
+        self.lock().rules.clone()
     }
 
     /// Number of times that the rule with this id has fired; 0 if no such rule is in force.
     pub fn fired(&self, id: &str) -> u64 {
-        self.lock().iter().find(|armed| armed.rule.id == id).map_or(0, |armed| armed.fired)
+        self.lock().rules.iter().find(|armed| armed.rule.id == id).map_or(0, |armed| armed.fired)
     }
 
     /// Applies the rules to a call: removes rules past their lifetime, evaluates the others in
     /// order until one sets a failure, and returns the verdict.
     pub(crate) fn judge(&self, call: &Call, now: Time) -> Verdict {
-        let mut rules = self.lock();
+        let mut inner = self.lock();
         let over = |armed: &ActiveRule| armed.rule.ttl.is_some_and(|ttl| now >= armed.added + ttl);
-        if rules.iter().any(over) {
-            self.remove_where(&mut rules, over);
-        }
-        let mut verdict = Verdict::default();
-        for armed in rules.iter_mut() {
+        let expired =
+            if inner.rules.iter().any(over) { inner.remove_where(over) } else { Vec::new() };
+        let mut verdict = Verdict { expired, ..Verdict::default() };
+        for armed in &mut inner.rules {
             if verdict.ending.is_some() {
                 break;
             }
@@ -211,22 +260,22 @@ impl Faults {
         verdict
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<ActiveRule>> {
-        self.rules.lock().expect("the lock of the rules is not poisoned")
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().expect("the lock of the rules is not poisoned")
     }
 }
 
 fn matches(matcher: &Matcher, call: &Call) -> bool {
-    let Matcher { protocol, server, op, resource, client } = matcher;
+    let Matcher { protocol, server, op, resource, client, .. } = matcher;
     let is = |pattern: &Option<String>, value: Option<&str>| match (pattern, value) {
         (None, _) => true,
         (Some(pattern), Some(value)) => glob(pattern, value),
         (Some(_), None) => false,
     };
     let target = &call.target;
-    protocol.is_none_or(|face| face == call.face)
+    protocol.is_none_or(|face| Face::from(face) == call.face)
         && is(server, Some(&call.server))
-        && op.matches(&call.operation, call.class)
+        && matches_operation(op, &call.operation, call.class)
         && is(&resource.kind, target.kind.as_deref())
         && is(&resource.name, target.name.as_deref())
         && is(&resource.namespace, target.namespace.as_deref())
@@ -236,16 +285,25 @@ fn matches(matcher: &Matcher, call: &Call) -> bool {
         && is(&client.user_agent, Some(&call.caller.user_agent))
 }
 
+/// True if the operation, or its class, matches one of the patterns, or if there are none.
+pub(crate) fn matches_operation(ops: &Ops, operation: &str, class: Class) -> bool {
+    let is_match = |pattern: &str| match pattern.strip_prefix('@') {
+        Some(_) => pattern == class.tag(),
+        None => glob(pattern, operation),
+    };
+    ops.is_any() || ops.patterns().any(is_match)
+}
+
 /// Returns true if the rule fires on this match, and the random number if it has a probability.
 fn gate(seed: u64, armed: &ActiveRule, call: &Call, now: Time) -> (bool, Option<f64>) {
-    let When { nth, first, after, every, max, probability, between } = &armed.rule.when;
+    let When { nth, first, after, every, max, probability, between, .. } = &armed.rule.when;
     let n = armed.matched;
     let open = nth.includes(n)
         && first.is_none_or(|first| n <= first)
         && after.is_none_or(|after| n > after)
         && every.is_none_or(|every| n.is_multiple_of(every))
         && max.is_none_or(|max| armed.fired < max)
-        && between.is_none_or(|between| (between.0..between.1).contains(&now.since_start()));
+        && between.is_none_or(|between| between.contains(now.since_start()));
     let draw = probability.map(|_| draw(seed, &armed.rule.id, &call.caller.client, n));
     let drawn = match (probability, draw) {
         (Some(probability), Some(draw)) => draw < *probability,
@@ -272,17 +330,11 @@ fn act(rule: &Rule, verdict: &mut Verdict) {
 /// other action.
 fn ending(action: &Action) -> Option<ReplacedAnswer> {
     Some(match action {
-        Action::SoapFault { class, message } => {
-            ReplacedAnswer::SoapFault { class: class.clone(), message: message.clone() }
-        }
-        Action::Status { code, retry_after, message } => ReplacedAnswer::Status {
-            code: *code,
-            retry_after: *retry_after,
-            message: message.clone(),
-        },
+        Action::SoapFault(fault) => ReplacedAnswer::SoapFault(fault.clone()),
+        Action::Status(status) => ReplacedAnswer::Status(status.clone()),
         Action::Reset => ReplacedAnswer::Reset,
         Action::Blackhole => ReplacedAnswer::Blackhole,
-        Action::Truncate { bytes } => ReplacedAnswer::Truncate { bytes: *bytes },
+        Action::Truncate { bytes, .. } => ReplacedAnswer::Truncate { bytes: *bytes },
         Action::Spoil(how) => ReplacedAnswer::Spoil(*how),
         Action::KubeStatus(status) => {
             ReplacedAnswer::Cluster(ClusterAnswer::Status(status.clone()))
@@ -302,10 +354,7 @@ fn apply_effect(action: &Action, effects: &mut Effects) {
     match action {
         Action::EmptyResult => effects.empty_result = true,
         Action::Hide(name) => effects.hidden.push(name.clone()),
-        Action::MissingSet(MissingPaths { paths, fault }) => {
-            let missing = MissingPaths { paths: paths.clone(), fault: fault.clone() };
-            effects.missing_set.push(missing);
-        }
+        Action::MissingSet(missing) => effects.missing_set.push(missing.clone()),
         Action::VersionReset => effects.version_reset = true,
         Action::WatchGone => effects.watch.gone410 = true,
         Action::WatchGoneAfter(events) => effects.watch.gone_after = Some(*events),
@@ -323,32 +372,18 @@ fn apply_effect(action: &Action, effects: &mut Effects) {
         Action::ConversionDown => effects.conversion_down = true,
         Action::Compact(keep) => effects.compact = Some(*keep),
         // The call path carries out delays and failures.
-        Action::Delay(_)
-        | Action::SoapFault { .. }
-        | Action::Status { .. }
-        | Action::Reset
-        | Action::Blackhole
-        | Action::Truncate { .. }
-        | Action::Spoil(_)
-        | Action::KubeStatus(_)
-        | Action::Deny(_)
-        | Action::WebhookUnreachable
-        | Action::Throttle(_)
-        | Action::NotServed
-        | Action::NamespaceTerminating => {}
+        _ => {}
     }
 }
 
-impl Action {
-    /// True if the built-in Kubernetes API server can carry out the action and a
-    /// [`Backing`](crate::Backing) cannot: the action changes the content of an answer or the kept
-    /// history. False for actions that delay, replace, break or corrupt an answer, and for actions
-    /// that only a vCenter can carry out.
-    pub fn needs_cluster_handler(&self) -> bool {
-        let mut effects = Effects::default();
-        apply_effect(self, &mut effects);
-        effects.change_cluster_answers()
-    }
+/// True if the built-in Kubernetes API server can carry out the action and a
+/// [`Backing`](crate::Backing) cannot: the action changes the content of an answer or the kept
+/// history. False for actions that delay, replace, break or corrupt an answer, and for actions that
+/// only a vCenter can carry out.
+pub fn needs_cluster_handler(action: &Action) -> bool {
+    let mut effects = Effects::default();
+    apply_effect(action, &mut effects);
+    effects.change_cluster_answers()
 }
 
 /// Returns a random number in [0, 1). Seed, rule, stream (the client) and count determine it.

@@ -1,7 +1,7 @@
 //! Snapshots of faults of every class, and of HTTP errors, for example while a vCenter starts.
 
 use sim::Sim;
-use sim::faults::{Action, Rule};
+use sim::faults::{Action, HttpStatus, Rule};
 use sim::world::{ADMINISTRATOR, Command, Grant};
 
 use http::Method;
@@ -46,8 +46,10 @@ pub(super) async fn every_fault_class(shots: &mut Snapshots) {
     let mut client = Client::logged_in(&sim).await;
     let mut all = String::new();
     for class in sim::fault_classes() {
-        let fault = Action::SoapFault { class: (*class).to_owned(), message: None };
-        sim.fault(Rule::new(*class, [fault]).op(["CurrentTime"])).expect("the rule is valid");
+        let fault = Action::soap_fault(*class);
+        sim.fault(Rule::new(*class, [fault]).op(["CurrentTime"]))
+            .expect("the rule is valid")
+            .keep();
         let answer = client.call("CurrentTime", CONTENT, "").await;
         assert_eq!(answer.fault().as_deref(), Some(*class));
         all.push_str(&format!("--- {class}\n{}\n", bytes(&answer)));
@@ -74,8 +76,8 @@ pub(super) async fn denied_and_unavailable(shots: &mut Snapshots) {
     let json = [("content-type", "application/json")];
     let answer = client.rest(Method::POST, "/sdk", &json, "{}").await;
     shots.take(&sim, "http_media_type", &answer);
-    let busy = Action::Status { code: 503, retry_after: Some(7), message: None };
-    sim.fault(Rule::new("busy", [busy])).expect("the rule is valid");
+    let busy = Action::from(HttpStatus::new(503).retry_after(7));
+    sim.fault(Rule::new("busy", [busy])).expect("the rule is valid").keep();
     for (name, path) in [
         ("http_busy", "/sdk"),
         ("rest_busy", "/rest/com/vmware/cis/session"),

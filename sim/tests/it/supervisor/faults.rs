@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::Method;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use sim::faults::{Action, Denial, Rule, catalogue};
+use sim::faults::{Action, Denial, Rule, catalogue, check};
 use sim::world::Command;
 use sim::world::objects::Quota;
 use sim::world::supervisor::OperatorChange;
@@ -186,7 +186,7 @@ sim::test! {
     async fn every_catalogue_rule_fires_and_shows_on_the_wire(sim: &Sim = builder()) {
         let mut out = String::new();
         for known in catalogue() {
-            sim.fault(known.rule.clone()).expect("the rule is valid");
+            sim.fault(known.rule.clone()).expect("the rule is valid").keep();
             let _ = writeln!(out, "## {}\n{}", known.name(), shown(sim, known.name()).await);
             assert!(sim.faults().fired(known.name()) > 0, "{} never fired", known.name());
             sim.heal();
@@ -199,13 +199,9 @@ sim::test! {
     }
 
     async fn a_denial_has_the_webhook_and_the_message_of_its_rule(sim: &Sim = builder()) {
-        let denial = Denial {
-            code: 403,
-            webhook: Some("quota.example".into()),
-            message: "no more than five".into(),
-        };
+        let denial = Denial::new(403, "no more than five").webhook("quota.example");
         let rule = Rule::new("full", [Action::Deny(denial)]).on(Face::Supervisor);
-        sim.fault(rule.op(["create virtualmachines"])).expect("the rule is valid");
+        sim.fault(rule.op(["create virtualmachines"])).expect("the rule is valid").keep();
         let (code, status) = admin(sim, Method::POST, MACHINES, machine("new")).await;
         assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
         assert_eq!(
@@ -311,12 +307,12 @@ fn rules_that_make_no_sense_are_refused() {
             "rule `r`: notServed works only in a Kubernetes API; remove match.protocol or write k8s.guest or k8s.supervisor",
         ),
         (
-            Action::Deny(Denial { code: 200, ..Denial::default() }),
+            Action::Deny(Denial::new(200, "denied")),
             Face::Supervisor,
             "rule `r`: status code 200 is not an error; write 400 to 599",
         ),
     ] {
         let rule = Rule::new("r", [action]).on(face);
-        assert_eq!(rule.check(), Err(want.to_owned()));
+        assert_eq!(check(&rule), Err(want.to_owned()));
     }
 }

@@ -44,7 +44,7 @@ const DOWN: [(&str, Option<Action>); 4] = [
     ("stopped", None),
     ("resets", Some(Action::Reset)),
     ("black hole", Some(Action::Blackhole)),
-    ("503", Some(Action::Status { code: 503, retry_after: None, message: None })),
+    ("503", Some(Action::status(503))),
 ];
 
 fn one_of_two_down() -> Vec<Case> {

@@ -19,7 +19,7 @@ pub(super) fn cases() -> [Case; 3] {
 /// Creates a rule by which vCenter answers every search by UUID with a fault, after the action
 /// `before`.
 fn failing(id: &str, before: Option<Action>) -> Rule {
-    let fault = Action::SoapFault { class: "SystemError".to_owned(), message: None };
+    let fault = Action::soap_fault("SystemError");
     let actions = before.into_iter().chain([fault]);
     Rule::new(id, actions).on(Face::Soap).op(["FindAllByUuid", "FindByUuid"])
 }

@@ -80,7 +80,7 @@ pub(super) fn partial(backend: Backend) -> Vec<Case> {
 fn partial_reads() -> Vec<Case> {
     const LIST: &str = "list virtualmachines";
     let on = |id: &str, action, op: &str| Rule::new(id, [action]).on(Face::Supervisor).op([op]);
-    let fail = || Action::Status { code: 500, retry_after: None, message: None };
+    let fail = || Action::status(500);
     // Ends the watch with 410 (its version is too old), so that the provider lists the machines
     // again.
     let expired = || on("expired", Action::WatchGone, "watch virtualmachines").first(1);
@@ -95,7 +95,7 @@ fn partial_reads() -> Vec<Case> {
         // had the machine in its view lists again.
         let (ops, from) = if cold { ("get virtualmachines", s(101)) } else { (LIST, s(102)) };
         let mut later = on("faults", fail(), ops);
-        later.when.between = Some(Between(from, HEALED));
+        later.when.between = Some(Between::new(from, HEALED));
         let lists = scenario
             .at(s(100), on("missing", Action::Hide(name(1)), LIST).first(1))
             .at(s(100), later)
@@ -111,7 +111,7 @@ fn partial_reads() -> Vec<Case> {
 /// Creates cases in which searches work and reads fail, searches fail and reads work, or searches
 /// find nothing and reads fail.
 fn partial_searches() -> Vec<Case> {
-    let fail = || Action::SoapFault { class: "SystemError".into(), message: None };
+    let fail = || Action::soap_fault("SystemError");
     let mut cases = Vec::new();
     for (case, ops) in [
         ("search answers, reads and updates fail", vec!["RetrieveProperties*", "WaitForUpdatesEx"]),
@@ -164,7 +164,7 @@ fn partial_searches() -> Vec<Case> {
 /// objects stay readable, because a provider reads its datacenter before it searches. Waits for
 /// updates fail, too, because our provider receives its machines through them.
 fn machine_cannot_be_read() -> Case {
-    let fail = || Action::SoapFault { class: "SystemError".into(), message: None };
+    let fail = || Action::soap_fault("SystemError");
     let on = |id, op| Rule::new(id, [fail()]).on(Face::Soap).op([op]);
     let scenario = world(4, s(400))
         .at(SETTLED, Command::StopKubelet(machine(1)))

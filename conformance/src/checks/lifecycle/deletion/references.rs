@@ -42,7 +42,7 @@ fn spared(scenario: Scenario, what: &str) -> Case {
 /// Creates a case in which no search finds the machine, and vCenter answers a read by its reference
 /// with `NoPermission`.
 pub(super) fn refused() -> Case {
-    let action = Action::SoapFault { class: "NoPermission".to_owned(), message: None };
+    let action = Action::soap_fault("NoPermission");
     let read = Rule::new("machine/read", [action]).on(Face::Soap).op(["RetrieveProp*"]);
     let read = read.named(name(1));
     let hide = Rule::new("machine/hidden", [Action::Hide(name(1))]).on(Face::Soap);

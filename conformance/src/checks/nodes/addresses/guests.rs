@@ -84,7 +84,7 @@ pub(super) fn link_local_first() -> Case {
 /// removed. Any other provider must initialize the nodes in time.
 pub(super) fn metadata_refused() -> Case {
     let path = "config.extraConfig[\"guestinfo.metadata\"]".to_owned();
-    let missing = MissingPaths { paths: vec![path], fault: "NoPermission".into() };
+    let missing = MissingPaths::new([path], "NoPermission");
     let rule = about_machines(Backend::VCenter, "refused", [Action::MissingSet(missing)]);
     let scenario = world(3, SETTLED + T_STATUS).fault(rule).at(SETTLED, Act::RemoveRules);
     Case::new(scenario, |run| {

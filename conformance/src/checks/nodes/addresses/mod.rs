@@ -138,15 +138,15 @@ fn empty_guests(backend: Backend) -> Vec<Case> {
 fn unreadable(backend: Backend) -> Vec<(&'static str, Action)> {
     match backend {
         Backend::VCenter => {
-            let missing = MissingPaths { paths: vec!["guest".into()], fault: "SystemError".into() };
-            let fault = Action::SoapFault { class: "SystemError".into(), message: None };
+            let missing = MissingPaths::new(["guest"], "SystemError");
+            let fault = Action::soap_fault("SystemError");
             vec![
                 ("guest cannot be read", Action::MissingSet(missing)),
                 ("nothing can be read", fault),
             ]
         }
         Backend::Supervisor => {
-            let fault = Action::Status { code: 500, retry_after: None, message: None };
+            let fault = Action::status(500);
             vec![("nothing can be read", fault)]
         }
     }

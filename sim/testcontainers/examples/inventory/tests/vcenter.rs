@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use inventory::{Error, Machine, list};
 use serde_json::json;
-use sim_testcontainers::{Rule, Sim, SimContainer};
+use sim_testcontainers::{Action, Rule, Sim, SimContainer};
 
 /// Lists the machines of `vc0` with the library under test.
 async fn listed(sim: &SimContainer) -> Result<Vec<Machine>, Error> {
@@ -39,12 +39,14 @@ async fn a_call_to_a_busy_vcenter_is_made_at_most_three_times() {
     let sim = Sim::new().machines(2).nodes(0).start().await.expect("a sim");
     let admin = sim.admin();
 
-    admin.add(Rule::new("busy").op("Login").first(2).status(503)).await.expect("the rule is valid");
+    let busy = Rule::new("busy", [Action::status(503)]).op(["Login"]).first(2);
+    admin.add(busy).await.expect("the rule is valid");
     assert_eq!(listed(&sim).await.expect("a list").len(), 2);
     assert_eq!(admin.counts().await.expect("counts").of("Login"), 3, "two failures, one success");
 
     admin.heal().await.expect("the admin port removes all rules");
-    admin.add(Rule::new("down").op("Retrieve*").reset()).await.expect("the rule is valid");
+    let down = Rule::new("down", [Action::Reset]).op(["Retrieve*"]);
+    admin.add(down).await.expect("the rule is valid");
     let error = listed(&sim).await.expect_err("every connection breaks");
     assert!(
         matches!(error, Error::Unavailable { operation: "RetrieveServiceContent", .. }),
@@ -60,8 +62,9 @@ async fn a_call_to_a_busy_vcenter_is_made_at_most_three_times() {
 #[tokio::test]
 async fn a_lost_session_is_replaced_once() {
     let sim = Sim::new().machines(250).nodes(0).start().await.expect("a sim");
-    let lost =
-        Rule::new("lost").op("ContinueRetrievePropertiesEx").nth(1).soap_fault("NotAuthenticated");
+    let lost = Rule::new("lost", [Action::soap_fault("NotAuthenticated")])
+        .op(["ContinueRetrievePropertiesEx"])
+        .nth(1);
     sim.admin().add(lost).await.expect("the rule is valid");
     assert_eq!(listed(&sim).await.expect("a list").len(), 250, "three pages");
     let counts = sim.admin().counts().await.expect("counts");

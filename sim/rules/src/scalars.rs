@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 /// Visitor that reads a scalar or a list of scalars as texts. Contains the description of the
 /// expected value for error messages.
-pub(super) struct OneOrMany(pub(super) &'static str);
+pub(crate) struct OneOrMany(pub(crate) &'static str);
 
 impl<'de> serde::de::Visitor<'de> for OneOrMany {
     type Value = Vec<String>;

@@ -12,29 +12,26 @@ use crate::{Face, operations};
 const VERBS: [&str; 8] =
     ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
-impl Rule {
-    /// Returns a warning, with rule, key, value and remedy, for each operation in `match.op`, named
-    /// without `*` or `@`, that no server of the matched protocol answers. A name with a space
-    /// counts as an operation of a Kubernetes API, whatever the protocol. It passes if it has a
-    /// known verb and a resource in lower case (or `OpenAPI`).
-    pub fn doubts(&self) -> Vec<String> {
-        let of_rule = |doubt| format!("rule `{}`: match.op {doubt}", self.id);
-        self.matcher.op.doubts(self.matcher.protocol).into_iter().map(of_rule).collect()
-    }
+/// Returns a warning, with rule, key, value and remedy, for each operation in `match.op`, named
+/// without `*` or `@`, that no server of the matched protocol answers. A name with a space counts
+/// as an operation of a Kubernetes API, whatever the protocol. It passes if it has a known verb and
+/// a resource in lower case (or `OpenAPI`).
+pub fn warnings(rule: &Rule) -> Vec<String> {
+    let face = rule.matcher.protocol.map(Face::from);
+    let of_rule = |warning| format!("rule `{}`: match.op {warning}", rule.id);
+    operation_warnings(&rule.matcher.op, face).map(of_rule).collect()
 }
 
-impl Ops {
-    /// Returns a warning for each pattern that names one operation, if no server of `face` answers
-    /// that operation, or no server at all if `face` is `None`. A name with a space is checked as
-    /// an operation of a Kubernetes API even if `face` is one of a vCenter.
-    pub(crate) fn doubts(&self, face: Option<Face>) -> Vec<String> {
-        let named =
-            self.0.iter().filter(|pattern| !pattern.contains('*') && !pattern.starts_with('@'));
-        named.filter_map(|pattern| doubt(pattern, face)).collect()
-    }
+/// Returns a warning for each pattern that names one operation, if no server of `face` answers that
+/// operation, or no server at all if `face` is `None`. A name with a space is checked as an
+/// operation of a Kubernetes API even if `face` is one of a vCenter.
+pub(crate) fn operation_warnings(ops: &Ops, face: Option<Face>) -> impl Iterator<Item = String> {
+    let named =
+        ops.patterns().filter(|pattern| !pattern.contains('*') && !pattern.starts_with('@'));
+    named.filter_map(move |pattern| warning(pattern, face))
 }
 
-fn doubt(operation: &str, face: Option<Face>) -> Option<String> {
+fn warning(operation: &str, face: Option<Face>) -> Option<String> {
     match operation.split_once(' ') {
         Some((verb, resource)) => of_cluster(operation, verb, resource),
         None => of_vcenter(operation, face),
@@ -119,17 +116,18 @@ mod tests {
             ),
         ] {
             let ops: Ops = [operation].into_iter().collect();
-            assert_eq!(ops.doubts(face), want.into_iter().collect::<Vec<_>>(), "{operation}");
+            let warnings: Vec<String> = operation_warnings(&ops, face).collect();
+            assert_eq!(warnings, want.into_iter().collect::<Vec<_>>(), "{operation}");
         }
         let wrong_face: Ops = ["tagging.tag.get"].into_iter().collect();
-        assert_eq!(wrong_face.doubts(Some(Face::Soap)).len(), 1);
+        assert_eq!(operation_warnings(&wrong_face, Some(Face::Soap)).count(), 1);
     }
 
     #[test]
-    fn a_doubt_names_the_rule() {
+    fn a_warning_names_the_rule() {
         let rule = Rule::new("a", []).op(["Loginn", "Login"]);
         assert_eq!(
-            rule.doubts(),
+            warnings(&rule),
             [
                 "rule `a`: match.op `Loginn` is not an operation that this vCenter answers; did you mean `Login`?"
             ]

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 /// [`Spoil::CutShort`] and [`Spoil::Padded`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub enum Spoil {
     /// Adds an unknown member of an unknown class to every JSON object, and to every XML element
     /// whose content does not end with a text. Leaves `labels`, `annotations`, `matchLabels` and

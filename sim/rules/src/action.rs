@@ -4,43 +4,27 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Denial, KubeStatus, Spoil, Throttle};
-use crate::faults::MissingPaths;
+use crate::{Denial, HttpStatus, KubeStatus, MissingPaths, SoapFault, Spoil, Throttle};
 
 /// An action on a call. The first action that replaces, breaks or corrupts the answer is the last
 /// one that takes effect: the sim skips the later actions of the rule and all later rules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub enum Action {
     /// Waits for this world time before the server handles the call. Several delays add up.
-    Delay(#[serde(with = "sim_world::duration")] Duration),
+    Delay(#[serde(with = "crate::duration")] Duration),
     /// Answers with a vim25 fault.
-    SoapFault {
-        /// Class of the fault.
-        #[serde(rename = "type")]
-        class: String,
-        /// Message of the fault; by default the usual one of the class, or a general one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        message: Option<String>,
-    },
-    /// Answers with an HTTP status in the format of the face: a Kubernetes `Status`, a vAPI error,
-    /// or for `/sdk` the page of a proxy.
-    Status {
-        /// HTTP status code.
-        code: u16,
-        /// `Retry-After` in seconds.
-        #[serde(default, rename = "retryAfter", skip_serializing_if = "Option::is_none")]
-        retry_after: Option<u32>,
-        /// Message in the answer; by default that of the face.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        message: Option<String>,
-    },
+    SoapFault(SoapFault),
+    /// Answers with an HTTP status in the format of the face.
+    Status(HttpStatus),
     /// Breaks the connection before an answer.
     Reset,
     /// Never answers. The connection stays open until the client disconnects or the server stops.
     Blackhole,
     /// Sends this many bytes of the answer's body, then breaks the connection. A body with fewer
     /// bytes stays complete.
+    #[non_exhaustive]
     Truncate {
         /// Bytes of the body.
         bytes: u64,
@@ -83,11 +67,11 @@ pub enum Action {
     /// Sends each event that happens during a watch this long after it happened. While delayed
     /// events wait, the watch sends no bookmarks.
     #[serde(rename = "watch.delay")]
-    WatchDelay(#[serde(with = "sim_world::duration")] Duration),
+    WatchDelay(#[serde(with = "crate::duration")] Duration),
     /// Ends a watch cleanly after this time, whatever timeout the client requested; at most ten
     /// years.
     #[serde(rename = "watch.lasts")]
-    WatchLasts(#[serde(with = "sim_world::duration")] Duration),
+    WatchLasts(#[serde(with = "crate::duration")] Duration),
     /// Returns only the first n objects of a list, or of the initial state of a watch, as if they
     /// were all objects.
     #[serde(rename = "list.partial")]
@@ -146,41 +130,31 @@ pub enum Action {
 }
 
 impl Action {
-    /// Returns the name of the action in rules if only a Kubernetes API server can perform it.
-    pub(super) fn of_cluster(&self) -> Option<&'static str> {
-        Some(match self {
-            Self::WatchGone => "watch.gone410",
-            Self::WatchGoneAfter(_) => "watch.gone410After",
-            Self::WatchSilent => "watch.silent",
-            Self::WatchNoBookmark => "watch.noBookmark",
-            Self::WatchCloseAfter(_) => "watch.closeAfter",
-            Self::WatchHoldAfter(_) => "watch.holdAfter",
-            Self::WatchDuplicate => "watch.duplicate",
-            Self::WatchDelay(_) => "watch.delay",
-            Self::WatchLasts(_) => "watch.lasts",
-            Self::ListPartial(_) => "list.partial",
-            Self::ListStale(_) => "list.stale",
-            Self::ListContinueExpired => "list.continueExpired",
-            Self::ConversionDown => "webhook.conversionDown",
-            Self::Deny(_) => "webhook.deny",
-            Self::WebhookUnreachable => "webhook.unreachable",
-            Self::KubeStatus(_) => "k8sStatus",
-            Self::Throttle(_) => "throttle",
-            Self::NotServed => "notServed",
-            Self::NamespaceTerminating => "namespaceTerminating",
-            Self::Delay(_)
-            | Self::SoapFault { .. }
-            | Self::Status { .. }
-            | Self::Reset
-            | Self::Blackhole
-            | Self::Truncate { .. }
-            | Self::Spoil(_)
-            | Self::EmptyResult
-            | Self::Hide(_)
-            | Self::MissingSet(_)
-            | Self::VersionReset
-            | Self::ReadStale(_)
-            | Self::Compact(_) => return None,
-        })
+    /// Answers with this HTTP status, without `Retry-After` and with the default message of the
+    /// face. [`HttpStatus`] has both.
+    pub const fn status(code: u16) -> Self {
+        Self::Status(HttpStatus::new(code))
+    }
+
+    /// Answers with a vim25 fault of this class, such as `NotAuthenticated`, and its usual message.
+    pub fn soap_fault(class: impl Into<String>) -> Self {
+        Self::SoapFault(SoapFault::new(class))
+    }
+
+    /// Sends this many bytes of the answer's body, then breaks the connection.
+    pub const fn truncate(bytes: u64) -> Self {
+        Self::Truncate { bytes }
+    }
+}
+
+impl From<SoapFault> for Action {
+    fn from(fault: SoapFault) -> Self {
+        Self::SoapFault(fault)
+    }
+}
+
+impl From<HttpStatus> for Action {
+    fn from(status: HttpStatus) -> Self {
+        Self::Status(status)
     }
 }

@@ -71,3 +71,52 @@ impl Default for Throttle {
         Self { retry_after: 1 }
     }
 }
+
+impl KubeStatus {
+    /// Returns a status with this code and the words of a real server.
+    pub fn new(code: u16) -> Self {
+        Self { code, ..Self::default() }
+    }
+
+    /// Sets the reason, such as `Conflict`.
+    #[must_use]
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    /// Sets the message.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = Some(message.into());
+        self
+    }
+
+    /// Adds an invalid field.
+    #[must_use]
+    pub fn cause(mut self, cause: KubeCause) -> Self {
+        self.causes.push(cause);
+        self
+    }
+
+    /// Sets the seconds after which the client may retry.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+}
+
+impl Denial {
+    /// Returns a denial with this status code and message, by VM Operator's validating webhook.
+    pub fn new(code: u16, message: impl Into<String>) -> Self {
+        Self { code, webhook: None, message: message.into() }
+    }
+
+    /// Sets the name of the webhook.
+    #[must_use]
+    pub fn webhook(mut self, name: impl Into<String>) -> Self {
+        self.webhook = Some(name.into());
+        self
+    }
+}

@@ -5,12 +5,14 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::scalars::OneOrMany;
+use crate::duration;
+use crate::scalars::OneOrMany;
 
 /// Conditions under which a rule fires on a call that it matches. All given conditions must hold.
 /// Counts of matches begin with 1 at the first match after the addition of the rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct When {
     /// Fires only on the n-th match, counted from 1: `3`, or a list with ranges, `[1, "4..6"]`
     /// (both ends included).
@@ -39,21 +41,45 @@ pub struct When {
 }
 
 impl When {
-    pub(super) fn is_always(&self) -> bool {
+    pub(crate) fn is_always(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A span of world time: its beginning and its end, each counted from the beginning of the world.
+/// A span of world time. Excludes its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Between(pub Duration, pub Duration);
+#[non_exhaustive]
+pub struct Between {
+    /// Beginning of the span, counted from the beginning of the world.
+    pub begin: Duration,
+    /// End of the span, counted from the beginning of the world.
+    pub end: Duration,
+}
+
+impl Between {
+    /// Returns the span from `begin` to `end`, both counted from the beginning of the world.
+    pub fn new(begin: Duration, end: Duration) -> Self {
+        Self { begin, end }
+    }
+
+    /// True if the span contains this time, counted from the beginning of the world.
+    pub fn contains(&self, time: Duration) -> bool {
+        (self.begin..self.end).contains(&time)
+    }
+}
 
 /// Ranges of match counts, from 1, at which a rule may fire; empty for all counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Nth(pub Vec<(u64, u64)>);
+pub struct Nth(Vec<(u64, u64)>);
 
 impl Nth {
-    fn is_any(&self) -> bool {
+    /// Returns the range of match counts from `first` to `last`, both included.
+    pub fn range(first: u64, last: u64) -> Self {
+        Self(vec![(first, last)])
+    }
+
+    /// True if the rule may fire on every match.
+    pub fn is_any(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -95,14 +121,14 @@ impl<'de> Deserialize<'de> for Nth {
 
 impl Serialize for Between {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        [self.0, self.1].map(sim_world::duration::format).serialize(serializer)
+        [self.begin, self.end].map(duration::format).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Between {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let [from, to] = <[String; 2]>::deserialize(deserializer)?;
-        let read = |text: &str| sim_world::duration::parse(text).map_err(D::Error::custom);
-        Ok(Self(read(&from)?, read(&to)?))
+        let read = |text: &str| duration::parse(text).map_err(D::Error::custom);
+        Ok(Self::new(read(&from)?, read(&to)?))
     }
 }
